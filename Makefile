@@ -1,0 +1,44 @@
+# `make demo` runs the main job, `make test` passes the tests; both set everything up by themselves.
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: setup demo test soak lint bench lock clean
+
+setup: $(STAMP)
+
+# Byte code is compiled at once: the environment may forbid writing it later, and Airflow then starts three times slower.
+$(STAMP): requirements.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	-$(BIN)/python -m compileall -q -j 0 $(VENV)/lib > $(VENV)/compileall.log
+	touch $(STAMP)
+
+# KEEP=1 leaves everything running to look around.
+demo: setup
+	$(BIN)/switchyard demo $(if $(KEEP),--keep)
+
+test: setup
+	$(BIN)/python -m pytest $(ARGS)
+
+# Faults and long loads on real parts: they still find something now and then, so they do not gate a change yet.
+soak: setup
+	$(BIN)/python -m pytest -m soak $(ARGS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m bench $(ARGS)
+
+# After a change of requirements.in: every transitive version, with hashes.
+lock: setup
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --generate-hashes --python-version 3.11 --no-header --no-emit-index-url requirements.in --output-file requirements.txt
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
