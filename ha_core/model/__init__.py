@@ -1,0 +1,40 @@
+"""Frozen types of the state. Standard library and pydantic only; no clocks, no I/O."""
+
+from ha_core.model.binding import UserBindings
+from ha_core.model.cluster import Cluster, Mask
+from ha_core.model.document import Document, UnreadableDocumentError
+from ha_core.model.gateway import GatewayRecord, VirtualNode
+from ha_core.model.group import Group, Member
+from ha_core.model.identity import ANONYMOUS, Identity, identify
+from ha_core.model.operation import HistoryEntry, Lock, MoveRequest, MoveSet, Operation, Scope
+from ha_core.model.topic import Extent, Fence, LastSequences, Topic
+from ha_core.model.usage import Usage, Use
+from ha_core.model.view import View
+
+__all__ = [
+    "ANONYMOUS",
+    "Cluster",
+    "Document",
+    "Extent",
+    "Fence",
+    "GatewayRecord",
+    "Group",
+    "HistoryEntry",
+    "Identity",
+    "LastSequences",
+    "Lock",
+    "Mask",
+    "Member",
+    "MoveRequest",
+    "MoveSet",
+    "Operation",
+    "Scope",
+    "Topic",
+    "UnreadableDocumentError",
+    "Usage",
+    "Use",
+    "UserBindings",
+    "View",
+    "VirtualNode",
+    "identify",
+]

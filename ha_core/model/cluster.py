@@ -1,0 +1,30 @@
+"""A Kafka cluster as operators registered it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ha_core.model.document import Document
+
+
+class Mask(BaseModel):
+    """Why and since when operators have taken a cluster out of service."""
+
+    model_config = ConfigDict(frozen=True)
+
+    since: str
+    """UTC, ISO 8601."""
+    reason: str
+    by: str
+
+
+class Cluster(Document):
+    """`/clusters/{name}`. Credentials are never stored here: `security` names a profile of the reader's own config."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
+    bootstrap: str = Field(min_length=3)
+    """`host:port[,host:port…]` of the brokers, as the gateways and tasks reach them."""
+    security: str = "none"
+    default: bool = False
+    """Serves identities without a binding whose topic exists nowhere yet. At most one cluster has it."""
+    masked: Mask | None = None

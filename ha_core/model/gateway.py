@@ -1,0 +1,41 @@
+"""A live gateway, as it says of itself in its ephemeral node."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ha_core.model.document import Document
+
+
+class GatewayRecord(Document):
+    """`/gateways/{id}`. The node vanishes with the gateway's session; until then operations wait for it."""
+
+    id: str
+    host: str
+    port: int
+    """Bootstrap listener, as clients reach it."""
+    http: str = ""
+    """`http://host:port` of health and metrics."""
+    node_id: int
+    version: str = ""
+    zone: str = ""
+    revision: int = 0
+    """Newest revision that every session of this gateway follows."""
+    drained: tuple[str, ...] = Field(default=())
+    """Operations whose fence this gateway follows and of whose topics and groups nothing is in flight any more."""
+    lease_ms: int = 0
+    first_node_port: int = 0
+    """Virtual node n of this gateway listens on `first_node_port + n`."""
+    nodes: tuple[int, ...] = Field(default=())
+    """Virtual nodes whose listeners this gateway has bound."""
+
+
+class VirtualNode(Document):
+    """`/nodes/{key}`: an id and port index of its own for each broker of each cluster and for each gateway.
+
+    Allocated once and never reused, so that ids are unique over all clusters whatever the brokers call themselves.
+    """
+
+    key: str
+    """`{cluster}:{broker id}` or `gateway:{gateway id}`."""
+    node_id: int = Field(ge=1)

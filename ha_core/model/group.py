@@ -1,0 +1,36 @@
+"""A consumer group that is being, or was, carried to another cluster with its members."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ha_core.model.document import Document
+from ha_core.model.topic import Fence
+
+
+class Member(BaseModel):
+    """A member as one coordinator knows it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    member_id: str
+    generation: int
+
+
+class Group(Document):
+    """`/groups/{name}`.
+
+    Coordinators hand out member ids and generations of their own. So that a live member notices nothing, the move
+    joins the group in the target on the members' behalf, with the assignment that they hold, and `aliases` says
+    which member of the target a member of the origin has become. Gateways rewrite until the next rebalance.
+    """
+
+    name: str = Field(min_length=1, max_length=255)
+    cluster: str | None = None
+    """Coordinator cluster that the aliases lead to; None while there is a fence only."""
+    aliases: dict[str, Member] = Field(default_factory=dict)
+    """`{generation}:{member id}` as the client says it → the member in `cluster`."""
+    fence: Fence | None = None
+
+    def alias(self, member_id: str, generation: int) -> Member | None:
+        return self.aliases.get(f"{generation}:{member_id}")

@@ -1,0 +1,98 @@
+"""Operations: what was asked for, how far it got, and its append-only history."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ha_core.model.document import Document
+
+Mode = Literal["planned", "forced"]
+Unread = Literal["wait", "skip"]
+OperationState = Literal["planned", "running", "fenced", "cut", "succeeded", "undone", "failed"]
+"""`fenced`: a fence may stand. `cut`: the map was published, from here on only forward. The last three are final."""
+
+
+class Scope(BaseModel):
+    """What is to move. Each entry is written as operators write it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    users: tuple[str, ...] = ()
+    instances: tuple[tuple[str, str], ...] = ()
+    """(user, client id)."""
+    user_topics: tuple[tuple[str, str], ...] = ()
+    user_groups: tuple[tuple[str, str], ...] = ()
+    topics: tuple[str, ...] = ()
+
+
+class MoveRequest(BaseModel):
+    """Parameters of a switch, as given by the operator."""
+
+    model_config = ConfigDict(frozen=True)
+
+    scope: Scope
+    origin: str
+    target: str
+    mode: Mode = "planned"
+    reason: str = Field(min_length=1)
+    drain_timeout_s: float = Field(default=10.0, gt=0, le=600)
+    include_followers: bool = False
+    """Topics that identities outside the scope use too: False refuses the move, True says that they follow."""
+    unread: Unread = "skip"
+    """Forced only: what readers below the cut do while the origin is away."""
+
+
+class MoveSet(BaseModel):
+    """What a move takes along, as the closure over usage found it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    topics: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    reasons: dict[str, str] = Field(default_factory=dict)
+    """`topic:NAME` or `group:NAME` → why it moves."""
+
+
+class Operation(Document):
+    """`/operations/{id}`. Its history, one node per entry below it, is never deleted."""
+
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")
+    kind: Literal["switch", "mask", "unmask", "bindings"]
+    state: OperationState = "planned"
+    by: str
+    """Who runs it: `cli:USER@HOST` or `airflow:DAG/RUN`."""
+    reason: str
+    started: str
+    ended: str | None = None
+    request: MoveRequest | None = None
+    moves: MoveSet | None = None
+    revision: int = 0
+    """Revision of its last change to the state."""
+    evidence: dict[str, Any] = Field(default_factory=dict)
+    """What later steps need of earlier ones: created topics, ends, adopted groups …"""
+    result: str = ""
+
+
+class HistoryEntry(Document):
+    """One line of an operation's history."""
+
+    at: str
+    epoch: int
+    step: str
+    outcome: Literal["started", "done", "failed", "undone", "note"]
+    ms: float | None = None
+    detail: dict[str, Any] = Field(default_factory=dict)
+
+
+class Lock(Document):
+    """`/locks/{scope key}`: who runs an operation on it.
+
+    Keys: `topic:NAME`, `group:NAME`, `user:NAME`, `cluster:NAME`.
+    """
+
+    key: str
+    operation: str
+    by: str
+    since: str

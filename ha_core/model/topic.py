@@ -1,0 +1,64 @@
+"""Where the records of a topic live: extents, and the fence while they are being moved."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ha_core.model.document import Document
+
+
+class Extent(BaseModel):
+    """A run of one partition's client offsets that lives in one cluster.
+
+    Client offset `o` in `[start, end)` is offset `base + (o - start)` there; `end` None means open.
+    `term` counts the stays of the writer: 0 for the first cluster, and one more at every cut, for ever.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    cluster: str
+    start: int = Field(ge=0)
+    end: int | None = None
+    base: int = Field(ge=0)
+    term: int = Field(ge=0)
+    ignored: bool = False
+    """Readers skip it: its cluster died, and the operator chose to go on without what was not read."""
+
+
+class Fence(BaseModel):
+    """A retriable refusal while an operation moves the thing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    operation: str
+
+
+class Topic(Document):
+    """`/topics/{name}`. A topic without this document was never moved and is passed through untouched."""
+
+    name: str = Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")
+    writer: str | None = None
+    """Cluster of the partitions that `partitions` does not list; None while there is a fence and no map yet."""
+    partitions: dict[int, tuple[Extent, ...]] = Field(default_factory=dict)
+    fence: Fence | None = None
+
+    @property
+    def mapped(self) -> bool:
+        return bool(self.partitions)
+
+
+class LastSequences(Document):
+    """`/sequences/{topic}`: what producers had appended when terms of the topic ended.
+
+    A retry at or below the entry of its producer is a batch that an earlier term holds: it must be answered as the
+    duplicate that it is, because the new cluster knows nothing of it and would append it a second time.
+    """
+
+    name: str
+    partitions: dict[int, dict[int, tuple[int, int]]] = Field(default_factory=dict)
+    """partition → client producer id → (epoch, last sequence)."""
+    terms: dict[int, int] = Field(default_factory=dict)
+    """partition → the term at whose beginning they were read: all producers of the terms before are known then.
+
+    Missing, or of an older term, where the origin could not be asked (it was dead, or older than Kafka 2.8).
+    """

@@ -1,0 +1,28 @@
+"""What identities use: from it follows what a move takes along."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ha_core.model.document import Document
+
+
+class Use(BaseModel):
+    """First use of a topic or group by one user and instance."""
+
+    model_config = ConfigDict(frozen=True)
+
+    instance: str = ""
+    how: Literal["produce", "fetch", "commit", "join", "declared"]
+    since: str
+    """UTC, ISO 8601."""
+
+
+class Usage(Document):
+    """`/usage/{user}`: as declared, and as the gateways have seen it (first uses only, bounded)."""
+
+    user: str
+    topics: dict[str, tuple[Use, ...]] = Field(default_factory=dict)
+    groups: dict[str, tuple[Use, ...]] = Field(default_factory=dict)

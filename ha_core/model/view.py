@@ -1,0 +1,31 @@
+"""One immutable view of the whole state: every decision is taken on one of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ha_core.model.binding import UserBindings
+from ha_core.model.cluster import Cluster
+from ha_core.model.group import Group
+from ha_core.model.topic import LastSequences, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The state at `revision`. Mappings are by name; they are replaced as a whole, never changed in place."""
+
+    revision: int = 0
+    clusters: Mapping[str, Cluster] = field(default_factory=dict)
+    bindings: Mapping[str, UserBindings] = field(default_factory=dict)
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    sequences: Mapping[str, LastSequences] = field(default_factory=dict)
+
+    @property
+    def default_cluster(self) -> str | None:
+        """The cluster where nothing else decides: the one marked default, else the only one."""
+        marked = [c.name for c in self.clusters.values() if c.default]
+        if marked:
+            return min(marked)
+        return next(iter(self.clusters)) if len(self.clusters) == 1 else None

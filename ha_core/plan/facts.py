@@ -1,0 +1,106 @@
+"""What was learnt of clusters before a move, as frozen values: the planners judge these, and never ask themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Partition = tuple[str, int]
+"""(topic, partition)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """How a cluster answered the service account."""
+
+    name: str
+    reachable: bool
+    error: str = ""
+    """Why it is not usable, in words; empty when it is."""
+    refused: bool = False
+    """It answered, but does not take the service account or lacks a right: not the same as dead."""
+    brokers: tuple[int, ...] = ()
+    """Ids of the live brokers."""
+    versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """API key → lowest and highest version that every broker offers."""
+    describe_producers: bool = True
+    """DESCRIBE_PRODUCERS is offered (Kafka 2.8 and newer)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """One topic in one cluster. Offsets are that cluster's own; partitions that could not be asked are missing."""
+
+    exists: bool
+    partitions: int = 0
+    config: Mapping[str, str] = field(default_factory=dict)
+    """Only what is set for the topic itself."""
+    starts: Mapping[int, int] = field(default_factory=dict)
+    ends: Mapping[int, int] = field(default_factory=dict)
+    """Log ends: everything that was appended counts."""
+    replication: int = 0
+    transactional: bool = False
+    """Its leaders remember transactional producers."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """One consumer group as its coordinator knows it. A group that does not exist has state `Dead` and no offsets."""
+
+    state: str = "Dead"
+    protocol_type: str = ""
+    members: tuple[str, ...] = ()
+    """Member ids."""
+    offsets: Mapping[Partition, int] = field(default_factory=dict)
+    """Committed offsets, which are client offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that a pre-flight looks at. What was not, or could not be, asked is missing."""
+
+    clusters: Mapping[str, ClusterFacts] = field(default_factory=dict)
+    topics: Mapping[tuple[str, str], TopicFacts] = field(default_factory=dict)
+    """By (cluster, topic)."""
+    groups: Mapping[tuple[str, str], GroupFacts] = field(default_factory=dict)
+    """By (cluster, group)."""
+
+    def topic(self, cluster: str, topic: str) -> TopicFacts | None:
+        return self.topics.get((cluster, topic))
+
+    def group(self, cluster: str, group: str) -> GroupFacts | None:
+        return self.groups.get((cluster, group))
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerFacts:
+    """What a partition's leader remembers of one producer (DESCRIBE_PRODUCERS). Ids are that cluster's own."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    """-1: none."""
+    last_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedGroup:
+    """A group that was joined in the target on its members' behalf."""
+
+    generation: int
+    """In the target."""
+    origin_generation: int
+    """The generation that the members say."""
+    members: Mapping[str, str]
+    """Member id in the origin → member id in the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEnds:
+    """Log ends of one partition on both sides, read behind the fence, in each cluster's own offsets."""
+
+    target: int
+    origin: int | None = None
+    """None: the origin cannot be asked."""
+    known: int | None = None
+    """Highest *client* offset, exclusive, that anybody knows the origin to have given out (gateways, commits)."""

@@ -1,0 +1,394 @@
+"""The move: what happens in which order, what every revision writes, and how to go on after an interruption.
+
+The invariant, at every point of every move, however often it is interrupted:
+
+1. At most one cluster accepts produce for a partition. A gateway that follows the fence refuses; a gateway that does
+   not follow it yet writes to the origin, as before. The cut is published only after every live gateway has said that
+   it follows the fence and that nothing is in flight any more (one whose node is gone has stopped by its lease). So
+   between the last append to the origin and the first one to the target lies a time in which nobody writes.
+2. A fence is lifted only in the revision of the cut or of the undo. Both write the operation's state as well, so
+   whoever finds an interrupted operation sees which of the two has happened: it is never inferred from memory.
+3. What was acknowledged below the cut is readable for ever: the cut lies at or above the origin's log end, read behind
+   the fence, and the origin's extent stays in the map. After the cut there is no undo, only another move.
+4. A group's offsets are in the target before its coordinator is there, and the topics that they name exist there.
+
+Before the fence clients notice nothing; from fence to cut they wait; after the cut nothing has to be done for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from ha_core.model import (
+    Document,
+    Extent,
+    Fence,
+    Group,
+    LastSequences,
+    MoveRequest,
+    MoveSet,
+    Operation,
+    Topic,
+    UserBindings,
+    View,
+)
+from ha_core.plan.carry import compose_aliases, merge_sequences
+from ha_core.plan.extents import append, check, extents_of, identity, live, to_client
+from ha_core.plan.facts import AdoptedGroup, Partition, PartitionEnds, ProducerFacts
+from ha_core.plan.scope import lock_keys, users_of
+
+__all__ = [
+    "Continue",
+    "Documents",
+    "Done",
+    "MoveDamagedError",
+    "Step",
+    "Undo",
+    "cut_change",
+    "fence_change",
+    "lock_keys",
+    "resume",
+    "steps",
+    "touched",
+    "undo_change",
+]
+
+RESERVE = 1_000_000
+"""Offsets between the last known end of a dead origin and the forced cut."""
+UNKNOWN_RESERVE = 1 << 40
+"""The same where no end is known at all: years of records."""
+FINAL = frozenset({"succeeded", "undone", "failed"})
+
+Name = Literal["prepare", "adopt", "fence", "drain", "ends", "offsets", "cut", "verify", "record"]
+UndoName = Literal["lift", "leave", "discard", "record"]
+
+
+class Step(NamedTuple):
+    name: Name
+    what: str
+
+
+_STEPS = (
+    Step("prepare", "create the topics that are missing in the target, and remember which"),
+    Step("adopt", "join the groups in the target on their live members' behalf"),
+    Step("fence", "refuse produce and group calls of what moves, in one revision"),
+    Step("drain", "wait until every live gateway follows the fence and has nothing in flight"),
+    Step("ends", "no transaction open; log ends of both sides, read until they agree; last sequences"),
+    Step("offsets", "copy committed offsets as they are, and read them back"),
+    Step("cut", "maps, sequences, aliases and bindings, and the end of the fence, in one revision"),
+    Step("verify", "every gateway serves the cut, and the origin's log ends have not moved"),
+    Step("record", "write the result, give the locks back"),
+)
+
+
+class Documents(NamedTuple):
+    """What one revision writes. Every put and delete is of a document in `touched`."""
+
+    puts: tuple[Document, ...]
+    deletes: tuple[tuple[type[Document], str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Go on with this step and all that follow it. Steps may be repeated: each finds what it did before."""
+
+    step: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Undo with these steps, in this order. Each may be repeated."""
+
+    steps: tuple[UndoName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Nothing is left but to give the locks back, which may be repeated."""
+
+
+class MoveDamagedError(ValueError):
+    """The state is not what the operation left: publishing now could break the invariant, so nothing is published."""
+
+
+def steps(request: MoveRequest) -> tuple[Step, ...]:
+    """The steps of a move in safe order. A dead origin has no members to ask for, so a forced move adopts no group."""
+    return tuple(step for step in _STEPS if request.mode == "planned" or step.name != "adopt")
+
+
+def touched(operation: Operation) -> tuple[tuple[type[Document], str], ...]:
+    """Kind and name of all documents that the revisions of the operation may write: read these, at their versions."""
+    request, moves = _asked(operation)
+    return (
+        (Operation, operation.id),
+        *((Topic, topic) for topic in moves.topics),
+        *((LastSequences, topic) for topic in moves.topics),
+        *((Group, group) for group in moves.groups),
+        *((UserBindings, user) for user in users_of(request.scope)),
+    )
+
+
+def resume(operation: Operation, topics: Mapping[str, Topic], groups: Mapping[str, Group]) -> Decision:
+    """What to do with an operation whose executor is gone, by what stands in the state.
+
+    A planned move that got as far as joining groups is undone: the members that it joined have expired meanwhile, and
+    the consumers may have rebalanced. A forced one goes on, because its origin is dead either way.
+    """
+    request, moves = _asked(operation)
+    fenced = any(_is_fenced(operation, topics.get(name)) for name in moves.topics) or any(
+        _is_fenced(operation, groups.get(name)) for name in moves.groups
+    )
+    if operation.state == "cut" or _maps_show_cut(operation, topics):
+        if fenced:
+            raise MoveDamagedError(
+                f"operation {operation.id} has cut, and a fence of it stands: someone wrote it by hand"
+            )
+        return Continue("verify")
+    if operation.state in FINAL and not fenced:
+        return Done()
+    if operation.state in FINAL or operation.evidence.get("undoing"):
+        return _undo(fenced)
+    if request.mode == "forced":
+        return Continue("drain" if fenced else "prepare")
+    if fenced or operation.state == "fenced" or operation.evidence.get("adopted"):
+        return _undo(fenced)
+    return Continue("prepare")
+
+
+def fence_change(operation: Operation, view: View) -> Documents:
+    """Fences on all that moves, and the operation as `fenced`.
+
+    :param view: the documents in `touched`, as they are now.
+    :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
+    """
+    request, moves = _asked(operation)
+    _require(operation, "planned", "running", "fenced")
+    fence = Fence(operation=operation.id)
+    puts: list[Document] = []
+    for name in moves.topics:
+        topic = view.topics.get(name) or Topic(name=name)
+        _require_free(operation, f"topic {name}", topic.fence)
+        if topic.mapped and topic.writer != request.origin:
+            raise MoveDamagedError(f"topic {name} is written in {topic.writer}, not in {request.origin} any more")
+        puts.append(topic.model_copy(update={"fence": fence}))
+    for name in moves.groups:
+        group = view.groups.get(name) or Group(name=name)
+        _require_free(operation, f"group {name}", group.fence)
+        puts.append(group.model_copy(update={"fence": fence}))
+    return Documents((*puts, operation.model_copy(update={"state": "fenced"})))
+
+
+def cut_change(
+    operation: Operation,
+    view: View,
+    ends: Mapping[Partition, PartitionEnds],
+    producers: Mapping[Partition, Sequence[ProducerFacts]],
+    adopted: Mapping[str, AdoptedGroup],
+    reserve: int = RESERVE,
+) -> Documents:
+    """The revision of the cut: everything moves at once, and the fences end with it.
+
+    :param view: the documents in `touched`, as they are now.
+    :param ends: of every partition of every moving topic, read behind the fence.
+    :param producers: per partition; missing where the origin could not be asked.
+    :param adopted: groups that were joined in the target; members of the others join once more.
+    :param reserve: forced only, offsets above the last known end of the origin.
+    :raises MoveDamagedError: a fence of the operation does not stand, partitions are missing, or a map would be wrong.
+    """
+    request, moves = _asked(operation)
+    _require(operation, "fenced")
+    puts: list[Document] = []
+    cuts: dict[str, list[list[int]]] = {}
+    unknown: dict[str, list[int]] = {}
+    for name in moves.topics:
+        topic = view.topics.get(name)
+        if topic is None or not _is_fenced(operation, topic):
+            raise MoveDamagedError(f"the fence of operation {operation.id} on topic {name} does not stand any more")
+        partitions: dict[int, tuple[Extent, ...]] = {}
+        for partition in _all_partitions(topic, ends):
+            found = ends[name, partition]
+            before = extents_of(topic, partition) if topic.mapped else identity(request.origin)
+            partitions[partition] = _cut_partition(request, name, partition, before, found, reserve)
+            after = live(partitions[partition])
+            cuts.setdefault(name, []).append([partition, after.start, after.base, after.term])
+            if found.origin is None:
+                unknown.setdefault(name, []).append(partition)
+        puts.append(topic.model_copy(update={"writer": request.target, "partitions": partitions, "fence": None}))
+        sequences = _sequences(request, topic, view.sequences.get(name), producers)
+        if sequences is not None:
+            puts.append(sequences)
+    for name in moves.groups:
+        group = view.groups.get(name)
+        if group is None or not _is_fenced(operation, group):
+            raise MoveDamagedError(f"the fence of operation {operation.id} on group {name} does not stand any more")
+        aliases = compose_aliases(group, adopted[name]) if name in adopted else {}
+        puts.append(group.model_copy(update={"cluster": request.target, "aliases": aliases, "fence": None}))
+    puts += _bindings(request, view)
+    evidence = {**operation.evidence, "cuts": cuts, **({"unknown_ends": unknown} if unknown else {})}
+    return Documents((*puts, operation.model_copy(update={"state": "cut", "evidence": evidence})))
+
+
+def undo_change(operation: Operation, view: View) -> Documents:
+    """The revision of the undo: the operation's fences end, and it is marked as being undone. May be repeated.
+
+    :param view: the documents in `touched`, as they are now.
+    :raises MoveDamagedError: the cut is published; the way back is another move.
+    """
+    _, moves = _asked(operation)
+    if operation.state == "cut" or _maps_show_cut(operation, view.topics):
+        raise MoveDamagedError(
+            f"operation {operation.id} has cut: it cannot be undone. Let it end, then move back with a new one."
+        )
+    puts: list[Document] = []
+    deletes: list[tuple[type[Document], str]] = []
+    for name in moves.topics:
+        topic = view.topics.get(name)
+        if topic is not None and _is_fenced(operation, topic):
+            if topic.mapped:
+                puts.append(topic.model_copy(update={"fence": None}))
+            else:
+                deletes.append((Topic, name))
+    for name in moves.groups:
+        group = view.groups.get(name)
+        if group is not None and _is_fenced(operation, group):
+            if group.cluster is not None:
+                puts.append(group.model_copy(update={"fence": None}))
+            else:
+                deletes.append((Group, name))
+    state = operation.state if operation.state in FINAL else "running"
+    marked = operation.model_copy(update={"state": state, "evidence": {**operation.evidence, "undoing": True}})
+    return Documents((*puts, marked), tuple(deletes))
+
+
+Decision = Continue | Undo | Done
+
+
+def _undo(fenced: bool) -> Undo:
+    rest: tuple[UndoName, ...] = ("leave", "discard", "record")
+    return Undo(("lift", *rest) if fenced else rest)
+
+
+def _asked(operation: Operation) -> tuple[MoveRequest, MoveSet]:
+    if operation.request is None or operation.moves is None:
+        raise MoveDamagedError(f"operation {operation.id} is a {operation.kind} without a request: it moves nothing")
+    return operation.request, operation.moves
+
+
+def _require(operation: Operation, *states: str) -> None:
+    if operation.state not in states or operation.evidence.get("undoing"):
+        being = "being undone" if operation.evidence.get("undoing") else operation.state
+        raise MoveDamagedError(f"operation {operation.id} is {being}, not {' or '.join(states)}")
+
+
+def _require_free(operation: Operation, what: str, fence: Fence | None) -> None:
+    if fence is not None and fence.operation != operation.id:
+        raise MoveDamagedError(f"{what} is fenced by operation {fence.operation}: resume or undo that one first")
+
+
+def _is_fenced(operation: Operation, document: Topic | Group | None) -> bool:
+    return document is not None and document.fence is not None and document.fence.operation == operation.id
+
+
+def _maps_show_cut(operation: Operation, topics: Mapping[str, Topic]) -> bool:
+    """Whether the maps contain the cut that the operation's evidence names: terms only ever grow by cuts."""
+    cuts: dict[str, list[list[int]]] = operation.evidence.get("cuts") or {}
+    return bool(cuts) and all(
+        (topic := topics.get(name)) is not None
+        and topic.mapped
+        and all(live(extents_of(topic, partition)).term >= term for partition, _, _, term in entries)
+        for name, entries in cuts.items()
+    )
+
+
+def _all_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> list[int]:
+    found = sorted(partition for name, partition in ends if name == topic.name)
+    missing = set(topic.partitions) - set(found)
+    if not found or missing or found != list(range(len(found))):
+        raise MoveDamagedError(
+            f"topic {topic.name}: the ends of partitions {found} were read, its map has {sorted(topic.partitions)}; "
+            "a cut without all of them would leave the others behind"
+        )
+    return found
+
+
+def _cut_partition(
+    request: MoveRequest,
+    topic: str,
+    partition: int,
+    before: tuple[Extent, ...],
+    found: PartitionEnds,
+    reserve: int,
+) -> tuple[Extent, ...]:
+    where = f"topic {topic} partition {partition}"
+    current = live(before)
+    if current.cluster != request.origin:
+        raise MoveDamagedError(f"{where} is written in {current.cluster}, not in {request.origin} any more")
+    if request.mode == "planned" and found.origin is None:
+        raise MoveDamagedError(f"{where}: a planned cut needs the log end of {request.origin}")
+    try:
+        if request.mode == "planned" and found.origin is not None:
+            at = to_client(current, found.origin)
+        else:
+            at = _forced_cut(current, found, reserve)
+        after = append(before, request.target, at, found.target)
+    except ValueError as error:
+        raise MoveDamagedError(f"{where}: {error}") from error
+    if request.mode == "forced" and request.unread == "skip":
+        after = tuple(
+            extent.model_copy(update={"ignored": True}) if extent.cluster == request.origin else extent
+            for extent in after
+        )
+    problems = check(after)
+    if problems:
+        raise MoveDamagedError(f"{where} would get a wrong map: {'; '.join(problems)}")
+    return after
+
+
+def _forced_cut(current: Extent, found: PartitionEnds, reserve: int) -> int:
+    known = [found.known] if found.known is not None else []
+    if found.origin is not None:
+        known.append(to_client(current, found.origin))
+    if not known:
+        return current.start + max(reserve, UNKNOWN_RESERVE)
+    return max(current.start, *known) + reserve
+
+
+def _sequences(
+    request: MoveRequest,
+    topic: Topic,
+    old: LastSequences | None,
+    producers: Mapping[Partition, Sequence[ProducerFacts]],
+) -> LastSequences | None:
+    before = old.partitions if old else {}
+    after = dict(before)
+    terms = dict(old.terms) if old else {}
+    for (name, partition), found in producers.items():
+        if name == topic.name:
+            extents = extents_of(topic, partition) if topic.mapped else identity(request.origin)
+            ending = live(extents).term
+            after[partition] = merge_sequences(before.get(partition, {}), found, ending)
+            terms[partition] = ending + 1
+    after = {partition: known for partition, known in after.items() if known}
+    if after == before and terms == (old.terms if old else {}):
+        return None
+    return LastSequences(name=topic.name, partitions=after, terms=terms)
+
+
+def _bindings(request: MoveRequest, view: View) -> list[UserBindings]:
+    scope, target = request.scope, request.target
+    changed: list[UserBindings] = []
+    for user in users_of(scope):
+        old = view.bindings.get(user) or UserBindings(user=user)
+        new = old.model_copy(
+            update={
+                "cluster": target if user in scope.users else old.cluster,
+                "instances": {**old.instances, **{name: target for who, name in scope.instances if who == user}},
+                "topics": {**old.topics, **{name: target for who, name in scope.user_topics if who == user}},
+                "groups": {**old.groups, **{name: target for who, name in scope.user_groups if who == user}},
+            }
+        )
+        if new != old:
+            changed.append(new)
+    return changed

@@ -1,0 +1,96 @@
+"""Which cluster serves a request: a topic's map, else the finest binding, else where the topic is, else the default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Literal, NamedTuple
+
+from ha_core.model import Identity, View
+
+Level = Literal["map", "user#topic", "hint", "user+instance", "user", "topic", "default"]
+EXPLICIT_LEVELS: frozenset[Level] = frozenset({"user#topic", "hint", "user+instance", "user"})
+"""What an operator has decided by a binding, as opposed to what follows from where a topic happens to be."""
+
+
+class Resolved(NamedTuple):
+    cluster: str | None
+    """None: nothing decides, not even a default."""
+    level: Level
+    """What decided. `hint` is the `user#topic` level of the topic that an HA client id names."""
+    differs: bool
+    """The topic exists in other clusters only, and is served from one of them against what `level` says."""
+
+
+def cluster_for_topic(
+    view: View, identity: Identity, topic: str, existing: Callable[[str], Collection[str]]
+) -> Resolved:
+    """The cluster that serves `topic` to `identity`.
+
+    :param existing: names of the clusters in which a topic exists, as far as is known now.
+    """
+    document = view.topics.get(topic)
+    if document is not None and document.mapped:
+        return Resolved(document.writer, "map", False)
+    bound, level = _bound_for_topic(view, identity, topic)
+    holders = existing(topic)
+    if bound is not None:
+        if not holders or bound in holders:
+            return Resolved(bound, level, False)
+        return Resolved(_own(holders, view.default_cluster), level, True)
+    default = view.default_cluster
+    if not holders:
+        return Resolved(default, "default", False)
+    own = _own(holders, default)
+    return Resolved(own, "topic", default not in holders and len(holders) > 1)
+
+
+def cluster_for_group(view: View, identity: Identity, group: str) -> str | None:
+    """The cluster whose coordinator serves `group` to `identity`; None where nothing decides.
+
+    The topic of an HA client id does not count: a `user#topic` move leaves groups and their offsets where they are.
+    """
+    bindings = view.bindings.get(identity.user)
+    if bindings is None:
+        return view.default_cluster
+    return (
+        bindings.groups.get(group)
+        or bindings.instances.get(identity.instance)
+        or bindings.cluster
+        or view.default_cluster
+    )
+
+
+def cluster_for_user(view: View, identity: Identity) -> str | None:
+    """The cluster of what names neither topic nor group: transactional ids and cluster-wide calls.
+
+    The topic of an HA client id counts here: its transactions have to be where its partitions are written.
+    """
+    bindings = view.bindings.get(identity.user)
+    if bindings is None:
+        return view.default_cluster
+    return (
+        bindings.topics.get(identity.topic_hint or "")
+        or bindings.instances.get(identity.instance)
+        or bindings.cluster
+        or view.default_cluster
+    )
+
+
+def _bound_for_topic(view: View, identity: Identity, topic: str) -> tuple[str | None, Level]:
+    bindings = view.bindings.get(identity.user)
+    if bindings is None:
+        return None, "default"
+    if topic in bindings.topics:
+        return bindings.topics[topic], "user#topic"
+    if identity.topic_hint in bindings.topics:
+        return bindings.topics[identity.topic_hint], "hint"
+    if identity.instance in bindings.instances:
+        return bindings.instances[identity.instance], "user+instance"
+    if bindings.cluster is not None:
+        return bindings.cluster, "user"
+    return None, "default"
+
+
+def _own(holders: Collection[str], default: str | None) -> str:
+    """The same answer in every gateway, whatever the order in which it learnt of the holders."""
+    return default if default is not None and default in holders else min(holders)

@@ -1,0 +1,27 @@
+"""One finding of a pre-flight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["error", "warning", "info"]
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`error` refuses the move. `about` is the thing, `text` what is the matter, `remedy` what to do."""
+
+    level: Level
+    about: str
+    text: str
+    remedy: str = ""
+
+
+def listed(items: Iterable[str]) -> str:
+    """The first few of `items`, and how many more there are."""
+    names = list(items)
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more

@@ -1,0 +1,282 @@
+"""Writes the Python source of a decoder for one (API, version, kind) and compiles it.
+
+A decoder is one function with nested loops: runs of fixed fields are one struct read, every length is checked before
+its bytes are taken, every count before its list is filled. Where a read passes the end, `struct.error` or `IndexError`
+comes out; `codec.decode` turns both into RemoteProtocolError.
+"""
+
+from collections.abc import Callable
+from struct import Struct, unpack_from
+from typing import Any
+
+from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.limits import Limits
+from ha_core.wire.tables import FIXED, WIDTH, Api, Field
+from ha_core.wire.varint import read_uvarint
+
+# Arrays of fewer numbers (replicas, say) have their struct ready; building its format costs more than the read.
+SMALL_ARRAY = 16
+
+Decoder = Callable[[bytes, int, Limits], tuple[dict[str, Any], int]]
+
+
+def _bad_length(path: str, length: int, at: int, end: int, limit: int) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{path}: length {length} at byte {at}: {end - at} bytes are left, the limit is {limit}")
+
+
+def _bad_count(path: str, count: int, at: int, end: int, left: int) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{path}: {count} elements at byte {at}: {end - at} bytes and {left} elements are left")
+
+
+def _null(path: str, at: int) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{path}: null at byte {at}, where this version has no null")
+
+
+def _bad_tag(path: str, tag: int, at: int) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{path}: tag {tag} before byte {at} is out of order, repeated or of a wrong length")
+
+
+def _read_tags(b: bytes, p: int, end: int, path: str) -> tuple[dict[int, bytes], int]:
+    """The tagged section at p, of which no tag is known."""
+    count, p = read_uvarint(b, p)
+    if count > end - p:
+        raise _bad_count(path + "._tags", count, p, end, count)
+    out: dict[int, bytes] = {}
+    last = -1
+    for _ in range(count):
+        tag, p = read_uvarint(b, p)
+        size, p = read_uvarint(b, p)
+        if tag <= last or size > end - p:
+            raise _bad_tag(path, tag, p)
+        out[tag] = b[p : p + size]
+        p += size
+        last = tag
+    return out, p
+
+
+class _Source:
+    """Lines under construction, and the run of fixed fields that is not yet written."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.lines: list[str] = []
+        self.depth = 1
+        self.names: dict[str, Any] = {}
+        self._count = 0
+        self._run: list[tuple[str, str]] = []
+
+    def add(self, *lines: str) -> None:
+        self.lines += ["    " * self.depth + line for line in lines]
+
+    def var(self) -> str:
+        self._count += 1
+        return f"v{self._count}"
+
+    def fixed(self, var: str, code: str) -> None:
+        self._run.append((var, code))
+
+    def flush(self) -> None:
+        """Reads the run of fixed fields that has gathered."""
+        if not self._run:
+            return
+        codes = "".join(code for _, code in self._run)
+        self.names["s_" + codes.replace("?", "o")] = Struct(">" + codes).unpack_from
+        targets = ", ".join(var for var, _ in self._run) + ("," if len(self._run) == 1 else "")
+        size = sum(WIDTH[code] for code in codes)
+        self.add(f"{targets} = s_{codes.replace('?', 'o')}(b, p)", f"p += {size}")
+        self._run.clear()
+
+    def uvarint(self, var: str) -> None:
+        self.flush()
+        self.add(f"{var} = b[p]", "p += 1", f"if {var} > 127: {var}, p = uv(b, p - 1)")
+
+
+def build(api: Api, version: int, kind: str) -> Decoder:
+    """Compiles the decoder: (bytes, position, limits) -> (message, position after it)."""
+    src = _Source(version, api.flexible(version))
+    src.add("end = len(b)", "left = limits.max_elements", "most = limits.max_array", "longest = limits.max_string")
+    out = _struct(src, api.fields(kind), "")
+    src.add(f"return {out}, p")
+    name = f"decode_{api.key.name.lower()}_{kind}_v{version}"
+    text = f"def {name}(b, p, limits):\n" + "\n".join(src.lines) + "\n"
+    scope: dict[str, Any] = src.names | {
+        "uv": read_uvarint,
+        "unpack_from": unpack_from,
+        "bad_length": _bad_length,
+        "bad_count": _bad_count,
+        "null": _null,
+        "bad_tag": _bad_tag,
+        "read_tags": _read_tags,
+    }
+    exec(compile(text, f"<{name}>", "exec"), scope)  # the text is made of the tables in `schemas` only
+    decoder: Decoder = scope[name]
+    return decoder
+
+
+def default_of(field: Field) -> str:
+    """The source of a fresh default value."""
+    if field.type == "{}":
+        return "{" + ", ".join(f"{f.name!r}: {default_of(f)}" for f in field.fields) + "}"
+    return repr(field.default)
+
+
+def smallest(field: Field, version: int, flexible: bool) -> int:
+    """The fewest bytes that the field can take on the wire."""
+    if not field.at(version) or (flexible and field.tag is not None):
+        return 0
+    if field.type in FIXED:
+        return WIDTH[FIXED[field.type]]
+    if field.type == "uuid":
+        return 16
+    if field.type == "{}":
+        return smallest_struct(field.fields, version, flexible)
+    if flexible:
+        return 1
+    return 2 if field.type == "string" else 4
+
+
+def smallest_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> int:
+    return sum(smallest(f, version, flexible) for f in fields) + flexible
+
+
+def _struct(src: _Source, fields: tuple[Field, ...], path: str) -> str:
+    """Writes the reading of one struct; returns the name of the variable that holds it."""
+    shown: list[str] = []
+    tagged: list[tuple[Field, str]] = []
+    for field in fields:
+        var = src.var()
+        if not field.at(src.version):
+            shown.append(f"{field.name!r}: {default_of(field)}")
+            continue
+        shown.append(f"{field.name!r}: {var}")
+        if field.tag is None:
+            _value(src, field, var, f"{path}.{field.name}" if path else field.name)
+        else:
+            tagged.append((field, var))
+    src.flush()
+    out = src.var()
+    extra = ""
+    if src.flexible:
+        extra = src.var()
+        src.add(f"{extra} = None")
+        for field, var in tagged:
+            src.add(f"{var} = {default_of(field)}")
+        if tagged:
+            _known_tags(src, tagged, extra, path)
+        else:
+            src.add("if b[p]:", f"    {extra}, p = read_tags(b, p, end, {path!r})", "else: p += 1")
+    src.add(f"{out} = {{{', '.join(shown)}}}")
+    if extra:
+        src.add(f"if {extra}: {out}['_tags'] = {extra}")
+    return out
+
+
+def _known_tags(src: _Source, tagged: list[tuple[Field, str]], extra: str, path: str) -> None:
+    count, tag, size, last, stop = (src.var() for _ in range(5))
+    src.uvarint(count)
+    src.add(f"if {count}:")
+    src.depth += 1
+    src.add(f"if {count} > end - p: raise bad_count({path!r} + '._tags', {count}, p, end, {count})", f"{last} = -1")
+    src.add(f"for _ in range({count}):")
+    src.depth += 1
+    src.add(f"{tag}, p = uv(b, p)", f"{size}, p = uv(b, p)", f"{stop} = p + {size}")
+    src.add(f"if {tag} <= {last} or {stop} > end: raise bad_tag({path!r}, {tag}, p)", f"{last} = {tag}")
+    for index, (field, var) in enumerate(tagged):
+        src.add(f"{'elif' if index else 'if'} {tag} == {field.tag}:")
+        src.depth += 1
+        _value(src, field, var, f"{path}.{field.name}" if path else field.name)
+        src.flush()
+        src.add(f"if p != {stop}: raise bad_tag({path!r}, {tag}, p)")
+        src.depth -= 1
+    src.add("else:", f"    if {extra} is None: {extra} = {{}}", f"    {extra}[{tag}] = b[p:{stop}]", f"    p = {stop}")
+    src.depth -= 2
+
+
+def _value(src: _Source, field: Field, var: str, path: str) -> None:
+    if field.type in FIXED:
+        src.fixed(var, FIXED[field.type])
+    elif field.type == "uuid":
+        src.flush()
+        src.add(
+            "if end - p < 16: raise bad_length(" + repr(path) + ", 16, p, end, 16)", f"{var} = b[p:p + 16]", "p += 16"
+        )
+    elif field.type == "{}":
+        src.flush()
+        src.add(f"{var} = {_struct(src, field.fields, path)}")
+    elif field.is_array:
+        _array(src, field, var, path)
+    else:
+        _sized(src, field, var, path)
+
+
+def _length(src: _Source, length: str, short: bool) -> None:
+    """Reads a length or a count; afterwards -1 is null and anything below was impossible or stays negative."""
+    if src.flexible:
+        src.uvarint(length)
+        src.add(f"{length} -= 1")
+    else:
+        src.fixed(length, "h" if short else "i")
+        src.flush()
+
+
+def _sized(src: _Source, field: Field, var: str, path: str) -> None:
+    length, stop = src.var(), src.var()
+    text = field.type == "string"
+    _length(src, length, text)
+    src.add(f"if {length} < 0:")
+    if field.nullable(src.version):
+        src.add(f"    if {length} < -1: raise bad_length({path!r}, {length}, p, end, longest)", f"    {var} = None")
+    else:
+        src.add(f"    raise null({path!r}, p)")
+    src.add("else:", f"    {stop} = p + {length}")
+    bound = f"{stop} > end or {length} > longest" if text else f"{stop} > end"
+    src.add(f"    if {bound}: raise bad_length({path!r}, {length}, p, end, longest)")
+    src.add(f"    {var} = b[p:{stop}]" + (".decode()" if text else ""), f"    p = {stop}")
+
+
+def _array(src: _Source, field: Field, var: str, path: str) -> None:
+    count = src.var()
+    _length(src, count, False)
+    inner = field.type[2:]
+    width = 0
+    if inner in FIXED:
+        width = WIDTH[FIXED[inner]]
+    least = width or smallest_struct(field.fields, src.version, src.flexible)
+    if inner in ("string", "bytes"):
+        least = 1 if src.flexible else 2 if inner == "string" else 4
+    elif inner == "uuid":
+        least = 16
+    src.add(f"if {count} < 0:")
+    if field.nullable(src.version):
+        src.add(f"    if {count} < -1: raise bad_count({path!r}, {count}, p, end, left)", f"    {var} = None")
+    else:
+        src.add(f"    raise null({path!r}, p)")
+    src.add("else:")
+    src.depth += 1
+    src.add(
+        f"if {count} * {least} > end - p or {count} > most or {count} > left: "
+        f"raise bad_count({path!r}, {count}, p, end, left if left < most else most)",
+        f"left -= {count}",
+    )
+    if width:
+        code = FIXED[inner]
+        name = f"a_{code.replace('?', 'o')}"
+        src.names[name] = [Struct(f">{n}{code}").unpack_from for n in range(SMALL_ARRAY)]
+        src.add(
+            f"if {count} < {SMALL_ARRAY}: {var} = list({name}[{count}](b, p))",
+            f"else: {var} = list(unpack_from('>%d{code}' % {count}, b, p))",
+            f"p += {count} * {width}",
+        )
+    else:
+        src.add(f"{var} = []", f"for _ in range({count}):")
+        src.depth += 1
+        if inner:
+            item = src.var()
+            _value(src, Field(field.name, inner, field.versions, None, None, None), item, path)
+            src.flush()
+        else:
+            item = _struct(src, field.fields, path)
+        src.add(f"{var}.append({item})")
+        src.depth -= 1
+    src.depth -= 1

@@ -1,0 +1,274 @@
+"""Writes the Python source of an encoder for one (API, version, kind) and compiles it.
+
+The encoder trusts its message as far as `struct` and `join` do. Where one of them refuses, `explain` walks the tables
+to name the field; so the fast path carries no checks of its own but those that would write wrong bytes silently.
+"""
+
+from collections.abc import Callable, Mapping
+from struct import Struct, pack
+from typing import Any
+
+from ha_core.wire.decoding import SMALL_ARRAY, default_of
+from ha_core.wire.errors import LocalProtocolError
+from ha_core.wire.tables import FIXED, Api, Field
+from ha_core.wire.varint import write_tags, write_uvarint
+
+Encoder = Callable[[Mapping[str, Any]], bytes]
+
+_SHORT = [write_uvarint(value) for value in range(1024)]
+_MOST_STRING = 32_767
+_BYTES = (bytes, bytearray, memoryview)
+
+
+def _refuse(path: str, value: Any, wanted: str) -> LocalProtocolError:
+    return LocalProtocolError(f"{path}={value!r:.80}: {wanted}")
+
+
+def _uuid(value: Any) -> Any:
+    if not isinstance(value, bytes) or len(value) != 16:
+        raise TypeError
+    return value
+
+
+class _Source:
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.lines: list[str] = []
+        self.depth = 1
+        self.names: dict[str, Any] = {}
+        self.write = "w"
+        self._count = 0
+        self._run: list[tuple[str, str]] = []
+
+    def add(self, *lines: str) -> None:
+        self.lines += ["    " * self.depth + line for line in lines]
+
+    def var(self) -> str:
+        self._count += 1
+        return f"v{self._count}"
+
+    def fixed(self, expression: str, code: str) -> None:
+        self._run.append((expression, code))
+
+    def flush(self) -> None:
+        if not self._run:
+            return
+        codes = "".join(code for _, code in self._run)
+        name = "s_" + codes.replace("?", "o")
+        self.names[name] = Struct(">" + codes).pack
+        self.add(f"{self.write}({name}({', '.join(expression for expression, _ in self._run)}))")
+        self._run.clear()
+
+    def uvarint(self, expression: str) -> None:
+        self.flush()
+        self.add(f"{self.write}(short[{expression}] if {expression} < 1024 else uv({expression}))")
+
+
+def build(api: Api, version: int, kind: str) -> Encoder:
+    """Compiles the encoder: message -> bytes. It raises anything; `codec.encode` asks `explain` then."""
+    src = _Source(version, api.flexible(version))
+    src.add("out = []", "w = out.append")
+    _struct(src, api.fields(kind), "m", api.key.name.lower())
+    src.flush()
+    src.add("return b''.join(out)")
+    name = f"encode_{api.key.name.lower()}_{kind}_v{version}"
+    text = f"def {name}(m):\n" + "\n".join(src.lines) + "\n"
+    scope: dict[str, Any] = src.names | {
+        "uv": write_uvarint,
+        "short": _SHORT,
+        "pack": pack,
+        "put_tags": write_tags,
+        "uuid": _uuid,
+        "refuse": _refuse,
+        "BYTES": _BYTES,
+    }
+    exec(compile(text, f"<{name}>", "exec"), scope)  # the text is made of the tables in `schemas` only
+    encoder: Encoder = scope[name]
+    return encoder
+
+
+def _struct(src: _Source, fields: tuple[Field, ...], message: str, path: str, checked: bool = True) -> None:
+    get = src.var()
+    if checked:
+        known = f"known_{get}"
+        src.names[known] = frozenset(field.name for field in fields) | {"_tags"}
+        src.add(f"if not {message}.keys() <= {known}: raise KeyError")
+    src.add(f"{get} = {message}.get")
+    present = [field for field in fields if field.at(src.version)]
+    for field in present:
+        if field.tag is None:
+            _value(src, field, f"{get}({field.name!r}, {default_of(field)})", f"{path}.{field.name}")
+    src.flush()
+    if not src.flexible:
+        return
+    tags = src.var()
+    src.add(f"{tags} = {get}('_tags')")
+    tagged = [field for field in present if field.tag is not None]
+    if not tagged:
+        src.add(f"{src.write}(put_tags({tags}) if {tags} else b'\\0')")
+        return
+    src.add(f"{tags} = dict({tags}) if {tags} else {{}}")
+    for field in tagged:
+        value, part = src.var(), src.var()
+        src.add(f"{value} = {get}({field.name!r}, {default_of(field)})", f"if {value} != {default_of(field)}:")
+        src.depth += 1
+        outer, src.write = src.write, f"{part}.append"
+        src.add(f"{part} = []")
+        _value(src, field, value, f"{path}.{field.name}")
+        src.flush()
+        src.write = outer
+        src.add(f"{tags}[{field.tag}] = b''.join({part})")
+        src.depth -= 1
+    src.add(f"{src.write}(put_tags({tags}))")
+
+
+def _value(src: _Source, field: Field, expression: str, path: str) -> None:
+    if field.type in FIXED:
+        src.fixed(expression, FIXED[field.type])
+    elif field.type == "uuid":
+        src.fixed(f"uuid({expression})", "16s")
+    elif field.type == "{}":
+        src.flush()
+        inner = src.var()
+        src.add(f"{inner} = {expression}")
+        _struct(src, field.fields, inner, path)
+    elif field.is_array:
+        _array(src, field, expression, path)
+    else:
+        _sized(src, field, expression, path)
+
+
+def _sized(src: _Source, field: Field, expression: str, path: str) -> None:
+    value, length = src.var(), src.var()
+    text = field.type == "string"
+    src.add(f"{value} = {expression}")
+    null = field.nullable(src.version)
+    if null:
+        src.add(f"if {value} is None: {value} = b''; {length} = -1", "else:")
+        src.depth += 1
+    if text:
+        src.add(f"{value} = {value}.encode()")
+    else:
+        src.add(f"if not isinstance({value}, BYTES): raise TypeError")
+    src.add(f"{length} = len({value})")
+    src.depth -= null
+    if text and src.flexible:
+        src.add(f"if {length} > {_MOST_STRING}: raise refuse({path!r}, {value}, 'longer than {_MOST_STRING} bytes')")
+    if src.flexible:
+        src.flush()
+        src.add(f"{length} += 1")
+        src.uvarint(length)
+    else:
+        src.fixed(length, "h" if text else "i")
+        src.flush()
+    src.add(f"{src.write}({value})")
+
+
+def _array(src: _Source, field: Field, expression: str, path: str) -> None:
+    value, count = src.var(), src.var()
+    src.add(f"{value} = {expression}")
+    null = field.nullable(src.version)
+    if null:
+        src.add(f"if {value} is None: {value} = (); {count} = -1", "else:")
+        src.depth += 1
+    src.add(f"if not isinstance({value}, (list, tuple)): raise TypeError", f"{count} = len({value})")
+    src.depth -= null
+    if src.flexible:
+        src.flush()
+        src.add(f"{count} += 1")
+        src.uvarint(count)
+    else:
+        src.fixed(count, "i")
+        src.flush()
+    inner = field.type[2:]
+    if inner in FIXED:
+        code = FIXED[inner]
+        name = f"a_{code.replace('?', 'o')}"
+        src.names[name] = [Struct(f">{n}{code}").pack for n in range(SMALL_ARRAY)]
+        src.add(
+            f"{count} = len({value})",
+            f"if {count} < {SMALL_ARRAY}: {src.write}({name}[{count}](*{value}))",
+            f"else: {src.write}(pack('>%d{code}' % {count}, *{value}))",
+        )
+        return
+    item = src.var()
+    if not inner:  # a misspelt name is in the first element too: looking at all of them would cost a fifth
+        known = f"known_{item}"
+        src.names[known] = frozenset(f.name for f in field.fields) | {"_tags"}
+        src.add(f"if {value} and not {value}[0].keys() <= {known}: raise KeyError")
+    src.add(f"for {item} in {value}:")
+    src.depth += 1
+    if inner:
+        _value(src, Field(field.name, inner, field.versions, None, None, None), item, path)
+    else:
+        _struct(src, field.fields, item, path, checked=False)
+    src.flush()
+    src.depth -= 1
+
+
+def explain(api: Api, version: int, kind: str, message: Any) -> LocalProtocolError | None:
+    """Names the first field of a message that cannot be written; None if there is none."""
+    return _explain(
+        api.fields(kind), version, api.flexible(version), message, f"{api.key.name.lower()} v{version} {kind}"
+    )
+
+
+def _explain(
+    fields: tuple[Field, ...], version: int, flexible: bool, message: Any, path: str
+) -> LocalProtocolError | None:
+    if not isinstance(message, Mapping):
+        return _refuse(path, message, "a mapping of field names is needed")
+    unknown = message.keys() - {field.name for field in fields} - {"_tags"}
+    if unknown:
+        return LocalProtocolError(f"{path}: no version has the fields {sorted(map(str, unknown))}")
+    for field in fields:
+        if field.at(version) and field.name in message:
+            error = _explain_value(field, version, flexible, message[field.name], f"{path}.{field.name}")
+            if error:
+                return error
+    if flexible:
+        try:
+            write_tags(message.get("_tags"))
+        except (LocalProtocolError, TypeError, AttributeError, ValueError):
+            return _refuse(f"{path}._tags", message.get("_tags"), "a mapping of tag to bytes is needed")
+    return None
+
+
+def _explain_value(field: Field, version: int, flexible: bool, value: Any, path: str) -> LocalProtocolError | None:
+    if value is None:
+        return None if field.nullable(version) else _refuse(path, value, "null is not allowed in this version")
+    if field.type == "{}":
+        return _explain(field.fields, version, flexible, value, path)
+    if field.is_array:
+        if not isinstance(value, list | tuple):
+            return _refuse(path, value, "a list or tuple is needed")
+        element = Field(field.name, field.type[2:] or "{}", field.versions, None, None, None, field.fields)
+        for index, item in enumerate(value):
+            error = _explain_value(element, version, flexible, item, f"{path}[{index}]")
+            if error:
+                return error
+        return None
+    return _explain_scalar(field.type, value, path)
+
+
+def _explain_scalar(kind: str, value: Any, path: str) -> LocalProtocolError | None:
+    if kind in FIXED:
+        try:
+            pack(">" + FIXED[kind], value)
+        except Exception:
+            return _refuse(path, value, f"{kind} is needed")
+    elif kind == "uuid" and not (isinstance(value, bytes) and len(value) == 16):
+        return _refuse(path, value, "16 bytes are needed")
+    elif kind == "string":
+        if not isinstance(value, str):
+            return _refuse(path, value, "str is needed")
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError:
+            return _refuse(path, value, "text without lone surrogates is needed")
+        if size > _MOST_STRING:
+            return _refuse(path, value, f"longer than {_MOST_STRING} bytes")
+    elif kind in ("bytes", "records") and not isinstance(value, _BYTES):
+        return _refuse(path, value, "bytes are needed")
+    return None

@@ -1,0 +1,83 @@
+"""Cuts a byte stream into frames: a 4-byte size, then as many bytes."""
+
+from enum import Enum
+from struct import Struct
+from typing import Any, Final, Literal
+
+from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+
+_SIZE = Struct(">i").unpack_from
+
+# API key, version, correlation id / correlation id
+LEAST_REQUEST_BYTES = 8
+LEAST_RESPONSE_BYTES = 4
+
+_HTTP = {b"GET ", b"PUT ", b"POST", b"HEAD", b"DELE", b"OPTI", b"CONN", b"PATC", b"TRAC", b"PRI ", b"HTTP"}
+
+
+class Event(Enum):
+    """What a reader answers instead of a frame."""
+
+    NEED_DATA = "need data"
+    CLOSED = "closed"
+
+
+NEED_DATA: Final = Event.NEED_DATA
+CLOSED: Final = Event.CLOSED
+
+
+def frame_size(buf: Any, pos: int, most: int, least: int) -> int:
+    """The size at `pos`, 4 bytes that must be there. RemoteProtocolError out of bounds; it names TLS and HTTP."""
+    size: int = _SIZE(buf, pos)[0]
+    if least <= size <= most:
+        return size
+    head = bytes(buf[pos : pos + 4])
+    if head[0] in (0x15, 0x16) and head[1] == 0x03:
+        raise RemoteProtocolError(
+            "the peer speaks TLS on a port without TLS: set its security.protocol, or use the TLS port"
+        )
+    if head in _HTTP:
+        raise RemoteProtocolError(f"the peer speaks HTTP ({head!r}) on a Kafka port: check its address and port")
+    raise RemoteProtocolError(f"frame of {size} bytes: {least} to {most} are allowed")
+
+
+class FrameReader:
+    """Bytes in, frames out: `receive_data` what was read, then `next_event` until it is NEED_DATA or CLOSED.
+
+    `reading` says whose frames these are and so which size limit holds. A refused size is refused for good.
+    """
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, reading: Literal["request", "response"] = "request") -> None:
+        request = reading == "request"
+        self._most = limits.max_request_bytes if request else limits.max_response_bytes
+        self._least = LEAST_REQUEST_BYTES if request else LEAST_RESPONSE_BYTES
+        self._buffer = bytearray()
+        self._closed = False
+
+    @property
+    def buffered(self) -> int:
+        """Bytes received that no event has carried yet."""
+        return len(self._buffer)
+
+    def receive_data(self, data: bytes | bytearray | memoryview) -> None:
+        """Takes what the peer sent; b"" says that it has closed."""
+        if data:
+            self._buffer += data
+        else:
+            self._closed = True
+
+    def next_event(self) -> bytes | Literal[Event.NEED_DATA, Event.CLOSED]:
+        """The next frame without its size. RemoteProtocolError for a size out of bounds or a close inside a frame."""
+        have = len(self._buffer)
+        if have >= 4:
+            stop = 4 + frame_size(self._buffer, 0, self._most, self._least)
+            if have >= stop:
+                frame = bytes(memoryview(self._buffer)[4:stop])
+                del self._buffer[:stop]
+                return frame
+        if not self._closed:
+            return NEED_DATA
+        if have:
+            raise RemoteProtocolError(f"the peer closed inside a frame, {have} bytes into it")
+        return CLOSED

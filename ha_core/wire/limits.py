@@ -1,0 +1,31 @@
+"""Bounds on everything that a peer can count or measure for us."""
+
+from dataclasses import dataclass
+
+from ha_core.wire.errors import LocalProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes in bytes, counts in elements. Every field must be positive (`LocalProtocolError` otherwise).
+
+    max_array bounds one array, max_elements all arrays of one message together: nested arrays of tiny elements would
+    otherwise turn each byte of a frame into some hundred bytes of objects. The size defaults are the brokers' own
+    (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch.
+    """
+
+    max_request_bytes: int = 104_857_600
+    max_response_bytes: int = 268_435_456
+    max_array: int = 1_000_000
+    max_elements: int = 4_000_000
+    max_string: int = 32_767
+    max_sasl_bytes: int = 65_536
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value <= 0:
+                raise LocalProtocolError(f"limit {name}={value}: give a positive number")
+
+
+DEFAULT_LIMITS = Limits()

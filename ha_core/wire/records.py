@@ -1,0 +1,189 @@
+"""Walks and patches record batches in place, without reading the records in them.
+
+A batch of magic 2 begins with base offset (8 bytes), length of what follows (4), partition leader epoch (4), magic (1),
+CRC-32C (4) of everything behind it. So the offset and the epoch change without the checksum, the producer id does not.
+In magic 0 and 1 every message, or compressed wrapper of messages, has an offset, a length and a CRC of the rest.
+A broker may cut the last batch of an answer anywhere; readers drop it.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, NamedTuple
+
+from ha_core.wire.checksum import crc_after_change
+from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
+
+# base offset, length, leader epoch, magic, crc, attributes, last offset delta, (two timestamps), producer id, epoch,
+# base sequence, count of records
+_V2 = Struct(">qiibIhi16xqhii")
+_PREFIX = Struct(">qiibB")  # what all magics need to be patched
+_SHIFTED = Struct(">qii")
+_LONG = Struct(">q")
+_UINT = Struct(">I")
+
+PREFIX_BYTES = _PREFIX.size
+HEADER_BYTES = _V2.size
+"""Of a batch of magic 2: everything before its records."""
+_SIZED_FROM = 12  # the length counts from here
+_LEAST_V2 = HEADER_BYTES - _SIZED_FROM
+_LEAST_LEGACY = 14
+_CRC_AT, _PRODUCER_AT = 17, 43
+_MOST_OFFSET = (1 << 63) - 1
+_COMPRESSION = 0b111
+
+
+class Batch(NamedTuple):
+    """A whole batch, from position `at` to `end`. In magic 0 and 1 what v2 brought is -1, last_offset_delta 0."""
+
+    at: int
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+    end: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def compressed(self) -> bool:
+        return bool(self.attributes & _COMPRESSION)
+
+
+def batches(buf: Any, pos: int, end: int) -> Iterator[Batch]:
+    """The whole batches from `pos` on, without one cut off at `end`. RemoteProtocolError for an impossible one."""
+    while end - pos >= PREFIX_BYTES:
+        base, length, epoch, magic, attributes = _PREFIX.unpack_from(buf, pos)
+        _check(length, magic, pos)
+        after = pos + _SIZED_FROM + length
+        if after > end:
+            return
+        if magic == 2:
+            base, length, epoch, magic, crc, attributes, delta, producer, producer_epoch, sequence, count = (
+                _V2.unpack_from(buf, pos)
+            )
+            if delta < 0 or count < 0:
+                raise RemoteProtocolError(f"batch at byte {pos}: last offset delta {delta}, {count} records")
+            yield Batch(
+                pos,
+                base,
+                length,
+                epoch,
+                magic,
+                crc,
+                attributes,
+                delta,
+                producer,
+                producer_epoch,
+                sequence,
+                count,
+                after,
+            )
+        else:
+            crc = _UINT.unpack_from(buf, pos + _SIZED_FROM)[0]
+            yield Batch(pos, base, length, -1, magic, crc, attributes, 0, -1, -1, -1, -1, after)
+        pos = after
+
+
+def _check(length: int, magic: int, pos: int) -> None:
+    if not 0 <= magic <= 2:
+        raise RemoteProtocolError(f"batch at byte {pos}: magic {magic}, 0 to 2 are known")
+    if length < (_LEAST_V2 if magic == 2 else _LEAST_LEGACY):
+        raise RemoteProtocolError(f"batch at byte {pos}: length {length} is less than the header of magic {magic}")
+
+
+def shift_batch(buf: Any, pos: int, delta: int, leader_epoch: int = -1) -> int:
+    """Adds `delta` to the offset of the batch at `pos`, of which PREFIX_BYTES bytes must be there; returns its size.
+
+    Magic 2 gets `leader_epoch` too: clients take it over as the partition's, and epochs of two clusters are not
+    comparable. A compressed wrapper of magic 1 carries relative offsets, so its own is all there is to change; in
+    magic 0 the offsets inside are absolute and compressed: RemoteProtocolError, as for an offset out of range.
+    """
+    base, length, _, magic, attributes = _PREFIX.unpack_from(buf, pos)
+    if magic != 2 or length < _LEAST_V2:
+        _check(length, magic, pos)
+        if magic == 0 and attributes & _COMPRESSION:
+            raise RemoteProtocolError(f"compressed message of magic 0 at byte {pos}: its offsets cannot be shifted")
+    shifted = base + delta
+    if not 0 <= shifted <= _MOST_OFFSET:
+        raise RemoteProtocolError(f"batch at byte {pos}: offset {base} shifted by {delta} is out of range")
+    if magic == 2:
+        _SHIFTED.pack_into(buf, pos, shifted, length, leader_epoch)
+    else:
+        _LONG.pack_into(buf, pos, shifted)
+    return int(length) + _SIZED_FROM
+
+
+def shift_batches(buf: bytearray | memoryview, pos: int, end: int, delta: int, leader_epoch: int = -1) -> int:
+    """`shift_batch` for all from `pos` to `end`; returns their number.
+
+    A last batch that is cut off is shifted too where its first PREFIX_BYTES bytes are there; a shorter rest stays.
+    """
+    count = 0
+    while end - pos >= PREFIX_BYTES:
+        pos += shift_batch(buf, pos, delta, leader_epoch)
+        count += 1
+    return count
+
+
+def rewrite_producer_id(buf: bytearray | memoryview, at: int, new_id: int, end: int | None = None) -> bool:
+    """Gives the batch at `at` another producer id and the checksum that goes with it; True if it now has them.
+
+    Only its first HEADER_BYTES bytes have to be there, before `end`. A batch whose checksum did not match does not
+    match afterwards either: the broker must still see that (`checksum`). False leaves every byte as it is: for a batch
+    that is not of magic 2, and one without a producer id. LocalProtocolError for an id below 0 or too big.
+    """
+    if not 0 <= new_id <= _MOST_OFFSET:
+        raise LocalProtocolError(f"producer id {new_id}: 0 to {_MOST_OFFSET} can be written")
+    stop = len(buf) if end is None else end
+    if stop - at < HEADER_BYTES:
+        return False
+    _, length, _, magic, crc, _, _, producer_id, *_ = _V2.unpack_from(buf, at)
+    if magic != 2 or length < _LEAST_V2 or producer_id < 0:
+        return False
+    following = _SIZED_FROM + length - _PRODUCER_AT - _LONG.size
+    changed = crc_after_change(crc & 0xFFFF_FFFF, _LONG.pack(producer_id), _LONG.pack(new_id), following)
+    _UINT.pack_into(buf, at + _CRC_AT, changed)
+    _LONG.pack_into(buf, at + _PRODUCER_AT, new_id)
+    return True
+
+
+def first_batch(buf: Any, pos: int, end: int, stop: int) -> Batch | None:
+    """The batch at `pos` if its header is there, before `end`, and it is the only one before `stop`; else None."""
+    if end - pos < HEADER_BYTES or buf[pos + 16] != 2:
+        return None
+    base, length, leader_epoch, magic, crc, attributes, last, producer_id, epoch, sequence, count = _V2.unpack_from(
+        buf, pos
+    )
+    if pos + _SIZED_FROM + length != stop:
+        return None
+    return Batch(
+        pos, base, length, leader_epoch, magic, crc, attributes, last, producer_id, epoch, sequence, count, stop
+    )
+
+
+def trim(buf: Any, pos: int, end: int, limit_offset: int) -> tuple[int, bool]:
+    """(new end, straddles): drops the batches, cut off ones too, that begin at or behind `limit_offset`.
+
+    straddles: the last batch that stays begins below the limit and reaches it or passes it, so its reader sees records
+    at or behind the limit. The offset of a compressed message of magic 0 or 1 is that of its last record: where that
+    reaches the limit the message stays and counts as straddling.
+    """
+    for batch in batches(buf, pos, end):
+        last = batch.last_offset
+        if last >= limit_offset:
+            if batch.base_offset < limit_offset or (batch.magic < 2 and batch.compressed):
+                return batch.end, True
+            return batch.at, False
+        pos = batch.end
+    if end - pos >= _LONG.size and _LONG.unpack_from(buf, pos)[0] >= limit_offset:
+        return pos, False
+    return end, False

@@ -1,0 +1,19 @@
+"""Message tables of every API that the codec reads and writes; `tables` explains the notation."""
+
+from ha_core.wire.schemas import (
+    acls,
+    cluster,
+    configs,
+    group_offsets,
+    groups,
+    offsets,
+    produce_fetch,
+    sasl,
+    topics,
+    transactions,
+)
+from ha_core.wire.tables import Api
+
+_MODULES = (produce_fetch, offsets, cluster, groups, group_offsets, transactions, topics, configs, acls, sasl)
+
+APIS: dict[int, Api] = {int(api.key): api for module in _MODULES for api in module.APIS}

@@ -1,0 +1,159 @@
+"""Classic consumer groups (KIP-848 groups are hidden by `policy`). `tables` explains the notation."""
+
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.tables import Api
+
+JOIN_GROUP = Api(
+    ApiKey.JOIN_GROUP,
+    versions=(0, 9),
+    flexible_from=6,
+    request="""
+    group_id             string 0+
+    session_timeout_ms   int32  0+
+    rebalance_timeout_ms int32  1+ = -1
+    member_id            string 0+
+    group_instance_id    string 5+ null = null
+    protocol_type        string 0+
+    protocols            []     0+
+      name               string 0+
+      metadata           bytes  0+
+    reason               string 8+ null = null
+    """,
+    response="""
+    throttle_time_ms    int32  2+
+    error_code          int16  0+
+    generation_id       int32  0+ = -1
+    protocol_type       string 7+ null = null
+    protocol_name       string 0+ null 7+
+    leader              string 0+
+    skip_assignment     bool   9+
+    member_id           string 0+
+    members             []     0+
+      member_id         string 0+
+      group_instance_id string 5+ null = null
+      metadata          bytes  0+
+    """,
+)
+
+HEARTBEAT = Api(
+    ApiKey.HEARTBEAT,
+    versions=(0, 4),
+    flexible_from=4,
+    request="""
+    group_id          string 0+
+    generation_id     int32  0+
+    member_id         string 0+
+    group_instance_id string 3+ null = null
+    """,
+    response="""
+    throttle_time_ms int32 1+
+    error_code       int16 0+
+    """,
+)
+
+LEAVE_GROUP = Api(
+    ApiKey.LEAVE_GROUP,
+    versions=(0, 5),
+    flexible_from=4,
+    request="""
+    group_id            string 0+
+    member_id           string 0-2
+    members             []     3+
+      member_id         string 3+
+      group_instance_id string 3+ null = null
+      reason            string 5+ null = null
+    """,
+    response="""
+    throttle_time_ms    int32  1+
+    error_code          int16  0+
+    members             []     3+
+      member_id         string 3+
+      group_instance_id string 3+ null
+      error_code        int16  3+
+    """,
+)
+
+SYNC_GROUP = Api(
+    ApiKey.SYNC_GROUP,
+    versions=(0, 5),
+    flexible_from=4,
+    request="""
+    group_id          string 0+
+    generation_id     int32  0+
+    member_id         string 0+
+    group_instance_id string 3+ null = null
+    protocol_type     string 5+ null = null
+    protocol_name     string 5+ null = null
+    assignments       []     0+
+      member_id       string 0+
+      assignment      bytes  0+
+    """,
+    response="""
+    throttle_time_ms int32  1+
+    error_code       int16  0+
+    protocol_type    string 5+ null = null
+    protocol_name    string 5+ null = null
+    assignment       bytes  0+
+    """,
+)
+
+DESCRIBE_GROUPS = Api(
+    ApiKey.DESCRIBE_GROUPS,
+    versions=(0, 5),
+    flexible_from=5,
+    request="""
+    groups                        []string 0+
+    include_authorized_operations bool     3+
+    """,
+    response="""
+    throttle_time_ms        int32  1+
+    groups                  []     0+
+      error_code            int16  0+
+      group_id              string 0+
+      group_state           string 0+
+      protocol_type         string 0+
+      protocol_data         string 0+
+      members               []     0+
+        member_id           string 0+
+        group_instance_id   string 4+ null = null
+        client_id           string 0+
+        client_host         string 0+
+        member_metadata     bytes  0+
+        member_assignment   bytes  0+
+      authorized_operations int32  3+ = -2147483648
+    """,
+)
+
+LIST_GROUPS = Api(
+    ApiKey.LIST_GROUPS,
+    versions=(0, 4),
+    flexible_from=3,
+    request="""
+    states_filter []string 4+
+    """,
+    response="""
+    throttle_time_ms int32  1+
+    error_code       int16  0+
+    groups           []     0+
+      group_id       string 0+
+      protocol_type  string 0+
+      group_state    string 4+
+    """,
+)
+
+DELETE_GROUPS = Api(
+    ApiKey.DELETE_GROUPS,
+    versions=(0, 2),
+    flexible_from=2,
+    request="""
+    groups_names []string 0+
+    """,
+    response="""
+    throttle_time_ms int32  0+
+    results          []     0+
+      group_id       string 0+
+      error_code     int16  0+
+    """,
+)
+
+APIS = (JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS)

@@ -1,0 +1,81 @@
+"""Offsets of logs: list, by leader epoch, delete records. `tables` explains the notation."""
+
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.tables import Api
+
+LIST_OFFSETS = Api(
+    ApiKey.LIST_OFFSETS,
+    versions=(1, 7),
+    flexible_from=6,
+    request="""
+    replica_id               int32  1+
+    isolation_level          int8   2+
+    topics                   []     1+
+      name                   string 1+
+      partitions             []     1+
+        partition_index      int32  1+
+        current_leader_epoch int32  4+ = -1
+        timestamp            int64  1+
+    """,
+    response="""
+    throttle_time_ms    int32  2+
+    topics              []     1+
+      name              string 1+
+      partitions        []     1+
+        partition_index int32  1+
+        error_code      int16  1+
+        timestamp       int64  1+ = -1
+        offset          int64  1+ = -1
+        leader_epoch    int32  4+ = -1
+    """,
+)
+
+OFFSET_FOR_LEADER_EPOCH = Api(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    versions=(2, 4),
+    flexible_from=4,
+    request="""
+    replica_id               int32  3+ = -2
+    topics                   []     2+
+      topic                  string 2+
+      partitions             []     2+
+        partition            int32  2+
+        current_leader_epoch int32  2+ = -1
+        leader_epoch         int32  2+
+    """,
+    response="""
+    throttle_time_ms int32  2+
+    topics           []     2+
+      topic          string 2+
+      partitions     []     2+
+        error_code   int16  2+
+        partition    int32  2+
+        leader_epoch int32  2+ = -1
+        end_offset   int64  2+ = -1
+    """,
+)
+
+DELETE_RECORDS = Api(
+    ApiKey.DELETE_RECORDS,
+    versions=(0, 2),
+    flexible_from=2,
+    request="""
+    topics              []     0+
+      name              string 0+
+      partitions        []     0+
+        partition_index int32  0+
+        offset          int64  0+
+    timeout_ms          int32  0+
+    """,
+    response="""
+    throttle_time_ms    int32  0+
+    topics              []     0+
+      name              string 0+
+      partitions        []     0+
+        partition_index int32  0+
+        low_watermark   int64  0+
+        error_code      int16  0+
+    """,
+)
+
+APIS = (LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, DELETE_RECORDS)

@@ -1,0 +1,158 @@
+"""The notation of the message tables in `schemas`.
+
+A table has one line for each field, in wire order: `name type versions [null [versions]] [tag n] [= default]`.
+
+- type: int8, int16, int32, int64, bool, string, bytes, uuid, records; `[]int32` is an array of one of them, `[]` an
+  array of structs and `{}` one struct, whose fields follow, indented by two more spaces.
+- versions: `3` (only this), `3-5`, `3+` (up to the last that the API lists).
+- null: the field may be null in these versions (all of its versions if none are given).
+- tag: the field travels in the tagged section (KIP-482) and only if it differs from its default.
+- default: what decoding fills in and encoding takes where a field is missing; without it zero, "", [], or None for
+  bytes and records that may be null.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ha_core.wire.codes import ApiKey
+
+FIXED = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "bool": "?",
+    "uint16": "H",
+    "uint32": "I",
+    "float64": "d",
+}
+WIDTH = {"b": 1, "?": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8}
+SIZED = ("string", "bytes", "records", "uuid")
+_FOREVER = 1 << 15
+
+Versions = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a message; `fields` only for structs and arrays of structs."""
+
+    name: str
+    type: str
+    versions: Versions
+    null: Versions | None
+    tag: int | None
+    default: Any
+    fields: tuple["Field", ...] = ()
+
+    def at(self, version: int) -> bool:
+        return self.versions[0] <= version <= self.versions[1]
+
+    def nullable(self, version: int) -> bool:
+        return self.null is not None and self.null[0] <= version <= self.null[1]
+
+    @property
+    def is_array(self) -> bool:
+        return self.type.startswith("[]")
+
+
+@dataclass(frozen=True)
+class Api:
+    """One API: its versions (both ends included), the first flexible one (None: never), its two tables."""
+
+    key: ApiKey
+    versions: Versions
+    flexible_from: int | None
+    request: str = field(repr=False)
+    response: str = field(repr=False)
+
+    def fields(self, kind: str) -> tuple[Field, ...]:
+        return self._request if kind == "request" else self._response
+
+    def flexible(self, version: int) -> bool:
+        return self.flexible_from is not None and version >= self.flexible_from
+
+    @cached_property
+    def _request(self) -> tuple[Field, ...]:
+        return parse(self.request)
+
+    @cached_property
+    def _response(self) -> tuple[Field, ...]:
+        return parse(self.response)
+
+
+def parse(table: str) -> tuple[Field, ...]:
+    """Reads one table. ValueError names the line that does not follow the notation."""
+    lines = [line for line in table.splitlines() if line.strip()]
+    if not lines:
+        return ()
+    margin = min(_indent(line) for line in lines)
+    rest = iter([((_indent(line) - margin) // 2, line.split()) for line in lines] + [(-1, [])])
+    fields, _ = _level(0, next(rest), rest)
+    return fields
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+Line = tuple[int, list[str]]
+
+
+def _level(depth: int, line: Line, rest: Iterator[Line]) -> tuple[tuple[Field, ...], Line]:
+    out: list[Field] = []
+    while line[0] == depth:
+        words, line = line[1], next(rest)
+        inner: tuple[Field, ...] = ()
+        if words[1] in ("[]", "{}"):
+            inner, line = _level(depth + 1, line, rest)
+        out.append(_field(words, inner))
+    if line[0] > depth:
+        raise ValueError(f"table line {' '.join(line[1])!r} is indented under a field that is no struct")
+    return tuple(out), line
+
+
+def _field(words: list[str], inner: tuple[Field, ...]) -> Field:
+    name, kind, versions = words[0], words[1], _versions(words[2])
+    if kind not in ("[]", "{}") and kind.removeprefix("[]") not in FIXED and kind.removeprefix("[]") not in SIZED:
+        raise ValueError(f"table line {' '.join(words)!r}: unknown type {kind!r}")
+    null, tag, default = None, None, _zero(kind)
+    options = words[3:]
+    while options:
+        match options:
+            case ["null", span, *more] if span[0].isdigit():
+                null, options = _versions(span), more
+            case ["null", *more]:
+                null, options = versions, more
+            case ["tag", number, *more]:
+                tag, options = int(number), more
+            case ["=", value]:
+                default, options = _default(kind, value), []
+            case _:
+                raise ValueError(f"table line {' '.join(words)!r}: unknown option {options[0]!r}")
+    if null and kind in ("bytes", "records"):
+        default = None
+    return Field(name, kind, versions, null, tag, default, inner)
+
+
+def _versions(text: str) -> Versions:
+    if text.endswith("+"):
+        return int(text[:-1]), _FOREVER
+    first, _, last = text.partition("-")
+    return int(first), int(last or first)
+
+
+def _zero(kind: str) -> Any:
+    if kind.startswith("[]"):
+        return []
+    return {"string": "", "bytes": b"", "records": None, "uuid": bytes(16), "bool": False, "float64": 0.0}.get(kind, 0)
+
+
+def _default(kind: str, text: str) -> Any:
+    if text == "null":
+        return None
+    if kind == "bool":
+        return text == "true"
+    return text if kind == "string" else int(text, 0)

@@ -1,0 +1,54 @@
+"""Unsigned varints of 32 bits and the tagged sections made of them (KIP-482)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
+
+_MOST = 0xFFFFFFFF
+
+
+def read_uvarint(b: Any, p: int) -> tuple[int, int]:
+    """(value, position after it). IndexError where the bytes end, RemoteProtocolError above 32 bits."""
+    value: int = b[p]
+    p += 1
+    if value < 128:
+        return value, p
+    value &= 127
+    shift = 7
+    while True:
+        byte: int = b[p]
+        p += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+        if shift > 28:
+            raise RemoteProtocolError(f"varint before byte {p} has more than 5 bytes")
+    if value > _MOST:
+        raise RemoteProtocolError(f"varint before byte {p} has more than 32 bits")
+    return value, p
+
+
+def write_uvarint(value: int) -> bytes:
+    """LocalProtocolError unless 0 <= value < 2^32."""
+    if 0 <= value < 128:
+        return bytes((value,))
+    if not 0 <= value <= _MOST:
+        raise LocalProtocolError(f"varint {value}: only 0 to {_MOST} can be written")
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def write_tags(tags: Mapping[int, bytes] | None) -> bytes:
+    """A tagged section: count, then tag, size and bytes in ascending order of tags."""
+    if not tags:
+        return b"\0"
+    parts = [write_uvarint(len(tags))]
+    for tag in sorted(tags):
+        parts += (write_uvarint(tag), write_uvarint(len(tags[tag])), tags[tag])
+    return b"".join(parts)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from ha_core.model import ANONYMOUS, Cluster, Extent, Identity, Topic, UnreadableDocumentError, View, identify
+from ha_core.model.producer import FIRST_CLIENT_ID, MAX_TERM, TERM_STRIDE, client_id, is_gateway_id, upstream_id
+
+TOPIC = Topic(name="t", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, term=0),)})
+
+
+def test_a_document_is_read_back_as_it_was_written() -> None:
+    assert Topic.from_bytes(TOPIC.to_bytes(), "/topics/t") == TOPIC
+
+
+def test_a_reader_survives_fields_of_a_newer_writer_but_not_a_newer_schema() -> None:
+    assert Cluster.from_bytes(b'{"name":"east","bootstrap":"h:1","colour":"red"}', "/c").name == "east"
+    with pytest.raises(UnreadableDocumentError, match=r"/c: schema 2 is newer than 1"):
+        Cluster.from_bytes(b'{"schema":2,"name":"east","bootstrap":"h:1"}', "/c")
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b'{"name":"east"}', b'{"name":"East!","bootstrap":"h:1"}'])
+def test_what_cannot_be_read_is_named_by_its_path(data: bytes) -> None:
+    with pytest.raises(UnreadableDocumentError, match="/clusters/east"):
+        Cluster.from_bytes(data, "/clusters/east")
+
+
+def test_documents_cannot_be_changed_in_place() -> None:
+    with pytest.raises(ValidationError):
+        TOPIC.writer = "west"
+
+
+def test_the_default_cluster_is_the_marked_one_or_the_only_one() -> None:
+    east, west = (Cluster(name=name, bootstrap="h:1") for name in ("east", "west"))
+    marked = west.model_copy(update={"default": True})
+
+    assert View().default_cluster is None
+    assert View(clusters={"east": east}).default_cluster == "east"
+    assert View(clusters={"east": east, "west": west}).default_cluster is None
+    assert View(clusters={"east": east, "west": marked}).default_cluster == "west"
+
+
+@pytest.mark.parametrize(
+    ("user", "client", "expected"),
+    [
+        (None, None, Identity(ANONYMOUS, "")),
+        ("alice", "app", Identity("alice", "app")),
+        (None, "HA#bob#orders", Identity("bob", "HA#bob#orders", "orders")),
+        ("bob", "HA#bob#orders", Identity("bob", "HA#bob#orders", "orders")),
+        ("alice", "HA#bob#orders", Identity("alice", "HA#bob#orders")),
+        (None, "HA#bob", Identity(ANONYMOUS, "HA#bob")),
+        (None, "HA##orders", Identity(ANONYMOUS, "HA##orders")),
+        (None, "HA#bob#a#b", Identity("bob", "HA#bob#a#b", "a#b")),
+    ],
+)
+def test_an_ha_client_id_names_user_and_topic_but_never_overrules_authentication(
+    user: str | None, client: str | None, expected: Identity
+) -> None:
+    assert identify(user, client) == expected
+
+
+@given(st.integers(FIRST_CLIENT_ID, TERM_STRIDE - 1), st.integers(0, MAX_TERM))
+def test_a_producer_id_of_a_term_leads_back_to_its_client_and_fits_the_protocol(producer: int, term: int) -> None:
+    upstream = upstream_id(producer, term)
+
+    assert client_id(upstream) == producer
+    assert upstream < 1 << 63
+    assert is_gateway_id(producer)
+    assert upstream // TERM_STRIDE == term
+
+
+@given(st.integers(0, FIRST_CLIENT_ID - 1), st.integers(0, MAX_TERM))
+def test_producer_ids_that_clusters_hand_out_are_left_alone(producer: int, term: int) -> None:
+    assert upstream_id(producer, term) == producer
+    assert client_id(producer) == producer
+    assert not is_gateway_id(producer)
+
+
+@pytest.mark.parametrize("term", [-1, MAX_TERM + 1])
+def test_a_term_that_does_not_fit_is_refused(term: int) -> None:
+    with pytest.raises(ValueError, match="outside 0 to"):
+        upstream_id(FIRST_CLIENT_ID, term)

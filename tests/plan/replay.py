@@ -1,0 +1,352 @@
+"""A small world of clusters, gateways and clients, in which the planner's steps are carried out and interrupted.
+
+Every step is a generator that yields between its effects: whoever stops to advance it has killed the executor there.
+Between two effects the world goes on: gateways lag behind, requests are in flight, producers and consumers work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from ha_core.model import (
+    Cluster,
+    Document,
+    Extent,
+    Group,
+    Identity,
+    LastSequences,
+    Lock,
+    MoveRequest,
+    MoveSet,
+    Operation,
+    Scope,
+    Topic,
+    UserBindings,
+    View,
+)
+from ha_core.plan.extents import Place, check, extents_of, identity, live, locate, to_client
+from ha_core.plan.facts import AdoptedGroup, PartitionEnds
+from ha_core.plan.move import (
+    Continue,
+    Documents,
+    Done,
+    Undo,
+    cut_change,
+    fence_change,
+    lock_keys,
+    resume,
+    steps,
+    undo_change,
+)
+from ha_core.plan.resolve import cluster_for_group
+
+TOPIC, GROUP, ALICE = "orders", "billing", Identity("alice", "app")
+PARTITIONS = (0, 1)
+_KINDS = {Topic: "topics", Group: "groups", LastSequences: "sequences", UserBindings: "bindings"}
+
+
+class BrokenError(AssertionError):
+    """The invariant does not hold."""
+
+
+@dataclass
+class Gateway:
+    """Follows the state late, and forwards late."""
+
+    view: View
+    revision: int = 0
+    in_flight: list[tuple[int, str, str]] = field(default_factory=list)
+    """(partition, cluster, record)."""
+
+    def accepts(self, partition: int) -> str | None:
+        topic = self.view.topics.get(TOPIC)
+        if topic is not None and topic.fence is not None:
+            return None
+        return live(extents_now(self.view, partition)).cluster
+
+
+def extents_now(view: View, partition: int) -> tuple[Extent, ...]:
+    topic = view.topics.get(TOPIC)
+    return extents_of(topic, partition) if topic is not None and topic.mapped else identity("east")
+
+
+class World:
+    def __init__(self, seed: int, *, dead: str | None = None, target: str = "west", origin: str = "east") -> None:
+        self.random = Random(seed)
+        self.view = View(
+            clusters={n: Cluster(name=n, bootstrap="h:1", default=n == "east") for n in ("east", "west")},
+            bindings={"alice": UserBindings(user="alice", cluster="east")},
+        )
+        self.revision = 0
+        self.dead = dead
+        self.logs: dict[tuple[str, int], list[str]] = {("east", p): [] for p in PARTITIONS}
+        self.topics = {"east"}
+        self.members: dict[str, dict[str, str]] = {"east": {"m": "m"}, "west": {}}
+        self.committed: dict[str, int] = {}
+        self.last_commit = 0
+        self.acknowledged: dict[tuple[int, int], str] = {}
+        self.gateways = [Gateway(self.view) for _ in range(3)]
+        self.sent = 0
+        self.locks: dict[str, Lock] = {}
+        self.operation: Operation
+        self.begin(origin, target)
+
+    def begin(self, origin: str, target: str, unread: str = "wait") -> None:
+        """A new operation, with its locks."""
+        request = MoveRequest(
+            scope=Scope(users=("alice",)),
+            origin=origin,
+            target=target,
+            mode="forced" if self.dead else "planned",
+            reason="replay",
+            unread=unread,  # type: ignore[arg-type]
+        )
+        moves = MoveSet(topics=(TOPIC,), groups=(GROUP,))
+        self.operation = Operation(
+            id=f"op-{self.revision}",
+            kind="switch",
+            by="t",
+            reason="replay",
+            started="now",
+            request=request,
+            moves=moves,
+        )
+        self.locks = {
+            key: Lock(key=key, operation=self.operation.id, by="t", since="now") for key in lock_keys(request, moves)
+        }
+
+    # --- what clients and gateways do all the time
+
+    def tick(self) -> None:
+        """A few things happen in some order."""
+        for gateway in self.random.sample(self.gateways, len(self.gateways)):
+            event = self.random.randrange(4)
+            if event == 0:
+                gateway.view, gateway.revision = self.view, self.revision
+            elif event == 1:
+                self.send(gateway)
+            elif event == 2 and gateway.in_flight:
+                self.land(gateway)
+            elif event == 3:
+                self.commit(gateway)
+            self.require_one_writer()
+
+    def send(self, gateway: Gateway) -> None:
+        partition = self.random.choice(PARTITIONS)
+        cluster = gateway.accepts(partition)
+        if cluster is not None:
+            self.sent += 1
+            gateway.in_flight.append((partition, cluster, f"r{self.sent}"))
+
+    def land(self, gateway: Gateway) -> None:
+        partition, cluster, record = gateway.in_flight.pop(0)
+        if cluster == self.dead:
+            return
+        log = self.logs[cluster, partition]
+        extent = live(extents_now(self.view, partition))
+        if extent.cluster != cluster:
+            raise BrokenError(f"{record} was appended to {cluster}, and the writer is {extent.cluster}")
+        offset = to_client(extent, len(log))
+        log.append(record)
+        if (partition, offset) in self.acknowledged:
+            raise BrokenError(f"client offset {offset} was given to two records")
+        self.acknowledged[partition, offset] = record
+
+    def commit(self, gateway: Gateway) -> None:
+        group = gateway.view.groups.get(GROUP)
+        cluster = cluster_for_group(gateway.view, ALICE, GROUP)
+        if (group is None or group.fence is None) and cluster is not None and cluster != self.dead:
+            self.last_commit += 1
+            self.committed[cluster] = self.last_commit
+
+    def kill_gateway(self) -> None:
+        """Its node vanishes; what it had in flight lands without an answer, or does not."""
+        gateway = self.gateways.pop()
+        while gateway.in_flight:
+            if self.random.random() < 0.5:
+                gateway.in_flight.pop()
+            else:
+                self.land(gateway)
+
+    def require_one_writer(self) -> None:
+        for partition in PARTITIONS:
+            writers = {c for g in self.gateways for p, c, _ in g.in_flight if p == partition}
+            writers |= {c for g in self.gateways if (c := g.accepts(partition)) is not None}
+            if len(writers) > 1:
+                raise BrokenError(f"partition {partition} is written in {sorted(writers)}")
+
+    # --- what an executor does
+
+    def publish(self, documents: Documents) -> None:
+        """One revision."""
+        tables: dict[str, dict[str, Document]] = {name: dict(getattr(self.view, name)) for name in _KINDS.values()}
+        for document in documents.puts:
+            if isinstance(document, Operation):
+                self.operation = document
+            else:
+                name = document.user if isinstance(document, UserBindings) else document.name  # type: ignore[attr-defined]
+                tables[_KINDS[type(document)]][name] = document
+        for kind, name in documents.deletes:
+            del tables[_KINDS[kind]][name]
+        self.revision += 1
+        self.view = replace(self.view, revision=self.revision, **tables)  # type: ignore[arg-type]
+        for partition in PARTITIONS:
+            if problems := check(extents_now(self.view, partition)):
+                raise BrokenError("; ".join(problems))
+
+    def note(self, **changes: object) -> None:
+        self.operation = self.operation.model_copy(update=changes)
+
+    def run(self, decision: Continue | Undo | Done, skip: frozenset[str] = frozenset()) -> Iterator[str]:
+        """Carries the decision out; yields between effects."""
+        if isinstance(decision, Done):
+            self.locks = {}
+            return
+        if isinstance(decision, Continue):
+            assert self.operation.request is not None
+            names = [step.name for step in steps(self.operation.request)]
+            todo: list[str] = list(names[names.index(decision.step) :])
+        else:
+            todo = [f"undo {name}" for name in decision.steps]
+        self.ends: dict[tuple[str, int], PartitionEnds] = {}
+        for name in todo:
+            if name not in skip:
+                yield f"before {name}"
+                yield from getattr(self, f"_{name.replace(' ', '_')}")()
+                yield f"after {name}"
+
+    @property
+    def _sides(self) -> tuple[str, str]:
+        assert self.operation.request is not None
+        return self.operation.request.origin, self.operation.request.target
+
+    def _prepare(self) -> Iterator[str]:
+        _, target = self._sides
+        self.note(state="running")
+        if target not in self.topics:
+            yield "topics are about to be created"
+            self.note(evidence={**self.operation.evidence, "created": True})
+            yield "what is created is noted first"
+            self.topics.add(target)
+            for partition in PARTITIONS:
+                self.logs[target, partition] = []
+
+    def _adopt(self) -> Iterator[str]:
+        origin, target = self._sides
+        self.note(evidence={**self.operation.evidence, "adopted": True})
+        yield "joining"
+        self.members[target] = {m: f"{m}-{target}" for m in self.members[origin].values()}
+
+    def _fence(self) -> Iterator[str]:
+        documents = fence_change(self.operation, self.view)
+        yield "about to fence"
+        self.publish(documents)
+
+    def _drain(self) -> Iterator[str]:
+        fence_revision = self.revision
+        while any(g.revision < fence_revision or g.in_flight for g in self.gateways):
+            yield "draining"
+
+    def _ends(self) -> Iterator[str]:
+        origin, target = self._sides
+        for partition in PARTITIONS:
+            there = len(self.logs[target, partition])
+            if self.dead:
+                self.ends[TOPIC, partition] = PartitionEnds(target=there)
+            else:
+                self.ends[TOPIC, partition] = PartitionEnds(there, len(self.logs[origin, partition]))
+            yield "reading ends"
+
+    def _offsets(self) -> Iterator[str]:
+        origin, target = self._sides
+        if not self.dead and origin in self.committed:
+            yield "about to copy"
+            self.committed[target] = self.committed[origin]
+
+    def _cut(self) -> Iterator[str]:
+        origin, target = self._sides
+        members = {m: self.members[target][m] for m in self.members[origin].values() if m in self.members[target]}
+        adopted = {} if self.dead or not members else {GROUP: AdoptedGroup(2, 1, members)}
+        documents = cut_change(self.operation, self.view, self.ends, {}, adopted)
+        yield "about to cut"
+        self.publish(documents)
+
+    def _verify(self) -> Iterator[str]:
+        revision = self.revision
+        while any(g.revision < revision for g in self.gateways):
+            yield "waiting for gateways"
+
+    def _record(self) -> Iterator[str]:
+        self.note(state="succeeded")
+        yield "about to release"
+        self.locks = {}
+
+    def _undo_lift(self) -> Iterator[str]:
+        documents = undo_change(self.operation, self.view)
+        yield "about to lift"
+        self.publish(documents)
+
+    def _undo_leave(self) -> Iterator[str]:
+        _, target = self._sides
+        yield "leaving"
+        self.members[target] = {}
+
+    def _undo_discard(self) -> Iterator[str]:
+        _, target = self._sides
+        if self.operation.evidence.get("created") and target in self.topics:
+            yield "about to discard"
+            if any(self.logs[target, p] for p in PARTITIONS):
+                raise BrokenError("a topic with records is about to be deleted")
+            self.topics.discard(target)
+            for partition in PARTITIONS:
+                del self.logs[target, partition]
+
+    def _undo_record(self) -> Iterator[str]:
+        self.note(state="undone")
+        yield "about to release"
+        self.locks = {}
+
+    # --- the end
+
+    def decide(self) -> Continue | Undo | Done:
+        return resume(self.operation, self.view.topics, self.view.groups)
+
+    def settle(self) -> None:
+        """Every gateway catches up and nothing is in flight: what a while of peace does."""
+        for gateway in self.gateways:
+            while gateway.in_flight:
+                self.land(gateway)
+            gateway.view, gateway.revision = self.view, self.revision
+
+    def require_sound_end(self) -> None:
+        if self.operation.state not in {"succeeded", "undone"}:
+            raise BrokenError(f"the operation ended as {self.operation.state}")
+        fenced = [name for name, topic in self.view.topics.items() if topic.fence is not None]
+        fenced += [name for name, group in self.view.groups.items() if group.fence is not None]
+        if fenced:
+            raise BrokenError(f"a fence is left on {fenced}")
+        if self.locks:
+            raise BrokenError(f"locks are left: {sorted(self.locks)}")
+        if self.operation.state == "undone" and (self.view.topics or self.view.groups):
+            raise BrokenError("an undone first move leaves documents behind")
+        for (partition, offset), record in self.acknowledged.items():
+            place = locate(extents_now(self.view, partition), offset)
+            if not isinstance(place, Place):
+                raise BrokenError(f"{record} at {offset} has become a hole")
+            if self.logs[place.extent.cluster, partition][place.physical : place.physical + 1] != [record]:
+                raise BrokenError(f"{record} is not what is read at {offset}")
+        coordinator = cluster_for_group(self.view, ALICE, GROUP)
+        if not self.dead and self.last_commit and self.committed.get(coordinator or "") != self.last_commit:
+            raise BrokenError(f"the group's last commit {self.last_commit} is not in {coordinator}")
+
+
+def advance(world: World, work: Iterator[str], effects: int | None, meanwhile: Callable[[int], None]) -> bool:
+    """Runs `work` for at most `effects` yields, the world going on in between. Whether it came to its end."""
+    for count, _ in enumerate(work):
+        if count == effects:
+            return False
+        meanwhile(count)
+        world.tick()
+    return True

@@ -1,0 +1,276 @@
+"""Extents against a brute-force model: a dictionary of every client offset that was ever acknowledged."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ha_core.model import Extent, Topic
+from ha_core.plan.extents import (
+    Hole,
+    Place,
+    append,
+    check,
+    close,
+    cut,
+    extents_of,
+    identity,
+    live,
+    locate,
+    physical_end,
+    prune,
+    to_client,
+)
+
+CLUSTERS = ("a", "b", "c")
+clusters = st.sampled_from(CLUSTERS)
+
+
+class PartitionLife(RuleBasedStateMachine):
+    """One partition that wanders between clusters: planned, forced, with foreign entries, pruned and closed."""
+
+    @initialize(first=clusters)
+    def begin(self, first: str) -> None:
+        self.extents = identity(first)
+        self.ends = dict.fromkeys(CLUSTERS, 0)
+        self.log_starts = dict.fromkeys(CLUSTERS, 0)
+        self.acknowledged: dict[int, tuple[str, int]] = {}
+        self.terms = [0]
+        self.unclosed: dict[str, int] = {}
+        """Clusters that were left by a forced move → their true end."""
+
+    @rule(count=st.integers(1, 5))
+    def write(self, count: int) -> None:
+        extent = live(self.extents)
+        for _ in range(count):
+            physical = self.ends[extent.cluster]
+            offset = to_client(extent, physical)
+            assert offset not in self.acknowledged, "a client offset was given twice"
+            self.acknowledged[offset] = (extent.cluster, physical)
+            self.ends[extent.cluster] += 1
+
+    @rule(onto=clusters, foreign=st.integers(0, 3))
+    def move(self, onto: str, foreign: int) -> None:
+        origin = live(self.extents).cluster
+        if onto == origin:
+            return
+        self.ends[onto] += foreign
+        self.extents = cut(self.extents, self.ends[origin], onto, self.ends[onto])
+        self.terms.append(live(self.extents).term)
+        self.unclosed.pop(onto, None)
+
+    @rule(onto=clusters, reserve=st.integers(0, 50))
+    def force(self, onto: str, reserve: int) -> None:
+        current = live(self.extents)
+        if onto == current.cluster:
+            return
+        at = to_client(current, self.ends[current.cluster]) + reserve
+        self.extents = append(self.extents, onto, at, self.ends[onto])
+        self.terms.append(live(self.extents).term)
+        self.unclosed.pop(onto, None)
+        if any(extent.cluster == current.cluster for extent in self.extents):
+            self.unclosed[current.cluster] = self.ends[current.cluster]
+
+    @precondition(lambda self: self.unclosed)
+    @rule(data=st.data())
+    def come_back(self, data: st.DataObject) -> None:
+        cluster = data.draw(st.sampled_from(sorted(self.unclosed)))
+        newest = [e for e in self.extents if e.cluster == cluster][-1]
+        true_end = self.unclosed.pop(cluster)
+        if true_end >= newest.base:
+            self.extents = close(self.extents, cluster, true_end)
+
+    @rule(cluster=clusters, share=st.floats(0, 1))
+    def age(self, cluster: str, share: float) -> None:
+        start = max(self.log_starts[cluster], int(self.ends[cluster] * share))
+        self.log_starts[cluster] = start
+        self.extents = prune(self.extents, self.log_starts)
+        self.acknowledged = {
+            offset: (where, physical)
+            for offset, (where, physical) in self.acknowledged.items()
+            if where != cluster or physical >= start
+        }
+        if not any(extent.cluster == cluster for extent in self.extents):
+            self.unclosed.pop(cluster, None)
+
+    @invariant()
+    def nothing_is_wrong(self) -> None:
+        if hasattr(self, "extents"):
+            assert check(self.extents) == []
+
+    @invariant()
+    def every_acknowledged_offset_is_found_where_it_was_written(self) -> None:
+        for offset, (cluster, physical) in getattr(self, "acknowledged", {}).items():
+            place = locate(self.extents, offset)
+            assert isinstance(place, Place)
+            assert (place.extent.cluster, place.physical) == (cluster, physical)
+            assert to_client(place.extent, place.physical) == offset
+
+    @invariant()
+    def no_offset_below_the_end_leads_to_a_record_of_another_offset(self) -> None:
+        if not hasattr(self, "extents"):
+            return
+        owners = {where: offset for offset, where in self.acknowledged.items()}
+        current = live(self.extents)
+        for offset in range(to_client(current, self.ends[current.cluster])):
+            place = locate(self.extents, offset)
+            if isinstance(place, Place):
+                assert owners.get((place.extent.cluster, place.physical), offset) == offset
+            else:
+                assert place.extent.start > offset
+                assert not any(offset <= known < place.extent.start for known in self.acknowledged)
+
+    @invariant()
+    def terms_count_every_cut(self) -> None:
+        assert getattr(self, "terms", [0]) == list(range(len(getattr(self, "terms", [0]))))
+
+
+TestPartitionLife = PartitionLife.TestCase
+TestPartitionLife.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+
+
+def test_moves_there_back_and_on_keep_every_offset() -> None:
+    there = cut(identity("a"), 100, "b", 7)
+    back = cut(there, 27, "a", 103)
+    on = cut(back, 113, "c", 0)
+
+    assert on == (
+        Extent(cluster="a", start=0, end=100, base=0, term=0),
+        Extent(cluster="b", start=100, end=120, base=7, term=1),
+        Extent(cluster="a", start=120, end=130, base=103, term=2),
+        Extent(cluster="c", start=130, end=None, base=0, term=3),
+    )
+    assert check(on) == []
+    assert locate(on, 99) == Place(on[0], 99)
+    assert locate(on, 100) == Place(on[1], 7)
+    assert locate(on, 129) == Place(on[2], 112)
+    assert locate(on, 10**15) == Place(on[3], 10**15 - 130)
+
+
+def test_a_stay_without_a_record_leaves_no_extent_but_uses_up_its_term() -> None:
+    idle = cut(cut(identity("a"), 100, "b", 0), 0, "a", 100)
+
+    assert idle == (
+        Extent(cluster="a", start=0, end=100, base=0, term=0),
+        Extent(cluster="a", start=100, end=None, base=100, term=2),
+    )
+    assert check(idle) == []
+
+
+def test_the_end_of_a_closed_extent_belongs_to_the_next_one() -> None:
+    moved = cut(identity("a"), 10, "b", 3)
+
+    assert locate(moved, 9) == Place(moved[0], 9)
+    assert locate(moved, 10) == Place(moved[1], 3)
+    assert to_client(moved[0], 10) == 10
+    assert physical_end(moved[0]) == 10
+    assert physical_end(moved[1]) is None
+
+
+def test_an_ignored_extent_is_read_from_the_start_of_the_next_readable_one() -> None:
+    skipped = (
+        Extent(cluster="a", start=0, end=10, base=0, term=0),
+        Extent(cluster="b", start=10, end=20, base=0, term=1, ignored=True),
+        Extent(cluster="c", start=20, end=30, base=0, term=2, ignored=True),
+        Extent(cluster="a", start=30, end=None, base=10, term=3),
+    )
+
+    assert locate(skipped, 9) == Place(skipped[0], 9)
+    assert locate(skipped, 10) == Hole(skipped[3])
+    assert locate(skipped, 29) == Hole(skipped[3])
+
+
+def test_offsets_below_a_pruned_extent_are_read_from_what_is_left() -> None:
+    moved = cut(identity("a"), 10, "b", 0)
+
+    assert prune(moved, {"a": 9}) == moved
+    aged = prune(moved, {"a": 10})
+
+    assert aged == moved[1:]
+    assert locate(aged, 0) == Hole(moved[1])
+
+
+def test_a_forced_cut_never_changes_when_the_old_cluster_returns() -> None:
+    forced = append(identity("a"), "b", 1_000_100, 0)
+    returned = close(forced, "a", 104)
+
+    assert returned[0].end == 104
+    assert returned[1] == forced[1]
+    assert locate(returned, 104) == Hole(returned[1])
+
+
+def test_a_writer_that_returns_closes_what_it_could_have_held_by_its_log_end() -> None:
+    forced = append(identity("a"), "b", 1_000_100, 0)
+    back = cut(forced, 5, "a", 104)
+
+    assert check(back) == []
+    assert [(e.cluster, e.start, e.end) for e in back] == [
+        ("a", 0, 104),
+        ("b", 1_000_100, 1_000_105),
+        ("a", 1_000_105, None),
+    ]
+
+
+def test_a_partition_that_the_map_does_not_list_is_the_writers_own() -> None:
+    topic = Topic(name="t", writer="b", partitions={0: cut(identity("a"), 10, "b", 3)})
+
+    assert extents_of(topic, 0) == topic.partitions[0]
+    assert extents_of(topic, 1) == (Extent(cluster="b", start=0, end=None, base=0, term=0),)
+
+
+def test_a_topic_without_a_map_has_no_extents_to_ask_for() -> None:
+    with pytest.raises(ValueError, match="topic t has no map"):
+        extents_of(Topic(name="t"), 0)
+
+
+@pytest.mark.parametrize(
+    ("extents", "words"),
+    [
+        ((), "nobody may write"),
+        ((("a", 0, 10, 0, 0),), "nobody may write"),
+        ((("a", 0, None, 0, 0), ("b", 10, None, 0, 1)), "two clusters would be written"),
+        ((("a", 0, 10, 0, 0), ("b", 9, None, 0, 1)), "inside the one before"),
+        ((("a", 5, None, 0, 0), ("b", 5, None, 0, 1)), "inside the one before"),
+        ((("a", 0, 0, 0, 0), ("b", 0, None, 0, 1)), "is empty"),
+        ((("a", 0, 10, 0, 0), ("b", 10, None, 0, 0)), "has term 0"),
+        ((("a", 0, 10, 0, 0), ("b", 10, 20, 0, 1), ("a", 20, None, 9, 2)), "an older one there ends at 10"),
+        ((("a", 0, 10, 50, 0), ("b", 10, 20, 0, 1), ("a", 20, None, 9, 2)), "an older one there ends at 60"),
+    ],
+)
+def test_every_kind_of_damage_is_named(extents: tuple[tuple[str, int, int | None, int, int], ...], words: str) -> None:
+    damaged = tuple(Extent(cluster=c, start=s, end=e, base=b, term=t) for c, s, e, b, t in extents)
+
+    assert any(words in problem for problem in check(damaged))
+
+
+def test_an_ignored_writer_is_damage() -> None:
+    damaged = (Extent(cluster="a", start=0, end=None, base=0, term=0, ignored=True),)
+
+    assert "is ignored" in check(damaged)[0]
+
+
+def test_cuts_that_would_break_the_order_are_refused() -> None:
+    moved = cut(identity("a"), 100, "b", 0)
+
+    with pytest.raises(ValueError, match="b is the writer already"):
+        cut(moved, 0, "b", 0)
+    with pytest.raises(ValueError, match="the cut 99 lies below 100"):
+        append(moved, "a", 99, 100)
+    with pytest.raises(ValueError, match="the most that can be counted"):
+        append((Extent(cluster="a", start=0, end=None, base=0, term=(1 << 17) - 1),), "b", 0, 0)
+    with pytest.raises(ValueError, match="outside its extent"):
+        cut((Extent(cluster="b", start=100, end=None, base=7, term=1),), 6, "a", 100)
+    with pytest.raises(ValueError, match="no open extent"):
+        live(moved[:1])
+    with pytest.raises(ValueError, match="no closed extent"):
+        close(moved, "b", 3)
+    with pytest.raises(ValueError, match="outside its extent"):
+        close(moved, "a", 101)
+
+
+@given(st.integers(max_value=-1))
+def test_special_offsets_are_not_looked_up(offset: int) -> None:
+    with pytest.raises(ValueError, match="no client offset"):
+        locate(identity("a"), offset)

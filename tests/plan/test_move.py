@@ -1,0 +1,323 @@
+"""What the revisions of a move write, document by document."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import pytest
+
+from ha_core.model import (
+    Extent,
+    Fence,
+    Group,
+    LastSequences,
+    Member,
+    MoveRequest,
+    MoveSet,
+    Operation,
+    Scope,
+    Topic,
+    UserBindings,
+    View,
+)
+from ha_core.model.operation import OperationState
+from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
+from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, compose_aliases, merge_sequences
+from ha_core.plan.extents import cut, identity, live
+from ha_core.plan.facts import AdoptedGroup, PartitionEnds, ProducerFacts
+from ha_core.plan.move import (
+    RESERVE,
+    UNKNOWN_RESERVE,
+    Continue,
+    Documents,
+    Done,
+    MoveDamagedError,
+    Undo,
+    UndoName,
+    cut_change,
+    fence_change,
+    resume,
+    steps,
+    touched,
+    undo_change,
+)
+
+FENCE = Fence(operation="op")
+ENDS = {("t", 0): PartitionEnds(target=0, origin=10), ("t", 1): PartitionEnds(target=3, origin=0)}
+D = TypeVar("D")
+PLANNED = MoveRequest(scope=Scope(users=("u",)), origin="east", target="west", reason="r")
+FORCED = PLANNED.model_copy(update={"mode": "forced"})
+P1, P2 = FIRST_CLIENT_ID + 1, FIRST_CLIENT_ID + 2
+
+
+def operation(state: OperationState = "planned", scope: Scope = Scope(users=("u",)), **changes: Any) -> Operation:  # noqa: B008
+    request = MoveRequest(
+        scope=scope, **{"origin": "east", "target": "west", "reason": "r", **changes.pop("request", {})}
+    )
+    moves = changes.pop("moves", MoveSet(topics=("t",), groups=("g",)))
+    fields: dict[str, Any] = {"id": "op", "kind": "switch", "by": "me", "reason": "r", "started": "now"}
+    return Operation(**fields, state=state, request=request, moves=moves, **changes)
+
+
+def fenced_view(topic: Topic | None = None, group: Group | None = None, **more: Any) -> View:
+    topic, group = topic or Topic(name="t"), group or Group(name="g")
+    return View(
+        topics={"t": topic.model_copy(update={"fence": FENCE})},
+        groups={"g": group.model_copy(update={"fence": FENCE})},
+        **more,
+    )
+
+
+def the(documents: Documents, kind: type[D]) -> D:
+    """The one document of a kind that is put."""
+    (found,) = [document for document in documents.puts if isinstance(document, kind)]
+    return found
+
+
+def cut_now(
+    op: Operation, view: View, ends: Any = None, producers: Any = None, adopted: Any = None, reserve: int = RESERVE
+) -> Documents:
+    return cut_change(op, view, ends or ENDS, producers or {}, adopted or {}, reserve)
+
+
+def test_a_forced_move_has_the_same_steps_without_adoption() -> None:
+    planned = [step.name for step in steps(PLANNED)]
+    forced = [step.name for step in steps(FORCED)]
+
+    assert planned == ["prepare", "adopt", "fence", "drain", "ends", "offsets", "cut", "verify", "record"]
+    assert forced == [name for name in planned if name != "adopt"]
+
+
+def test_every_put_and_delete_is_of_a_document_that_was_named_before() -> None:
+    op = operation("fenced")
+    named = set(touched(op))
+    view = fenced_view()
+    producers = {("t", 0): [ProducerFacts(P1, 0, 5, 1)]}
+
+    for documents in (fence_change(operation(), View()), cut_now(op, view, producers=producers), undo_change(op, view)):
+        names = {"Operation": "id", "UserBindings": "user"}
+        written = {(type(d), getattr(d, names.get(type(d).__name__, "name"))) for d in documents.puts}
+        assert written | set(documents.deletes) <= named
+
+
+def test_the_fence_stands_on_all_that_moves_and_keeps_what_was_there() -> None:
+    mapped = Topic(name="t", writer="east", partitions={0: identity("east")})
+    aliased = Group(name="g", cluster="east", aliases={"1:a": Member(member_id="b", generation=2)})
+
+    documents = fence_change(operation("running"), View(topics={"t": mapped}, groups={"g": aliased}))
+
+    assert the(documents, Topic) == mapped.model_copy(update={"fence": FENCE})
+    assert the(documents, Group) == aliased.model_copy(update={"fence": FENCE})
+    assert the(documents, Operation).state == "fenced"
+
+
+def test_what_another_operation_fences_is_not_touched() -> None:
+    other = Topic(name="t", fence=Fence(operation="other"))
+
+    with pytest.raises(MoveDamagedError, match="fenced by operation other"):
+        fence_change(operation(), View(topics={"t": other}))
+
+
+def test_a_topic_that_left_the_origin_meanwhile_is_not_fenced() -> None:
+    gone = Topic(name="t", writer="north", partitions={0: identity("north")})
+
+    with pytest.raises(MoveDamagedError, match="written in north"):
+        fence_change(operation(), View(topics={"t": gone}))
+
+
+def test_the_cut_writes_maps_groups_and_bindings_and_ends_the_fences_at_once() -> None:
+    documents = cut_now(operation("fenced"), fenced_view(), adopted={"g": AdoptedGroup(7, 3, {"old": "new"})})
+
+    topic = the(documents, Topic)
+    assert (topic.writer, topic.fence) == ("west", None)
+    assert topic.partitions[0] == (
+        Extent(cluster="east", start=0, end=10, base=0, term=0),
+        Extent(cluster="west", start=10, end=None, base=0, term=1),
+    )
+    assert topic.partitions[1] == (Extent(cluster="west", start=0, end=None, base=3, term=1),)
+    group = the(documents, Group)
+    assert (group.cluster, group.fence) == ("west", None)
+    assert group.alias("old", 3) == Member(member_id="new", generation=7)
+    assert the(documents, UserBindings) == UserBindings(user="u", cluster="west")
+    op = the(documents, Operation)
+    assert op.state == "cut"
+    assert op.evidence["cuts"] == {"t": [[0, 10, 0, 1], [1, 0, 3, 1]]}
+
+
+def test_each_kind_of_scope_binds_its_own_level_and_keeps_the_others() -> None:
+    scope = Scope(
+        instances=(("u", "i"),), user_topics=(("u", "t"),), user_groups=(("u", "g"),), users=("v",), topics=("t",)
+    )
+    old = UserBindings(user="u", cluster="east", instances={"j": "north"}, topics={"s": "north"}, groups={"h": "north"})
+
+    documents = cut_now(operation("fenced", scope), fenced_view(bindings={"u": old}))
+
+    assert [d for d in documents.puts if isinstance(d, UserBindings)] == [
+        UserBindings(user="v", cluster="west"),
+        UserBindings(
+            user="u",
+            cluster="east",
+            instances={"j": "north", "i": "west"},
+            topics={"s": "north", "t": "west"},
+            groups={"h": "north", "g": "west"},
+        ),
+    ]
+
+
+def test_a_scope_of_topics_leaves_bindings_as_they_are() -> None:
+    documents = cut_now(operation("fenced", Scope(topics=("t",))), fenced_view())
+
+    assert not [d for d in documents.puts if isinstance(d, UserBindings)]
+
+
+def test_a_cut_without_its_fence_or_without_all_partitions_is_refused() -> None:
+    mapped = Topic(name="t", writer="east", partitions={p: identity("east") for p in range(3)})
+
+    with pytest.raises(MoveDamagedError, match="does not stand"):
+        cut_now(operation("fenced"), View(groups={"g": Group(name="g", fence=FENCE)}))
+    with pytest.raises(MoveDamagedError, match=r"partitions \[0, 1\] were read"):
+        cut_now(operation("fenced"), fenced_view(mapped))
+    with pytest.raises(MoveDamagedError, match=r"partitions \[1\] were read"):
+        cut_now(operation("fenced"), fenced_view(), ends={("t", 1): PartitionEnds(0, 0)})
+    with pytest.raises(MoveDamagedError, match="needs the log end"):
+        cut_now(operation("fenced"), fenced_view(), ends={("t", 0): PartitionEnds(0)})
+    with pytest.raises(MoveDamagedError, match="is running, not fenced"):
+        cut_now(operation("running"), fenced_view())
+    with pytest.raises(MoveDamagedError, match="being undone"):
+        cut_now(operation("fenced", evidence={"undoing": True}), fenced_view())
+
+
+def test_a_log_end_below_the_stay_is_refused_as_lost_records() -> None:
+    moved = Topic(name="t", writer="east", partitions={0: cut(identity("west"), 5, "east", 7)})
+
+    with pytest.raises(MoveDamagedError, match="outside its extent"):
+        cut_now(operation("fenced"), fenced_view(moved), ends={("t", 0): PartitionEnds(5, 6)})
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        (PartitionEnds(target=0), UNKNOWN_RESERVE),
+        (PartitionEnds(target=0, known=50), 50 + RESERVE),
+        (PartitionEnds(target=0, origin=60, known=50), 60 + RESERVE),
+        (PartitionEnds(target=0, origin=40, known=50), 50 + RESERVE),
+    ],
+)
+def test_a_forced_cut_lies_above_all_that_anybody_knows_of(ends: PartitionEnds, expected: int) -> None:
+    documents = cut_now(operation("fenced", request={"mode": "forced"}), fenced_view(), ends={("t", 0): ends})
+
+    assert live(the(documents, Topic).partitions[0]).start == expected
+    unknown = the(documents, Operation).evidence.get("unknown_ends")
+    assert unknown == ({"t": [0]} if ends.origin is None else None)
+
+
+def test_readers_skip_a_dead_origin_only_where_the_operator_said_so() -> None:
+    for unread, ignored in (("skip", True), ("wait", False)):
+        op = operation("fenced", request={"mode": "forced", "unread": unread})
+        extents = the(cut_now(op, fenced_view(), ends={("t", 0): PartitionEnds(0)}), Topic).partitions[0]
+        assert [extent.ignored for extent in extents] == [ignored, False]
+
+
+def test_what_was_skipped_is_read_again_when_the_writer_comes_back_to_it() -> None:
+    forced = operation("fenced", request={"mode": "forced"})
+    topic = the(cut_now(forced, fenced_view(), ends={("t", 0): PartitionEnds(0)}), Topic)
+    back = operation("fenced", request={"origin": "west", "target": "east"})
+
+    extents = the(cut_now(back, fenced_view(topic), ends={("t", 0): PartitionEnds(12, 4)}), Topic).partitions[0]
+
+    assert extents[0] == Extent(cluster="east", start=0, end=12, base=0, term=0)
+
+
+def test_the_undo_lifts_only_its_own_fences_and_leaves_no_empty_documents() -> None:
+    mapped = Topic(name="t", writer="east", partitions={0: identity("east")})
+    fresh = undo_change(operation("fenced"), fenced_view())
+    kept = undo_change(operation("fenced"), fenced_view(mapped, Group(name="g", cluster="east")))
+    others = undo_change(operation("running"), View(topics={"t": Topic(name="t", fence=Fence(operation="other"))}))
+
+    assert fresh.deletes == ((Topic, "t"), (Group, "g"))
+    assert the(kept, Topic) == mapped
+    assert the(kept, Group).fence is None
+    assert [type(d) for d in others.puts] == [Operation]
+    assert the(fresh, Operation).evidence["undoing"] is True
+
+
+def test_a_cut_cannot_be_undone() -> None:
+    with pytest.raises(MoveDamagedError, match="move back"):
+        undo_change(operation("cut"), View())
+
+
+def test_resume_goes_by_what_stands_in_the_state() -> None:
+    fenced = {"t": Topic(name="t", fence=FENCE)}
+    rest: tuple[UndoName, ...] = ("leave", "discard", "record")
+    forced: dict[str, Any] = {"request": {"mode": "forced"}}
+
+    assert resume(operation("planned"), {}, {}) == Continue("prepare")
+    assert resume(operation("running"), {}, {}) == Continue("prepare")
+    assert resume(operation("running", evidence={"adopted": {"g": 1}}), {}, {}) == Undo(rest)
+    assert resume(operation("fenced"), fenced, {}) == Undo(("lift", *rest))
+    assert resume(operation("running"), {}, {"g": Group(name="g", fence=FENCE)}) == Undo(("lift", *rest))
+    assert resume(operation("running", evidence={"undoing": True}), {}, {}) == Undo(rest)
+    assert resume(operation("fenced", **forced), fenced, {}) == Continue("drain")
+    assert resume(operation("running", **forced), {}, {}) == Continue("prepare")
+    assert resume(operation("cut"), {}, {}) == Continue("verify")
+    assert resume(operation("succeeded"), {}, {}) == Done()
+    assert resume(operation("failed"), fenced, {}) == Undo(("lift", *rest))
+
+
+def test_maps_that_contain_the_cut_count_even_if_the_operation_does_not_say_so() -> None:
+    moved = Topic(name="t", writer="west", partitions={0: cut(identity("east"), 10, "west", 0)})
+    evidence = {"cuts": {"t": [[0, 10, 0, 1]]}}
+
+    assert resume(operation("fenced", evidence=evidence), {"t": moved}, {}) == Continue("verify")
+    before = Topic(name="t", fence=FENCE)
+    assert isinstance(resume(operation("fenced", evidence=evidence), {"t": before}, {}), Undo)
+
+
+def test_a_fence_beside_a_published_cut_is_reported_as_damage() -> None:
+    with pytest.raises(MoveDamagedError, match="has cut"):
+        resume(operation("cut"), {"t": Topic(name="t", fence=FENCE)}, {})
+
+
+def test_last_sequences_come_from_the_term_that_ends_under_the_clients_own_ids() -> None:
+    found = [
+        ProducerFacts(upstream_id(P1, 2), 0, 57, 100),
+        ProducerFacts(upstream_id(P1, 0), 0, 3, 999),
+        ProducerFacts(upstream_id(P2, 2), 1, -1, 200),
+        ProducerFacts(12, 0, 8, 300),
+    ]
+
+    assert merge_sequences({P1: (0, 20), P2: (0, 9)}, found, 2) == {P1: (0, 57), P2: (0, 9)}
+    assert merge_sequences({}, [ProducerFacts(P1, 0, 4, 1)], 0) == {P1: (0, 4)}
+
+
+def test_last_sequences_are_bounded_and_the_newest_stay() -> None:
+    found = [ProducerFacts(FIRST_CLIENT_ID + n, 0, 1, n) for n in range(MAX_SEQUENCES + 5)]
+    merged = merge_sequences({P1: (0, 1), FIRST_CLIENT_ID + 10**6: (0, 1)}, found, 0)
+
+    assert len(merged) == MAX_SEQUENCES
+    assert next(iter(merged)) == FIRST_CLIENT_ID + MAX_SEQUENCES + 4
+    assert P1 not in merged
+
+
+def test_sequences_of_a_cut_are_written_beside_the_map() -> None:
+    old = LastSequences(name="t", partitions={1: {P2: (0, 1)}})
+    documents = cut_now(
+        operation("fenced"), fenced_view(sequences={"t": old}), producers={("t", 0): [ProducerFacts(P1, 0, 5, 1)]}
+    )
+
+    assert the(documents, LastSequences).partitions == {0: {P1: (0, 5)}, 1: {P2: (0, 1)}}
+
+
+def test_aliases_compose_over_moves_and_forget_members_that_were_thrown_out() -> None:
+    first = Group(name="g", aliases=compose_aliases(None, AdoptedGroup(5, 3, {"a": "b", "x": "y"})))
+    second = compose_aliases(first, AdoptedGroup(9, 5, {"b": "c"}))
+    rebalanced = compose_aliases(first, AdoptedGroup(9, 6, {"b": "c"}))
+
+    assert second == {"5:b": Member(member_id="c", generation=9), "3:a": Member(member_id="c", generation=9)}
+    assert rebalanced == {"6:b": Member(member_id="c", generation=9)}
+
+
+def test_aliases_are_bounded() -> None:
+    crowd = AdoptedGroup(2, 1, {f"m{n}": f"n{n}" for n in range(MAX_ALIASES + 1)})
+
+    assert len(compose_aliases(None, crowd)) == MAX_ALIASES

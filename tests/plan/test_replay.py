@@ -1,0 +1,203 @@
+"""The planner from every interrupted prefix: killed between any two effects, then resumed or undone."""
+
+from __future__ import annotations
+
+import pytest
+
+from ha_core.plan.extents import live
+from ha_core.plan.facts import PartitionEnds
+from ha_core.plan.move import Continue, Done, MoveDamagedError, Undo
+from tests.plan.replay import PARTITIONS, TOPIC, BrokenError, World, advance, extents_now
+
+START = Continue("prepare")
+BEYOND = 400
+"""More effects than any run has."""
+
+
+def nothing(_count: int) -> None:
+    pass
+
+
+def a_world(seed: int, dead: bool) -> World:
+    world = World(seed)
+    for _ in range(6):
+        world.tick()
+    if dead:
+        world.dead = "east"
+        world.begin("east", "west")
+    return world
+
+
+def bring_to_an_end(world: World) -> None:
+    """What a rerun does, as often as it takes."""
+    for _ in range(3):
+        decision = world.decide()
+        assert advance(world, world.run(decision), None, nothing)
+        if isinstance(decision, Done):
+            break
+    for _ in range(5):
+        world.tick()
+    world.settle()
+    world.require_one_writer()
+    world.require_sound_end()
+
+
+@pytest.mark.parametrize("dead", [False, True], ids=["planned", "forced"])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_move_killed_between_any_two_effects_is_continued_or_undone_by_a_rerun(seed: int, dead: bool) -> None:
+    ends = set()
+    for prefix in range(BEYOND):
+        world = a_world(seed, dead)
+        finished = advance(world, world.run(START), prefix, nothing)
+        for _ in range(4):
+            world.tick()
+        bring_to_an_end(world)
+        ends.add(world.operation.state)
+        if finished:
+            break
+    else:
+        pytest.fail("the move never came to its end")
+
+    assert ends == ({"succeeded"} if dead else {"succeeded", "undone"})
+
+
+@pytest.mark.parametrize("dead", [False, True], ids=["planned", "forced"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rerun_that_is_killed_as_well_is_continued_or_undone_by_the_next_one(seed: int, dead: bool) -> None:
+    for prefix in range(0, BEYOND, 2):
+        first_finished = False
+        for second in range(BEYOND):
+            world = a_world(seed, dead)
+            first_finished = advance(world, world.run(START), prefix, nothing)
+            world.tick()
+            second_finished = advance(world, world.run(world.decide()), second, nothing)
+            world.tick()
+            bring_to_an_end(world)
+            if second_finished:
+                break
+        if first_finished:
+            break
+    else:
+        pytest.fail("the move never came to its end")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_operator_can_undo_at_any_point_before_the_cut_and_at_none_after_it(seed: int) -> None:
+    undone = refused = 0
+    for prefix in range(BEYOND):
+        world = a_world(seed, dead=False)
+        finished = advance(world, world.run(START), prefix, nothing)
+        try:
+            assert advance(world, world.run(Undo(("lift", "leave", "discard", "record"))), None, nothing)
+            undone += 1
+            assert all(live(extents_now(world.view, p)).cluster == "east" for p in PARTITIONS)
+        except MoveDamagedError:
+            refused += 1
+            assert all(live(extents_now(world.view, p)).cluster == "west" for p in PARTITIONS)
+        bring_to_an_end(world)
+        if finished:
+            break
+
+    assert undone > 5
+    assert refused > 2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_gateway_that_dies_at_any_point_neither_blocks_the_move_nor_breaks_it(seed: int) -> None:
+    for moment in range(BEYOND):
+        world = a_world(seed, dead=False)
+        died: list[int] = []
+
+        def kill(count: int, world: World = world, moment: int = moment, died: list[int] = died) -> None:
+            if count == moment:
+                world.kill_gateway()
+                died.append(count)
+
+        assert advance(world, world.run(START), None, kill)
+        bring_to_an_end(world)
+        assert world.operation.state == "succeeded"
+        if not died:
+            break
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_moves_there_and_back_interrupted_anywhere_keep_every_record(seed: int) -> None:
+    for prefix in range(0, 30, 3):
+        world = a_world(seed, dead=False)
+        place, other = "east", "west"
+        for _ in range(4):
+            world.begin(place, other)
+            advance(world, world.run(START), prefix, nothing)
+            for _ in range(3):
+                if not isinstance(world.decide(), Done):
+                    assert advance(world, world.run(world.decide()), None, nothing)
+            if world.operation.state == "succeeded":
+                place, other = other, place
+            for _ in range(4):
+                world.tick()
+            world.settle()
+            for (partition, offset), record in world.acknowledged.items():
+                extents = extents_now(world.view, partition)
+                extent = next(e for e in extents if e.start <= offset and (e.end is None or offset < e.end))
+                assert world.logs[extent.cluster, partition][extent.base + offset - extent.start] == record
+
+
+def test_without_the_drain_the_checker_sees_a_second_writer() -> None:
+    def attempt(seed: int) -> None:
+        world = a_world(seed, dead=False)
+        advance(world, world.run(START, skip=frozenset({"drain", "verify"})), None, nothing)
+        for _ in range(30):
+            world.tick()
+
+    broken = 0
+    for seed in range(20):
+        try:
+            attempt(seed)
+        except BrokenError:
+            broken += 1
+    assert broken > 0
+
+
+def test_a_cut_below_the_log_end_is_seen_by_the_checker() -> None:
+    world = a_world(3, dead=False)
+    for _ in range(20):
+        world.tick()
+    work = world.run(START)
+    for at in work:
+        world.tick()
+        if at == "after ends":
+            world.ends = {key: PartitionEnds(e.target, (e.origin or 1) - 1) for key, e in world.ends.items()}
+    assert {topic for topic, _ in world.ends} == {TOPIC}
+
+    with pytest.raises(BrokenError):
+        world.require_sound_end()
+
+
+def test_offsets_that_were_not_copied_are_seen_by_the_checker() -> None:
+    world = a_world(1, dead=False)
+    while not world.last_commit:
+        world.tick()
+    for _ in world.run(START, skip=frozenset({"offsets"})):
+        world.settle()
+
+    with pytest.raises(BrokenError, match="last commit"):
+        world.require_sound_end()
+
+
+def test_a_fence_that_is_left_and_a_lock_that_is_left_are_seen_by_the_checker() -> None:
+    world = a_world(1, dead=False)
+    for at in world.run(START):
+        world.tick()
+        if at == "after fence":
+            break
+    world.note(state="undone")
+    with pytest.raises(BrokenError, match="a fence is left"):
+        world.require_sound_end()
+
+    world = a_world(1, dead=False)
+    for at in world.run(START):
+        world.tick()
+        if at == "about to release":
+            break
+    with pytest.raises(BrokenError, match="locks are left"):
+        world.require_sound_end()

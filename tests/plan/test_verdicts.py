@@ -1,0 +1,441 @@
+"""Every bad input is found before anything is changed, with the thing, the value and the way out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from ha_core.model import (
+    Cluster,
+    Extent,
+    GatewayRecord,
+    Group,
+    Lock,
+    Mask,
+    MoveRequest,
+    Scope,
+    Topic,
+    Usage,
+    Use,
+    UserBindings,
+    View,
+)
+from ha_core.plan.closure import closure
+from ha_core.plan.extents import append, cut, identity
+from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
+from ha_core.plan.verdicts import Verdict, effective, outside_topics, preflight
+
+MASK = Mask(since="2026-01-01T00:00:00Z", reason="rack fire", by="ops")
+SINCE = "2026-01-02T00:00:00Z"
+HERE = TopicFacts(exists=True, partitions=2, starts={0: 0, 1: 0}, ends={0: 10, 1: 20}, replication=1)
+NOWHERE = TopicFacts(exists=False)
+EMPTY = TopicFacts(exists=True, partitions=2, starts={0: 0, 1: 0}, ends={0: 0, 1: 0}, replication=1)
+MEMBERS = ("m-1",)
+ALICE = Scope(users=("alice",))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A sound move of alice from east to west; tests change one thing."""
+
+    scope: Scope = ALICE
+    request: dict[str, Any] = field(default_factory=dict)
+    clusters: dict[str, Cluster] = field(
+        default_factory=lambda: {
+            name: Cluster(name=name, bootstrap=f"{name}:9092", default=name == "east")
+            for name in ("east", "west", "north")
+        }
+    )
+    bindings: tuple[UserBindings, ...] = (UserBindings(user="alice", cluster="east"),)
+    topics: tuple[Topic, ...] = ()
+    groups: tuple[Group, ...] = ()
+    usage: tuple[Usage, ...] = (
+        Usage(
+            user="alice",
+            topics={"orders": (Use(instance="app", how="produce", since=SINCE),)},
+            groups={"billing": (Use(instance="app", how="join", since=SINCE),)},
+        ),
+    )
+    reach: dict[str, ClusterFacts] = field(
+        default_factory=lambda: {
+            name: ClusterFacts(name, reachable=True, brokers=(1,)) for name in ("east", "west", "north")
+        }
+    )
+    topic_facts: dict[tuple[str, str], TopicFacts] = field(
+        default_factory=lambda: {("east", "orders"): HERE, ("west", "orders"): NOWHERE, ("north", "orders"): NOWHERE}
+    )
+    group_facts: dict[tuple[str, str], GroupFacts] = field(
+        default_factory=lambda: {
+            ("east", "billing"): GroupFacts("Stable", "consumer", MEMBERS, {("orders", 0): 5}),
+            ("west", "billing"): GroupFacts(),
+        }
+    )
+    locks: tuple[Lock, ...] = ()
+    gateways: tuple[GatewayRecord, ...] = (GatewayRecord(id="gw-1", host="h", port=1, node_id=1),)
+
+    def with_topic(self, cluster: str, facts: TopicFacts, topic: str = "orders") -> Case:
+        return replace(self, topic_facts={**self.topic_facts, (cluster, topic): facts})
+
+    def with_group(self, cluster: str, facts: GroupFacts) -> Case:
+        return replace(self, group_facts={**self.group_facts, (cluster, "billing"): facts})
+
+    def with_cluster(self, name: str, **changes: Any) -> Case:
+        return replace(self, clusters={**self.clusters, name: self.clusters[name].model_copy(update=changes)})
+
+    def with_reach(self, name: str, **changes: Any) -> Case:
+        return replace(self, reach={**self.reach, name: replace(self.reach[name], **changes)})
+
+    def asking(self, **request: Any) -> Case:
+        return replace(self, request={**self.request, **request})
+
+    @property
+    def forced(self) -> Case:
+        """East is dead."""
+        gone = {key: facts for key, facts in self.topic_facts.items() if key[0] != "east"}
+        case = replace(self, topic_facts=gone, group_facts={("west", "billing"): GroupFacts()})
+        return case.with_reach("east", reachable=False, error="timed out").asking(mode="forced")
+
+    def _parts(self) -> tuple[View, MoveRequest, Facts]:
+        view = View(
+            clusters=self.clusters,
+            bindings={b.user: b for b in self.bindings},
+            topics={t.name: t for t in self.topics},
+            groups={g.name: g for g in self.groups},
+        )
+        asked = {"origin": "east", "target": "west", "reason": "test", **self.request}
+        request = MoveRequest(scope=self.scope, **asked)
+        return view, request, Facts(self.reach, self.topic_facts, self.group_facts)
+
+    def judge(self) -> list[Verdict]:
+        view, request, facts = self._parts()
+        found = closure(view, {u.user: u for u in self.usage}, request)
+        return preflight(view, request, found, facts, self.locks, self.gateways)
+
+    def moved(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        view, request, facts = self._parts()
+        moves = effective(view, request, closure(view, {u.user: u for u in self.usage}, request), facts)
+        return moves.topics, moves.groups
+
+
+SOUND = Case()
+
+
+def only(case: Case, level: str, about: str, *words: str) -> Verdict:
+    """The one verdict of this level; it is about `about` and says `words`."""
+    found = [verdict for verdict in case.judge() if verdict.level == level]
+    assert [verdict.about for verdict in found] == [about], found
+    for word in words:
+        assert word in found[0].text + found[0].remedy, found[0]
+    if level in {"error", "warning"}:
+        assert found[0].remedy
+    return found[0]
+
+
+def test_a_sound_move_has_no_verdict() -> None:
+    assert SOUND.judge() == []
+    assert SOUND.moved() == (("orders",), ("billing",))
+
+
+@pytest.mark.parametrize("side", ["origin", "target"])
+def test_an_unknown_cluster_is_an_error_that_lists_the_known_ones(side: str) -> None:
+    only(SOUND.asking(**{side: "wset"}), "error", "cluster wset", "'wset'", "east, north, west")
+
+
+def test_origin_and_target_must_differ() -> None:
+    only(SOUND.asking(target="east"), "error", "cluster east", "same cluster")
+
+
+def test_a_masked_target_is_an_error_that_says_why_it_is_masked() -> None:
+    only(SOUND.with_cluster("west", masked=MASK), "error", "cluster west", "masked", "rack fire", "unmask west")
+
+
+def test_a_masked_origin_is_a_warning_for_what_cannot_be_read() -> None:
+    only(SOUND.with_cluster("east", masked=MASK), "warning", "cluster east", "below the cut")
+
+
+@pytest.mark.parametrize("name", ["east", "west"])
+def test_a_cluster_out_of_reach_is_an_error_with_its_address(name: str) -> None:
+    case = SOUND.with_reach(name, reachable=False, error="connection refused")
+
+    only(case, "error", f"cluster {name}", f"{name}:9092", "connection refused")
+
+
+def test_a_cluster_that_was_not_asked_counts_as_out_of_reach() -> None:
+    only(replace(SOUND, reach={"east": SOUND.reach["east"]}), "error", "cluster west", "it was not asked")
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_a_target_that_refuses_the_service_account_is_told_from_a_dead_one(reachable: bool) -> None:
+    case = SOUND.with_reach("west", reachable=reachable, refused=True, error="SASL authentication failed")
+
+    only(case, "error", "cluster west", "refuses the service account", "SASL authentication failed", "security profile")
+
+
+def test_an_unknown_user_is_an_error() -> None:
+    only(replace(SOUND, scope=Scope(users=("alice", "alcie"))), "error", "user alcie", "not known")
+
+
+def test_a_user_that_is_only_bound_changes_its_binding_with_a_warning() -> None:
+    case = replace(SOUND, scope=Scope(users=("bob",)), bindings=(UserBindings(user="bob", cluster="east"),))
+
+    only(case, "warning", "user bob", "only its binding")
+    assert not any(v.level == "error" for v in case.judge())
+
+
+def test_a_user_bound_to_a_third_cluster_is_an_error() -> None:
+    case = replace(SOUND, scope=Scope(users=("bob",)), bindings=(UserBindings(user="bob", cluster="north"),))
+
+    only(case, "error", "user bob", "bound to north")
+
+
+def test_an_unknown_topic_of_the_scope_is_an_error() -> None:
+    only(replace(SOUND, scope=Scope(topics=("ordres",))), "error", "topic ordres", "exists in no cluster")
+
+
+def test_a_topic_that_was_used_and_deleted_is_left_out_with_a_warning() -> None:
+    case = SOUND.with_topic("east", NOWHERE).with_group("east", GroupFacts())
+
+    only(case, "warning", "topic orders", "left out")
+    assert case.moved() == ((), ("billing",))
+
+
+def test_a_target_topic_with_data_of_its_own_is_an_error_that_counts_it() -> None:
+    only(
+        SOUND.with_topic("west", replace(HERE, ends={0: 0, 1: 7})), "error", "topic orders", "7 offsets", "partition 1"
+    )
+
+
+def test_a_target_topic_that_was_emptied_but_is_of_no_map_is_in_foreign_use() -> None:
+    case = SOUND.with_topic("west", replace(HERE, starts={0: 0, 1: 7}, ends={0: 0, 1: 7}))
+
+    only(case, "error", "topic orders", "data of its own")
+
+
+def test_an_empty_target_topic_of_the_same_shape_is_taken() -> None:
+    assert SOUND.with_topic("west", EMPTY).judge() == []
+
+
+def test_another_partition_count_in_the_target_is_an_error() -> None:
+    only(SOUND.with_topic("west", replace(EMPTY, partitions=3)), "error", "topic orders", "3 partitions", "2 here")
+
+
+def test_a_target_topic_that_was_not_asked_for_is_an_error() -> None:
+    unasked = {("east", "orders"): HERE}
+
+    only(replace(SOUND, topic_facts=unasked), "error", "topic orders", "not known whether")
+
+
+def back_in_east() -> Case:
+    """Orders was in west, then came to east, and goes back."""
+    extents = {p: cut(cut(identity("west"), 5, "east", 0), n, "west", 5)[:1] for p, n in ((0, 0), (1, 0))}
+    open_again = {p: (*e, Extent(cluster="east", start=5, end=None, base=0, term=1)) for p, e in extents.items()}
+    case = replace(SOUND, topics=(Topic(name="orders", writer="east", partitions=open_again),))
+    return case.with_topic("west", replace(HERE, ends={0: 5, 1: 5}))
+
+
+def test_what_the_map_says_of_the_target_is_no_foreign_data() -> None:
+    assert back_in_east().judge() == []
+
+
+def test_records_that_went_around_the_gateways_are_counted_in_a_warning() -> None:
+    case = back_in_east().with_topic("west", replace(HERE, ends={0: 5, 1: 8}))
+
+    only(case, "warning", "topic orders", "Partition 1", "3 offsets", "around the gateways")
+
+
+def test_a_target_that_holds_less_than_the_map_says_is_a_warning() -> None:
+    only(back_in_east().with_topic("west", replace(HERE, ends={0: 5, 1: 4})), "warning", "topic orders", "lost there")
+
+
+def test_a_target_topic_that_vanished_with_its_records_is_an_error() -> None:
+    only(back_in_east().with_topic("west", NOWHERE), "error", "topic orders", "was deleted in west")
+
+
+def test_a_log_whose_extents_have_aged_is_no_foreign_data_once_it_is_empty() -> None:
+    moved = {p: append(identity("west"), "east", 5, 0)[1:] for p in (0, 1)}
+    case = replace(SOUND, topics=(Topic(name="orders", writer="east", partitions=moved),))
+
+    assert case.with_topic("west", replace(HERE, starts={0: 5, 1: 5}, ends={0: 5, 1: 5})).judge() == []
+    only(case.with_topic("west", replace(HERE, starts={0: 5, 1: 5}, ends={0: 5, 1: 6})), "error", "topic orders")
+
+
+def test_a_running_operation_on_the_scope_is_named_with_its_owner() -> None:
+    for key in ("topic:orders", "group:billing", "user:alice"):
+        lock = Lock(key=key, operation="switch-1", by="cli:eve@host", since=SINCE)
+        only(
+            replace(SOUND, locks=(lock,)), "error", key.replace(":", " "), "switch-1", "cli:eve@host", "resume switch-1"
+        )
+
+
+def test_locks_on_other_things_do_not_matter() -> None:
+    other = Lock(key="topic:other", operation="switch-1", by="eve", since=SINCE)
+
+    assert replace(SOUND, locks=(other,)).judge() == []
+
+
+def test_strangers_refuse_the_move_until_they_are_said_to_follow() -> None:
+    bob = Usage(user="bob", topics={"orders": (Use(instance="b", how="fetch", since=SINCE),)})
+    case = replace(SOUND, usage=(*SOUND.usage, bob))
+
+    only(case, "error", "topic orders", f"bob+b (since {SINCE})", "--include-followers")
+    only(case.asking(include_followers=True), "info", "topic orders", "They follow the topic")
+    assert not any(v.level == "error" for v in case.asking(include_followers=True).judge())
+
+
+def test_a_topic_that_is_in_the_target_already_is_left_out() -> None:
+    case = SOUND.with_topic("east", NOWHERE).with_topic("west", HERE)
+
+    only(case, "info", "topic orders", "already")
+    assert case.moved() == ((), ("billing",))
+
+
+def test_a_topic_that_is_written_in_a_third_cluster_is_an_error() -> None:
+    mapped = Topic(name="orders", writer="north", partitions={0: identity("north"), 1: identity("north")})
+
+    only(replace(SOUND, topics=(mapped,)), "error", "topic orders", "written in north", "--from north")
+    only(SOUND.with_topic("east", NOWHERE).with_topic("north", HERE), "error", "topic orders", "written in north")
+
+
+def test_a_topic_in_two_clusters_is_written_where_its_users_are_bound() -> None:
+    everywhere = SOUND.with_topic("north", HERE)
+
+    assert everywhere.judge() == []
+    fine = UserBindings(user="alice", cluster="east", instances={"app": "north"})
+    case = replace(everywhere, scope=Scope(instances=(("alice", "app"),)), bindings=(fine,))
+    assert any(v.about == "topic orders" and "written in north" in v.text for v in case.judge())
+
+
+def test_a_compacted_topic_is_a_warning_about_offsets() -> None:
+    case = SOUND.with_topic("east", replace(HERE, config={"cleanup.policy": "compact,delete"}))
+
+    only(case, "warning", "topic orders", "compacted", "holes")
+
+
+def test_transactional_producers_are_told_to_initialise_again() -> None:
+    case = SOUND.with_topic("east", replace(HERE, transactional=True))
+
+    only(case, "warning", "topic orders", "INVALID_PRODUCER_ID_MAPPING")
+
+
+def test_an_origin_without_describe_producers_is_a_warning_that_says_what_it_means() -> None:
+    only(SOUND.with_reach("east", describe_producers=False), "warning", "cluster east", "2.8", "appended again")
+
+
+def test_a_replication_that_the_target_cannot_have_is_lowered_and_that_is_said() -> None:
+    case = SOUND.with_topic("east", replace(HERE, replication=3))
+
+    only(case, "info", "topic orders", "from 3 to 1")
+    case = SOUND.with_topic("east", replace(HERE, config={"min.insync.replicas": "2"}))
+    only(case, "info", "topic orders", "min.insync.replicas", "from 2 to 1")
+
+
+def test_no_live_gateway_is_a_warning() -> None:
+    only(replace(SOUND, gateways=()), "warning", "gateways", "No gateway is alive")
+
+
+def test_nothing_to_move_is_an_error() -> None:
+    settled = replace(SOUND, bindings=(UserBindings(user="alice", cluster="west"),))
+    case = settled.with_topic("east", NOWHERE).with_topic("west", HERE)
+
+    only(case, "error", "user alice", "Nothing is to move from east to west")
+
+
+def test_committed_offsets_of_a_topic_that_the_target_lacks_are_an_error_that_names_it() -> None:
+    stable = GroupFacts("Stable", "consumer", MEMBERS, {("orders", 0): 5, ("audit", 0): 7})
+    case = SOUND.with_group("east", stable).with_topic("east", HERE, "audit").with_topic("west", NOWHERE, "audit")
+
+    only(case, "error", "group billing", "audit", "refuse these commits", "topic:NAME")
+    assert case.with_topic("west", EMPTY, "audit").judge() == []
+    assert case.with_topic("east", NOWHERE, "audit").judge() == [], "offsets of a deleted topic are of no use"
+
+
+def test_topics_that_groups_have_committed_besides_are_to_be_asked_for() -> None:
+    stable = GroupFacts("Stable", "consumer", MEMBERS, {("orders", 0): 5, ("audit", 0): 7})
+    case = SOUND.with_group("east", stable)
+    view, request, facts = case._parts()
+    moves = closure(view, {u.user: u for u in case.usage}, request).moves
+
+    assert outside_topics(moves, facts) == ("audit",)
+    only(case, "error", "group billing", "audit")
+
+
+@pytest.mark.parametrize(("state", "kind"), [("PreparingRebalance", "consumer"), ("Stable", "connect")])
+def test_a_group_that_cannot_be_carried_with_its_members_joins_once_more(state: str, kind: str) -> None:
+    only(SOUND.with_group("east", GroupFacts(state, kind, MEMBERS)), "info", "group billing", state, kind)
+
+
+def test_a_group_without_members_has_nothing_to_join() -> None:
+    assert SOUND.with_group("east", GroupFacts("Empty", "consumer", (), {("orders", 0): 5})).judge() == []
+
+
+def test_live_members_in_the_target_are_an_error_unless_the_group_was_there_before() -> None:
+    case = SOUND.with_group("west", GroupFacts("Stable", "consumer", MEMBERS))
+
+    only(case, "error", "group billing", "1 members in west")
+    only(replace(case, groups=(Group(name="billing", cluster="east"),)), "warning", "group billing", "1 members")
+
+
+def test_a_group_with_members_who_stay_is_an_error() -> None:
+    bob = Usage(user="bob", groups={"billing": (Use(instance="b", how="join", since=SINCE),)})
+
+    only(replace(SOUND, usage=(*SOUND.usage, bob)), "error", "group billing", "bob+b", "split", "user:NAME##GROUP")
+
+
+def test_a_group_that_is_coordinated_elsewhere_is_an_error_and_in_the_target_it_is_left_out() -> None:
+    one = replace(SOUND, scope=Scope(user_groups=(("alice", "billing"),), topics=("orders",)))
+    at = {name: UserBindings(user="alice", cluster="east", groups={"billing": name}) for name in ("north", "west")}
+
+    north = [v for v in replace(one, bindings=(at["north"],)).judge() if v.about == "group billing"]
+    west = [v for v in replace(one, bindings=(at["west"],)).judge() if v.about == "group billing"]
+
+    assert [v.level for v in north] == ["error"]
+    assert "coordinated in north" in north[0].text
+    assert [v.level for v in west] == ["info"]
+    assert "already" in west[0].text
+
+
+def test_a_forced_move_from_a_cluster_that_answers_is_refused_until_it_is_masked() -> None:
+    case = SOUND.asking(mode="forced")
+
+    only(case, "error", "cluster east", "answers", "--mode planned", "mask east")
+    assert not any(v.level == "error" for v in case.with_cluster("east", masked=MASK).judge())
+
+
+def test_a_forced_move_from_a_cluster_that_refuses_the_account_is_refused_because_it_lives() -> None:
+    case = SOUND.asking(mode="forced").with_reach("east", reachable=False, refused=True, error="denied")
+
+    only(case, "error", "cluster east", "refuses the service account")
+
+
+def test_a_forced_move_says_what_is_unknown_and_needs_the_shape_of_the_topic() -> None:
+    case = SOUND.forced
+
+    only(case, "error", "topic orders", "how many partitions", "Create it in west")
+    taken = case.with_topic("west", EMPTY)
+    assert not any(v.level == "error" for v in taken.judge())
+    assert any(v.about == "cluster east" and "may be unknown" in v.text for v in taken.judge())
+    assert any(v.about == "group billing" and "cannot be asked" in v.text for v in taken.judge())
+    assert taken.moved() == (("orders",), ("billing",))
+
+
+def test_a_forced_move_knows_the_shape_of_a_topic_that_has_a_map() -> None:
+    mapped = Topic(name="orders", writer="east", partitions={0: identity("east"), 1: identity("east")})
+
+    assert not any(v.level == "error" for v in replace(SOUND.forced, topics=(mapped,)).judge())
+
+
+def test_a_forced_move_needs_its_target() -> None:
+    only(
+        SOUND.forced.with_reach("west", reachable=False, error="timed out"),
+        "error",
+        "cluster west",
+        "cannot be reached",
+    )
+
+
+def test_errors_come_first() -> None:
+    case = replace(SOUND, gateways=()).with_topic("west", replace(EMPTY, partitions=3))
+
+    assert [verdict.level for verdict in case.judge()] == ["error", "warning"]

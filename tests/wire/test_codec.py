@@ -1,0 +1,205 @@
+"""The codec against what peers may send and callers may hand it."""
+
+import random
+import tracemalloc
+from struct import pack
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ha_core.wire import ApiKey, Limits, LocalProtocolError, RemoteProtocolError, decode, encode, flexible
+from ha_core.wire.schemas import APIS
+from ha_core.wire.varint import read_uvarint, write_uvarint
+from tests.wire.samples import CASES, damaged, message, seeds
+
+
+@given(st.sampled_from(CASES), seeds)
+@settings(max_examples=300, deadline=None)
+def test_what_was_written_is_read_back(case: Any, seed: int) -> None:
+    key, version, kind = case
+    given_message = message(APIS[key].fields(kind), version, random.Random(seed))
+    body = encode(key, version, kind, given_message)
+    read = decode(key, version, kind, body)
+    assert {name: read[name] for name in given_message if not isinstance(read[name], list | dict)} == {
+        name: value for name, value in given_message.items() if not isinstance(value, list | dict)
+    }
+    assert encode(key, version, kind, read) == body
+
+
+@given(st.sampled_from(CASES), seeds)
+@settings(max_examples=1500, deadline=None)
+def test_damaged_bodies_are_read_or_refused_as_the_peers_fault(case: Any, seed: int) -> None:
+    key, version, kind = case
+    rnd = random.Random(seed)
+    body = damaged(encode(key, version, kind, message(APIS[key].fields(kind), version, rnd)), rnd)
+    try:
+        read = decode(key, version, kind, memoryview(body))
+    except RemoteProtocolError:
+        return
+    assert decode(key, version, kind, encode(key, version, kind, read)) == read
+
+
+@given(st.sampled_from(CASES), st.binary(max_size=80))
+@settings(max_examples=500, deadline=None)
+def test_random_bytes_are_read_or_refused_as_the_peers_fault(case: Any, body: bytes) -> None:
+    key, version, kind = case
+    try:
+        read = decode(key, version, kind, body)
+    except RemoteProtocolError:
+        return
+    assert read.keys() - {"_tags"} == {field.name for field in APIS[key].fields(kind)}
+
+
+@pytest.mark.parametrize(("key", "version", "kind"), CASES[::3])
+def test_a_body_cut_anywhere_is_refused(key: int, version: int, kind: Any) -> None:
+    body = encode(key, version, kind, message(APIS[key].fields(kind), version, random.Random(1)))
+    for cut in range(len(body)):
+        with pytest.raises(RemoteProtocolError):
+            decode(key, version, kind, body[:cut])
+    if kind == "response":
+        with pytest.raises(RemoteProtocolError, match="1 bytes follow"):
+            decode(key, version, kind, body + b"\0")
+    else:
+        assert decode(key, version, kind, body + b"\0") == decode(key, version, kind, body)
+
+
+def test_the_byte_that_librdkafka_sends_behind_its_question_for_all_topics_is_ignored() -> None:
+    # As captured from librdkafka 2.16: null topics, three flags, and two tag sections where one belongs.
+    assert decode(ApiKey.METADATA, 9, "request", bytes.fromhex("000000000000"))["topics"] is None
+
+
+def test_a_count_above_the_bytes_left_is_refused_before_anything_is_allocated() -> None:
+    tracemalloc.start()
+    try:
+        for body in (pack(">i", 0x7FFFFFFF), pack(">i", 900_000) + bytes(100)):
+            with pytest.raises(RemoteProtocolError, match="topics: "):
+                decode(ApiKey.METADATA, 8, "request", body)
+        with pytest.raises(RemoteProtocolError, match="topics: "):
+            decode(ApiKey.METADATA, 9, "request", write_uvarint(0xFFFFFFFF) + bytes(100))
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_counts_and_strings_are_held_to_the_limits() -> None:
+    body = encode(ApiKey.METADATA, 8, "request", {"topics": [{"name": "topic"}] * 30})
+    assert len(decode(ApiKey.METADATA, 8, "request", body)["topics"]) == 30
+    for limits in (Limits(max_array=29), Limits(max_elements=29), Limits(max_string=4)):
+        with pytest.raises(RemoteProtocolError, match="topics"):
+            decode(ApiKey.METADATA, 8, "request", body, limits=limits)
+    with pytest.raises(LocalProtocolError, match="max_array=0"):
+        Limits(max_array=0)
+
+
+def test_elements_of_nested_arrays_count_together() -> None:
+    topics = [{"name": "t", "partitions": [{"partition_index": n} for n in range(10)]} for _ in range(10)]
+    body = encode(ApiKey.LIST_OFFSETS, 1, "request", {"topics": topics})
+    decode(ApiKey.LIST_OFFSETS, 1, "request", body, limits=Limits(max_elements=110))
+    with pytest.raises(RemoteProtocolError, match="partitions"):
+        decode(ApiKey.LIST_OFFSETS, 1, "request", body, limits=Limits(max_elements=109))
+
+
+def test_fields_that_a_version_lacks_come_as_defaults_and_are_dropped() -> None:
+    old = decode(ApiKey.METADATA, 0, "response", encode(ApiKey.METADATA, 0, "response", {"controller_id": 7}))
+    assert old["controller_id"] == -1
+    assert old["cluster_id"] is None
+    assert old["cluster_authorized_operations"] == -(2**31)
+
+
+def test_defaults_of_lists_are_not_shared_between_messages() -> None:
+    body = encode(ApiKey.API_VERSIONS, 3, "response", {})
+    decode(ApiKey.API_VERSIONS, 3, "response", body)["supported_features"].append({"name": "x"})
+    assert decode(ApiKey.API_VERSIONS, 3, "response", body)["supported_features"] == []
+
+
+def test_unknown_tags_survive_at_every_level() -> None:
+    given_message = {
+        "topics": [{"name": "t", "_tags": {0: b"zero", 300: b"x" * 200}}],
+        "_tags": {5: b""},
+    }
+    body = encode(ApiKey.METADATA, 9, "request", given_message)
+    read = decode(ApiKey.METADATA, 9, "request", body)
+    assert read["topics"][0]["_tags"] == {0: b"zero", 300: b"x" * 200}
+    assert read["_tags"] == {5: b""}
+    assert encode(ApiKey.METADATA, 9, "request", read) == body
+    assert b"zero" not in encode(ApiKey.METADATA, 8, "request", given_message)
+
+
+def test_unknown_tags_stand_beside_known_ones() -> None:
+    features = [{"name": "metadata.version", "min_version": 1, "max_version": 25}]
+    body = encode(ApiKey.API_VERSIONS, 3, "response", {"supported_features": features, "_tags": {9: b"new"}})
+    read = decode(ApiKey.API_VERSIONS, 3, "response", body)
+    assert read["supported_features"] == features
+    assert read["_tags"] == {9: b"new"}
+    assert encode(ApiKey.API_VERSIONS, 3, "response", read) == body
+
+
+@pytest.mark.parametrize(
+    "section", [b"\x02\x05\x00\x05\x00", b"\x02\x05\x00\x04\x00", b"\x01\x05\x02x", b"\x7f", b"\x01\x01\x02\x00\x00"]
+)
+def test_tags_repeated_out_of_order_or_of_a_wrong_size_are_refused(section: bytes) -> None:
+    body = encode(ApiKey.API_VERSIONS, 3, "response", {})
+    assert body.endswith(b"\0")
+    with pytest.raises(RemoteProtocolError):
+        decode(ApiKey.API_VERSIONS, 3, "response", body[:-1] + section)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "kind", "wrong", "named"),
+    [
+        (ApiKey.METADATA, 9, "request", {"topics": [{"name": None}]}, r"topics\[0\].name"),
+        (ApiKey.METADATA, 0, "request", {"topics": None}, "topics"),
+        (ApiKey.METADATA, 9, "request", {"topics": "abc"}, "topics"),
+        (ApiKey.METADATA, 9, "request", {"topic": []}, "topic"),
+        (ApiKey.METADATA, 9, "request", {"topics": [{"nmae": "t"}]}, "nmae"),
+        (ApiKey.METADATA, 9, "request", {"topics": [{"name": "x" * 32768}]}, "name"),
+        (ApiKey.METADATA, 8, "request", {"topics": [{"name": "x" * 32768}]}, "name"),
+        (ApiKey.METADATA, 9, "request", {"topics": [{"name": "\ud800"}]}, "name"),
+        (ApiKey.METADATA, 9, "request", {"_tags": {1: "text"}}, "_tags"),
+        (ApiKey.METADATA, 12, "request", {"topics": [{"topic_id": b"short"}]}, "topic_id"),
+        (ApiKey.METADATA, 9, "response", {"brokers": [{"port": 1}, {"port": "9092"}]}, r"brokers\[1\].port"),
+        (ApiKey.METADATA, 9, "response", {"topics": [{"partitions": [{"isr_nodes": [1, 2**31]}]}]}, r"isr_nodes\[1\]"),
+        (ApiKey.PRODUCE, 3, "request", {"topic_data": [{"partition_data": [{"records": "no"}]}]}, "records"),
+        (ApiKey.PRODUCE, 3, "request", {"topic_data": [17]}, "topic_data"),
+        (ApiKey.PRODUCE, 3, "request", {"acks": 2**15}, "acks"),
+        (ApiKey.FETCH, 12, "response", {"responses": [{"partitions": [{"current_leader": 3}]}]}, "current_leader"),
+    ],
+)
+def test_a_message_that_cannot_be_written_names_its_field(
+    key: int, version: int, kind: Any, wrong: Any, named: str
+) -> None:
+    with pytest.raises(LocalProtocolError, match=named):
+        encode(key, version, kind, wrong)
+
+
+def test_versions_and_keys_without_tables_are_refused_on_either_side() -> None:
+    with pytest.raises(RemoteProtocolError, match="3 to 9"):
+        decode(ApiKey.PRODUCE, 10, "request", b"")
+    with pytest.raises(LocalProtocolError, match="3 to 9"):
+        encode(ApiKey.PRODUCE, 2, "request", {})
+    with pytest.raises(RemoteProtocolError, match="API key 999"):
+        decode(999, 0, "request", b"")
+
+
+def test_text_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="UTF-8"):
+        decode(ApiKey.SASL_HANDSHAKE, 0, "request", b"\0\x02\xff\xfe")
+
+
+def test_tables_and_headers_agree_on_the_first_flexible_version() -> None:
+    for key, version, _ in CASES:
+        assert APIS[key].flexible(version) == flexible(key, version)
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(deadline=None)
+def test_varints_are_read_as_written(value: int) -> None:
+    assert read_uvarint(write_uvarint(value) + b"\xff", 0) == (value, len(write_uvarint(value)))
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff\x1f", b"\xff\xff\xff\xff\xff\x01"])
+def test_a_varint_above_32_bits_is_refused(data: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match="varint"):
+        read_uvarint(data, 0)

@@ -1,0 +1,269 @@
+"""Fetch requests and the streaming patch of fetch responses, against the codec."""
+
+import copy
+import random
+import tracemalloc
+from struct import pack, unpack_from
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ha_core.wire import (
+    ApiKey,
+    FetchPatcher,
+    FetchShift,
+    RemoteProtocolError,
+    decode,
+    encode,
+    encode_response,
+    scan_fetch_request,
+    shift_batches,
+)
+from ha_core.wire.fetch_patch import MOST_CARRY_BYTES
+from ha_core.wire.schemas import APIS
+from tests.wire.samples import batch, cut_lists, damaged, legacy, message, seeds
+
+VERSIONS = range(4, 13)
+Shifts = dict[tuple[bytes, int], FetchShift]
+
+
+@given(st.sampled_from(VERSIONS), seeds)
+@settings(max_examples=300, deadline=None)
+def test_a_fetch_request_is_scanned_as_the_codec_reads_it(version: int, seed: int) -> None:
+    found = message(APIS[1].fields("request"), version, random.Random(seed))
+    body = encode(ApiKey.FETCH, version, "request", found)
+    found = decode(ApiKey.FETCH, version, "request", body)
+    buf = b"123" + body + b"\xff" * 9
+    scan = scan_fetch_request(buf, 3, 3 + len(body), version)
+    assert scan[:7] == tuple(
+        found[name]
+        for name in (
+            "replica_id",
+            "max_wait_ms",
+            "min_bytes",
+            "max_bytes",
+            "isolation_level",
+            "session_id",
+            "session_epoch",
+        )
+    )
+    assert scan.forgotten == [(t["topic"].encode(), t["partitions"]) for t in found["forgotten_topics_data"]]
+    assert buf[scan.rack_at : scan.rack_at + scan.rack_bytes] == found["rack_id"].encode()
+    assert [t.topic for t in scan.topics] == [t["topic"].encode() for t in found["topics"]]
+    for topic, wanted_topic in zip(scan.topics, found["topics"], strict=True):
+        for partition, wanted in zip(topic.partitions, wanted_topic["partitions"], strict=True):
+            assert partition.partition == wanted["partition"]
+            assert unpack_from(">q", buf, partition.offset_at)[0] == wanted["fetch_offset"]
+            assert bool(partition.current_leader_epoch_at) == (version >= 9)
+            if version >= 9:
+                assert unpack_from(">i", buf, partition.current_leader_epoch_at)[0] == wanted["current_leader_epoch"]
+            assert bool(partition.last_fetched_epoch_at) == (version >= 12)
+            if version >= 12:
+                assert unpack_from(">i", buf, partition.last_fetched_epoch_at)[0] == wanted["last_fetched_epoch"]
+
+
+@given(st.sampled_from(VERSIONS), seeds)
+@settings(max_examples=400, deadline=None)
+def test_damaged_fetch_requests_are_scanned_or_refused(version: int, seed: int) -> None:
+    rnd = random.Random(seed)
+    body = damaged(encode(1, version, "request", message(APIS[1].fields("request"), version, rnd)), rnd)
+    try:
+        scan_fetch_request(body, 0, len(body), version)
+    except RemoteProtocolError as error:
+        if "its fields take" not in str(error):
+            with pytest.raises(RemoteProtocolError):
+                decode(ApiKey.FETCH, version, "request", body)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_fetch_request_cut_anywhere_is_refused(version: int) -> None:
+    body = encode(1, version, "request", {"topics": [{"topic": "t", "partitions": [{"partition": 1}] * 2}]})
+    for end in range(len(body)):
+        with pytest.raises(RemoteProtocolError):
+            scan_fetch_request(body + bytes(50), 0, end, version)
+
+
+def response(version: int, rnd: random.Random) -> tuple[dict[str, Any], Shifts]:
+    shifts: Shifts = {}
+    topics = []
+    for name in rnd.sample(["a", "orders", "t" * 200, "long" * 300], rnd.randrange(4)):
+        partitions = []
+        for index in range(rnd.randrange(4)):
+            records = b"".join(
+                batch(rnd.randrange(10**6), rnd.randint(1, 9), body=rnd.randbytes(rnd.choice((0, 40, 900))))
+                if rnd.random() < 0.9
+                else legacy(rnd.randrange(10**6), 1, rnd.randrange(2))
+                for _ in range(rnd.randrange(4))
+            )
+            partition: dict[str, Any] = {
+                "partition_index": index,
+                "error_code": rnd.choice((0, 1, 6)),
+                "high_watermark": rnd.choice((-1, 0, 5, 10**9)),
+                "last_stable_offset": rnd.choice((-1, 0, 5, 10**9)),
+                "log_start_offset": rnd.choice((-1, 0, 5)),
+                "preferred_read_replica": rnd.choice((-1, 2)),
+                "aborted_transactions": rnd.choice(
+                    (None, [], [{"producer_id": 5, "first_offset": 70 + n} for n in range(rnd.randint(1, 200))])
+                ),
+                "records": rnd.choice((None, b"", records, records, records[: rnd.randrange(len(records) + 1)])),
+            }
+            if version >= 12 and rnd.random() < 0.5:
+                partition["diverging_epoch"] = {"epoch": 4, "end_offset": rnd.choice((-1, 44))}
+                partition["current_leader"] = {"leader_id": 3, "leader_epoch": 8}
+                partition["snapshot_id"] = {"end_offset": 91, "epoch": 2}
+                partition["_tags"] = {7: rnd.randbytes(rnd.choice((0, 5, 3000)))}
+            partitions.append(partition)
+            if rnd.random() < 0.6:
+                shifts[name.encode(), index] = FetchShift(
+                    rnd.choice((0, 1, 10**7)),
+                    rnd.random() < 0.5,
+                    rnd.choice((None, 123)),
+                    rnd.choice((None, 122)),
+                    rnd.choice((-1, 12)),
+                )
+        topics.append({"topic": name, "partitions": partitions})
+    return {"throttle_time_ms": 0, "session_id": 77, "responses": topics}, shifts
+
+
+def moved(offset: int, delta: int) -> int:
+    return offset + delta if offset >= 0 else offset
+
+
+def patched_by_codec(version: int, answer: dict[str, Any], shifts: Shifts) -> bytes:
+    answer = copy.deepcopy(decode(1, version, "response", encode(1, version, "response", answer)))
+    for topic in answer["responses"]:
+        for p in topic["partitions"]:
+            shift = shifts.get((topic["topic"].encode(), p["partition_index"]))
+            if shift is None:
+                continue
+            if p["high_watermark"] >= 0:
+                given_one = shift.high_watermark
+                p["high_watermark"] = p["high_watermark"] + shift.delta if given_one is None else given_one
+            if p["last_stable_offset"] >= 0:
+                given_one = shift.last_stable_offset
+                p["last_stable_offset"] = p["last_stable_offset"] + shift.delta if given_one is None else given_one
+            p["log_start_offset"] = -1 if shift.log_start_unknown else moved(p["log_start_offset"], shift.delta)
+            for aborted in p["aborted_transactions"] or ():
+                aborted["first_offset"] += shift.delta
+            if p["records"]:
+                records = bytearray(p["records"])
+                shift_batches(records, 0, len(records), shift.delta, shift.leader_epoch)
+                p["records"] = bytes(records)
+            if "_tags" in p:
+                p["diverging_epoch"]["end_offset"] = moved(p["diverging_epoch"]["end_offset"], shift.delta)
+                p["snapshot_id"]["end_offset"] = moved(p["snapshot_id"]["end_offset"], shift.delta)
+                # In place a tagged field cannot vanish, so what is written says -1 instead of being left out.
+                p["_tags"][1] = pack(">ii", -1, -1) + b"\0"
+                p["current_leader"] = {"leader_id": -1, "leader_epoch": -1}
+    return encode_response(1, version, 5, encode(1, version, "response", answer))[4:]
+
+
+def stream(patcher: FetchPatcher, frame: bytes, cuts: list[int], after: bytes = b"") -> tuple[bytes, int]:
+    """Feeds a frame as a relay does: one buffer with stale bytes behind, carry in front. (forwarded, longest carry)"""
+    out, carry, longest, at = bytearray(), b"", 0, 0
+    data = frame + after
+    for cut in [*sorted(cut % (len(data) + 1) for cut in cuts), len(data)]:
+        chunk, at = carry + data[at:cut], cut
+        buf = bytearray(b"\xee" * 3 + chunk + b"\xff" * 40)
+        if patcher.done:
+            carry = chunk
+            continue
+        released = patcher.feed(buf, 3, 3 + len(chunk))
+        out += buf[3:released]
+        carry = bytes(buf[released : 3 + len(chunk)])
+        longest = max(longest, 0 if patcher.done else len(carry))
+    assert carry == after
+    return bytes(out), longest
+
+
+@given(st.sampled_from(VERSIONS), seeds, cut_lists)
+@settings(max_examples=400, deadline=None)
+def test_a_response_patched_in_chunks_is_what_the_codec_would_write(version: int, seed: int, cuts: list[int]) -> None:
+    answer, shifts = response(version, random.Random(seed))
+    frame = encode_response(1, version, 5, encode(1, version, "response", answer))[4:]
+    patcher = FetchPatcher(version, len(frame), shifts)
+    forwarded, longest = stream(patcher, frame, cuts, after=b"the next frame")
+    assert patcher.done
+    assert forwarded == patched_by_codec(version, answer, shifts)
+    assert longest <= MOST_CARRY_BYTES
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_response_patched_byte_by_byte_is_what_the_codec_would_write(version: int, seed: int) -> None:
+    answer, shifts = response(version, random.Random(seed))
+    frame = encode_response(1, version, 5, encode(1, version, "response", answer))[4:]
+    patcher = FetchPatcher(version, len(frame), shifts)
+    assert stream(patcher, frame, list(range(len(frame))))[0] == patched_by_codec(version, answer, shifts)
+    assert patcher.done
+
+
+def test_without_shifts_nothing_changes() -> None:
+    for version in VERSIONS:
+        answer, _ = response(version, random.Random(8))
+        frame = encode_response(1, version, 5, encode(1, version, "response", answer))[4:]
+        assert stream(FetchPatcher(version, len(frame), {}), frame, [17, 90])[0] == frame
+
+
+@given(st.sampled_from(VERSIONS), seeds, cut_lists)
+@settings(max_examples=600, deadline=None)
+def test_damaged_responses_are_patched_or_refused_alike_in_any_chunks(version: int, seed: int, cuts: list[int]) -> None:
+    rnd = random.Random(seed)
+    answer, shifts = response(version, rnd)
+    frame = damaged(encode_response(1, version, 5, encode(1, version, "response", answer))[4:], rnd)
+    outcomes = []
+    for chunks in (cuts, []):
+        patcher = FetchPatcher(version, len(frame), shifts)
+        try:
+            outcomes.append(stream(patcher, frame, chunks)[0])
+        except RemoteProtocolError:
+            outcomes.append(b"refused")
+        except AssertionError:
+            assert not patcher.done
+            outcomes.append(b"refused")
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_frame_that_ends_too_early_or_too_late_is_refused() -> None:
+    answer, shifts = response(12, random.Random(2))
+    frame = encode_response(1, 12, 5, encode(1, 12, "response", answer))[4:]
+    with pytest.raises(RemoteProtocolError, match="ends inside"):
+        stream(FetchPatcher(12, len(frame) - 1, shifts), frame[:-1], [50])
+    with pytest.raises(RemoteProtocolError, match="follow"):
+        stream(FetchPatcher(12, len(frame) + 1, shifts), frame + b"\0", [50])
+
+
+def test_a_topic_longer_than_kafka_allows_is_refused_at_its_length() -> None:
+    frame = pack(">i", 1) + b"\0" + bytes(10) + b"\x02" + b"\xff\xff\xff\x7f"
+    patcher = FetchPatcher(12, 10**9, {})
+    with pytest.raises(RemoteProtocolError, match="topic of"):
+        patcher.feed(bytearray(frame), 0, len(frame))
+    with pytest.raises(RemoteProtocolError):
+        patcher.feed(bytearray(frame), 0, len(frame))
+
+
+def test_huge_records_pass_without_being_kept() -> None:
+    head = pack(">iihi", 1, 0, 0, 0) + pack(">ih1sii", 1, 1, b"t", 1, 0) + pack(">hqqqii", 0, 9, 9, 0, -1, -1)
+    head += pack(">i", 200_000_000)
+    patcher = FetchPatcher(11, len(head) + 200_000_000, {})
+    assert patcher.feed(bytearray(head), 0, len(head)) == len(head)
+    chunk = bytearray(65536)
+    tracemalloc.start()
+    try:
+        while patcher.left > len(chunk):
+            assert patcher.feed(chunk, 0, len(chunk)) == len(chunk)
+        assert patcher.feed(chunk, 0, len(chunk)) < len(chunk)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+    assert patcher.done
+
+
+def test_other_versions_are_refused() -> None:
+    for version in (3, 13):
+        with pytest.raises(RemoteProtocolError, match="Fetch version"):
+            FetchPatcher(version, 100, {})
+        with pytest.raises(RemoteProtocolError, match="Fetch version"):
+            scan_fetch_request(b"", 0, 0, version)

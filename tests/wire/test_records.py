@@ -1,0 +1,236 @@
+"""Record batches: walked, shifted, given another producer id, trimmed. Batches by hand, checksums by google_crc32c."""
+
+import random
+from struct import pack, unpack_from
+
+import google_crc32c
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ha_core.wire import (
+    LocalProtocolError,
+    RemoteProtocolError,
+    at_or_before,
+    batches,
+    covers,
+    following,
+    last_sequence,
+    rewrite_producer_id,
+    shift_batches,
+    trim,
+    wraps,
+)
+from ha_core.wire.checksum import crc_after_change
+from ha_core.wire.records import HEADER_BYTES, first_batch
+from tests.wire.samples import batch, damaged, legacy, seeds
+
+THREE = batch(100, 10, producer=7, sequence=5) + batch(110, 5) + batch(115, 1)
+
+
+def test_batches_are_listed_with_what_their_headers_say() -> None:
+    found = list(batches(b"xx" + THREE, 2, 2 + len(THREE)))
+    assert [(b.base_offset, b.last_offset, b.records_count) for b in found] == [
+        (100, 109, 10),
+        (110, 114, 5),
+        (115, 115, 1),
+    ]
+    assert (found[0].producer_id, found[0].producer_epoch, found[0].base_sequence) == (7, 0, 5)
+    assert found[0].at == 2
+    assert found[0].end == found[1].at
+    assert found[2].end == 2 + len(THREE)
+    assert {b.leader_epoch for b in found} == {3}
+    assert not found[0].compressed
+
+
+def test_a_last_batch_cut_off_anywhere_is_left_out() -> None:
+    two = len(THREE) - len(batch(115, 1))
+    for end in range(two, len(THREE)):
+        assert len(list(batches(THREE, 0, end))) == 2
+
+
+@pytest.mark.parametrize(
+    ("prefix", "named"),
+    [
+        (pack(">qiibB", 0, 48, 0, 2, 0), "length 48"),
+        (pack(">qiibB", 0, -12, 0, 2, 0), "length -12"),
+        (pack(">qiibB", 0, 13, 0, 1, 0), "length 13"),
+        (pack(">qiibB", 0, 100, 0, 3, 0), "magic 3"),
+        (pack(">qiibB", 0, 100, 0, -1, 0), "magic -1"),
+        (pack(">qiibIhi16xqhii", 0, 49, 0, 2, 0, 0, -1, 0, 0, 0, 1), "delta -1"),
+    ],
+)
+def test_an_impossible_batch_is_refused(prefix: bytes, named: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=named):
+        list(batches(prefix + bytes(100), 0, len(prefix) + 100))
+
+
+def test_shifting_moves_offsets_and_epochs_and_leaves_the_checksum_right() -> None:
+    buf = bytearray(THREE)
+    assert shift_batches(buf, 0, len(buf), -100, leader_epoch=9) == 3
+    found = list(batches(buf, 0, len(buf)))
+    assert [b.base_offset for b in found] == [0, 10, 15]
+    assert {b.leader_epoch for b in found} == {9}
+    for b in found:
+        assert google_crc32c.value(bytes(buf[b.at + 21 : b.end])) == unpack_from(">I", buf, b.at + 17)[0]
+    shift_batches(buf, 0, len(buf), 100, leader_epoch=3)
+    assert buf == THREE
+
+
+def test_a_cut_off_batch_is_shifted_where_its_beginning_is_there() -> None:
+    cut = batch(7, 1)[:18]
+    buf = bytearray(cut)
+    assert shift_batches(buf, 0, len(buf), 1) == 1
+    assert unpack_from(">q", buf)[0] == 8
+    short = bytearray(cut[:17])
+    assert shift_batches(short, 0, len(short), 1) == 0
+    assert short == cut[:17]
+
+
+def test_old_messages_get_a_new_offset_and_nothing_else() -> None:
+    old = legacy(50, 0) + legacy(51, 1) + legacy(59, 1, attributes=1)
+    buf = bytearray(old)
+    assert shift_batches(buf, 0, len(buf), 1000) == 3
+    found = list(batches(buf, 0, len(buf)))
+    assert [b.base_offset for b in found] == [1050, 1051, 1059]
+    assert [b.magic for b in found] == [0, 1, 1]
+    assert found[2].compressed
+    shift_batches(buf, 0, len(buf), -1000)
+    assert buf == old
+
+
+def test_a_compressed_message_of_magic_0_cannot_be_shifted() -> None:
+    buf = bytearray(legacy(59, 0, attributes=2))
+    with pytest.raises(RemoteProtocolError, match="magic 0"):
+        shift_batches(buf, 0, len(buf), 1)
+
+
+@pytest.mark.parametrize(("base", "delta"), [(5, -6), (2**63 - 1, 1), (-1, 0)])
+def test_an_offset_out_of_range_is_refused(base: int, delta: int) -> None:
+    buf = bytearray(batch(base, 1))
+    with pytest.raises(RemoteProtocolError, match="out of range"):
+        shift_batches(buf, 0, len(buf), delta)
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**62), st.binary(max_size=300))
+@settings(deadline=None)
+def test_a_new_producer_id_comes_with_a_right_checksum(new_id: int, old_id: int, body: bytes) -> None:
+    original = batch(4, 2, producer=old_id, sequence=8, body=body)
+    buf = bytearray(b"ab" + original + b"cd")
+    assert rewrite_producer_id(buf, 2, new_id, 2 + len(original))
+    assert bytes(buf) == b"ab" + batch(4, 2, producer=new_id, sequence=8, body=body) + b"cd"
+
+
+@given(st.integers(17, 200), st.integers(1, 255))
+@settings(deadline=None)
+def test_a_damaged_batch_stays_damaged(at: int, flip: int) -> None:
+    broken = bytearray(batch(4, 2, producer=5, sequence=8, body=bytes(140)))
+    broken[at] ^= flip
+    rewrite_producer_id(broken, 0, 77)
+    assert google_crc32c.value(bytes(broken[21:])) != int.from_bytes(broken[17:21], "big")
+
+
+@given(st.binary(min_size=1, max_size=16), st.binary(min_size=16, max_size=16), st.binary(max_size=5000), st.binary())
+@settings(deadline=None)
+def test_a_checksum_follows_a_change_without_the_bytes_behind_it(
+    before: bytes, after: bytes, behind: bytes, front: bytes
+) -> None:
+    after = after[: len(before)]
+    crc = google_crc32c.value(front + before + behind)
+    assert crc_after_change(crc, before, after, len(behind)) == google_crc32c.value(front + after + behind)
+
+
+def test_the_header_alone_gets_a_producer_id_before_the_records_have_arrived() -> None:
+    whole = batch(4, 2, producer=5, sequence=8, body=bytes(range(256)) * 400)
+    buf = bytearray(whole)
+    assert rewrite_producer_id(buf, 0, 77, HEADER_BYTES)
+    assert bytes(buf) == batch(4, 2, producer=77, sequence=8, body=bytes(range(256)) * 400)
+
+
+def test_the_first_batch_is_named_only_if_it_is_alone() -> None:
+    one = batch(4, 2, producer=5, sequence=8, body=bytes(100))
+    found = first_batch(one, 0, HEADER_BYTES, len(one))
+    assert found == next(iter(batches(one, 0, len(one))))
+    assert first_batch(one + one, 0, len(one), 2 * len(one)) is None
+    assert first_batch(one, 0, HEADER_BYTES - 1, len(one)) is None
+    assert first_batch(legacy(4, 1, body=bytes(80)), 0, 90, 90) is None
+
+
+def test_a_batch_without_producer_id_of_old_magic_or_without_a_whole_header_is_left_alone() -> None:
+    whole = batch(4, 2, producer=5, sequence=8)
+    for data in (batch(4, 2), legacy(4, 1, body=bytes(80)), whole[:60], b""):
+        buf = bytearray(data)
+        assert not rewrite_producer_id(buf, 0, 77)
+        assert buf == data
+    with pytest.raises(LocalProtocolError, match="producer id -1"):
+        rewrite_producer_id(bytearray(whole), 0, -1)
+
+
+def test_trimming_drops_the_batches_at_or_behind_the_limit() -> None:
+    ends = [0, *(b.end for b in batches(THREE, 0, len(THREE)))]
+    assert trim(THREE, 0, len(THREE), 116) == (ends[3], False)
+    assert trim(THREE, 0, len(THREE), 115) == (ends[2], False)
+    assert trim(THREE, 0, len(THREE), 110) == (ends[1], False)
+    assert trim(THREE, 0, len(THREE), 100) == (0, False)
+    assert trim(THREE, 0, len(THREE), 0) == (0, False)
+
+
+def test_a_batch_across_the_limit_stays_and_is_told() -> None:
+    ends = [b.end for b in batches(THREE, 0, len(THREE))]
+    assert trim(THREE, 0, len(THREE), 112) == (ends[1], True)
+    assert trim(THREE, 0, len(THREE), 114) == (ends[1], True)
+    assert trim(THREE, 0, len(THREE), 101) == (ends[0], True)
+
+
+def test_a_cut_off_batch_is_dropped_only_behind_the_limit() -> None:
+    cut = batch(0, 1) + batch(1, 1)[:30]
+    assert trim(cut, 0, len(cut), 1) == (len(batch(0, 1)), False)
+    assert trim(cut, 0, len(cut), 2) == (len(cut), False)
+
+
+def test_old_messages_are_trimmed_by_the_offset_of_their_last_record() -> None:
+    plain = legacy(50, 1) + legacy(51, 1)
+    assert trim(plain, 0, len(plain), 51) == (len(legacy(50, 1)), False)
+    wrapper = legacy(50, 1) + legacy(59, 1, attributes=1) + legacy(60, 1)
+    assert trim(wrapper, 0, len(wrapper), 55) == (len(wrapper) - len(legacy(60, 1)), True)
+
+
+@given(seeds)
+@settings(max_examples=300, deadline=None)
+def test_damaged_batches_are_walked_or_refused(seed: int) -> None:
+    data = damaged(THREE, random.Random(seed))
+    for walk in (
+        lambda: list(batches(data, 0, len(data))),
+        lambda: shift_batches(bytearray(data), 0, len(data), 5),
+        lambda: trim(data, 0, len(data), 112),
+    ):
+        try:
+            walk()
+        except RemoteProtocolError as error:
+            refused = str(error)
+            continue
+        else:
+            refused = ""
+        assert not refused
+    rewrite_producer_id(bytearray(data), 0, 5)
+
+
+def test_sequences_wrap_to_zero() -> None:
+    top = 2**31 - 1
+    assert last_sequence(0, 1) == 0
+    assert last_sequence(top, 3) == 1
+    assert following(top) == 0
+    assert following(-1) == 0
+    assert not wraps(top, 1)
+    assert wraps(top, 2)
+
+
+@given(st.integers(0, 2**31 - 1), st.integers(1, 1000), st.integers(0, 2000))
+@settings(deadline=None)
+def test_a_range_covers_its_records_and_no_other(base: int, count: int, step: int) -> None:
+    sequence = (base + step) % 2**31
+    assert covers(base, count, sequence) == (step < count)
+    assert at_or_before(base, sequence)
+    assert at_or_before(sequence, base) == (step == 0)
+    assert covers(base, count, last_sequence(base, count))
+    assert not covers(base, count, following(last_sequence(base, count)))

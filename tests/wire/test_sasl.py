@@ -1,0 +1,87 @@
+"""SASL/PLAIN without a socket."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ha_core.wire import (
+    ErrorCode,
+    Limits,
+    LocalProtocolError,
+    Plain,
+    RemoteProtocolError,
+    SaslServer,
+    parse_plain,
+    plain_token,
+)
+
+words = st.text(min_size=1).filter(lambda text: "\0" not in text and text.encode("utf-8", "ignore").decode() == text)
+
+
+@given(words, words, st.just("") | words)
+@settings(deadline=None)
+def test_a_token_is_read_as_written(user: str, password: str, authzid: str) -> None:
+    assert parse_plain(plain_token(user, password, authzid)) == Plain(authzid, user, password)
+
+
+@given(st.binary(max_size=40))
+@settings(deadline=None)
+def test_other_bytes_are_refused_without_repeating_them(token: bytes) -> None:
+    try:
+        claim = parse_plain(token)
+    except RemoteProtocolError:
+        return
+    assert plain_token(claim.user, claim.password, claim.authzid) == token
+
+
+@pytest.mark.parametrize("token", [b"", b"user\0secret", b"\0user\0", b"\0\0secret", b"\0u\0s\0", b"\0\xff\0secret"])
+def test_incomplete_tokens_are_refused(token: bytes) -> None:
+    with pytest.raises(RemoteProtocolError) as refused:
+        parse_plain(token)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_password_is_not_shown() -> None:
+    assert "hunter2" not in repr(Plain("", "u", "hunter2"))
+
+
+@pytest.mark.parametrize(("user", "password"), [("", "p"), ("u", ""), ("u\0", "p"), ("u", "p\0")])
+def test_a_token_that_nobody_could_read_is_not_written(user: str, password: str) -> None:
+    with pytest.raises(LocalProtocolError):
+        plain_token(user, password)
+
+
+def test_a_client_authenticates_and_later_again() -> None:
+    server = SaslServer()
+    for _ in range(2):
+        assert server.handshake("PLAIN", 1) is ErrorCode.NONE
+        assert not server.raw_tokens
+        assert server.receive(plain_token("u", "p")) == Plain("", "u", "p")
+        assert server.accept() is ErrorCode.NONE
+
+
+def test_a_refused_client_is_at_its_end() -> None:
+    server = SaslServer()
+    server.handshake("PLAIN", 1)
+    server.receive(plain_token("u", "p"))
+    assert server.refuse() is ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert server.handshake("PLAIN", 1) is ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_an_unknown_mechanism_may_be_followed_by_a_known_one() -> None:
+    server = SaslServer()
+    assert server.handshake("SCRAM-SHA-512", 1) is ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert server.mechanisms == ("PLAIN",)
+    assert server.handshake("PLAIN", 0) is ErrorCode.NONE
+    assert server.raw_tokens
+
+
+def test_tokens_out_of_turn_or_too_long_are_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="SaslHandshake is expected"):
+        SaslServer().receive(plain_token("u", "p"))
+    server = SaslServer(limits=Limits(max_sasl_bytes=3))
+    server.handshake("PLAIN", 1)
+    with pytest.raises(RemoteProtocolError, match="4 bytes"):
+        server.receive(plain_token("u", "p"))
+    with pytest.raises(LocalProtocolError):
+        server.accept()
