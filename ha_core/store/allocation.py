@@ -1,0 +1,89 @@
+"""Numbers that are given out once: virtual node ids and client producer ids."""
+
+from __future__ import annotations
+
+import json
+
+from ha_core.model import VirtualNode
+from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE
+from ha_core.store import paths
+from ha_core.store.errors import StoreError, StoreUnavailableError
+from ha_core.store.once import once
+from ha_core.store.tree import Create, Node, Put, RefusedError, Tree
+
+MAX_ATTEMPTS = 100
+FIRST_NODE_ID = 1
+
+
+def next_to_bytes(number: int) -> bytes:
+    return b'{"next":%d}' % number
+
+
+def _next(node: Node | None, path: str) -> tuple[int, int]:
+    """The next free number and the node's version."""
+    try:
+        return int(json.loads(node.data if node is not None else b"null")["next"]), 0 if node is None else node.version
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"{path} does not hold the next free number ({error!r}): restore it from a backup, above all numbers in use"
+        ) from error
+
+
+def allocate_node(tree: Tree, key: str) -> int:
+    """See `Store.allocate_node`."""
+    path = paths.path_of(VirtualNode, key)
+
+    def existing() -> int | None:
+        node = tree.get(path)
+        return None if node is None else VirtualNode.from_bytes(node.data, path).node_id
+
+    def write() -> int:
+        for _ in range(MAX_ATTEMPTS):
+            found = existing()
+            if found is not None:
+                return found
+            number, version = _next(tree.get(paths.NODES), paths.NODES)
+            document = VirtualNode(key=key, node_id=number)
+            try:
+                tree.write([Put(paths.NODES, next_to_bytes(number + 1), version), Create(path, document.to_bytes())])
+            except RefusedError:
+                continue
+            return number
+        raise StoreUnavailableError(f"no node id for {key}: {MAX_ATTEMPTS} others came first; repeat it")
+
+    return once(tree, f"allocating a node id for {key}", write, existing)
+
+
+def nodes(tree: Tree) -> dict[str, int]:
+    """See `Store.nodes`."""
+    found = sorted(f"{paths.NODES}/{name}" for name in tree.children(paths.NODES))
+    documents = [
+        VirtualNode.from_bytes(node.data, path)
+        for path, node in zip(found, tree.get_many(found), strict=True)
+        if node is not None
+    ]
+    return {document.key: document.node_id for document in documents}
+
+
+def allocate_producer_ids(tree: Tree, count: int) -> int:
+    """See `Store.allocate_producer_ids`."""
+    if count < 1:
+        raise ValueError(f"a block of {count} producer ids: at least 1")
+
+    def write() -> int:
+        for _ in range(MAX_ATTEMPTS):
+            first, version = _next(tree.get(paths.PRODUCER_IDS), paths.PRODUCER_IDS)
+            if first < FIRST_CLIENT_ID or first + count > TERM_STRIDE:
+                raise StoreError(
+                    f"{paths.PRODUCER_IDS}: a block of {count} from {first} leaves the range of client ids, "
+                    f"{FIRST_CLIENT_ID} to {TERM_STRIDE - 1}: restore it from a backup"
+                )
+            try:
+                tree.write([Put(paths.PRODUCER_IDS, next_to_bytes(first + count), version)])
+            except RefusedError:
+                continue
+            return first
+        raise StoreUnavailableError(f"no producer ids: {MAX_ATTEMPTS} others came first; repeat it")
+
+    # A block whose reply was lost is left unused: recognising it would cost more than its numbers are worth.
+    return once(tree, "allocating producer ids", write, lambda: None)

@@ -1,0 +1,92 @@
+"""What can go wrong in the store. Each text names the thing, what was found and the way out."""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """Base of all errors of the store."""
+
+
+class StoreUnavailableError(StoreError):
+    """ZooKeeper cannot be reached, or does not answer in time."""
+
+
+class ConflictError(StoreError):
+    """Somebody else changed a document since it was read. Nothing was written.
+
+    :ivar path: the document, relative to the root.
+    :ivar expected: the version that the change was based on; None: it must not exist.
+    :ivar found: the version now; None: it does not exist.
+    """
+
+    def __init__(self, path: str, expected: int | None, found: int | None) -> None:
+        self.path, self.expected, self.found = path, expected, found
+        super().__init__(
+            f"{path} is {_version(found)}, the change was based on {_version(expected)}: "
+            "somebody else changed it; read the state again and repeat the change on it"
+        )
+
+
+def _version(version: int | None) -> str:
+    return "absent" if version is None else f"at version {version}"
+
+
+def _hex(session: int) -> str:
+    """As ZooKeeper's own logs write it, which take the 64 bits as unsigned."""
+    return f"0x{session & 0xFFFF_FFFF_FFFF_FFFF:x}"
+
+
+class TooLargeError(StoreError):
+    """A write that ZooKeeper would refuse by closing the connection. Nothing was sent."""
+
+
+class UnknownOperationError(StoreError):
+    """There is no such operation."""
+
+    def __init__(self, operation_id: str) -> None:
+        self.operation_id = operation_id
+        super().__init__(f"operation {operation_id} does not exist: see `switchyard history` for those that do")
+
+
+class FencedOffError(StoreError):
+    """Another executor has taken the operation over; this one must stop. Nothing was written."""
+
+    def __init__(self, operation_id: str, epoch: int, found: int) -> None:
+        self.operation_id, self.epoch, self.found = operation_id, epoch, found
+        super().__init__(
+            f"operation {operation_id} was taken over: its epoch is {found}, this executor has {epoch}; "
+            "it must stop, the other one goes on (see `switchyard history`)"
+        )
+
+
+class LockedError(StoreError):
+    """Another operation runs on the scope. Nothing was written."""
+
+    def __init__(self, key: str, operation_id: str, by: str, since: str) -> None:
+        self.key, self.operation_id, self.by, self.since = key, operation_id, by, since
+        super().__init__(
+            f"{key} is locked by operation {operation_id} of {by} since {since}: "
+            f"see `switchyard history {operation_id}`; wait for its end, or run it again to continue or undo it"
+        )
+
+
+class StillHeldError(StoreError):
+    """A live executor works on the operation."""
+
+    def __init__(self, operation_id: str, by: str, session: int) -> None:
+        self.operation_id, self.by, self.session = operation_id, by, session
+        super().__init__(
+            f"operation {operation_id} of {by} is being executed by ZooKeeper session {_hex(session)}: "
+            "wait for it, or stop that process; its hold ends with its session"
+        )
+
+
+class AlreadyRegisteredError(StoreError):
+    """A live gateway has the same id."""
+
+    def __init__(self, gateway_id: str, session: int, waited_s: float) -> None:
+        self.gateway_id, self.session = gateway_id, session
+        super().__init__(
+            f"gateway {gateway_id} is registered by ZooKeeper session {_hex(session)}, still after {waited_s:.1f} s: "
+            "another process runs under this id; give each gateway an id of its own"
+        )

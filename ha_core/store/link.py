@@ -1,0 +1,172 @@
+"""One kazoo session: its state, and calls that are bounded in time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoNodeError,
+    OperationTimeoutError,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState
+
+from ha_core.store.errors import StoreError, StoreUnavailableError
+from ha_core.store.protocol import State
+from ha_core.store.tree import ReplyLostError
+
+log = logging.getLogger(__name__)
+
+_STATES: dict[str, State] = {
+    KazooState.CONNECTED: "connected",
+    KazooState.SUSPENDED: "suspended",
+    KazooState.LOST: "lost",
+}
+_CLOSED = (ConnectionClosedError, AuthFailedError)
+"""Looked for before `_INTERRUPTED`: kazoo makes the first one a kind of SessionExpiredError."""
+_INTERRUPTED = (ConnectionLoss, SessionExpiredError, SessionMovedError, OperationTimeoutError)
+_PAUSE_S = 0.01
+"""kazoo fails what is pending shortly before it tells of the new state."""
+
+
+class Link:
+    """Sends requests over a session; a new session begins by itself when one is lost.
+
+    :ivar patience_s: how long a call waits for an interrupted connection, and for its answer.
+    """
+
+    def __init__(self, client: Any, hosts: str, patience_s: float) -> None:
+        """:param client: a started KazooClient."""
+        self.client, self.hosts, self.patience_s = client, hosts, patience_s
+        self._connected = threading.Event()
+        self._listeners: list[Callable[[State], None]] = []
+        self._guard = threading.RLock()
+        self._state: State = "suspended"
+        self._closed = False
+        client.add_listener(self._on_state)
+        self._on_state(client.state)
+
+    @property
+    def session(self) -> int:
+        deadline = time.monotonic() + self.patience_s
+        while True:
+            self.wait_connected(deadline - time.monotonic())
+            identity = self.client.client_id
+            if identity is not None:
+                return int(identity[0])
+            time.sleep(_PAUSE_S)
+
+    def read(self, send: Callable[[], Any], waits: bool) -> Any:
+        """The answer to a request that may be sent again.
+
+        :param send: sends it, returns kazoo's asynchronous result.
+        :param waits: for a lost connection to return; else it fails at once.
+        :raises NoNodeError: kazoo's.
+        """
+        deadline = time.monotonic() + self.patience_s
+        while True:
+            self.wait_connected(deadline - time.monotonic() if waits else 0.0)
+            try:
+                return send().get(timeout=max(_PAUSE_S, deadline - time.monotonic()))
+            except (*_CLOSED, KazooTimeoutError) as error:
+                raise self.unavailable(f"{type(error).__name__} {error}") from error
+            except _INTERRUPTED as error:
+                if not waits or time.monotonic() >= deadline:
+                    raise self.unavailable(type(error).__name__) from error
+                time.sleep(_PAUSE_S)
+            except NoNodeError:
+                raise
+            except KazooException as error:
+                raise StoreError(f"ZooKeeper at {self.hosts} refused a read: {type(error).__name__} {error}") from error
+
+    def write(self, send: Callable[[], Any]) -> Any:
+        """The answer to a request that must not be sent again unseen.
+
+        :raises ReplyLostError: it was sent, or may be, and there is no answer.
+        """
+        self.wait_connected(self.patience_s)
+        try:
+            return send().get(timeout=self.patience_s)
+        except _CLOSED as error:
+            raise self.unavailable(f"{type(error).__name__} {error}") from error
+        except (*_INTERRUPTED, KazooTimeoutError) as error:
+            raise ReplyLostError(type(error).__name__) from error
+        except KazooException as error:
+            raise StoreError(f"ZooKeeper at {self.hosts} refused a write: {type(error).__name__} {error}") from error
+
+    def wait_connected(self, wait_s: float) -> None:
+        if self._closed or not self._connected.wait(max(0.0, wait_s)):
+            raise self.unavailable("the session was closed" if self._closed else "the connection is interrupted")
+
+    def unavailable(self, why: str) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"ZooKeeper at {self.hosts} does not answer ({why}; calls wait up to {self.patience_s:g} s): "
+            "check that it runs and can be reached from here"
+        )
+
+    def listen(self, listener: Callable[[State], None]) -> Callable[[], None]:
+        """See `Tree.listen`."""
+        with self._guard:
+            self._listeners.append(listener)
+            listener(self._state)
+
+        def stop() -> None:
+            with self._guard:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return stop
+
+    def close(self) -> None:
+        self._closed = True
+        stop(self.client)
+
+    def _on_state(self, state: str) -> None:
+        with self._guard:
+            new = _STATES[state]
+            if new == self._state:
+                return
+            self._state = new
+            if new == "connected":
+                self._connected.set()
+            else:
+                self._connected.clear()
+            for listener in list(self._listeners):
+                listener(new)
+
+
+def open_link(hosts: str, session_timeout_s: float, connect_timeout_s: float, patience_s: float) -> Link:
+    """See `connect`."""
+    client = KazooClient(
+        hosts=hosts,
+        timeout=session_timeout_s,
+        connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
+    )
+    try:
+        client.start(timeout=connect_timeout_s)
+    except (KazooTimeoutError, KazooException) as error:
+        raise StoreUnavailableError(
+            f"no ZooKeeper answers at {hosts} within {connect_timeout_s:g} s: "
+            "check the address, that it runs, and that it can be reached from here"
+        ) from error
+    return Link(client, hosts, patience_s)
+
+
+def stop(client: Any) -> None:
+    try:
+        client.stop()
+        client.close()
+    except KazooException as error:
+        # Its thread is stuck in a dead connection; the session ends by its timeout.
+        log.warning("the ZooKeeper session was not closed in order: %s", error)

@@ -1,0 +1,100 @@
+"""Operations and their append-only history; every write checks the epoch."""
+
+from __future__ import annotations
+
+import logging
+
+from ha_core.model import HistoryEntry, Operation, UnreadableDocumentError
+from ha_core.store import paths
+from ha_core.store.commits import fenced_off
+from ha_core.store.errors import StoreUnavailableError, UnknownOperationError
+from ha_core.store.once import once
+from ha_core.store.tree import Check, Create, Op, Put, RefusedError, Tree, check_size
+
+log = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 20
+
+
+def update_operation(tree: Tree, operation: Operation, epoch: int) -> None:
+    """See `Store.update_operation`."""
+    path, data = paths.path_of(Operation, operation.id), operation.to_bytes()
+
+    def write() -> bool:
+        for _ in range(MAX_ATTEMPTS):
+            node = tree.get(path)
+            if node is None:
+                raise UnknownOperationError(operation.id)
+            ops: list[Op] = [Check(paths.epoch(operation.id), epoch), Put(path, data, node.version)]
+            check_size(ops)
+            try:
+                tree.write(ops)
+            except RefusedError as refused:
+                if refused.index == 0:
+                    raise fenced_off(tree, operation.id, epoch) from None
+                continue
+            return True
+        raise StoreUnavailableError(f"operation {operation.id} is updated by others all the time; repeat it")
+
+    def recognise() -> bool | None:
+        node = tree.get(path)
+        return True if node is not None and node.data == data else None
+
+    once(tree, f"updating operation {operation.id}", write, recognise)
+
+
+def append_history(tree: Tree, operation_id: str, epoch: int, entry: HistoryEntry) -> None:
+    """See `Store.append_history`."""
+    data = entry.to_bytes()
+    tried: set[str] = set()
+
+    def write() -> bool:
+        for _ in range(MAX_ATTEMPTS):
+            path = paths.history_entry(operation_id, len(tree.children(paths.history(operation_id))))
+            ops: list[Op] = [Check(paths.epoch(operation_id), epoch), Create(path, data)]
+            check_size(ops)
+            tried.add(path)
+            try:
+                tree.write(ops)
+            except RefusedError as refused:
+                if refused.index == 0:
+                    raise fenced_off(tree, operation_id, epoch) from None
+                tried.discard(path)
+                continue
+            return True
+        raise StoreUnavailableError(f"the history of {operation_id} is written by others all the time; repeat it")
+
+    def recognise() -> bool | None:
+        return True if any(node is not None and node.data == data for node in tree.get_many(sorted(tried))) else None
+
+    once(tree, f"history of operation {operation_id}", write, recognise)
+
+
+def operations(tree: Tree, limit: int) -> list[Operation]:
+    """See `Store.operations`."""
+    found = [f"{paths.OPERATIONS}/{name}" for name in tree.children(paths.OPERATIONS)]
+    readable: list[Operation] = []
+    for path, node in zip(found, tree.get_many(found), strict=True):
+        if node is None:
+            continue
+        try:
+            readable.append(Operation.from_bytes(node.data, path))
+        except UnreadableDocumentError as error:
+            log.warning("left out: %s", error)
+    readable.sort(key=lambda operation: (operation.started, operation.id), reverse=True)
+    return readable[:limit]
+
+
+def history(tree: Tree, operation_id: str) -> list[HistoryEntry]:
+    """See `Store.history`."""
+    parent = paths.history(operation_id)
+    found = sorted(f"{parent}/{name}" for name in tree.children(parent))
+    entries: list[HistoryEntry] = []
+    for path, node in zip(found, tree.get_many(found), strict=True):
+        if node is None:
+            continue
+        try:
+            entries.append(HistoryEntry.from_bytes(node.data, path))
+        except UnreadableDocumentError as error:
+            log.warning("left out: %s", error)
+    return entries

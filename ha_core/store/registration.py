@@ -1,0 +1,147 @@
+"""Gateways: an ephemeral node that is made again, with the newest record, after a session loss."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from ha_core.model import GatewayRecord, UnreadableDocumentError
+from ha_core.store import paths
+from ha_core.store.errors import AlreadyRegisteredError, StoreUnavailableError
+from ha_core.store.protocol import State
+from ha_core.store.tree import Create, Put, RefusedError, Remove, ReplyLostError, Tree
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.2
+CHECK_S = 5.0
+"""How often the node is looked at when nothing happens: it heals what an operator deleted by hand."""
+
+
+class TreeRegistration:
+    """Keeps the node equal to the newest record. Level-triggered: each wake-up compares and repairs."""
+
+    def __init__(self, tree: Tree, record: GatewayRecord, on_close: Callable[[TreeRegistration], None]) -> None:
+        """Register, waiting up to a session timeout for a dead predecessor's node to vanish.
+
+        :raises AlreadyRegisteredError: the node of another session stays.
+        """
+        self._tree, self._path, self._on_close = tree, paths.gateway(record.id), on_close
+        self._record = record
+        self._stored: GatewayRecord | None = None
+        self._work = threading.Lock()
+        self._wake = threading.Event()
+        self._closing = False
+        self._register_first()
+        self._unlisten = tree.listen(self._on_state)
+        self._thread = threading.Thread(target=self._run, name=f"store-registration-{record.id}", daemon=True)
+        self._thread.start()
+
+    @property
+    def record(self) -> GatewayRecord:
+        return self._record
+
+    @property
+    def stored(self) -> GatewayRecord | None:
+        return self._stored
+
+    def update(self, record: GatewayRecord) -> None:
+        if record.id != self._record.id:
+            raise ValueError(f"gateway {self._record.id} cannot become {record.id}: register that one by itself")
+        self._record = record
+        self._wake.set()
+
+    def close(self) -> None:
+        self._closing = True
+        self._unlisten()
+        self._wake.set()
+        self._thread.join()
+        self._on_close(self)
+        try:
+            with self._work:
+                node = self._tree.get(self._path)
+                if node is not None and node.owner == self._tree.session:
+                    self._tree.write([Remove(self._path, node.version)])
+        except (RefusedError, ReplyLostError, StoreUnavailableError) as error:
+            log.warning("%s is left to the end of the session: %s", self._path, error)
+        self._stored = None
+
+    def _register_first(self) -> None:
+        started = time.monotonic()
+        patience_s = self._tree.session_timeout_s * 1.5
+        while (other := self._repair()) is not None:
+            waited_s = time.monotonic() - started
+            if waited_s > patience_s:
+                raise AlreadyRegisteredError(self._record.id, other, waited_s)
+            time.sleep(RETRY_S)
+
+    def _on_state(self, state: State) -> None:
+        if state == "lost":
+            self._stored = None
+        if state == "connected":
+            self._wake.set()
+
+    def _run(self) -> None:
+        delay_s = CHECK_S
+        while not self._closing:
+            self._wake.wait(delay_s)
+            self._wake.clear()
+            if self._closing:
+                return
+            try:
+                other = self._repair()
+            except StoreUnavailableError as error:
+                log.warning("gateway %s is not registered: %s", self._record.id, error)
+                delay_s = RETRY_S
+                continue
+            if other is not None:
+                log.error("gateway %s: session 0x%x has registered the same id", self._record.id, other)
+            delay_s = RETRY_S if other is not None else CHECK_S
+
+    def _repair(self) -> int | None:
+        """Make the node hold the newest record; returns the other session that has the node, if one has."""
+        with self._work:
+            while True:
+                record = self._record
+                session = self._tree.session
+                node = self._tree.get(self._path)
+                if node is not None and node.owner != session:
+                    return node.owner
+                data = record.to_bytes()
+                if node is not None and node.data == data:
+                    self._stored = record
+                    if record is self._record:
+                        return None
+                    continue
+                try:
+                    self._tree.write(
+                        [
+                            Create(self._path, data, ephemeral=True)
+                            if node is None
+                            else Put(self._path, data, node.version)
+                        ]
+                    )
+                except (RefusedError, ReplyLostError):
+                    # What stands there now is read, not guessed: also whether a write whose reply was lost is ours.
+                    continue
+
+
+def gateways(tree: Tree) -> list[GatewayRecord]:
+    """See `Store.gateways`."""
+    found = sorted(f"{paths.GATEWAYS}/{name}" for name in tree.children(paths.GATEWAYS))
+    records: list[GatewayRecord] = []
+    for path, node in zip(found, tree.get_many(found), strict=True):
+        if node is not None:
+            records.append(_record(path, node.data))
+    return records
+
+
+def _record(path: str, data: bytes) -> GatewayRecord:
+    """A live gateway whose record cannot be read is still there: operations must wait for it, not skip it."""
+    try:
+        return GatewayRecord.from_bytes(data, path)
+    except UnreadableDocumentError as error:
+        log.warning("taken as revision 0: %s", error)
+        return GatewayRecord(id=paths.decode(path.rpartition("/")[2]), host="", port=0, node_id=0)

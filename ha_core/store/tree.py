@@ -1,0 +1,126 @@
+"""The seam below the store: a tree of versioned nodes with atomic writes and sessions.
+
+ZooKeeper is one, memory the other; everything above is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+from ha_core.store.errors import TooLargeError
+from ha_core.store.protocol import State
+
+MAX_REQUEST_BYTES = 1_040_000
+"""ZooKeeper's `jute.maxbuffer` is 1,048,575 by default, and it closes the connection of who sends more."""
+_OVERHEAD_BYTES = 100
+"""Per operation of a write: headers, lengths, access list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    path: str
+    data: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    path: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    path: str
+    version: int
+
+
+Op = Create | Put | Remove | Check
+
+
+class Node(NamedTuple):
+    data: bytes
+    version: int
+    owner: int
+    """Session of an ephemeral node, else 0."""
+
+
+class RefusedError(Exception):
+    """A write of which nothing was made, because of its operation `index`."""
+
+    def __init__(self, index: int, reason: Literal["exists", "missing", "version", "not empty"]) -> None:
+        self.index, self.reason = index, reason
+        super().__init__(f"operation {index}: {reason}")
+
+
+class ReplyLostError(Exception):
+    """A write was sent and its reply is lost: it may have been made, or may still be."""
+
+
+class Reads(Protocol):
+    """Reading. Paths are relative to the root. Every method may raise StoreUnavailableError."""
+
+    def get(self, path: str, wake: Callable[[], None] | None = None) -> Node | None:
+        """`wake` is called once, from any thread, after the node changed or the connection was lost."""
+
+    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        """In order of `paths`. Not one point in time."""
+
+    def children(self, path: str) -> list[str]:
+        """Node names, in any order; empty for a missing node."""
+
+    def sync(self) -> None:
+        """Reads that follow see everything that any session wrote before this call."""
+
+
+class Tree(Reads, Protocol):
+    """One session. Its own reads wait for a lost connection to return, up to a bound."""
+
+    @property
+    def session(self) -> int:
+        """Id of the session that lives now; it changes after a session loss. Waits as reads do."""
+
+    @property
+    def session_timeout_s(self) -> float: ...
+
+    def impatient(self) -> Reads:
+        """Reads that fail at once when the connection is lost: for who must tell others of that without delay."""
+
+    def write(self, ops: Sequence[Op]) -> None:
+        """All or nothing.
+
+        :raises RefusedError: nothing was made.
+        :raises ReplyLostError: unknown whether it was made.
+        """
+
+    def confirm(self) -> None:
+        """`sync` without waiting for a lost connection."""
+
+    def listen(self, listener: Callable[[State], None]) -> Callable[[], None]:
+        """Call `listener` with the state now and with each new one; it must not block. Returns how to stop."""
+
+    def close(self) -> None: ...
+
+
+def check_size(ops: Sequence[Op]) -> None:
+    """:raises TooLargeError: ZooKeeper would close the connection instead of answering."""
+    sizes = [
+        (_OVERHEAD_BYTES + len(op.path.encode()) + (len(op.data) if isinstance(op, Create | Put) else 0), op.path)
+        for op in ops
+    ]
+    total = sum(size for size, _ in sizes)
+    if total > MAX_REQUEST_BYTES:
+        size, path = max(sizes)
+        raise TooLargeError(
+            f"a write of {len(ops)} nodes is {total} bytes, ZooKeeper takes {MAX_REQUEST_BYTES} at once "
+            f"(the largest is {path} with {size}): change fewer documents at once"
+        )

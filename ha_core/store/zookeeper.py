@@ -1,0 +1,189 @@
+"""The store in ZooKeeper (3.6 or newer) through kazoo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kazoo.exceptions import (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
+
+from ha_core.store.errors import StoreError
+from ha_core.store.link import Link, open_link
+from ha_core.store.multiread import MultiRead, read_in_batches
+from ha_core.store.protocol import State
+from ha_core.store.store import TreeStore
+from ha_core.store.tree import Check, Create, Node, Op, Put, Reads, RefusedError, Remove, ReplyLostError, check_size
+
+_REFUSALS: dict[type[Exception], Literal["exists", "missing", "version", "not empty"]] = {
+    NodeExistsError: "exists",
+    NoNodeError: "missing",
+    BadVersionError: "version",
+    NotEmptyError: "not empty",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """Equal for the same `wake`, so that kazoo keeps one however often the node is read."""
+
+    wake: Callable[[], None]
+
+    def __call__(self, event: object) -> None:
+        self.wake()
+
+
+class ZooKeeperReads:
+    """Reading below `root`."""
+
+    def __init__(self, link: Link, root: str, waits: bool) -> None:
+        """:param waits: for a lost connection to return; else reads fail at once."""
+        self.link = link
+        self._root, self._waits = root, waits
+
+    def get(self, path: str, wake: Callable[[], None] | None = None) -> Node | None:
+        watch = None if wake is None else _Watch(wake)
+        try:
+            data, stat = self._read(lambda: self.link.client.get_async(self._root + path, watch=watch))
+        except NoNodeError:
+            return None
+        return Node(data or b"", stat.version, stat.ephemeralOwner)
+
+    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        return read_in_batches([self._root + path for path in paths], self._multi_read)
+
+    def children(self, path: str) -> list[str]:
+        try:
+            names: list[str] = self._read(lambda: self.link.client.get_children_async(self._root + path))
+        except NoNodeError:
+            return []
+        return names
+
+    def sync(self) -> None:
+        self._read(lambda: self.link.client.sync_async(self._root or "/"))
+
+    def _multi_read(self, paths: Sequence[str]) -> list[Node | None]:
+        request = MultiRead(paths)
+
+        def send() -> Any:
+            reply = self.link.client.handler.async_result()
+            self.link.client._call(request, reply)
+            return reply
+
+        nodes: list[Node | None] = self._read(send)
+        return nodes
+
+    def _read(self, send: Callable[[], Any]) -> Any:
+        return self.link.read(send, self._waits)
+
+
+class ZooKeeperTree(ZooKeeperReads):
+    """The tree below `root`, over one session."""
+
+    def __init__(self, link: Link, root: str, session_timeout_s: float) -> None:
+        super().__init__(link, root, waits=True)
+        self.session_timeout_s = session_timeout_s
+        self._create_root()
+
+    @property
+    def session(self) -> int:
+        return self.link.session
+
+    def impatient(self) -> Reads:
+        return ZooKeeperReads(self.link, self._root, waits=False)
+
+    def write(self, ops: Sequence[Op]) -> None:
+        check_size(ops)
+        _write(self.link, self._root, ops)
+
+    def confirm(self) -> None:
+        """A `sync` and not a read: a server that was cut off from its leader still answers reads for a while,
+        when the leader may have ended this session already.
+        """
+        self.impatient().sync()
+
+    def listen(self, listener: Callable[[State], None]) -> Callable[[], None]:
+        return self.link.listen(listener)
+
+    def close(self) -> None:
+        self.link.close()
+
+    def _create_root(self) -> None:
+        top = ZooKeeperReads(self.link, "", waits=True)
+        parts = self._root.split("/")[1:]
+        for depth in range(1, len(parts) + 1):
+            path = "/" + "/".join(parts[:depth])
+            while top.get(path) is None:
+                try:
+                    _write(self.link, "", [Create(path)])
+                except (RefusedError, ReplyLostError):
+                    continue
+
+
+def _write(link: Link, root: str, ops: Sequence[Op]) -> None:
+    transaction = link.client.transaction()
+    for op in ops:
+        _add(transaction, op, root + op.path)
+    for index, result in enumerate(link.write(transaction.commit_async)):
+        # In a refused write, these stand for the operations before and after the one that was refused.
+        if not isinstance(result, Exception) or isinstance(result, RolledBackError | RuntimeInconsistency):
+            continue
+        reason = _REFUSALS.get(type(result))
+        if reason is None:
+            raise StoreError(
+                f"ZooKeeper at {link.hosts} refused to write {root}{ops[index].path}: {type(result).__name__}"
+            )
+        raise RefusedError(index, reason)
+
+
+def _add(transaction: Any, op: Op, path: str) -> None:
+    if isinstance(op, Create):
+        transaction.create(path, op.data, ephemeral=op.ephemeral)
+    elif isinstance(op, Put):
+        transaction.set_data(path, op.data, version=op.version)
+    elif isinstance(op, Remove):
+        transaction.delete(path, version=op.version)
+    else:
+        assert isinstance(op, Check)
+        transaction.check(path, version=op.version)
+
+
+class ZooKeeperStore(TreeStore):
+    """A session on the tree in ZooKeeper; made by `connect`."""
+
+    def __init__(self, tree: ZooKeeperTree) -> None:
+        self.tree = tree
+        super().__init__(tree)
+
+
+def connect(
+    hosts: str,
+    root: str = "/switchyard",
+    session_timeout_s: float = 6.0,
+    connect_timeout_s: float = 5.0,
+    patience_s: float = 5.0,
+) -> ZooKeeperStore:
+    """Open a session, and create what an empty tree lacks.
+
+    :param hosts: `host:port[,host:port…]`.
+    :param root: an absolute path, or empty for the top of ZooKeeper's tree.
+    :param session_timeout_s: after it, ephemeral nodes of a dead process vanish; the server may raise it to two ticks.
+    :param connect_timeout_s: bound of the first connection. Later ones are sought for ever.
+    :param patience_s: how long each call waits for an interrupted connection, and for its answer.
+    :raises StoreUnavailableError: none of the hosts answered in time.
+    """
+    if root and (not root.startswith("/") or root.endswith("/")):
+        raise ValueError(f"root {root!r}: it must start with a slash and not end with one, as in /switchyard")
+    link = open_link(hosts, session_timeout_s, connect_timeout_s, patience_s)
+    try:
+        return ZooKeeperStore(ZooKeeperTree(link, root, session_timeout_s))
+    except BaseException:
+        link.close()
+        raise

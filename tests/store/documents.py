@@ -1,0 +1,40 @@
+"""Documents for the tests, and changes that write them."""
+
+from __future__ import annotations
+
+import itertools
+
+from ha_core.model import Document, GatewayRecord, HistoryEntry, Operation, UserBindings
+from ha_core.store import Change
+from ha_core.store.paths import name_of
+
+_numbers = itertools.count()
+
+
+def binding(user: str = "ann", cluster: str = "east") -> UserBindings:
+    return UserBindings(user=user, cluster=cluster)
+
+
+def put(
+    *documents: Document, at: int | None = None, change_id: str = "", fence: tuple[str, int] | None = None
+) -> Change:
+    """A change that writes the documents, all at version `at`."""
+    return Change(
+        change_id=change_id or f"change-{next(_numbers)}",
+        puts=documents,
+        expected={(type(document), name_of(document)): at for document in documents},
+        operation=fence[0] if fence else None,
+        epoch=fence[1] if fence else None,
+    )
+
+
+def operation(name: str = "switch-1", started: str = "2026-11-21T10:00:00Z") -> Operation:
+    return Operation(id=name, kind="switch", by="cli:joe@ops1", reason="drill", started=started)
+
+
+def entry(step: str, epoch: int = 0) -> HistoryEntry:
+    return HistoryEntry(at="2026-11-21T10:00:01Z", epoch=epoch, step=step, outcome="done")
+
+
+def gateway(revision: int = 0, name: str = "gw-1") -> GatewayRecord:
+    return GatewayRecord(id=name, host="127.0.0.1", port=19092, node_id=1, revision=revision)

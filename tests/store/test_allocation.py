@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE
+from ha_core.store import StoreError
+
+from .sessions import Session
+
+
+def test_a_key_keeps_its_node_id_and_no_other_gets_it(session: Session, other: Session) -> None:
+    first = session.store.allocate_node("east:1")
+    second = other.store.allocate_node("gateway:gw/1")
+
+    assert (first, second) == (1, 2)
+    assert other.store.allocate_node("east:1") == first
+    assert session.store.nodes() == {"east:1": 1, "gateway:gw/1": 2}
+
+
+def test_allocators_that_race_agree(session: Session, other: Session) -> None:
+    results: list[dict[str, int]] = []
+
+    def allocate(each: Session) -> None:
+        results.append({key: each.store.allocate_node(key) for key in (f"east:{n}" for n in range(20))})
+
+    threads = [threading.Thread(target=allocate, args=(each,)) for each in (session, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert results[0] == results[1] == session.store.nodes()
+    assert sorted(results[0].values()) == list(range(1, 21))
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_node_id_whose_reply_was_lost_is_found_again(session: Session, made: bool) -> None:
+    session.lose_next_reply(made)
+
+    assert session.store.allocate_node("east:1") == 1
+    assert session.losses_left() == 0
+    assert session.store.allocate_node("east:2") == 2
+
+
+def test_blocks_of_producer_ids_never_overlap(session: Session, other: Session) -> None:
+    first = session.store.allocate_producer_ids(1000)
+    second = other.store.allocate_producer_ids(10)
+    third = session.store.allocate_producer_ids()
+
+    assert (first, second, third) == (FIRST_CLIENT_ID, FIRST_CLIENT_ID + 1000, FIRST_CLIENT_ID + 1010)
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_block_whose_reply_was_lost_is_given_to_nobody_else(session: Session, other: Session, made: bool) -> None:
+    session.lose_next_reply(made)
+
+    first = session.store.allocate_producer_ids(1000)
+
+    assert session.losses_left() == 0
+    assert other.store.allocate_producer_ids(1000) == first + 1000
+
+
+@pytest.mark.parametrize("number", [FIRST_CLIENT_ID - 1, TERM_STRIDE - 5])
+def test_producer_ids_never_leave_their_range(session: Session, number: int) -> None:
+    session.plant("/producer_ids", b'{"next":%d}' % number)
+
+    with pytest.raises(StoreError, match="leaves the range"):
+        session.store.allocate_producer_ids(10)
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b'{"next":"x"}'])
+def test_a_spoilt_counter_gives_out_nothing(session: Session, data: bytes) -> None:
+    session.plant("/nodes", data)
+
+    with pytest.raises(StoreError, match="/nodes does not hold the next free number"):
+        session.store.allocate_node("east:1")
+
+
+def test_a_block_has_at_least_one_id(session: Session) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        session.store.allocate_producer_ids(0)

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from ha_core.model import Topic, UserBindings, View
+from ha_core.model.topic import Extent
+from ha_core.store import Change, Follower
+from ha_core.store.follow import TreeFollower
+from ha_core.store.replica import Replica
+from ha_core.store.tree import Node, Reads
+
+from .documents import binding, operation, put
+from .sessions import Session
+from .waiting import DEADLINE_S, until
+
+
+class Recorder:
+    """What a follower's callbacks were told, in order."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[View, frozenset[str]] | str] = []
+        self.threads: set[int] = set()
+
+    def on_view(self, view: View, changed: frozenset[str]) -> None:
+        self.threads.add(threading.get_ident())
+        self.events.append((view, changed))
+
+    def on_state(self, state: str) -> None:
+        self.threads.add(threading.get_ident())
+        self.events.append(state)
+
+    @property
+    def views(self) -> list[tuple[View, frozenset[str]]]:
+        return [event for event in self.events if not isinstance(event, str)]
+
+    @property
+    def states(self) -> list[str]:
+        return [event for event in self.events if isinstance(event, str)]
+
+
+def follow(session: Session) -> tuple[Recorder, Follower]:
+    recorder = Recorder()
+    return recorder, session.store.follow(recorder.on_view, recorder.on_state)
+
+
+def test_the_first_view_is_whole_and_names_everything_in_it(session: Session, other: Session) -> None:
+    other.store.commit(put(binding("ann"), Topic(name="orders", writer="east")))
+
+    recorder, follower = follow(session)
+    view = follower.wait_for(1, DEADLINE_S)
+
+    assert recorder.events == ["connected", (view, frozenset({"/bindings/ann", "/topics/orders"}))]
+    assert view == other.store.load()
+
+
+def test_each_commit_arrives_with_the_paths_that_changed(session: Session, other: Session) -> None:
+    recorder, follower = follow(session)
+    follower.wait_for(0, DEADLINE_S)
+
+    other.store.commit(put(binding("ann")))
+    follower.wait_for(1, DEADLINE_S)
+    other.store.commit(Change("bye", deletes=((UserBindings, "ann"),), expected={(UserBindings, "ann"): 0}))
+    follower.wait_for(2, DEADLINE_S)
+
+    assert [(view.revision, set(view.bindings), changed) for view, changed in recorder.views] == [
+        (0, set(), frozenset()),
+        (1, {"ann"}, frozenset({"/bindings/ann"})),
+        (2, set(), frozenset({"/bindings/ann"})),
+    ]
+
+
+def test_a_view_that_was_delivered_never_changes(session: Session, other: Session) -> None:
+    _, follower = follow(session)
+    other.store.commit(put(binding("ann")))
+    first = follower.wait_for(1, DEADLINE_S)
+
+    other.store.commit(put(binding("bob")))
+    follower.wait_for(2, DEADLINE_S)
+
+    assert first.revision == 1
+    assert set(first.bindings) == {"ann"}
+
+
+def test_callbacks_come_in_order_from_one_thread(session: Session, other: Session) -> None:
+    recorder, follower = follow(session)
+    for number in range(30):
+        other.store.commit(put(binding(f"user-{number}")))
+    follower.wait_for(30, DEADLINE_S)
+
+    revisions = [view.revision for view, _ in recorder.views]
+    assert revisions == sorted(set(revisions))
+    assert len(recorder.threads) == 1
+    assert threading.get_ident() not in recorder.threads
+
+
+class _Interrupted:
+    """Reads during which another client commits: once, just before documents are read."""
+
+    def __init__(self, reads: Reads, commit: Callable[[], object]) -> None:
+        self._commit: Callable[[], object] | None = commit
+        self.get, self.children, self.sync = reads.get, reads.children, reads.sync
+        self._get_many = reads.get_many
+
+    def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        if self._commit is not None and any(path.startswith("/topics/") for path in paths):
+            commit, self._commit = self._commit, None
+            nodes = self._get_many(paths[:1])
+            commit()
+            return nodes + self._get_many(paths[1:])
+        return self._get_many(paths)
+
+
+def _both_topics(term: int) -> Change:
+    extent = Extent(cluster="east", start=term, base=0, term=term)
+    topics = [Topic(name=name, writer="east", partitions={0: (extent,)}) for name in "ab"]
+    return put(*topics, at=term - 1 if term else None)
+
+
+def _terms(view: View) -> list[int]:
+    return [view.topics[name].partitions[0][0].term for name in "ab"]
+
+
+def test_no_loaded_view_holds_a_part_of_a_change(session: Session, other: Session) -> None:
+    other.store.commit(_both_topics(0))
+    replica = Replica(_Interrupted(session.store._tree, lambda: other.store.commit(_both_topics(1))))
+
+    replica.load()
+
+    assert (replica.view.revision, _terms(replica.view)) == (2, [1, 1])
+
+
+def test_no_followed_view_holds_a_part_of_a_change(session: Session, other: Session) -> None:
+    other.store.commit(_both_topics(0))
+    replica = Replica(session.store._tree)
+    replica.load()
+    replica._tree = _Interrupted(session.store._tree, lambda: other.store.commit(_both_topics(2)))
+
+    other.store.commit(_both_topics(1))
+    changed = replica.catch_up()
+
+    assert (replica.view.revision, _terms(replica.view)) == (3, [2, 2])
+    assert changed == frozenset({"/topics/a", "/topics/b"})
+
+
+def test_a_commit_that_names_no_document_of_the_view_still_moves_the_revision(session: Session, other: Session) -> None:
+    recorder, follower = follow(session)
+    epoch = other.store.create_operation(operation(), [])
+    follower.wait_for(0, DEADLINE_S)
+
+    other.store.commit(Change("empty", operation="switch-1", epoch=epoch))
+
+    assert follower.wait_for(1, DEADLINE_S).revision == 1
+    assert recorder.views[-1][1] == frozenset()
+
+
+@pytest.mark.parametrize("data", [b"{", b'{"user":"ann","schema":2}', b'{"user":"bob"}', b"\xff"])
+def test_an_unreadable_document_keeps_its_last_good_state(session: Session, other: Session, data: bytes) -> None:
+    recorder, follower = follow(session)
+    other.store.commit(put(binding("ann", "east")))
+    follower.wait_for(1, DEADLINE_S)
+    session.suspend()
+    until(lambda: recorder.states[-1] == "suspended", "suspended")
+    other.store.commit(put(binding("ann", "west"), at=0))
+    other.plant("/bindings/ann", data)
+
+    session.resume()
+    view = follower.wait_for(2, DEADLINE_S)
+
+    assert view.bindings["ann"] == binding("ann", "east")
+    assert set(follower.unreadable) == {"/bindings/ann"}
+
+
+def test_an_unreadable_document_that_becomes_readable_is_taken(session: Session, other: Session) -> None:
+    other.plant("/bindings/ann", b"{")
+    _, follower = follow(session)
+    view = follower.wait_for(0, DEADLINE_S)
+    assert "ann" not in view.bindings
+    assert set(follower.unreadable) == {"/bindings/ann"}
+
+    other.store.commit(put(binding("ann"), at=0))
+    view = follower.wait_for(1, DEADLINE_S)
+
+    assert view.bindings["ann"] == binding("ann")
+    assert not follower.unreadable
+
+
+def test_after_an_interruption_the_follower_catches_up_without_a_reload(
+    session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder, follower = follow(session)
+    follower.wait_for(0, DEADLINE_S)
+    reloads = _count_reloads(follower, monkeypatch)
+    session.suspend()
+    until(lambda: recorder.states == ["connected", "suspended"], "suspended")
+    other.store.commit(put(binding("ann")))
+    assert follower.view is not None
+    assert follower.view.revision == 0
+
+    session.resume()
+    follower.wait_for(1, DEADLINE_S)
+
+    assert recorder.states == ["connected", "suspended", "connected"]
+    assert reloads == []
+
+
+def test_a_reader_in_the_middle_of_reading_tells_of_an_interruption_at_once(session: Session, other: Session) -> None:
+    session.set_patience(10 * DEADLINE_S)
+    recorder, follower = follow(session)
+    follower.wait_for(0, DEADLINE_S)
+
+    for number in range(5):
+        other.store.commit(put(binding(f"user-{number}")))
+        session.suspend()
+        until(lambda: recorder.states[-1] == "suspended", "suspended")
+        session.resume()
+        until(lambda: recorder.states[-1] == "connected", "connected")
+
+    follower.wait_for(5, DEADLINE_S)
+
+
+def test_after_a_session_loss_everything_is_read_again(
+    session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder, follower = follow(session)
+    other.store.commit(put(binding("ann")))
+    follower.wait_for(1, DEADLINE_S)
+    reloads = _count_reloads(follower, monkeypatch)
+    # Behind the notes' back: only a full reload can see it.
+    other.plant("/bindings/bob", binding("bob").to_bytes())
+
+    session.expire()
+    until(lambda: len(recorder.views) >= 3 or bool(reloads and "bob" in recorder.views[-1][0].bindings), "the reload")
+
+    assert reloads
+    assert [state for state in recorder.states if state != "suspended"] == ["connected", "lost", "connected"]
+    assert recorder.views[-1][1] == frozenset({"/bindings/bob"})
+    other.store.commit(put(binding("eve")))
+    assert set(follower.wait_for(2, DEADLINE_S).bindings) == {"ann", "bob", "eve"}
+
+
+@pytest.mark.parametrize("note", [None, b"", b"{", b"[]", b'{"revision":1}'])
+def test_when_a_note_on_the_way_was_pruned_or_spoilt_everything_is_read_again(
+    session: Session, other: Session, monkeypatch: pytest.MonkeyPatch, note: bytes | None
+) -> None:
+    recorder, follower = follow(session)
+    follower.wait_for(0, DEADLINE_S)
+    reloads = _count_reloads(follower, monkeypatch)
+    session.suspend()
+    until(lambda: recorder.states[-1] == "suspended", "suspended")
+    for user in ("ann", "bob", "eve"):
+        other.store.commit(put(binding(user)))
+    if note is None:
+        other.remove("/changes/change-0000000001")
+    else:
+        other.plant("/changes/change-0000000001", note)
+
+    session.resume()
+    view = follower.wait_for(3, DEADLINE_S)
+
+    assert reloads
+    assert set(view.bindings) == {"ann", "bob", "eve"}
+
+
+def test_a_state_restored_from_a_backup_is_read_again(session: Session, other: Session) -> None:
+    _, follower = follow(session)
+    other.store.commit(put(binding("ann")))
+    other.store.commit(put(binding("bob")))
+    follower.wait_for(2, DEADLINE_S)
+
+    other.remove("/bindings/bob")
+    other.plant("/changes", b'{"revision":1}')
+
+    until(lambda: follower.view is not None and follower.view.revision == 1, "the older state")
+    assert follower.view is not None
+    assert set(follower.view.bindings) == {"ann"}
+
+
+def test_a_callback_that_fails_does_not_end_the_following(session: Session, other: Session) -> None:
+    seen: list[int] = []
+
+    def on_view(view: View, changed: frozenset[str]) -> None:
+        seen.append(view.revision)
+        raise RuntimeError("planted")
+
+    follower = session.store.follow(on_view)
+    follower.wait_for(0, DEADLINE_S)
+    other.store.commit(put(binding("ann")))
+    follower.wait_for(1, DEADLINE_S)
+
+    assert seen == [0, 1]
+
+
+def test_after_close_nothing_is_delivered(session: Session, other: Session) -> None:
+    recorder, closed = follow(session)
+    closed.wait_for(0, DEADLINE_S)
+    closed.close()
+    witness = session.store.follow(lambda view, changed: None)
+
+    other.store.commit(put(binding("ann")))
+    witness.wait_for(1, DEADLINE_S)
+
+    assert [view.revision for view, _ in recorder.views] == [0]
+
+
+def test_waiting_for_a_revision_that_does_not_come_ends(session: Session) -> None:
+    _, follower = follow(session)
+    follower.wait_for(0, DEADLINE_S)
+
+    with pytest.raises(TimeoutError, match=r"revision 5 .* only revision 0"):
+        follower.wait_for(5, 0.05)
+
+
+def _count_reloads(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    assert isinstance(follower, TreeFollower)
+    calls: list[None] = []
+    replica = follower._replica
+    reload = replica.reload
+
+    def counted(wake=None):  # type: ignore[no-untyped-def]
+        calls.append(None)
+        return reload(wake)
+
+    monkeypatch.setattr(replica, "reload", counted)
+    return calls

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pytest
+
+from ha_core.store import AlreadyRegisteredError, StoreUnavailableError
+
+from .documents import binding, gateway, put
+from .sessions import Session
+from .waiting import until
+
+
+def test_a_registered_gateway_is_seen_until_it_closes(session: Session, other: Session) -> None:
+    registration = session.store.register_gateway(gateway())
+    assert other.store.gateways() == [gateway()]
+    assert registration.stored == gateway()
+
+    registration.close()
+
+    assert other.store.gateways() == []
+
+
+def test_the_newest_record_is_stored(session: Session, other: Session) -> None:
+    registration = session.store.register_gateway(gateway(0))
+    for revision in range(1, 50):
+        registration.update(gateway(revision))
+
+    until(lambda: registration.stored == gateway(49), "stored")
+    assert other.store.gateways() == [gateway(49)]
+
+
+def test_after_a_session_loss_the_newest_record_is_registered_again(session: Session, other: Session) -> None:
+    registration = session.store.register_gateway(gateway(0))
+    registration.update(gateway(1))
+    until(lambda: registration.stored == gateway(1), "stored")
+    before = session.store._tree.session
+
+    session.expire()
+
+    until(lambda: other.store.gateways() == [gateway(1)] and session.store._tree.session != before, "registered again")
+    registration.update(gateway(2))
+    until(lambda: other.store.gateways() == [gateway(2)], "updated in the new session")
+
+
+def test_an_update_during_an_interruption_is_stored_after_it(session: Session, other: Session) -> None:
+    registration = session.store.register_gateway(gateway(0))
+    session.suspend()
+    registration.update(gateway(1))
+
+    session.resume()
+
+    until(lambda: other.store.gateways() == [gateway(1)], "stored")
+
+
+def test_an_interruption_alone_leaves_the_gateway_registered(session: Session, other: Session) -> None:
+    registration = session.store.register_gateway(gateway(0))
+    owner = session.store._tree.session
+
+    session.suspend()
+    assert other.store.gateways() == [gateway(0)]
+    session.resume()
+    registration.update(gateway(1))
+
+    until(lambda: other.store.gateways() == [gateway(1)], "stored")
+    assert session.store._tree.session == owner
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_registering_survives_a_lost_reply(session: Session, other: Session, made: bool) -> None:
+    session.lose_next_reply(made)
+
+    session.store.register_gateway(gateway())
+
+    assert session.losses_left() == 0
+    assert other.store.gateways() == [gateway()]
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_updating_survives_a_lost_reply(session: Session, other: Session, made: bool) -> None:
+    registration = session.store.register_gateway(gateway(0))
+    session.lose_next_reply(made)
+
+    registration.update(gateway(1))
+
+    until(lambda: registration.stored == gateway(1), "stored")
+    assert session.losses_left() == 0
+    assert other.store.gateways() == [gateway(1)]
+
+
+def test_two_live_gateways_cannot_have_one_id(
+    session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.store.register_gateway(gateway())
+    monkeypatch.setattr(other.store._tree, "session_timeout_s", 0.3)
+
+    with pytest.raises(AlreadyRegisteredError, match="gateway gw-1 is registered by ZooKeeper session 0x"):
+        other.store.register_gateway(gateway(7))
+
+    assert session.store.gateways() == [gateway()]
+
+
+def test_a_gateway_whose_record_cannot_be_read_is_waited_for(session: Session) -> None:
+    session.plant("/gateways/gw-9", b"{")
+
+    assert [(each.id, each.revision) for each in session.store.gateways()] == [("gw-9", 0)]
+
+
+def test_a_gateway_that_was_deleted_by_hand_comes_back(session: Session, other: Session) -> None:
+    registration = session.store.register_gateway(gateway(0))
+    other.remove("/gateways/gw-1")
+
+    registration.update(gateway(1))
+
+    until(lambda: other.store.gateways() == [gateway(1)], "registered again")
+
+
+def test_a_registration_keeps_its_id(session: Session) -> None:
+    registration = session.store.register_gateway(gateway(name="gw-1"))
+
+    with pytest.raises(ValueError, match="gw-1 cannot become gw-2"):
+        registration.update(gateway(name="gw-2"))
+
+
+def test_closing_the_store_takes_the_gateway_away(session: Session, other: Session) -> None:
+    session.store.register_gateway(gateway())
+
+    session.store.close()
+
+    assert other.store.gateways() == []
+
+
+def test_a_session_is_confirmed_only_while_it_is_connected(session: Session) -> None:
+    states: list[str] = []
+    session.store.follow(lambda view, changed: None, states.append)
+    session.store.confirm()
+
+    session.suspend()
+    until(lambda: states[-1:] == ["suspended"], "suspended")
+    with pytest.raises(StoreUnavailableError):
+        session.store.confirm()
+    session.resume()
+    until(lambda: states[-1:] == ["connected"], "connected")
+    session.store.confirm()
+
+
+def test_a_confirmation_tells_the_newest_revision_whoever_made_it(session: Session, other: Session) -> None:
+    before = session.store.confirm()
+    made = other.store.commit(put(binding()))
+
+    assert before < made
+    assert session.store.confirm() == made

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ha_core.model import Lock, Operation
+from ha_core.store import ConflictError, FencedOffError, LockedError, StillHeldError, UnknownOperationError
+
+from .documents import entry, operation
+from .sessions import Session
+from .waiting import DEADLINE_S
+
+
+def test_an_operation_takes_all_its_locks_and_starts_at_epoch_zero(session: Session, other: Session) -> None:
+    epoch = session.store.create_operation(operation(), ["topic:orders", "user:ann"])
+
+    assert epoch == 0
+    assert other.store.read(Operation, "switch-1") == (operation(), 0)
+    assert other.store.locks() == [
+        Lock(key=key, operation="switch-1", by="cli:joe@ops1", since="2026-11-21T10:00:00Z")
+        for key in ("topic:orders", "user:ann")
+    ]
+
+
+def test_one_lock_of_another_operation_refuses_all_and_is_named(session: Session, other: Session) -> None:
+    session.store.create_operation(operation("switch-1"), ["topic:orders"])
+
+    with pytest.raises(LockedError) as caught:
+        other.store.create_operation(operation("switch-2"), ["topic:a", "topic:orders", "topic:z"])
+
+    text = str(caught.value)
+    for part in ("topic:orders", "switch-1", "cli:joe@ops1", "2026-11-21T10:00:00Z", "switchyard history switch-1"):
+        assert part in text
+    assert [lock.key for lock in other.store.locks()] == ["topic:orders"]
+    assert other.store.read(Operation, "switch-2") is None
+
+
+def test_a_lock_that_cannot_be_read_still_locks(session: Session) -> None:
+    session.plant("/locks/topic%3Aorders", b"{")
+
+    with pytest.raises(LockedError, match="topic:orders"):
+        session.store.create_operation(operation(), ["topic:orders"])
+
+
+def test_an_operation_id_is_used_once(session: Session, other: Session) -> None:
+    session.store.create_operation(operation(), [])
+
+    with pytest.raises(ConflictError) as caught:
+        other.store.create_operation(operation(), [])
+
+    assert caught.value.path == "/operations/switch-1"
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_creating_an_operation_survives_a_lost_reply(session: Session, made: bool) -> None:
+    session.lose_next_reply(made)
+
+    assert session.store.create_operation(operation(), ["topic:orders"]) == 0
+    assert session.losses_left() == 0
+    assert [lock.operation for lock in session.store.locks()] == ["switch-1"]
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_taking_over_survives_a_lost_reply(session: Session, made: bool) -> None:
+    session.store.create_operation(operation(), [])
+    session.lose_next_reply(made)
+
+    assert session.store.take_over("switch-1") == 1
+    assert session.losses_left() == 0
+    assert session.store.take_over("switch-1") == 2
+
+
+def test_taking_over_what_does_not_exist_is_refused(session: Session) -> None:
+    with pytest.raises(UnknownOperationError, match="switch-9"):
+        session.store.take_over("switch-9")
+
+
+def test_whoever_was_taken_over_can_write_nothing_more(session: Session, other: Session) -> None:
+    stale = session.store.create_operation(operation(), ["topic:orders"])
+    other.store.take_over("switch-1")
+
+    for write in (
+        lambda: session.store.update_operation(operation().model_copy(update={"state": "failed"}), stale),
+        lambda: session.store.append_history("switch-1", stale, entry("late")),
+        lambda: session.store.release_locks("switch-1", stale),
+        lambda: session.store.hold("switch-1", stale).__enter__(),
+    ):
+        with pytest.raises(FencedOffError, match="epoch is 1, this executor has 0"):
+            write()
+
+    assert session.store.read(Operation, "switch-1") == (operation(), 0)
+    assert session.store.history("switch-1") == []
+    assert len(session.store.locks()) == 1
+
+
+def test_an_operation_that_is_held_cannot_be_taken_over(session: Session, other: Session) -> None:
+    epoch = session.store.create_operation(operation(), [])
+
+    with session.store.hold("switch-1", epoch):
+        with pytest.raises(StillHeldError, match=r"switch-1 of cli:joe@ops1 .*session 0x"):
+            other.store.take_over("switch-1")
+        with pytest.raises(StillHeldError), other.store.hold("switch-1", epoch):
+            pass
+
+    assert other.store.take_over("switch-1") == 1
+
+
+def test_a_hold_ends_with_its_session(session: Session, other: Session) -> None:
+    epoch = session.store.create_operation(operation(), [])
+
+    with session.store.hold("switch-1", epoch):
+        session.expire()
+        assert other.store.take_over("switch-1", wait_s=DEADLINE_S) == 1
+
+        with pytest.raises(FencedOffError):
+            session.store.append_history("switch-1", epoch, entry("late"))
+
+
+def test_a_take_over_that_waits_goes_on_when_the_hold_ends(session: Session, other: Session) -> None:
+    epoch = session.store.create_operation(operation(), [])
+    epochs: list[int] = []
+    waiter = threading.Thread(target=lambda: epochs.append(other.store.take_over("switch-1", wait_s=DEADLINE_S)))
+
+    with session.store.hold("switch-1", epoch):
+        waiter.start()
+        waiter.join(0.3)
+        assert epochs == []
+    waiter.join(DEADLINE_S)
+
+    assert epochs == [1]
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_hold_survives_a_lost_reply(session: Session, other: Session, made: bool) -> None:
+    epoch = session.store.create_operation(operation(), [])
+    session.lose_next_reply(made)
+
+    with session.store.hold("switch-1", epoch), pytest.raises(StillHeldError):
+        other.store.take_over("switch-1")
+
+    assert session.losses_left() == 0
+    assert other.store.take_over("switch-1") == 1
+
+
+def test_an_error_inside_a_hold_is_not_hidden_and_ends_it(session: Session, other: Session) -> None:
+    epoch = session.store.create_operation(operation(), [])
+
+    with pytest.raises(RuntimeError, match="planted"), session.store.hold("switch-1", epoch):
+        raise RuntimeError("planted")
+
+    assert other.store.take_over("switch-1") == 1
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_an_update_survives_a_lost_reply(session: Session, made: bool) -> None:
+    epoch = session.store.create_operation(operation(), [])
+    done = operation().model_copy(update={"state": "succeeded"})
+    session.lose_next_reply(made)
+
+    session.store.update_operation(done, epoch)
+
+    assert session.losses_left() == 0
+    assert session.store.read(Operation, "switch-1") == (done, 1)
+
+
+def test_updating_an_operation_that_does_not_exist_is_refused(session: Session) -> None:
+    with pytest.raises(UnknownOperationError):
+        session.store.update_operation(operation("switch-9"), 0)
+
+
+def test_history_is_kept_in_order(session: Session) -> None:
+    epoch = session.store.create_operation(operation(), [])
+    for number in range(12):
+        session.store.append_history("switch-1", epoch, entry(f"step-{number}"))
+
+    assert [line.step for line in session.store.history("switch-1")] == [f"step-{n}" for n in range(12)]
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_history_entry_whose_reply_was_lost_is_written_once(session: Session, made: bool) -> None:
+    epoch = session.store.create_operation(operation(), [])
+    session.store.append_history("switch-1", epoch, entry("fence"))
+    session.lose_next_reply(made)
+
+    session.store.append_history("switch-1", epoch, entry("cut"))
+
+    assert session.losses_left() == 0
+    assert [line.step for line in session.store.history("switch-1")] == ["fence", "cut"]
+
+
+def test_two_that_write_history_at_once_lose_nothing(session: Session, other: Session) -> None:
+    epoch = session.store.create_operation(operation(), [])
+
+    def write(writer: Session, name: str) -> None:
+        for number in range(15):
+            writer.store.append_history("switch-1", epoch, entry(f"{name}-{number}"))
+
+    threads = [threading.Thread(target=write, args=each) for each in ((session, "a"), (other, "b"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(line.step for line in session.store.history("switch-1")) == sorted(
+        f"{name}-{number}" for name in "ab" for number in range(15)
+    )
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_only_the_operations_own_locks_are_released_also_when_the_reply_is_lost(session: Session, made: bool) -> None:
+    epoch = session.store.create_operation(operation("switch-1"), ["topic:a", "topic:b"])
+    session.store.create_operation(operation("switch-2"), ["topic:c"])
+    session.lose_next_reply(made)
+
+    session.store.release_locks("switch-1", epoch)
+    session.store.release_locks("switch-1", epoch)
+
+    assert session.losses_left() == 0
+    assert [lock.key for lock in session.store.locks()] == ["topic:c"]
+
+
+def test_the_newest_operations_come_first_and_unreadable_ones_are_left_out(session: Session) -> None:
+    for day in (1, 3, 2):
+        session.store.create_operation(operation(f"switch-{day}", f"2026-11-0{day}T10:00:00Z"), [])
+    session.plant("/operations/spoilt", b"{")
+
+    assert [each.id for each in session.store.operations(2)] == ["switch-3", "switch-2"]
+    assert len(session.store.operations(10)) == 3
+
+
+def test_an_unknown_operation_has_no_history(session: Session) -> None:
+    assert session.store.history("switch-9") == []

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ha_core.model import Usage, Use
+from ha_core.store import Sighting
+from ha_core.store.usage import MAX_BYTES, MAX_NAMES, MAX_USES, merge
+
+from .sessions import Session
+
+
+def use(instance: str = "app-1", since: str = "2026-11-21T10:00:00Z") -> Use:
+    return Use(instance=instance, how="produce", since=since)
+
+
+def test_uses_of_several_gateways_are_merged(session: Session, other: Session) -> None:
+    session.store.record_usage("ann", [Sighting("topic", "orders", use("app-1"))])
+    other.store.record_usage("ann", [Sighting("topic", "orders", use("app-2")), Sighting("group", "billing", use())])
+
+    assert session.store.usage() == {
+        "ann": Usage(user="ann", topics={"orders": (use("app-1"), use("app-2"))}, groups={"billing": (use(),)})
+    }
+
+
+def test_only_the_first_use_is_kept(session: Session) -> None:
+    session.store.record_usage("ann", [Sighting("topic", "orders", use(since="2026-01-01T00:00:00Z"))])
+    session.store.record_usage("ann", [Sighting("topic", "orders", use(since="2026-02-02T00:00:00Z"))])
+
+    assert session.store.usage()["ann"].topics == {"orders": (use(since="2026-01-01T00:00:00Z"),)}
+
+
+def test_gateways_that_record_at_once_lose_nothing(session: Session, other: Session) -> None:
+    def record(each: Session, name: str) -> None:
+        for number in range(15):
+            each.store.record_usage("ann", [Sighting("topic", f"{name}-{number}", use())])
+
+    threads = [threading.Thread(target=record, args=each) for each in ((session, "a"), (other, "b"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(session.store.usage()["ann"].topics) == 30
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_usage_survives_a_lost_reply(session: Session, made: bool) -> None:
+    session.lose_next_reply(made)
+
+    assert session.store.record_usage("ann", [Sighting("topic", "orders", use())]) == 0
+    assert session.losses_left() == 0
+    assert session.store.usage()["ann"].topics == {"orders": (use(),)}
+
+
+def test_an_entry_that_cannot_be_read_is_left_out(session: Session) -> None:
+    session.plant("/usage/bob", b"{")
+    session.store.record_usage("ann", [Sighting("topic", "orders", use())])
+
+    assert set(session.store.usage()) == {"ann"}
+
+
+@pytest.mark.parametrize("what", ["topic", "group"])
+def test_names_beyond_the_bound_are_counted_and_left_out(what: str) -> None:
+    merged, left_out = merge(Usage(user="ann"), [Sighting(what, f"n-{n}", use()) for n in range(MAX_NAMES + 3)])
+
+    assert left_out == 3
+    assert len(merged.topics) + len(merged.groups) == MAX_NAMES
+
+
+def test_a_known_name_takes_further_uses_when_there_is_no_room_for_new_names() -> None:
+    full, _ = merge(Usage(user="ann"), [Sighting("topic", f"t-{n}", use()) for n in range(MAX_NAMES)])
+
+    merged, left_out = merge(full, [Sighting("topic", "t-0", use("app-2"))])
+
+    assert left_out == 0
+    assert len(merged.topics["t-0"]) == 2
+
+
+def test_uses_beyond_the_bound_are_counted_and_left_out() -> None:
+    merged, left_out = merge(Usage(user="ann"), [Sighting("topic", "t", use(f"i-{n}")) for n in range(MAX_USES + 4)])
+
+    assert left_out == 4
+    assert len(merged.topics["t"]) == MAX_USES
+
+
+def test_the_whole_document_stays_below_its_bound(session: Session) -> None:
+    seen = [Sighting("topic", f"t-{n}", use(f"{i}" * 200)) for n in range(MAX_NAMES) for i in "abcdefgh"]
+
+    left_out = session.store.record_usage("ann", seen)
+
+    stored = session.store.usage()["ann"]
+    assert left_out > 0
+    assert left_out + sum(len(uses) for uses in stored.topics.values()) == len(seen)
+    assert MAX_BYTES - 5000 < len(stored.to_bytes()) <= MAX_BYTES

@@ -1,0 +1,152 @@
+"""What only a real ZooKeeper can show."""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ha_core.model import Topic, UserBindings, View
+from ha_core.store import StoreUnavailableError, ZooKeeperStore, connect
+from ha_core.store.multiread import MAX_BATCH, read_in_batches
+from ha_core.store.tree import Create, Node
+
+from .documents import binding, gateway, operation, put
+from .waiting import DEADLINE_S, until
+from .zookeeper_process import ZooKeeperProcess
+
+MANY = 100_000
+
+
+@pytest.fixture
+def store(zookeeper: ZooKeeperProcess) -> Iterator[ZooKeeperStore]:
+    opened = connect(zookeeper.hosts, root=f"/test-{uuid.uuid4().hex[:8]}", connect_timeout_s=20.0)
+    yield opened
+    opened.close()
+
+
+def test_where_no_zookeeper_answers_the_hosts_are_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        hosts = f"127.0.0.1:{taken.getsockname()[1]}"
+
+        with pytest.raises(StoreUnavailableError, match=f"no ZooKeeper answers at {hosts} within 0.3 s"):
+            connect(hosts, connect_timeout_s=0.3)
+
+
+@pytest.mark.parametrize("root", ["switchyard", "/switchyard/", "/"])
+def test_a_root_that_is_not_a_path_is_refused(root: str) -> None:
+    with pytest.raises(ValueError, match="must start with a slash"):
+        connect("127.0.0.1:1", root=root)
+
+
+def test_a_closed_store_says_so_at_once(zookeeper: ZooKeeperProcess) -> None:
+    store = connect(zookeeper.hosts, root="/closed", connect_timeout_s=20.0, patience_s=10 * DEADLINE_S)
+    store.close()
+
+    with pytest.raises(StoreUnavailableError, match="the session was closed"):
+        store.load()
+
+
+def test_two_that_connect_to_an_empty_tree_agree_on_it(zookeeper: ZooKeeperProcess) -> None:
+    root = f"/test-{uuid.uuid4().hex[:8]}"
+    first = connect(zookeeper.hosts, root=root, connect_timeout_s=20.0)
+    first.commit(put(binding()))
+
+    second = connect(zookeeper.hosts, root=root, connect_timeout_s=20.0)
+
+    assert second.load() == first.load()
+    first.close()
+    second.close()
+
+
+def test_everything_survives_a_restart_of_zookeeper(tmp_path: Path) -> None:
+    server = ZooKeeperProcess(tmp_path, durable=True)
+    server.start()
+    store = connect(server.hosts, session_timeout_s=30.0, connect_timeout_s=20.0, patience_s=DEADLINE_S)
+    states: list[str] = []
+    follower = store.follow(lambda view, changed: None, states.append)
+    store.commit(put(binding("ann")))
+    store.create_operation(operation(), ["user:ann"])
+    store.register_gateway(gateway())
+    follower.wait_for(1, DEADLINE_S)
+
+    server.stop()
+    until(lambda: states[-1] == "suspended", "suspended")
+    server.start()
+
+    assert store.commit(put(binding("bob"))) == 2
+    assert set(follower.wait_for(2, DEADLINE_S).bindings) == {"ann", "bob"}
+    assert [lock.key for lock in store.locks()] == ["user:ann"]
+    assert store.gateways() == [gateway()]
+    store.close()
+    server.stop()
+
+
+def test_a_hundred_thousand_bindings_are_loaded(store: ZooKeeperStore, capsys: pytest.CaptureFixture[str]) -> None:
+    bindings = [UserBindings(user=f"user-{n:06d}", cluster="east", topics={"orders": "west"}) for n in range(MANY)]
+    for start in range(0, MANY, 2000):
+        store.tree.write([Create(f"/bindings/{b.user}", b.to_bytes()) for b in bindings[start : start + 2000]])
+
+    started = time.perf_counter()
+    view = store.load()
+    loaded_s = time.perf_counter() - started
+
+    assert len(view.bindings) == MANY
+    assert view.bindings["user-099999"] == bindings[-1]
+    with capsys.disabled():
+        print(f"\n{MANY} bindings loaded in {loaded_s:.2f} s")
+    _followed_with_many(store, capsys)
+
+
+def _followed_with_many(store: ZooKeeperStore, capsys: pytest.CaptureFixture[str]) -> None:
+    delays_ms: list[float] = []
+    committed = {0: time.perf_counter()}
+
+    def on_view(view: View, changed: frozenset[str]) -> None:
+        delays_ms.append((time.perf_counter() - committed[view.revision]) * 1000)
+
+    follower = store.follow(on_view)
+    follower.wait_for(0, DEADLINE_S)
+    delays_ms.clear()
+
+    for number in range(100):
+        change = put(Topic(name="orders", writer="east"), at=number - 1 if number else None)
+        committed[number + 1] = time.perf_counter()
+        store.commit(change)
+        follower.wait_for(number + 1, DEADLINE_S)
+
+    assert len(delays_ms) == 100
+    cuts = statistics.quantiles(delays_ms, n=100)
+    with capsys.disabled():
+        print(f"commit called → view delivered: p50 {cuts[49]:.1f} ms, p99 {cuts[98]:.1f} ms")
+
+
+def test_batches_shrink_where_documents_are_large_and_grow_where_they_are_small() -> None:
+    small, large = [10] * 2000, [900_000] * 600
+    sizes = [*small, *large, *small]
+    asked: list[int] = []
+
+    def read(paths: list[str]) -> list[Node | None]:
+        asked.append(len(paths))
+        return [Node(bytes(sizes[int(path)]), 0, 0) for path in paths]
+
+    nodes = read_in_batches([str(n) for n in range(len(sizes))], read)
+
+    assert [len(node.data) for node in nodes if node] == sizes
+    assert max(asked) == MAX_BATCH
+    assert min(asked) <= 4
+
+
+def test_missing_nodes_keep_their_places_among_present_ones(store: ZooKeeperStore) -> None:
+    store.tree.write([Create(f"/topics/t-{n}", b"%d" % n) for n in range(0, 1000, 2)])
+
+    nodes = store.tree.get_many([f"/topics/t-{n}" for n in range(1000)])
+
+    found = [None if node is None else int(node.data) for node in nodes]
+    assert found == [n if n % 2 == 0 else None for n in range(1000)]
