@@ -1,0 +1,1 @@
+"""Kafka-protocol proxy that follows the state in ZooKeeper."""

@@ -1,0 +1,103 @@
+"""`python -m gateway --config FILE [--check]`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+import uvloop
+
+from gateway.config import Config, ConfigError, load
+from gateway.driver.gateway import Gateway
+from gateway.http import HttpServer
+from gateway.metrics import Metrics
+from ha_core.store import Store, StoreError, connect
+
+_log = logging.getLogger("gateway")
+
+RETRY_S = 1.0
+
+
+def main() -> int:
+    """Runs until SIGTERM or SIGINT. Exit code 2: the configuration is wrong, and nothing was started."""
+    parser = argparse.ArgumentParser(prog="python -m gateway", description="Kafka-protocol gateway of Switchyard.")
+    parser.add_argument("--config", required=True, metavar="FILE", help="YAML configuration")
+    parser.add_argument("--check", action="store_true", help="check the configuration and end")
+    options = parser.parse_args()
+    try:
+        config = load(options.config)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if options.check:
+        print(f"{options.config}: good; gateway {config.id} on {config.listen.host}:{config.listen.port}")
+        return 0
+    logging.basicConfig(
+        level=config.log.level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
+    )
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    return uvloop.run(_serve(config))
+
+
+async def _serve(config: Config) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    state = await _connected(config, stopping)
+    if state is None:
+        return 0
+    gateway = Gateway(config, state, _version())
+    http = HttpServer(config.http.host, config.http.port, Metrics(gateway, gateway.counts), lambda: gateway.unready)
+    try:
+        http.start()
+        starting = loop.create_task(gateway.start())
+        stop = loop.create_task(stopping.wait())
+        await asyncio.wait({starting, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            # What lives now lives for ever: later collections need not look at it.
+            gc.collect()
+            gc.freeze()
+        else:
+            starting.cancel()
+        broken = loop.create_task(gateway.failed.wait())
+        await asyncio.wait({stop, broken}, return_when=asyncio.FIRST_COMPLETED)
+        if gateway.failed.is_set():
+            return 1
+    except (StoreError, OSError) as error:
+        _log.error("cannot start: %s", error)
+        return 1
+    finally:
+        http.stop()
+        await gateway.stop()
+    return 0
+
+
+async def _connected(config: Config, stopping: asyncio.Event) -> Store | None:
+    zookeeper = config.zookeeper
+    while not stopping.is_set():
+        try:
+            return await asyncio.to_thread(
+                connect, zookeeper.hosts, zookeeper.root, session_timeout_s=zookeeper.session_timeout_ms / 1000
+            )
+        except StoreError as error:
+            _log.warning("waiting for ZooKeeper: %s", error)
+            await asyncio.sleep(RETRY_S)
+    return None
+
+
+def _version() -> str:
+    try:
+        return version("switchyard")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Offsets of a partition as its clients count them, over all of its extents: one inquiry for each kind of question.
+
+An extent whose cluster does not answer makes the answer LEADER_NOT_AVAILABLE where it could change the outcome; an
+offset that is guessed would make a consumer skip or repeat records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gateway.composed.logs import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    READ_UNCOMMITTED,
+    Found,
+    Inquiry,
+    Query,
+)
+from gateway.composed.places import Replica
+from ha_core.model import Extent
+from ha_core.plan.extents import physical_end, to_client
+from ha_core.wire.codes import ErrorCode
+
+NOTHING = Found(0)
+_DAMAGED = Found(ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+def client_offset(
+    topic: str, partition: int, extents: Sequence[Extent], timestamp: int, isolation: int
+) -> Inquiry[Found]:
+    """What LIST_OFFSETS is to answer for `timestamp`: a time in ms, or one of the negative words."""
+    if not extents:
+        return _damaged()
+    replicas = [(extent, Replica(extent.cluster, topic, partition)) for extent in extents if not extent.ignored]
+    if timestamp == LATEST:
+        return _latest(*replicas[-1], isolation)
+    if timestamp == EARLIEST:
+        return _earliest(replicas)
+    if timestamp == MAX_TIMESTAMP:
+        return _largest_timestamp(replicas)
+    if timestamp < 0:
+        return _unknown_word()
+    return _at_time(replicas, timestamp, isolation)
+
+
+def end_offset(topic: str, partition: int, extents: Sequence[Extent]) -> Inquiry[Found]:
+    """The client offset behind the last record that consumers can see."""
+    return client_offset(topic, partition, extents, LATEST, READ_UNCOMMITTED)
+
+
+_Replicas = Sequence[tuple[Extent, Replica]]
+
+
+def _damaged() -> Inquiry[Found]:
+    return _DAMAGED
+    yield ()
+
+
+def _unknown_word() -> Inquiry[Found]:
+    return Found(ErrorCode.INVALID_REQUEST)
+    yield ()
+
+
+def _latest(extent: Extent, replica: Replica, isolation: int) -> Inquiry[Found]:
+    query = Query(replica, LATEST, isolation)
+    found = (yield (query,))[query]
+    if found.error:
+        return _failed(found)
+    # Before the first record of this stay the log ends at its base, or below where a transaction was left open.
+    return Found(0, -1, to_client(extent, max(found.offset, extent.base)))
+
+
+def _earliest(replicas: _Replicas) -> Inquiry[Found]:
+    closed, (extent, replica) = replicas[:-1], replicas[-1]
+    starts = {r: Query(r, EARLIEST) for _, r in replicas}
+    ends = {r: Query(r, LATEST) for _, r in closed}
+    found = yield tuple(dict.fromkeys((*starts.values(), *ends.values())))
+    for older, place in closed:
+        start, log_end, end = found[starts[place]], found[ends[place]], physical_end(older)
+        if start.error or log_end.error:
+            return _failed(start if start.error else log_end)
+        first = max(start.offset, older.base)
+        if end is not None and first < min(end, log_end.offset):
+            return Found(0, -1, to_client(older, first))
+    start = found[starts[replica]]
+    if start.error:
+        return _failed(start)
+    return Found(0, -1, to_client(extent, max(start.offset, extent.base)))
+
+
+def _at_time(replicas: _Replicas, timestamp: int, isolation: int) -> Inquiry[Found]:
+    queries = {r: Query(r, timestamp, isolation) for _, r in replicas}
+    found = yield tuple(dict.fromkeys(queries.values()))
+    for extent, replica in replicas:
+        answer = found[queries[replica]]
+        if answer.error:
+            return _failed(answer)
+        end = physical_end(extent)
+        if answer.offset < 0 or (end is not None and answer.offset >= end):
+            continue
+        if answer.offset < extent.base:
+            # The first match lies in an older part of this log that is not served, so the first one inside the extent
+            # is unknown: its start is early enough, and re-reading is better than skipping.
+            return Found(0, answer.timestamp, extent.start)
+        return Found(0, answer.timestamp, to_client(extent, answer.offset))
+    return NOTHING
+
+
+def _largest_timestamp(replicas: _Replicas) -> Inquiry[Found]:
+    queries = {r: Query(r, MAX_TIMESTAMP) for _, r in replicas}
+    found: Mapping[Query, Found] = yield tuple(dict.fromkeys(queries.values()))
+    best = NOTHING
+    for extent, replica in replicas:
+        answer = found[queries[replica]]
+        if answer.error:
+            return _failed(answer)
+        end = physical_end(extent)
+        inside = answer.offset >= extent.base and (end is None or answer.offset < end)
+        if inside and answer.timestamp >= best.timestamp:
+            best = Found(0, answer.timestamp, to_client(extent, answer.offset))
+    return best
+
+
+def _failed(found: Found) -> Found:
+    # An old cluster that lacks the topic does not make the topic unknown.
+    unknown = found.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return Found(ErrorCode.LEADER_NOT_AVAILABLE if unknown else found.error)

@@ -1,0 +1,38 @@
+"""DESCRIBE_CLUSTER: the gateways, and the virtual nodes of the brokers that serve this user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.composed import places
+from gateway.composed.ask import BrokerKey, Context, Handler, Message, NeedNodes, NodeAddress
+from gateway.composed.metadata import CLUSTER_ID, node_list
+from ha_core.wire.codes import ErrorCode
+
+_BROKERS = 1
+
+
+def describe_cluster(context: Context, version: int, request: Message) -> Handler:
+    if request["endpoint_type"] != _BROKERS:
+        return {
+            "error_code": int(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+            "error_message": "controllers cannot be reached through a gateway",
+            "cluster_id": CLUSTER_ID,
+            "brokers": [],
+        }
+    cluster = places.user_cluster(context)
+    nodes: Mapping[BrokerKey, NodeAddress] = {}
+    if cluster in places.usable(context):
+        brokers = sorted(context.topology.clusters[cluster].brokers)
+        if brokers:
+            nodes = yield NeedNodes(tuple((cluster, broker) for broker in brokers))
+    listed: list[Message] = [
+        {"broker_id": node["node_id"], "host": node["host"], "port": node["port"]}
+        for node in node_list(context, nodes, {})
+    ]
+    return {
+        "error_code": 0,
+        "cluster_id": CLUSTER_ID,
+        "controller_id": context.self_node.node_id,
+        "brokers": listed,
+    }

@@ -1,0 +1,121 @@
+"""DESCRIBE_CONFIGS, ALTER_CONFIGS and INCREMENTAL_ALTER_CONFIGS: topics by their cluster, brokers by their node id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gateway.composed import places
+from gateway.composed.ask import (
+    Any_,
+    Ask,
+    Broker,
+    ClusterUnavailableError,
+    Context,
+    Controller,
+    Handler,
+    Message,
+    Target,
+)
+from ha_core.wire.codes import ApiKey, ErrorCode
+
+_TOPIC, _BROKER, _BROKER_LOGGER = 2, 4, 8
+_AWAY = ErrorCode.REQUEST_TIMED_OUT
+
+_Key = tuple[int, str]
+
+
+class _Place(NamedTuple):
+    """Whom to ask, and what the resource is called there."""
+
+    cluster: str
+    target: Target
+    name: str
+
+
+def describe_configs(context: Context, version: int, request: Message) -> Handler:
+    more = {key: request[key] for key in ("include_synonyms", "include_documentation")}
+
+    def gateway(kind: int, name: str) -> Message:
+        # Tools ask for the configuration of every node that they see; a gateway has none that Kafka would know.
+        return {"error_code": 0, "error_message": None, "resource_type": kind, "resource_name": name, "configs": []}
+
+    return (yield from _by_resource(context, request, ApiKey.DESCRIBE_CONFIGS, "results", more, Any_(), gateway))
+
+
+def alter_configs(context: Context, version: int, request: Message) -> Handler:
+    return (yield from _alter(context, request, ApiKey.ALTER_CONFIGS))
+
+
+def incremental_alter_configs(context: Context, version: int, request: Message) -> Handler:
+    return (yield from _alter(context, request, ApiKey.INCREMENTAL_ALTER_CONFIGS))
+
+
+def _alter(context: Context, request: Message, api_key: int) -> Handler:
+    def gateway(kind: int, name: str) -> Message:
+        return _error(kind, name, ErrorCode.INVALID_REQUEST, f"node {name} is a gateway; its configuration is a file")
+
+    more = {"validate_only": request["validate_only"]}
+    return (yield from _by_resource(context, request, api_key, "responses", more, Controller(), gateway))
+
+
+def _by_resource(
+    context: Context,
+    request: Message,
+    api_key: int,
+    results: str,
+    more: Message,
+    target: Target,
+    gateway: Callable[[int, str], Message],
+) -> Handler:
+    order: list[_Key] = []
+    outcomes: dict[_Key, Message] = {}
+    batches: dict[tuple[str, Target], dict[_Key, tuple[_Key, Message]]] = {}
+    for resource in request["resources"]:
+        key = (resource["resource_type"], resource["resource_name"])
+        order.append(key)
+        place = _place(context, *key, target)
+        if place is None:
+            outcomes[key] = gateway(*key)
+        elif isinstance(place, str):
+            outcomes[key] = _error(*key, ErrorCode.INVALID_REQUEST, place)
+        else:
+            there = (key[0], place.name)
+            renamed = resource | {"resource_name": place.name}
+            batches.setdefault((place.cluster, place.target), {})[there] = (key, renamed)
+    if batches:
+        replies = yield tuple(
+            Ask(cluster, whom, api_key, {"resources": [r for _, r in batch.values()], **more})
+            for (cluster, whom), batch in batches.items()
+        )
+        for batch, reply in zip(batches.values(), replies, strict=True):
+            if isinstance(reply, ClusterUnavailableError):
+                outcomes.update({key: _error(*key, _AWAY, str(reply)) for key, _ in batch.values()})
+                continue
+            for result in reply[results]:
+                known = batch.get((result["resource_type"], result["resource_name"]))
+                if known is not None:
+                    outcomes[known[0]] = result | {"resource_name": known[0][1]}
+            for key, _ in batch.values():
+                outcomes.setdefault(key, _error(*key, _AWAY, "the cluster left this resource out of its answer"))
+    return {results: [outcomes[key] for key in dict.fromkeys(order)]}
+
+
+def _place(context: Context, kind: int, name: str, target: Target) -> _Place | str | None:
+    """None: the resource is a gateway. A text: what is wrong with it."""
+    if kind in (_BROKER, _BROKER_LOGGER) and name:
+        node_id = int(name) if name.isascii() and name.isdigit() else -1
+        broker = places.real_broker(context, node_id)
+        if broker is not None:
+            return _Place(broker[0], Broker(broker[1]), str(broker[1]))
+        if node_id in {node.node_id for node in (*context.gateways, context.self_node)}:
+            return None
+        return f"node {name} is neither a broker nor a gateway"
+    cluster = places.resolve(context, name).cluster if kind == _TOPIC else places.user_cluster(context)
+    if cluster is None:
+        return "nothing says which cluster serves this user: bind the user or set a default"
+    return _Place(cluster, target, name)
+
+
+def _error(kind: int, name: str, code: int, why: str) -> Message:
+    return {"error_code": int(code), "error_message": why, "resource_type": kind, "resource_name": name}

@@ -1,0 +1,121 @@
+"""DELETE_RECORDS: of moved topics extent by extent, up to the client offset."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+from gateway.composed import places
+from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Context, Handler, Message
+from gateway.composed.by_partition import Outcomes, Partition, Shape, split, to_leaders
+from gateway.composed.logs import LATEST, Inquiry, Query, rounds
+from gateway.composed.places import Replica
+from ha_core.model import Extent
+from ha_core.plan.extents import Hole, locate, physical_end, to_client
+from ha_core.wire.codes import ApiKey, ErrorCode
+
+_ALL = -1
+_NO_WATERMARK = {"low_watermark": -1}
+
+
+class _Plan(NamedTuple):
+    """`upto`: per replica the offset in its own log; `low`: the client offset at which the log then starts."""
+
+    upto: dict[Replica, int]
+    last: tuple[Extent, Replica] | None
+    low: int
+    error: int = 0
+
+
+def delete_records(context: Context, version: int, request: Message) -> Handler:
+    shape = Shape(ApiKey.DELETE_RECORDS, timeout_ms=places.wait_ms(request))
+    wanted: dict[Partition, Message] = {
+        (topic["name"], partition["partition_index"]): partition
+        for topic in request["topics"]
+        for partition in topic["partitions"]
+    }
+    mapped, others = split(context, wanted)
+
+    def some(batch: list[Partition]) -> Message:
+        return {"topics": shape.topics(batch, wanted), "timeout_ms": request["timeout_ms"]}
+
+    outcomes = yield from to_leaders(context, shape, others, some)
+    plans = yield from rounds(
+        context, {key: _plan(*key, places.extents(context, *key), wanted[key]["offset"]) for key in mapped}
+    )
+    outcomes.update((yield from _delete(context, shape, plans, request["timeout_ms"])))
+    # The codec's default for a missing watermark is 0, which would be a claim.
+    return {"topics": shape.topics(wanted, {key: _NO_WATERMARK | answer for key, answer in outcomes.items()})}
+
+
+def _plan(topic: str, partition: int, extents: Sequence[Extent], offset: int) -> Inquiry[_Plan]:
+    if not extents:
+        return _Plan({}, None, -1, ErrorCode.LEADER_NOT_AVAILABLE)
+    if offset < _ALL:
+        return _Plan({}, None, -1, ErrorCode.OFFSET_OUT_OF_RANGE)
+    readable = [(e, Replica(e.cluster, topic, partition)) for e in extents if not e.ignored]
+    touched = [pair for pair in readable if offset == _ALL or pair[0].start <= offset]
+    queries = {replica: Query(replica, LATEST) for _, replica in touched}
+    found = (yield tuple(queries.values())) if queries else {}
+    upto: dict[Replica, int] = {}
+    for extent, replica in touched:
+        answer = found[queries[replica]]
+        if answer.error:
+            return _Plan({}, None, -1, answer.error)
+        end = physical_end(extent)
+        stop = answer.offset if end is None else min(end, answer.offset)
+        if offset != _ALL and (end is None or offset < (extent.end or 0)):
+            stop = extent.base + (offset - extent.start)
+            if stop > answer.offset:
+                return _Plan({}, None, -1, ErrorCode.OFFSET_OUT_OF_RANGE)
+        # Two stays in one cluster are one log: the newer one's offset covers the older one's.
+        upto[replica] = max(upto.get(replica, 0), stop)
+    if offset == _ALL:
+        return _Plan(upto, readable[-1], -1)
+    place = locate(extents, offset)
+    if isinstance(place, Hole):
+        return _Plan(upto, None, place.extent.start)
+    return _Plan(upto, (place.extent, Replica(place.extent.cluster, topic, partition)), offset)
+
+
+def _delete(
+    context: Context, shape: Shape, plans: dict[Partition, _Plan], timeout_ms: int
+) -> Generator[tuple[Ask, ...], Any, Outcomes]:
+    upto = {replica: offset for plan in plans.values() for replica, offset in plan.upto.items()}
+    leaders = yield from places.leaders(context, upto)
+    batches: dict[tuple[str, int], list[Replica]] = {}
+    for replica in upto:
+        if replica in leaders:
+            batches.setdefault((replica.cluster, leaders[replica]), []).append(replica)
+    answers: dict[Replica, Message] = {}
+    if batches:
+        replies = yield tuple(
+            Ask(cluster, Broker(leader), shape.api_key, _message(shape, batch, upto, timeout_ms), shape.timeout_ms)
+            for (cluster, leader), batch in batches.items()
+        )
+        for (cluster, _), reply in zip(batches, replies, strict=True):
+            if not isinstance(reply, ClusterUnavailableError):
+                answers.update({Replica(cluster, *key): answer for key, answer in shape.outcomes(reply)})
+    return {key: _outcome(shape, key, plan, answers) for key, plan in plans.items()}
+
+
+def _message(shape: Shape, batch: list[Replica], upto: dict[Replica, int], timeout_ms: int) -> Message:
+    partitions = {r[1:]: {"partition_index": r.partition, "offset": upto[r]} for r in batch}
+    return {"topics": shape.topics(partitions, partitions), "timeout_ms": timeout_ms}
+
+
+def _outcome(shape: Shape, key: Partition, plan: _Plan, answers: dict[Replica, Message]) -> Message:
+    if plan.error:
+        return shape.error(key[1], plan.error)
+    for replica in plan.upto:
+        answer = answers.get(replica)
+        if answer is None:
+            return shape.error(key[1], ErrorCode.LEADER_NOT_AVAILABLE)
+        if answer["error_code"]:
+            return shape.error(key[1], answer["error_code"])
+    low = plan.low
+    if plan.last is not None:
+        extent, replica = plan.last
+        if replica in answers:
+            low = to_client(extent, max(answers[replica]["low_watermark"], extent.base))
+    return {"partition_index": key[1], "error_code": 0, "low_watermark": low}

@@ -1,0 +1,36 @@
+"""OFFSET_FOR_LEADER_EPOCH: where the records of an epoch end, by which consumers find that a log was truncated."""
+
+from __future__ import annotations
+
+from gateway.composed import places
+from gateway.composed.ask import Context, Handler, Message
+from gateway.composed.by_partition import Partition, Shape, split, to_leaders
+from gateway.composed.client_offsets import end_offset
+from gateway.composed.logs import rounds
+from ha_core.wire.codes import ApiKey
+
+_SHAPE = Shape(ApiKey.OFFSET_FOR_LEADER_EPOCH, topic="topic", partition="partition")
+
+
+def offset_for_leader_epoch(context: Context, version: int, request: Message) -> Handler:
+    """For moved topics the requested epoch is answered with the client end.
+
+    Client offsets are never truncated, so every position up to the end is sound whatever epoch it was read in. An
+    undefined epoch or end (-1) would say so less well: Java takes it as truncation and resets the consumer.
+    """
+    wanted: dict[Partition, Message] = {
+        (topic["topic"], partition["partition"]): partition
+        for topic in request["topics"]
+        for partition in topic["partitions"]
+    }
+    mapped, others = split(context, wanted)
+
+    def some(batch: list[Partition]) -> Message:
+        return {"replica_id": request["replica_id"], "topics": _SHAPE.topics(batch, wanted)}
+
+    outcomes = yield from to_leaders(context, _SHAPE, others, some)
+    found = yield from rounds(context, {key: end_offset(*key, places.extents(context, *key)) for key in mapped})
+    for key, (error, _, end) in found.items():
+        epoch = -1 if error else wanted[key]["leader_epoch"]
+        outcomes[key] = {"partition": key[1], "error_code": int(error), "leader_epoch": epoch, "end_offset": end}
+    return {"topics": _SHAPE.topics(wanted, outcomes)}

@@ -1,0 +1,217 @@
+"""METADATA: every topic once, from the cluster that serves it to this identity, with the gateway's own nodes.
+
+Invariants: a topic is never said to be unknown while a cluster that may hold it is out of reach; it is never created
+while any cluster holds it; no broker id or address of a cluster leaves this module untranslated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from gateway.composed import places
+from gateway.composed.ask import (
+    Ask,
+    BrokerKey,
+    ClusterUnavailableError,
+    Context,
+    Handler,
+    Message,
+    NeedNodes,
+    NodeAddress,
+    Reply,
+)
+from ha_core.wire.codes import ErrorCode
+
+CLUSTER_ID = "switchyard"
+
+_NO_EPOCH = -1
+_NO_LEADER = -1
+
+
+class _Seen(NamedTuple):
+    """What the clusters said: per cluster the topics by name, and the racks of its brokers."""
+
+    topics: dict[str, dict[str, Message]]
+    racks: dict[BrokerKey, str | None]
+
+
+def metadata(context: Context, version: int, request: Message) -> Handler:
+    names = _wanted(version, request)
+    if names is None:
+        chosen, racks = yield from _all_topics(context, request)
+    elif names:
+        chosen, racks = yield from _named_topics(context, request, names)
+    else:
+        chosen, racks = [], {}
+    brokers = tuple(dict.fromkeys((*places.brokers(context), *_mentioned(chosen))))
+    nodes: Mapping[BrokerKey, NodeAddress] = {}
+    if brokers:
+        nodes = yield NeedNodes(brokers)
+    return {
+        "brokers": node_list(context, nodes, racks),
+        "cluster_id": CLUSTER_ID,
+        # Any gateway's node takes what clients send to a controller, and knows the right one.
+        "controller_id": context.self_node.node_id,
+        "topics": [_translated(topic, cluster, nodes) for cluster, topic in chosen],
+    }
+
+
+def node_list(
+    context: Context, nodes: Mapping[BrokerKey, NodeAddress], racks: Mapping[BrokerKey, str | None]
+) -> list[Message]:
+    """The gateways' own nodes, so that a client finds another one when this one dies, and these virtual nodes."""
+    listed = {node.node_id: (node, None) for node in (*context.gateways, context.self_node)}
+    return [
+        {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": rack}
+        for node, rack in (*listed.values(), *((node, racks.get(broker)) for broker, node in nodes.items()))
+    ]
+
+
+_Chosen = list[tuple[str, Message]]
+_Racks = dict[BrokerKey, str | None]
+
+
+def _wanted(version: int, request: Message) -> list[str] | None:
+    topics = request["topics"]
+    if topics is None or (version == 0 and not topics):
+        return None
+    return list(dict.fromkeys(topic["name"] or "" for topic in topics))
+
+
+def _all_topics(context: Context, request: Message) -> Generator[tuple[Ask, ...], Any, tuple[_Chosen, _Racks]]:
+    clusters = places.usable(context)
+    replies = (yield tuple(places.ask_topics(c, None, **_flags(request)) for c in clusters)) if clusters else []
+    seen = _see(clusters, replies)
+    found = places.holders(clusters, replies)
+    names = {name for topics in seen.topics.values() for name in topics}
+    for cluster in context.topology.clusters.values():
+        # What a cluster out of reach held when last seen is listed as not available: a pattern subscription that
+        # lost it would give its partitions away.
+        if cluster.name in context.view.clusters and cluster.name not in seen.topics:
+            names.update(cluster.topics)
+    chosen = [(name, places.resolve(context, name, found).cluster) for name in sorted(names)]
+    return [_choose(context, name, cluster, seen) for name, cluster in chosen], seen.racks
+
+
+def _named_topics(
+    context: Context, request: Message, names: list[str]
+) -> Generator[tuple[Ask, ...], Any, tuple[_Chosen, _Racks]]:
+    usable = places.usable(context)
+    wanted: dict[str, list[str]] = {}
+    new: list[str] = []
+    for name in names:
+        if places.is_mapped(context, name) or context.topology.existing(name):
+            cluster = places.resolve(context, name).cluster
+            if cluster in usable:
+                wanted.setdefault(cluster, []).append(name)
+        else:
+            new.append(name)
+    # The topology may be some seconds old: a topic that it lacks is looked for everywhere before anyone creates it.
+    if new:
+        for cluster in usable:
+            wanted.setdefault(cluster, []).extend(new)
+    clusters = sorted(wanted)
+    replies = (yield tuple(places.ask_topics(c, wanted[c], **_flags(request)) for c in clusters)) if clusters else []
+    seen = _see(clusters, replies)
+    found = places.holders(clusters, replies)
+    doubtful = places.in_doubt(context) or len(seen.topics) < len(clusters)
+    if request["allow_auto_topic_creation"] and not doubtful:
+        missing = [name for name in new if name not in found]
+        yield from _create(context, request, missing, seen)
+    chosen = [(name, places.resolve(context, name, found).cluster) for name in names]
+    return [_choose(context, name, cluster, seen, doubtful) for name, cluster in chosen], seen.racks
+
+
+def _create(
+    context: Context, request: Message, names: Iterable[str], seen: _Seen
+) -> Generator[tuple[Ask, ...], Any, None]:
+    wanted: dict[str, list[str]] = {}
+    for name in names:
+        cluster = places.resolve(context, name).cluster
+        if cluster is not None and cluster in seen.topics:
+            wanted.setdefault(cluster, []).append(name)
+    if wanted:
+        clusters = sorted(wanted)
+        replies = yield tuple(places.ask_topics(c, wanted[c], create=True, **_flags(request)) for c in clusters)
+        again = _see(clusters, replies)
+        for cluster, topics in again.topics.items():
+            seen.topics[cluster].update(topics)
+        seen.racks.update(again.racks)
+
+
+def _flags(request: Message) -> dict[str, bool]:
+    return {"include_topic_authorized_operations": request["include_topic_authorized_operations"]}
+
+
+def _see(clusters: Iterable[str], replies: Iterable[Reply]) -> _Seen:
+    seen = _Seen({}, {})
+    for cluster, reply in zip(clusters, replies, strict=True):
+        if not isinstance(reply, ClusterUnavailableError):
+            seen.topics[cluster] = {topic["name"]: topic for topic in reply["topics"]}
+            seen.racks.update({(cluster, broker["node_id"]): broker["rack"] for broker in reply["brokers"]})
+    return seen
+
+
+def _choose(
+    context: Context, name: str, cluster: str | None, seen: _Seen, doubtful: bool = True
+) -> tuple[str, Message]:
+    """(cluster, topic as that cluster describes it), or with an error of the gateway's own."""
+    if cluster is None:
+        return "", _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    topic = seen.topics.get(cluster, {}).get(name)
+    if topic is None:
+        return cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE)
+    if topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and doubtful:
+        return cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE)
+    if places.is_mapped(context, name):
+        return cluster, _moved(context, topic, cluster)
+    if len(context.topology.existing(name)) > 1:
+        # A binding may lead this client to the other copy later, whose epochs may be lower: Java and librdkafka
+        # ignore metadata with a lower epoch than the last one that they have seen.
+        partitions = [partition | {"leader_epoch": _NO_EPOCH} for partition in topic["partitions"]]
+        return cluster, topic | {"partitions": partitions}
+    return cluster, topic
+
+
+def _moved(context: Context, topic: Message, cluster: str) -> Message:
+    partitions = []
+    for partition in topic["partitions"]:
+        extents = places.extents(context, topic["name"], partition["partition_index"])
+        answer = partition | {"leader_epoch": _NO_EPOCH}
+        if not extents or extents[-1].cluster != cluster:
+            # Its writer is not the topic's: no leader is better than one that refuses.
+            answer |= {"error_code": ErrorCode.LEADER_NOT_AVAILABLE, "leader_id": _NO_LEADER}
+        partitions.append(answer)
+    return topic | {"partitions": partitions}
+
+
+def _error(name: str, code: ErrorCode) -> Message:
+    return {"error_code": int(code), "name": name, "partitions": []}
+
+
+def _mentioned(chosen: _Chosen) -> tuple[BrokerKey, ...]:
+    found: dict[BrokerKey, None] = {}
+    for cluster, topic in chosen:
+        for partition in topic["partitions"]:
+            ids = (partition["leader_id"], *partition["replica_nodes"], *partition["isr_nodes"])
+            found.update({(cluster, n): None for n in (*ids, *partition["offline_replicas"]) if n >= 0})
+    return tuple(found)
+
+
+def _translated(topic: Message, cluster: str, nodes: Mapping[BrokerKey, NodeAddress]) -> Message:
+    def ids(brokers: Iterable[int]) -> list[int]:
+        return [nodes[cluster, broker].node_id for broker in brokers if broker >= 0]
+
+    partitions = [
+        partition
+        | {
+            "leader_id": nodes[cluster, p].node_id if (p := partition["leader_id"]) >= 0 else _NO_LEADER,
+            "replica_nodes": ids(partition["replica_nodes"]),
+            "isr_nodes": ids(partition["isr_nodes"]),
+            "offline_replicas": ids(partition["offline_replicas"]),
+        }
+        for partition in topic["partitions"]
+    ]
+    # Ids differ between clusters, and nothing here maps them yet: a client takes zero as "has none" (KIP-516).
+    return topic | {"partitions": partitions, "topic_id": bytes(16)}

@@ -1,0 +1,157 @@
+"""Where things are: the cluster of a topic or group, the leader of a partition, the broker behind a node id."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any, NamedTuple
+
+from gateway.composed.ask import Any_, Ask, BrokerKey, ClusterUnavailableError, Context, Message, Reply
+from ha_core.model import Extent
+from ha_core.plan.extents import extents_of, live
+from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
+from ha_core.wire.codes import ApiKey
+
+SURVEY_MS = 3_000
+"""How long METADATA may take: a client behind it waits for the slowest cluster."""
+_MOST_WAIT_MS = 60_000
+
+
+class Replica(NamedTuple):
+    """One partition in one cluster."""
+
+    cluster: str
+    topic: str
+    partition: int
+
+
+def masked(context: Context, cluster: str) -> bool:
+    document = context.view.clusters.get(cluster)
+    return document is None or document.masked is not None
+
+
+def usable(context: Context) -> tuple[str, ...]:
+    """Clusters that can be asked now, by name."""
+    return tuple(
+        name for name in sorted(context.view.clusters) if context.topology.reachable(name) and not masked(context, name)
+    )
+
+
+def in_doubt(context: Context) -> bool:
+    """Whether a cluster may hold topics that nobody can see now.
+
+    A masked cluster counts with what it held when last seen: operators took it out of service, so that life without
+    it must go on. One that merely is out of reach may have got new topics since.
+    """
+    return any(
+        not context.topology.reachable(name) and not cluster.masked for name, cluster in context.view.clusters.items()
+    )
+
+
+def resolve(context: Context, topic: str, also: dict[str, set[str]] | None = None) -> Resolved:
+    """The cluster of a topic; `also`: topic → clusters that have just said that they hold it."""
+    found = also or {}
+    return cluster_for_topic(
+        context.view,
+        context.identity,
+        topic,
+        lambda name: {*context.topology.existing(name), *found.get(name, ())},
+    )
+
+
+def group_cluster(context: Context, group: str) -> str | None:
+    return cluster_for_group(context.view, context.identity, group)
+
+
+def user_cluster(context: Context) -> str | None:
+    return cluster_for_user(context.view, context.identity)
+
+
+def is_mapped(context: Context, topic: str) -> bool:
+    document = context.view.topics.get(topic)
+    return document is not None and document.mapped
+
+
+def is_fenced(context: Context, topic: str) -> bool:
+    document = context.view.topics.get(topic)
+    return document is not None and document.fence is not None
+
+
+def extents(context: Context, topic: str, partition: int) -> tuple[Extent, ...]:
+    """The extents of a mapped topic's partition; () where its map is damaged, so that no answer is guessed from it."""
+    document = context.view.topics[topic]
+    try:
+        found = extents_of(document, partition)
+        live(found)
+    except ValueError:
+        return ()
+    return found
+
+
+def real_broker(context: Context, node_id: int) -> BrokerKey | None:
+    """The broker behind a virtual node; None for a gateway's node and for ids that nobody has."""
+    return next((broker for broker, known in context.nodes.items() if known == node_id), None)
+
+
+def wait_ms(request: Message) -> int:
+    """How long to wait for a request that says how long the cluster may take over it."""
+    return min(max(int(request["timeout_ms"]), 1_000), _MOST_WAIT_MS) + 2_000
+
+
+def ask_topics(cluster: str, names: Iterable[str] | None, *, create: bool = False, **more: bool) -> Ask:
+    """METADATA of these topics, or of all (None); `create`: the cluster may create what is missing."""
+    topics = None if names is None else [{"name": name, "topic_id": bytes(16)} for name in names]
+    message = {"topics": topics, "allow_auto_topic_creation": create, **more}
+    return Ask(cluster, Any_(), ApiKey.METADATA, message, SURVEY_MS)
+
+
+def holders(asked: Iterable[str], replies: Iterable[Reply]) -> dict[str, set[str]]:
+    """Topic → clusters that have just described it; `asked` names the cluster of each reply."""
+    found: dict[str, set[str]] = {}
+    for cluster, reply in zip(asked, replies, strict=True):
+        if not isinstance(reply, ClusterUnavailableError):
+            for topic in reply["topics"]:
+                if topic["partitions"]:
+                    found.setdefault(topic["name"], set()).add(cluster)
+    return found
+
+
+def leaders(context: Context, replicas: Iterable[Replica]) -> Generator[tuple[Ask, ...], Any, dict[Replica, int]]:
+    """The leader's broker id of each partition that has one; clusters are asked where the topology does not know it.
+
+    A topic may be seconds old and the topology of this gateway as many older.
+    """
+    found: dict[Replica, int] = {}
+    missing: dict[str, set[str]] = {}
+    wanted = set(replicas)
+    for replica in wanted:
+        leader = context.topology.leader(*replica)
+        if leader is not None:
+            found[replica] = leader
+        elif context.topology.reachable(replica.cluster) and not masked(context, replica.cluster):
+            missing.setdefault(replica.cluster, set()).add(replica.topic)
+    if not missing:
+        return found
+    replies = yield tuple(ask_topics(cluster, sorted(names)) for cluster, names in sorted(missing.items()))
+    for cluster, reply in zip(sorted(missing), replies, strict=True):
+        if isinstance(reply, ClusterUnavailableError):
+            continue
+        for topic in reply["topics"]:
+            for partition in topic["partitions"]:
+                replica = Replica(cluster, topic["name"], partition["partition_index"])
+                if replica in wanted and partition["leader_id"] >= 0:
+                    found[replica] = partition["leader_id"]
+    return found
+
+
+def brokers(context: Context) -> tuple[BrokerKey, ...]:
+    """Every broker that this client may be told of, in any answer.
+
+    All of them are listed in each METADATA: librdkafka closes its connection to a node that the newest answer leaves
+    out, and a group's coordinator need not hold a partition of the topics that were asked for.
+    """
+    return tuple(
+        (name, broker)
+        for name, cluster in sorted(context.topology.clusters.items())
+        if name in context.view.clusters and context.view.clusters[name].masked is None
+        for broker in sorted(cluster.brokers)
+    )

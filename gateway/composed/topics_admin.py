@@ -1,0 +1,166 @@
+"""CREATE_TOPICS, DELETE_TOPICS and CREATE_PARTITIONS: each topic in the one cluster that serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any
+
+from gateway.composed import places
+from gateway.composed.ask import Ask, ClusterUnavailableError, Context, Controller, Handler, Message, Reply
+from ha_core.wire.codes import ApiKey, ErrorCode
+
+Outcome = tuple[int, str | None]
+"""(error code, message) of a topic that no cluster is asked for."""
+
+# Admin clients try again after it until their own time is up.
+AWAY = ErrorCode.REQUEST_TIMED_OUT
+
+
+def create_topics(context: Context, version: int, request: Message) -> Handler:
+    topics = {topic["name"]: topic for topic in request["topics"]}
+    # The topology may be some seconds old, and a topic must not come to be in two clusters.
+    usable = places.usable(context)
+    looked = (yield tuple(places.ask_topics(c, topics) for c in usable)) if usable and topics else []
+    found = places.holders(usable, looked)
+    refused: dict[str, Outcome] = {}
+    wanted: dict[str, list[Message]] = {}
+    for name, topic in topics.items():
+        cluster = places.resolve(context, name, found).cluster
+        there = {*found.get(name, ()), *context.topology.existing(name)}
+        unseen = _unseen(context)
+        if places.is_mapped(context, name):
+            refused[name] = (ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} is served by cluster {cluster}")
+        elif cluster is None:
+            refused[name] = (ErrorCode.INVALID_REQUEST, "nothing says in which cluster: bind the user or set a default")
+        elif there:
+            where = ", ".join(sorted(there))
+            refused[name] = (ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists in cluster {where}")
+        elif unseen:
+            why = f"cluster {', '.join(unseen)} was not reached yet and may hold topic {name}; mask it to go on without"
+            refused[name] = (AWAY, why)
+        else:
+            assignments = _assignments(context, cluster, topic["assignments"], name)
+            if isinstance(assignments, str):
+                refused[name] = (ErrorCode.INVALID_REPLICA_ASSIGNMENT, assignments)
+            else:
+                wanted.setdefault(cluster, []).append(topic | {"assignments": assignments})
+    more = {"validate_only": request["validate_only"]}
+    answers = yield from _ask(request, ApiKey.CREATE_TOPICS, wanted, more, "topics", refused)
+    # A refused topic has no configurations to show, which is null and not none.
+    results = {name: {"configs": None} | answer | {"topic_id": bytes(16)} for name, answer in answers.items()}
+    return {"topics": [results[name] for name in topics]}
+
+
+def delete_topics(context: Context, version: int, request: Message) -> Handler:
+    names = [topic["name"] or "" for topic in request["topics"]] if version >= 6 else request["topic_names"]
+    refused: dict[str, Outcome] = {}
+    wanted: dict[str, list[Message]] = {}
+    for name in dict.fromkeys(names):
+        cluster = places.resolve(context, name).cluster
+        if not name:
+            refused[name] = (ErrorCode.UNKNOWN_TOPIC_ID, "topic ids are not offered here: delete by name")
+        elif places.is_mapped(context, name):
+            refused[name] = (
+                ErrorCode.POLICY_VIOLATION,
+                f"topic {name} was moved and its map leads to records in several clusters; delete it as an operator",
+            )
+        elif places.is_fenced(context, name):
+            refused[name] = (ErrorCode.POLICY_VIOLATION, _being_moved(context, name))
+        elif cluster is None:
+            refused[name] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        else:
+            wanted.setdefault(cluster, []).append({"name": name})
+    answers = yield from _ask(request, ApiKey.DELETE_TOPICS, wanted, {}, "responses", refused)
+    return {"responses": [answers[name] | {"topic_id": bytes(16)} for name in dict.fromkeys(names)]}
+
+
+def create_partitions(context: Context, version: int, request: Message) -> Handler:
+    """New partitions of a moved topic are made in its writer's cluster only.
+
+    A partition that the map does not list is one that never left the writer; older clusters hold nothing of it.
+    """
+    topics = {topic["name"]: topic for topic in request["topics"]}
+    refused: dict[str, Outcome] = {}
+    wanted: dict[str, list[Message]] = {}
+    for name, topic in topics.items():
+        cluster = places.resolve(context, name).cluster
+        if places.is_fenced(context, name):
+            refused[name] = (ErrorCode.POLICY_VIOLATION, _being_moved(context, name))
+        elif cluster is None:
+            refused[name] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        elif topic["assignments"] is None:
+            wanted.setdefault(cluster, []).append(topic)
+        else:
+            assignments = _assignments(context, cluster, topic["assignments"], name)
+            if isinstance(assignments, str):
+                refused[name] = (ErrorCode.INVALID_REPLICA_ASSIGNMENT, assignments)
+            else:
+                wanted.setdefault(cluster, []).append(topic | {"assignments": assignments})
+    more = {"validate_only": request["validate_only"]}
+    answers = yield from _ask(request, ApiKey.CREATE_PARTITIONS, wanted, more, "results", refused)
+    return {"results": [answers[name] for name in topics]}
+
+
+def _ask(
+    request: Message,
+    api_key: int,
+    wanted: Mapping[str, list[Message]],
+    more: Message,
+    results: str,
+    refused: Mapping[str, Outcome],
+) -> Generator[tuple[Ask, ...], Any, dict[str, Message]]:
+    """Asks the controller of each cluster for its topics: name → result, those refused here included."""
+    answers = {name: _result(name, *outcome) for name, outcome in refused.items()}
+    if not wanted:
+        return answers
+
+    def message(topics: list[Message]) -> Message:
+        named = {"topic_names": [topic["name"] for topic in topics]} if api_key == ApiKey.DELETE_TOPICS else {}
+        return {"topics": topics, "timeout_ms": request["timeout_ms"], **named, **more}
+
+    replies: Iterable[Reply] = yield tuple(
+        Ask(cluster, Controller(), api_key, message(topics), places.wait_ms(request))
+        for cluster, topics in wanted.items()
+    )
+    for topics, reply in zip(wanted.values(), replies, strict=True):
+        if isinstance(reply, ClusterUnavailableError):
+            found, why = {}, str(reply)
+        else:
+            found, why = {r["name"]: r for r in reply[results]}, "the cluster left this topic out of its answer"
+        for name in (topic["name"] for topic in topics):
+            answers[name] = found.get(name) or _result(name, AWAY, why)
+    return answers
+
+
+def _result(name: str, code: int, why: str | None) -> Message:
+    return {"name": name, "error_code": int(code), "error_message": why}
+
+
+def _unseen(context: Context) -> list[str]:
+    clusters = context.topology.clusters
+    return sorted(
+        name
+        for name, cluster in context.view.clusters.items()
+        if not cluster.masked and (name not in clusters or not clusters[name].known)
+    )
+
+
+def _being_moved(context: Context, topic: str) -> str:
+    fence = context.view.topics[topic].fence
+    return f"topic {topic} is being moved by operation {fence.operation if fence else '?'}; try again when it has ended"
+
+
+def _assignments(context: Context, cluster: str, assignments: list[Message], topic: str) -> list[Message] | str:
+    """The assignments with the cluster's own broker ids, or what is wrong with them."""
+    translated: list[Message] = []
+    for assignment in assignments:
+        ids: list[int] = []
+        for node_id in assignment["broker_ids"]:
+            broker = places.real_broker(context, node_id)
+            if broker is None:
+                return f"node {node_id} is no broker"
+            if broker[0] != cluster:
+                return f"node {node_id} is a broker of cluster {broker[0]}; topic {topic} belongs to cluster {cluster}"
+            ids.append(broker[1])
+        translated.append(assignment | {"broker_ids": ids})
+    return translated

@@ -1,0 +1,83 @@
+"""DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS and LIST_TRANSACTIONS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gateway.composed import places
+from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Context, Coordinator, Handler, Message, Reply
+from gateway.composed.by_partition import Partition, Shape, split, to_leaders
+from ha_core.model.producer import client_id
+from ha_core.wire.codes import ApiKey, ErrorCode
+
+_PRODUCERS = Shape(ApiKey.DESCRIBE_PRODUCERS)
+_AWAY = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def describe_producers(context: Context, version: int, request: Message) -> Handler:
+    """Of moved topics: what the present writer's cluster knows, under the producer ids that clients use."""
+    wanted: list[Partition] = list(
+        dict.fromkeys((topic["name"], index) for topic in request["topics"] for index in topic["partition_indexes"])
+    )
+    mapped, others = split(context, wanted)
+
+    def some(batch: list[Partition]) -> Message:
+        topics: dict[str, list[int]] = {}
+        for name, index in batch:
+            topics.setdefault(name, []).append(index)
+        return {"topics": [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]}
+
+    outcomes = yield from to_leaders(context, _PRODUCERS, others, some)
+    moved = yield from to_leaders(context, _PRODUCERS, mapped, some, by_port=False)
+    for key, answer in moved.items():
+        producers = [p | {"producer_id": client_id(p["producer_id"])} for p in answer.get("active_producers", ())]
+        # Offsets of open transactions are the cluster's own here; none is better than a wrong one.
+        outcomes[key] = answer | {
+            "active_producers": [p | {"current_txn_start_offset": -1} for p in producers],
+        }
+    return {"topics": _PRODUCERS.topics(wanted, outcomes)}
+
+
+def describe_transactions(context: Context, version: int, request: Message) -> Handler:
+    names = list(dict.fromkeys(request["transactional_ids"]))
+    cluster = places.user_cluster(context)
+    replies: Iterable[Reply | None] = [None] * len(names)
+    if cluster is not None and names:
+        replies = yield tuple(
+            Ask(
+                cluster,
+                Coordinator("transaction", name),
+                ApiKey.DESCRIBE_TRANSACTIONS,
+                {"transactional_ids": [name]},
+            )
+            for name in names
+        )
+    return {"transaction_states": [_state(name, reply) for name, reply in zip(names, replies, strict=True)]}
+
+
+def list_transactions(context: Context, version: int, request: Message) -> Handler:
+    """Of the user's cluster, by the gateways' nodes only, for the same reason as groups."""
+    cluster = places.user_cluster(context)
+    if context.port_cluster is not None or cluster is None:
+        return {"error_code": 0, "transaction_states": []}
+    if cluster not in places.usable(context):
+        return {"error_code": _AWAY, "transaction_states": []}
+    brokers = sorted(context.topology.clusters[cluster].brokers)
+    replies = yield tuple(Ask(cluster, Broker(b), ApiKey.LIST_TRANSACTIONS, request) for b in brokers)
+    error, states = 0, {}
+    unknown: list[str] = []
+    for reply in replies:
+        if isinstance(reply, ClusterUnavailableError):
+            error = _AWAY
+            continue
+        error = error or reply["error_code"]
+        unknown = reply["unknown_state_filters"] or unknown
+        states.update({state["transactional_id"]: state for state in reply["transaction_states"]})
+    return {"error_code": error, "unknown_state_filters": unknown, "transaction_states": list(states.values())}
+
+
+def _state(name: str, reply: Reply | None) -> Message:
+    if reply is None or isinstance(reply, ClusterUnavailableError) or not reply["transaction_states"]:
+        return {"error_code": _AWAY, "transactional_id": name, "topics": []}
+    found: Message = reply["transaction_states"][0]
+    return found

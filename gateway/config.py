@@ -1,0 +1,265 @@
+"""The gateway's one YAML file, checked before anything starts. Passwords live in files of their own beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+
+from ha_core.wire.limits import Limits as WireLimits
+
+Port = Annotated[int, Field(ge=1, le=65_535)]
+Host = Annotated[str, Field(min_length=1, max_length=255)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+_MOST_FILE_BYTES = 16 * 1024 * 1024
+
+
+class ConfigError(Exception):
+    """What is wrong with a configuration, one line for each fault: file, key, value, remedy."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ZooKeeper(_Section):
+    hosts: Annotated[str, Field(min_length=1)]
+    """`host:port[,host:port…]`."""
+    root: Annotated[str, Field(pattern=r"^(/[^/]+)+$")] = "/switchyard"
+    session_timeout_ms: Annotated[int, Field(ge=1000, le=120_000)] = 6000
+    lease_ms: Annotated[int, Field(ge=100, le=120_000)] = 3000
+    """How long after the last confirmation the gateway may still forward produce for a bound identity."""
+
+    @model_validator(mode="after")
+    def _lease_ends_first(self) -> Self:
+        # An operation takes a vanished node as proof that its gateway has stopped; only a shorter lease makes it one.
+        if self.lease_ms >= self.session_timeout_ms:
+            raise ValueError(
+                f"lease_ms={self.lease_ms} must be below session_timeout_ms={self.session_timeout_ms}; "
+                f"half of it is a good value"
+            )
+        return self
+
+
+class Listen(_Section):
+    """The bootstrap listener."""
+
+    host: Host = "127.0.0.1"
+    port: Port = 19_092
+    advertised_host: Host = "127.0.0.1"
+    """Name under which clients reach this gateway: of all its listeners."""
+
+
+class NodePorts(_Section):
+    """Virtual node n listens on first_port + n."""
+
+    first_port: Port = 20_000
+    count: Annotated[int, Field(ge=2, le=60_000)] = 1000
+
+    @model_validator(mode="after")
+    def _below_the_last_port(self) -> Self:
+        if self.first_port + self.count > 65_536:
+            raise ValueError(
+                f"first_port={self.first_port} + count={self.count} passes port 65535; lower one of the two"
+            )
+        return self
+
+
+class Http(_Section):
+    """Health and metrics."""
+
+    host: Host = "127.0.0.1"
+    port: Port = 18_080
+
+
+class Authentication(_Section):
+    """Who may connect."""
+
+    mechanisms: tuple[Literal["PLAIN"], ...] = ("PLAIN",)
+    anonymous: bool = False
+    """Whether a connection may go on without having authenticated; its user is then `anonymous`."""
+    users_file: Path | None = None
+    """YAML `{user: password}`; relative to the configuration file."""
+    _users: Mapping[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def users(self) -> Mapping[str, str]:
+        """User → password, as read from `users_file`."""
+        return self._users
+
+    @model_validator(mode="after")
+    def _somebody_can_come_in(self) -> Self:
+        if not self.anonymous and (self.users_file is None or not self.mechanisms):
+            raise ValueError("nobody can log in: give users_file and a mechanism, or set anonymous: true")
+        return self
+
+
+class SecurityProfile(_Section):
+    """How the gateway itself logs in to a cluster; clusters name their profile."""
+
+    mechanism: Literal["PLAIN"] | None = None
+    username: str = ""
+    password_file: Path | None = None
+    """Its text, without the line end; relative to the configuration file."""
+    _password: str = PrivateAttr(default="")
+
+    @property
+    def password(self) -> str:
+        return self._password
+
+    @model_validator(mode="after")
+    def _whole_or_nothing(self) -> Self:
+        if self.mechanism is not None and (not self.username or self.password_file is None):
+            raise ValueError(f"mechanism {self.mechanism} needs username and password_file")
+        if self.mechanism is None and (self.username or self.password_file is not None):
+            raise ValueError("username and password_file are of no use without a mechanism; add `mechanism: PLAIN`")
+        return self
+
+
+class Limits(_Section):
+    """Bounds on what clients can make the gateway hold."""
+
+    max_request_bytes: Annotated[int, Field(ge=1024, le=2_147_483_647)] = 104_857_600
+    max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    max_in_flight_per_connection: Annotated[int, Field(ge=1, le=10_000)] = 100
+    idle_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 600_000
+
+    def wire(self) -> WireLimits:
+        """The codec's limits under this configuration."""
+        return WireLimits(max_request_bytes=self.max_request_bytes)
+
+
+class Log(_Section):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Config(_Section):
+    """The whole file."""
+
+    id: Name
+    """This gateway's name; unique among all gateways of the tree."""
+    zookeeper: ZooKeeper
+    listen: Listen = Listen()
+    nodes: NodePorts = NodePorts()
+    http: Http = Http()
+    authentication: Authentication
+    """No default: whether strangers may come in is for the operator to say."""
+    security_profiles: dict[str, SecurityProfile] = Field(default_factory=lambda: {"none": SecurityProfile()})
+    limits: Limits = Limits()
+    zone: Annotated[str, Field(max_length=255)] = ""
+    log: Log = Log()
+
+    @model_validator(mode="after")
+    def _ports_do_not_collide(self) -> Self:
+        nodes = range(self.nodes.first_port, self.nodes.first_port + self.nodes.count)
+        for key, port in (("listen.port", self.listen.port), ("http.port", self.http.port)):
+            if port in nodes:
+                raise ValueError(
+                    f"{key}={port} lies among the ports of virtual nodes ({nodes.start} to {nodes.stop - 1}); "
+                    f"move it or nodes.first_port"
+                )
+        if self.listen.port == self.http.port and self.listen.host == self.http.host:
+            raise ValueError(f"listen.port and http.port are both {self.http.port}; give them different ports")
+        return self
+
+
+def load(path: Path | str) -> Config:
+    """Reads and checks a configuration with the files that it names.
+
+    :raises ConfigError: one line per fault.
+    """
+    file = Path(path)
+    try:
+        config = Config.model_validate(_yaml(file, "the configuration"))
+    except ValidationError as error:
+        raise ConfigError("\n".join(_lines(file, error))) from None
+    folder = file.parent
+    auth = config.authentication
+    if auth.users_file is not None:
+        auth._users = _users(folder / auth.users_file, f"{file}: authentication.users_file")
+    for name, profile in config.security_profiles.items():
+        if profile.password_file is not None:
+            key = f"{file}: security_profiles.{name}.password_file"
+            profile._password = _password(folder / profile.password_file, key)
+    return config
+
+
+def _users(file: Path, key: str) -> dict[str, str]:
+    found = _yaml(file, key)
+    users: dict[str, str] = {}
+    for user, password in found.items():
+        if not isinstance(user, str) or not user or "\0" in user:
+            raise ConfigError(f"{file}: {user!r}: not a user name; write it as quoted text")
+        if not isinstance(password, str) or not password:
+            raise ConfigError(f"{file}: {user}: the password is not text; put it in quotes")
+        users[user] = password
+    return users
+
+
+def _password(file: Path, key: str) -> str:
+    password = _text(file, key).rstrip("\r\n")
+    if not password:
+        raise ConfigError(f"{key}: {file}: the file is empty; write the password into it")
+    return password
+
+
+def _text(file: Path, key: str) -> str:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(_MOST_FILE_BYTES + 1)
+        if len(data) > _MOST_FILE_BYTES:
+            raise ConfigError(f"{key}: {file}: longer than {_MOST_FILE_BYTES} bytes; this is not the right file")
+        return data.decode()
+    except OSError as error:
+        raise ConfigError(f"{key}: {file}: {error.strerror}; give the path of a readable file") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{key}: {file}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+
+
+def _yaml(file: Path, key: str) -> dict[Any, Any]:
+    try:
+        found = yaml.safe_load(_text(file, key))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
+        raise ConfigError(f"{file}: {where}: {error.problem}; correct the YAML there") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file}: {error}; correct the YAML") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{file}: holds {type(found).__name__}; write `key: value` lines")
+    return found
+
+
+def _lines(file: Path, error: ValidationError) -> Iterable[str]:
+    for fault in error.errors():
+        key = ".".join(str(part) for part in fault["loc"]) or "the whole file"
+        kind, text = fault["type"], fault["msg"].removeprefix("Value error, ")
+        if kind == "missing":
+            yield f"{file}: {key}: missing; add it"
+        elif kind == "extra_forbidden":
+            yield f"{file}: {key}: {_short(fault['input'])}: no such key here; {_instead(fault['loc'])}"
+        elif kind == "value_error":
+            yield f"{file}: {key}: {text}"
+        else:
+            yield f"{file}: {key}: {_short(fault['input'])}: {text}; correct the value"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _instead(place: tuple[int | str, ...]) -> str:
+    model: type[BaseModel] = Config
+    for part in place[:-1]:
+        if model is Config and part == "security_profiles":
+            model = SecurityProfile
+        elif part in model.model_fields:
+            kind = model.model_fields[str(part)].annotation
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                model = kind
+    return "known keys are " + ", ".join(model.model_fields)

@@ -1,0 +1,50 @@
+"""Keeps the lease: as long as ZooKeeper confirms the session, produce may be forwarded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from gateway.session.snapshot import Lease
+
+_log = logging.getLogger(__name__)
+
+RETRY_S = 0.05
+
+
+async def keep(lease: Lease, confirm: Callable[[], int], current: Callable[[], int | None], lease_ms: int) -> None:
+    """Confirms four times per lease, for ever.
+
+    Invariant: while the lease holds, no operation has gone on without this gateway. Operations publish their fence
+    first and list the live gateways then. So a gateway that is registered, and follows whatever was published when
+    ZooKeeper confirmed its session, follows the fence of every operation that did not see it.
+    The lease counts from *before* the question: the answer proves only that the session lived when it was asked.
+
+    :param confirm: the newest revision, from ZooKeeper through the live session.
+    :param current: the revision that every session follows; None while the gateway is not registered.
+    """
+    held = False
+    while True:
+        asked_at = time.monotonic()
+        why = "this gateway is not registered"
+        try:
+            registered = current() is not None
+            newest = await asyncio.to_thread(confirm)
+            follows = current()
+            if registered and follows is not None:
+                why = f"revision {newest} is published, {follows} is followed"
+                if follows >= newest:
+                    lease.valid_until = asked_at + lease_ms / 1000
+                    why = ""
+        except Exception as error:
+            why = str(error)
+        holds = lease.holds(time.monotonic())
+        if holds != held:
+            held = holds
+            _log.info("lease held for %d ms", lease_ms) if held else _log.warning(
+                "lease lost, writes are refused: %s", why
+            )
+        wait_s = lease_ms / 4000 if not why else RETRY_S
+        await asyncio.sleep(max(0.0, wait_s - (time.monotonic() - asked_at)))

@@ -1,0 +1,59 @@
+"""What clients were seen to use, written to the store in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Literal, cast
+
+from gateway.session.commands import Saw
+from ha_core.model import Use
+from ha_core.store import Sighting
+
+_log = logging.getLogger(__name__)
+
+FLUSH_S = 0.5
+MOST_REMEMBERED = 200_000
+
+
+class Sightings:
+    """First uses only: what was written once is not written again by this gateway."""
+
+    def __init__(self, record: Callable[[str, list[Sighting]], int]) -> None:
+        self._record = record
+        self._known: set[tuple[str, str, str, str, str]] = set()
+        self._fresh: dict[str, list[Sighting]] = {}
+
+    def saw(self, command: Saw) -> None:
+        user, instance, _ = command.identity
+        key = (user, instance, command.what, command.name, command.how)
+        if key in self._known or len(self._known) >= MOST_REMEMBERED:
+            return
+        self._known.add(key)
+        use = Use(
+            instance=instance,
+            how=cast(Literal["produce", "fetch", "commit", "join"], command.how),
+            since=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+        what = cast(Literal["topic", "group"], command.what)
+        self._fresh.setdefault(user, []).append(Sighting(what, command.name, use))
+
+    async def keep(self) -> None:
+        """Writes what is new, for ever."""
+        while True:
+            await asyncio.sleep(FLUSH_S)
+            await self.flush()
+
+    async def flush(self) -> None:
+        fresh, self._fresh = self._fresh, {}
+        for user, uses in fresh.items():
+            try:
+                left_out = await asyncio.to_thread(self._record, user, uses)
+            except Exception as error:
+                _log.warning("usage of %s was not written: %s", user, error)
+                self._fresh.setdefault(user, []).extend(uses)
+            else:
+                if left_out:
+                    _log.warning("usage of %s is full: %d uses are not recorded; declare what it uses", user, left_out)

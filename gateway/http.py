@@ -1,0 +1,120 @@
+"""Health and metrics over HTTP, in a thread of its own: it answers even while the event loop is busy.
+
+`/healthz`: the process lives; masked or dead clusters do not matter, restarting would not heal them.
+`/readyz`: clients may be sent here, or 503 with the reasons why not.
+`/metrics`: for Prometheus.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Protocol
+
+from gateway.metrics import CONTENT_TYPE
+
+_JSON = "application/json"
+_MOST_CALLERS = 32
+_IDLE_S = 5.0
+
+
+class Rendered(Protocol):
+    def render(self) -> bytes: ...
+
+
+class HttpServer:
+    """`start` binds and serves, `stop` ends both. `unready` returns why clients should not come, in words."""
+
+    def __init__(self, host: str, port: int, metrics: Rendered, unready: Callable[[], Sequence[str]]) -> None:
+        self._address = (host, port)
+        self._metrics = metrics
+        self._unready = unready
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on; RuntimeError before `start`."""
+        if self._server is None:
+            raise RuntimeError("the HTTP server was not started")
+        return int(self._server.server_address[1])
+
+    def start(self) -> None:
+        """:raises OSError: the port cannot be bound; the text names it."""
+        try:
+            self._server = _Server(self._address, _handler(self._metrics, self._unready))
+        except OSError as error:
+            host, port = self._address
+            raise OSError(error.errno, f"http {host}:{port}: {error.strerror}; change http.port or free it") from error
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="http", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._server is not None and self._thread is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+            self._server = self._thread = None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._free = threading.BoundedSemaphore(_MOST_CALLERS)
+        super().__init__(address, handler)
+
+    def process_request(self, request: object, client_address: object) -> None:
+        # Each caller is a thread: one that opens connections and says nothing must not fill the process with them.
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)  # type: ignore[arg-type]
+            return
+        super().process_request(request, client_address)  # type: ignore[arg-type]
+
+    def process_request_thread(self, request: object, client_address: object) -> None:
+        try:
+            super().process_request_thread(request, client_address)  # type: ignore[arg-type]
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A caller that hangs up is no event."""
+
+
+def _handler(metrics: Rendered, unready: Callable[[], Sequence[str]]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _IDLE_S
+        server_version = "switchyard"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            if path == "/healthz":
+                self._send(200, _JSON, b'{"alive": true}\n')
+            elif path == "/readyz":
+                reasons = list(unready())
+                body = json.dumps({"ready": not reasons, "reasons": reasons}) + "\n"
+                self._send(503 if reasons else 200, _JSON, body.encode())
+            elif path == "/metrics":
+                self._send(200, CONTENT_TYPE, metrics.render())
+            else:
+                self._send(404, _JSON, b'{"error": "there are /healthz, /readyz and /metrics"}\n')
+
+        do_HEAD = do_GET  # noqa: N815 - the name is the standard library's
+
+        def _send(self, status: int, content_type: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the standard library's name
+            """Probes come every second: they are not worth a line."""
+
+    return Handler

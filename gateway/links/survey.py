@@ -1,0 +1,50 @@
+"""Reads a cluster's METADATA into its topology: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gateway.composed.ask import Message
+from gateway.topology import Address, ClusterTopology
+from ha_core.wire.codes import ErrorCode
+
+ALL_TOPICS: Message = {"topics": None, "allow_auto_topic_creation": False}
+
+
+def parse_bootstrap(text: str) -> tuple[Address, ...]:
+    """`host:port[,host:port…]` (IPv6 in brackets) as addresses. ValueError names the entry that is none."""
+    found: list[Address] = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        host, colon, port = entry.rpartition(":")
+        if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+            raise ValueError(f"bootstrap server {entry!r}: write host:port")
+        found.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    if not found:
+        raise ValueError(f"bootstrap servers {text!r}: name at least one host:port")
+    return tuple(found)
+
+
+def learn(before: ClusterTopology, metadata: Message, *, complete: bool) -> ClusterTopology:
+    """The topology after a METADATA answer; `complete`: it was about all topics, so that missing ones are gone.
+
+    Returns `before` itself where the answer brings nothing new: most answers for clients do not, and comparing whole
+    topologies would cost more than the answer.
+    """
+    named = {topic["name"]: topic for topic in metadata["topics"]}
+    brokers = {b["node_id"]: (b["host"], b["port"]) for b in metadata["brokers"]} or before.brokers
+    controller = metadata["controller_id"] if metadata["controller_id"] >= 0 else before.controller
+    news: dict[str, Mapping[int, int]] = {}
+    gone: set[str] = set(before.topics) - named.keys() if complete else set()
+    for name, topic in named.items():
+        if topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if name in before.topics:
+                gone.add(name)
+        elif topic["partitions"]:  # without any it exists, but cannot be described at the moment
+            leaders = {p["partition_index"]: p["leader_id"] for p in topic["partitions"]}
+            if leaders != before.topics.get(name):
+                news[name] = leaders
+    if not (news or gone) and brokers == before.brokers and controller == before.controller:
+        return before
+    topics = {name: leaders for name, leaders in before.topics.items() if name not in gone} | news
+    return replace(before, brokers=brokers, controller=controller, topics=topics)

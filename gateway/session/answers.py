@@ -1,0 +1,150 @@
+"""Answers of brokers on their way to the client: streamed, patched while streaming, or gathered and made anew."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from gateway.session.commands import ToClient, Wake
+from gateway.session.conversation import Conversation
+from gateway.session.slots import Kind, Slot, Upstream
+from ha_core.wire import RemoteProtocolError
+from ha_core.wire.fetch import FetchPatcher
+
+_HEAD = Struct(">ii").unpack_from
+
+
+def receive(session: Conversation, upstream: Upstream, buf: bytearray, end: int) -> None:
+    """Bytes of one broker; what cannot be used yet stays in `upstream.carry`."""
+    upstream.carry = b""
+    view = memoryview(buf)
+    pos = 0
+    run = 0
+    """Start of the bytes that go to the client as they are."""
+    while session.closed is None and pos < end:
+        if upstream.skip:
+            taken = min(upstream.skip, end - pos)
+            pos += taken
+            upstream.skip -= taken
+            if upstream.dropping:
+                run = pos
+                if not upstream.skip:
+                    upstream.dropping = False
+                    upstream.queue.popleft()
+                continue
+            if upstream.skip:
+                break
+            _to_client(session, view, run, pos)
+            run = pos
+            _done(session, upstream)
+        elif upstream.gathering is not None:
+            taken = min(upstream.wanted - len(upstream.gathering), end - pos)
+            upstream.gathering += view[pos : pos + taken]
+            pos = run = pos + taken
+            if len(upstream.gathering) == upstream.wanted:
+                frame, upstream.gathering = upstream.gathering, None
+                gathered(session, upstream, frame)
+        elif upstream.patcher is not None:
+            upto = upstream.patcher.feed(buf, pos, end)
+            _to_client(session, view, run, upto)
+            pos = run = upto
+            if not upstream.patcher.done:
+                break
+            upstream.patcher = None
+            _done(session, upstream)
+        else:
+            if end - pos < 8:
+                break
+            if not _begin(session, upstream, buf, pos):
+                break
+            run = pos
+            if upstream.patcher is not None:
+                pos += 4
+    if session.closed is not None:
+        return
+    _to_client(session, view, run, pos)
+    if pos < end:
+        upstream.carry = bytes(view[pos:end])
+
+
+def _to_client(session: Conversation, view: memoryview, start: int, end: int) -> None:
+    if end > start and not session.left:
+        session.out.append(ToClient(view[start:end]))
+
+
+def _begin(session: Conversation, upstream: Upstream, buf: bytearray, pos: int) -> bool:
+    """Looks at the next answer's header. False if it is not its turn yet."""
+    size, correlation_id = _HEAD(buf, pos)
+    if not 4 <= size <= session.settings.limits.max_response_bytes:
+        raise RemoteProtocolError(f"an answer of {size} bytes")
+    if not upstream.queue:
+        raise RemoteProtocolError("an answer that nobody asked for")
+    slot = upstream.queue[0]
+    if slot.correlation_id != correlation_id:
+        raise RemoteProtocolError(f"answer {correlation_id} where {slot.correlation_id} was due")
+    if slot.kind is Kind.GATHER:
+        upstream.gathering = bytearray()
+        upstream.wanted = 4 + size
+        return True
+    if slot.kind is Kind.DISCARD:
+        upstream.skip = 4 + size
+        upstream.dropping = True
+        return True
+    if session.queue[0] is not slot:
+        upstream.blocked = True
+        return False
+    if slot.kind is Kind.PATCH:
+        upstream.patcher = FetchPatcher(slot.api_version, size, slot.shifts or {})
+    else:
+        upstream.skip = 4 + size
+    return True
+
+
+def _done(session: Conversation, upstream: Upstream) -> None:
+    upstream.queue.popleft()
+    session.queue.popleft()
+    session.refusals = 0
+    session.flush()
+
+
+def gathered(session: Conversation, upstream: Upstream, frame: bytearray) -> None:
+    """One of the answers that a slot awaits is whole."""
+    _collect(session, upstream.queue.popleft(), upstream, frame)
+
+
+def _collect(session: Conversation, slot: Slot, upstream: Upstream, frame: bytearray | None) -> None:
+    slot.frames[upstream.node] = frame
+    slot.awaited.discard(upstream.node)
+    if not slot.awaited and slot.finish is not None:
+        data = slot.finish(slot.frames)
+        slot.frames = {}
+        slot.ready(data, session.now + slot.delay if slot.delay else 0.0)
+        if slot.delay:
+            session.out.append(Wake(slot.ready_at))
+        session.flush()
+
+
+def lost(session: Conversation, upstream: Upstream) -> bool:
+    """What becomes of the requests in flight to a broker that is gone. False if the client has to ask again."""
+    if (upstream.skip and not upstream.dropping) or upstream.patcher is not None:
+        return False
+    waiting = [slot for slot in upstream.queue if slot.kind is not Kind.DISCARD]
+    if any(slot.kind is not Kind.GATHER or not slot.survives_loss for slot in waiting):
+        return False
+    upstream.queue.clear()
+    for slot in waiting:
+        _collect(session, slot, upstream, None)
+    return True
+
+
+def abandon(session: Conversation, slot: Slot, frame: bytes) -> None:
+    """Answers a request whose broker has not begun to; what it says later is dropped."""
+    upstream = session.upstreams.get(slot.node) if slot.node is not None else None
+    begun = (
+        upstream is not None and upstream.queue[0] is slot and (upstream.skip or upstream.patcher or upstream.blocked)
+    )
+    if upstream is None or begun:
+        return
+    early = Slot(slot.api_key, slot.api_version, slot.correlation_id, Kind.READY)
+    early.ready(frame)
+    session.queue[session.queue.index(slot)] = early
+    slot.kind = Kind.DISCARD

@@ -1,0 +1,95 @@
+"""What a session asks its driver to do. Commands are carried out in order, before the next event is fed in."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+from ha_core.model import Identity
+
+
+class Node(NamedTuple):
+    """A broker of a cluster: the key of an upstream connection."""
+
+    cluster: str
+    broker: int
+
+
+class ToClient(NamedTuple):
+    """Send to the client. A memoryview points into the caller's buffer: copy what cannot be sent at once."""
+
+    data: bytes | bytearray | memoryview
+
+
+class ToUpstream(NamedTuple):
+    """Send to a broker; the connection is opened if there is none yet."""
+
+    node: Node
+    data: bytes | bytearray | memoryview
+
+
+class Compose(NamedTuple):
+    """Let a composed handler answer; the result comes back through `Session.answered`."""
+
+    token: int
+    api_key: int
+    api_version: int
+    identity: Identity
+    request: dict[str, Any]
+
+
+class Wake(NamedTuple):
+    """Call `Session.tick` at this time (seconds on the driver's monotonic clock)."""
+
+    at: float
+
+
+class Saw(NamedTuple):
+    """First use of a topic or group on this connection."""
+
+    identity: Identity
+    what: str
+    """`topic` or `group`."""
+    name: str
+    how: str
+    """`produce`, `fetch`, `commit` or `join`."""
+
+
+class Refresh(NamedTuple):
+    """What was known of a cluster's leaders did not hold: ask again soon."""
+
+
+class Inquire(NamedTuple):
+    """Which producers does the cluster know in this partition? What it says goes to `Terms.opened`."""
+
+    cluster: str
+    topic: str
+    partition: int
+
+
+class Cause(Enum):
+    """Why a session ends; also the metric label."""
+
+    CLIENT_LEFT = "client_left"
+    MALFORMED = "malformed"
+    UNSUPPORTED = "unsupported"
+    NOT_AUTHENTICATED = "not_authenticated"
+    AUTHENTICATION_FAILED = "authentication_failed"
+    REFUSED_WITHOUT_ANSWER = "refused_without_answer"
+    UPSTREAM_LOST = "upstream_lost"
+    UPSTREAM_MALFORMED = "upstream_malformed"
+    IDLE = "idle"
+    LEASE_LOST = "lease_lost"
+    SHUTDOWN = "shutdown"
+    FAULT = "fault"
+    """A fault of the gateway itself; the log has the traceback."""
+
+
+class Close(NamedTuple):
+    """End the session: what was sent before is flushed first."""
+
+    cause: Cause
+    detail: str = ""
+
+
+Command = ToClient | ToUpstream | Compose | Wake | Saw | Refresh | Inquire | Close

@@ -1,0 +1,172 @@
+"""What the handlers of requests and answers share: the state of one client connection, and the verbs that change it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gateway.counts import Counts
+from gateway.session.authentication import Authentication
+from gateway.session.commands import Cause, Close, Command, Node, ToClient, ToUpstream, Wake
+from gateway.session.routes import Routes
+from gateway.session.slots import Kind, Slot, Upstream
+from gateway.session.snapshot import Lease, Port, Snapshot
+from gateway.session.terms import Terms
+from ha_core.model import Identity, identify
+from ha_core.wire import Limits, encode_response
+from ha_core.wire import encode as encode_body
+
+_OUTCOMES = {Kind.PASS: "passed", Kind.PATCH: "mapped", Kind.GATHER: "mapped", Kind.WAIT: "composed"}
+
+MAX_HOLD_S = 0.2
+"""Longest time that a refusal waits for its fence to be lifted. Far below every request timeout: a long hold runs into
+the client's own timers, and its batches into CVE-2026-35554."""
+DAMP_S = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
+"""Delays of the first, second … refusal in a row: some clients retry at once, in a loop."""
+
+
+class Settings(NamedTuple):
+    """What all sessions of a gateway share."""
+
+    limits: Limits
+    authentication: Authentication
+    lease: Lease
+    next_producer_id: Callable[[], int | None]
+    """The next client producer id; None while the next block is being fetched."""
+    counts: Counts
+    terms: Terms
+    max_in_flight: int = 100
+
+
+class Conversation:
+    """One client connection, as its handlers see it.
+
+    :ivar queue: requests that the client waits for, in order.
+    :ivar out: commands that the driver has not been given yet.
+    """
+
+    def __init__(self, port: Port, settings: Settings, snapshot: Snapshot) -> None:
+        self.port = port
+        self.settings = settings
+        self.snapshot = snapshot
+        self.now = 0.0
+        self.out: list[Command] = []
+        self.queue: deque[Slot] = deque()
+        self.upstreams: dict[Node, Upstream] = {}
+        self.carry: bytes = b""
+        self.closed: Cause | None = None
+        self.left = False
+        """The client is gone; what is in flight is still awaited, because it may yet be appended."""
+        self.user: str | None = None
+        self.mechanism: str | None = None
+        self.refusals = 0
+        self.seen: set[tuple[str, bytes]] = set()
+        self.fetch_topics: set[bytes] = set()
+        """Topics of the fetch session that the client has with the broker, as far as requests named them."""
+        self.fetch_reset = False
+        """The next incremental fetch must be made full again: its session may hold topics that are translated now."""
+        self.exhausted: dict[tuple[str, int], int] = {}
+        self.stream_bytes = 0
+        self.stream_to: Node | None = None
+        self._gather: bytearray | None = None
+        self._wanted = 0
+        self.known_routes: dict[str | None, Routes] = {}
+        self.waiting: dict[int, Slot] = {}
+        self._token = 0
+
+    def emit(self, command: Command) -> None:
+        self.out.append(command)
+
+    def close(self, cause: Cause, detail: str = "") -> None:
+        """Ends the session; nothing more is decided."""
+        if self.closed is None:
+            self.closed = cause
+            self.out.append(Close(cause, detail))
+
+    def enter(self, user: str) -> None:
+        """The client has proved who it is."""
+        self.user = user
+        self.known_routes.clear()
+
+    def routes(self, client_id: str | None) -> Routes:
+        """Verdicts for the identity of a request."""
+        routes = self.known_routes.get(client_id)
+        if routes is None:
+            if len(self.known_routes) >= 16:
+                self.known_routes.clear()
+            routes = self.known_routes[client_id] = Routes(self.snapshot, identify(self.user, client_id), self.port)
+        return routes
+
+    def identity(self, client_id: str | None) -> Identity:
+        return self.routes(client_id).identity
+
+    def send(self, node: Node, data: bytes | bytearray | memoryview) -> Upstream:
+        """To a broker, whose connection is opened on first use."""
+        upstream = self.upstreams.get(node)
+        if upstream is None:
+            upstream = self.upstreams[node] = Upstream(node)
+        self.out.append(ToUpstream(node, data))
+        return upstream
+
+    def forward(self, slot: Slot, node: Node, data: bytes | bytearray | memoryview) -> None:
+        """A request to a broker, whose answer belongs to `slot`."""
+        slot.node = node
+        self.send(node, data).queue.append(slot)
+
+    def stream(self, node: Node, more: int) -> None:
+        """The next `more` client bytes belong to the request just forwarded."""
+        self.stream_bytes = more
+        self.stream_to = node
+
+    def ready(self, slot: Slot, body: dict[str, Any]) -> None:
+        """Encodes an answer made here."""
+        frame = encode_response(
+            slot.api_key,
+            slot.api_version,
+            slot.correlation_id,
+            encode_body(slot.api_key, slot.api_version, "response", body),
+        )
+        slot.ready(frame, slot.ready_at)
+        if slot.ready_at > self.now:
+            self.out.append(Wake(slot.ready_at))
+
+    def enqueue(self, slot: Slot) -> None:
+        """A slot for a request that is about to be forwarded or composed."""
+        self.queue.append(slot)
+        self.settings.counts.requests[slot.api_key, _OUTCOMES[slot.kind]] += 1
+
+    def reply(self, slot: Slot, body: dict[str, Any], outcome: str = "local") -> None:
+        """An answer made here, in its turn."""
+        self.queue.append(slot)
+        self.settings.counts.requests[slot.api_key, outcome] += 1
+        self.ready(slot, body)
+        self.flush()
+
+    def refuse(self, slot: Slot, body: dict[str, Any], fence: str | None = None) -> None:
+        """A retriable error: held for its fence, and damped when the client asks again and again."""
+        lease = self.settings.lease.holds(self.now)
+        self.settings.counts.refusals["fence" if fence else "elsewhere" if lease else "lease"] += 1
+        if fence is not None:
+            slot.ready_at = self.now + MAX_HOLD_S
+            slot.lifts_with = fence
+        else:
+            slot.ready_at = self.now + DAMP_S[min(self.refusals, len(DAMP_S) - 1)]
+        self.refusals += 1
+        self.reply(slot, body, "refused")
+
+    def await_answer(self, slot: Slot) -> int:
+        """A token for `Compose`."""
+        slot.kind = Kind.WAIT
+        self._token += 1
+        self.waiting[self._token] = slot
+        self.enqueue(slot)
+        return self._token
+
+    def flush(self) -> None:
+        """Sends every answer made here whose turn and time have come."""
+        queue = self.queue
+        while queue and queue[0].kind is Kind.READY and queue[0].ready_at <= self.now:
+            slot = queue.popleft()
+            if not self.left:
+                self.out.append(ToClient(slot.data))

@@ -1,0 +1,162 @@
+"""Requests for a coordinator or for one broker: groups, transactions, log dirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.session import answers, groups, refusals
+from gateway.session.commands import Cause, Node, Saw
+from gateway.session.conversation import Conversation
+from gateway.session.slots import Kind, Slot
+from ha_core.model.producer import is_gateway_id
+from ha_core.wire import ApiKey, ErrorCode, RequestHeader, decode, encode, encode_request, encode_response
+from ha_core.wire.policy import peek_group
+
+_HOW = {ApiKey.JOIN_GROUP: "join", ApiKey.OFFSET_COMMIT: "commit"}
+_WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+"""A coordinator answers them when the other members have asked too."""
+
+
+def _slot(header: RequestHeader, kind: Kind) -> Slot:
+    return Slot(header.api_key, header.api_version, header.correlation_id, kind)
+
+
+def _request(session: Conversation, header: RequestHeader, buf: bytearray, end: int) -> dict[str, Any]:
+    return decode(
+        header.api_key,
+        header.api_version,
+        "request",
+        memoryview(buf)[header.body_at : end],
+        limits=session.settings.limits,
+    )
+
+
+def _pass(session: Conversation, slot: Slot, frame: bytes | memoryview) -> None:
+    port = session.port
+    assert port.cluster is not None
+    assert port.broker is not None
+    session.enqueue(slot)
+    session.forward(slot, Node(port.cluster, port.broker), frame)
+
+
+def group(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+    """A request of a group's member."""
+    name = peek_group(header.api_key, header.api_version, buf, header.body_at, end)
+    routes = session.routes(header.client_id)
+    route = routes.group(name)
+    error: ErrorCode | None = None
+    fence: str | None = None
+    if not session.settings.lease.holds(session.now):
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    elif route.group is not None and route.group.fence is not None:
+        error = groups.FENCED[header.api_key]
+        # A heartbeat is answered at once: it blocks nothing, and the member must not think its coordinator dead.
+        fence = route.group.fence.operation if error is not ErrorCode.NONE else None
+    elif not route.here or session.port.broker is None:
+        error = ErrorCode.NOT_COORDINATOR
+    if error is not None:
+        body = refusals.group(header.api_key, _request(session, header, buf, end), error)
+        if error is ErrorCode.NONE:
+            session.reply(_slot(header, Kind.WAIT), body)
+        else:
+            session.refuse(_slot(header, Kind.WAIT), body, fence)
+        return
+    _notice(session, header, name)
+    frame: bytes | memoryview = memoryview(buf)[pos:end]
+    if route.members and route.group is not None:
+        request = _request(session, header, buf, end)
+        if groups.rename(route.group, route.members, header.api_key, request):
+            frame = encode_request(
+                header.api_key,
+                header.api_version,
+                header.correlation_id,
+                header.client_id,
+                encode(header.api_key, header.api_version, "request", request),
+            )
+    slot = _slot(header, Kind.PASS)
+    slot.group = name
+    _pass(session, slot, frame)
+
+
+def wake_joiners(session: Conversation) -> None:
+    """Members that wait in a rebalance while their group is being fenced are answered, to ask again after the fence.
+
+    What they wait for, that the others join or the leader hands out partitions, the same fence refuses: they would
+    wait for it, and it, to be drained, for them.
+    """
+    known = session.snapshot.view.groups
+    for slot in tuple(session.queue):
+        if slot.kind is not Kind.PASS or slot.group is None or slot.api_key not in _WAIT_FOR_OTHERS:
+            continue
+        group = known.get(slot.group.decode("utf-8", "replace"))
+        if group is None or group.fence is None:
+            continue
+        body = refusals.group(slot.api_key, {"member_id": ""}, groups.FENCED[slot.api_key])
+        encoded = encode(slot.api_key, slot.api_version, "response", body)
+        frame = encode_response(slot.api_key, slot.api_version, slot.correlation_id, encoded)
+        answers.abandon(session, slot, frame)
+    session.flush()
+
+
+def _notice(session: Conversation, header: RequestHeader, name: bytes) -> None:
+    how = _HOW.get(ApiKey(header.api_key))
+    if how is not None and (how, name) not in session.seen and len(session.seen) < 10_000:
+        session.seen.add((how, name))
+        session.emit(Saw(session.identity(header.client_id), "group", name.decode("utf-8", "replace"), how))
+
+
+def transaction(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+    """A request for a transaction coordinator, and the producer ids of those who have none."""
+    if header.api_key == ApiKey.INIT_PRODUCER_ID:
+        request = _request(session, header, buf, end)
+        if request["transactional_id"] is None:
+            _producer_id(session, header, request)
+            return
+    routes = session.routes(header.client_id)
+    if not session.settings.lease.holds(session.now) or session.port.broker is None or not routes.transactions_here():
+        body = refusals.transaction(header.api_key, _request(session, header, buf, end), ErrorCode.NOT_COORDINATOR)
+        session.refuse(_slot(header, Kind.WAIT), body)
+        return
+    if header.api_key == ApiKey.TXN_OFFSET_COMMIT:
+        _commit_in_transaction(session, header, buf, pos, end)
+        return
+    _pass(session, _slot(header, Kind.PASS), memoryview(buf)[pos:end])
+
+
+def _commit_in_transaction(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+    name = peek_group(header.api_key, header.api_version, buf, header.body_at, end)
+    route = session.routes(header.client_id).group(name)
+    fence = route.group.fence if route.group is not None else None
+    if fence is not None or not route.here:
+        error = ErrorCode.NOT_COORDINATOR if fence is None else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        body = refusals.transaction(header.api_key, _request(session, header, buf, end), error)
+        session.refuse(_slot(header, Kind.WAIT), body, fence.operation if fence else None)
+        return
+    slot = _slot(header, Kind.PASS)
+    slot.group = name
+    _pass(session, slot, memoryview(buf)[pos:end])
+
+
+def _producer_id(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:
+    """Every cluster counts producer ids from 0, so ids come from the gateways' own range.
+
+    A producer that asks to raise its epoch (KIP-360) keeps its id; its sequences start at 0 again.
+    """
+    known, epoch = request["producer_id"], request["producer_epoch"]
+    if is_gateway_id(known) and 0 <= epoch < 32_766:
+        session.reply(_slot(header, Kind.WAIT), {"error_code": 0, "producer_id": known, "producer_epoch": epoch + 1})
+        return
+    fresh = session.settings.next_producer_id()
+    if fresh is None:
+        body = {"error_code": int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), "producer_id": -1, "producer_epoch": -1}
+        session.refuse(_slot(header, Kind.WAIT), body)
+        return
+    session.reply(_slot(header, Kind.WAIT), {"error_code": 0, "producer_id": fresh, "producer_epoch": 0})
+
+
+def node(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+    """A request that is about the broker itself."""
+    if session.port.broker is None or not session.snapshot.fresh:
+        session.close(Cause.UNSUPPORTED, f"API key {header.api_key} is for one broker: use the port of that broker")
+        return
+    _pass(session, _slot(header, Kind.PASS), memoryview(buf)[pos:end])

@@ -1,0 +1,346 @@
+"""Produce and fetch: passed where nothing needs a look, rewritten where something does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.session import answers, refusals
+from gateway.session import fetch as fetching
+from gateway.session import produce as producing
+from gateway.session.commands import Cause, Inquire, Node, Refresh, Saw
+from gateway.session.conversation import Conversation
+from gateway.session.routes import Routes, Way
+from gateway.session.slots import Frames, Kind, Slot
+from ha_core.model import View
+from ha_core.wire import (
+    ApiKey,
+    ErrorCode,
+    RemoteProtocolError,
+    RequestHeader,
+    decode,
+    encode,
+    encode_request,
+    encode_response,
+    response_body_at,
+)
+from ha_core.wire.fetch import scan_fetch_request
+from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
+
+_PROBE = 0x7FFF_FFFF
+"""Correlation id of the gateway's own question on a client's upstream connection."""
+
+MAX_COLD_BYTES = 16 << 20
+"""Most bytes that one request reads from a closed extent: that answer is held in memory whole."""
+
+
+def _slot(header: RequestHeader, kind: Kind) -> Slot:
+    return Slot(header.api_key, header.api_version, header.correlation_id, kind)
+
+
+def _notice(session: Conversation, header: RequestHeader, topic: bytes, how: str) -> None:
+    key = (how, topic)
+    if key not in session.seen and len(session.seen) < 10_000:
+        session.seen.add(key)
+        session.emit(Saw(session.identity(header.client_id), "topic", topic.decode("utf-8", "replace"), how))
+
+
+def stream_produce(
+    session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int, frame_end: int
+) -> bool:
+    """Forwards the beginning of a request whose rest has not arrived, if it is certain that all of it passes."""
+    scan = scan_produce(buf, pos, end, header.api_version, header.body_at, frame_end)
+    routes = session.routes(header.client_id)
+    if scan is None or not session.settings.lease.holds(session.now):
+        return False
+    if routes.plain or (scan.complete and producing.passes(scan, routes)):
+        _pass_produce(session, header, scan, memoryview(buf)[pos:end])
+    elif scan.complete and len(scan.partitions) == 1:
+        verdict = producing.judge_head(buf, scan, end, routes, session.settings.terms, session.now)
+        if verdict is None:
+            return False
+        _forward(session, header, scan, memoryview(buf)[pos:end], verdict)
+    else:
+        return False
+    session.stream(_here(session), frame_end - end)
+    return True
+
+
+def _here(session: Conversation) -> Node:
+    port = session.port
+    assert port.cluster is not None
+    assert port.broker is not None
+    return Node(port.cluster, port.broker)
+
+
+def _pass_produce(session: Conversation, header: RequestHeader, scan: ProduceScan, frame: memoryview) -> None:
+    for partition in scan.partitions:
+        _notice(session, header, partition[0], "produce")
+    if scan.acks == 0:
+        session.send(_here(session), frame).silent.update(partition[0] for partition in scan.partitions)
+        return
+    slot = _slot(header, Kind.PASS)
+    slot.topics = tuple({partition[0] for partition in scan.partitions}) if scan.complete else None
+    session.enqueue(slot)
+    session.forward(slot, _here(session), frame)
+
+
+def produce(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+    """A whole produce request."""
+    scan = scan_produce(buf, pos, end, header.api_version, header.body_at, end)
+    if scan is None or not scan.complete:
+        raise RemoteProtocolError("a produce request ends inside its partitions")
+    routes = session.routes(header.client_id)
+    if not session.settings.lease.holds(session.now):
+        _refuse_produce(session, header, scan, {}, None)
+        return
+    if routes.plain or producing.passes(scan, routes):
+        _pass_produce(session, header, scan, memoryview(buf)[pos:end])
+        return
+    verdict = producing.judge(buf, scan, routes, session.settings.terms, session.now)
+    for topic, partition in verdict.early:
+        session.emit(Inquire(_here(session).cluster, topic.decode("utf-8", "replace"), partition))
+    if len(verdict.refused) == len(scan.partitions):
+        _refuse_produce(session, header, scan, dict(verdict.refused), verdict.fence)
+        return
+    _write(session, header, buf, pos, end, scan, verdict)
+
+
+def _write(
+    session: Conversation,
+    header: RequestHeader,
+    buf: bytearray,
+    pos: int,
+    end: int,
+    scan: ProduceScan,
+    verdict: producing.ProduceVerdict,
+) -> None:
+    frame: bytes | memoryview = memoryview(buf)[pos:end]
+    if verdict.refused:
+        request = decode(
+            ApiKey.PRODUCE,
+            header.api_version,
+            "request",
+            memoryview(buf)[header.body_at : end],
+            limits=session.settings.limits,
+        )
+        body = encode(ApiKey.PRODUCE, header.api_version, "request", producing.without(request, verdict.refused))
+        frame = encode_request(ApiKey.PRODUCE, header.api_version, header.correlation_id, header.client_id, body)
+    _forward(session, header, scan, frame, verdict)
+
+
+def _forward(
+    session: Conversation,
+    header: RequestHeader,
+    scan: ProduceScan,
+    frame: bytes | memoryview,
+    verdict: producing.ProduceVerdict,
+) -> None:
+    """Sends what was not refused; its answer is made anew, in client offsets."""
+    kept = {p[0] for p in scan.partitions if (p[0], p[1]) not in verdict.refused}
+    for topic in kept:
+        _notice(session, header, topic, "produce")
+    if scan.acks == 0:
+        session.send(_here(session), frame).silent.update(kept)
+        return
+    order = [(p[0], p[1]) for p in scan.partitions]
+    node = _here(session)
+
+    def finish(frames: Frames) -> bytes | bytearray:
+        whole = frames[node]
+        if whole is not None and not verdict.refused and not verdict.openers:
+            answer = whole[4:]
+            patch_produce_response(answer, header.api_version, verdict.shifts)
+            return whole[:4] + answer
+        decoded = _decoded(session, ApiKey.PRODUCE, header, whole)
+        for key in producing.acknowledged(decoded) & verdict.openers.keys():
+            session.settings.terms.opened(key, *verdict.openers[key])
+        merged = producing.merge(order, decoded, verdict.refused, verdict.shifts)
+        return encode_response(
+            ApiKey.PRODUCE,
+            header.api_version,
+            header.correlation_id,
+            encode(ApiKey.PRODUCE, header.api_version, "response", merged),
+        )
+
+    slot = _slot(header, Kind.GATHER)
+    slot.topics = tuple(kept)
+    slot.awaited = {node}
+    slot.finish = finish
+    session.enqueue(slot)
+    session.forward(slot, node, frame)
+
+
+def _refuse_produce(
+    session: Conversation,
+    header: RequestHeader,
+    scan: ProduceScan,
+    refused: dict[producing.Key, ErrorCode],
+    fence: str | None,
+) -> None:
+    if scan.acks == 0:
+        # There is no answer to say it in; a broker that is not the leader closes the connection as well.
+        session.close(Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 to a partition that is elsewhere")
+        return
+    entries = [
+        (topic.decode("utf-8", "replace"), partition, refused.get((topic, partition), ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        for topic, partition, _, _ in scan.partitions
+    ]
+    session.refuse(_slot(header, Kind.WAIT), refusals.produce(entries), fence)
+
+
+def _decoded(
+    session: Conversation, api_key: int, header: RequestHeader, frame: bytearray | None
+) -> dict[str, Any] | None:
+    if frame is None:
+        return None
+    at = response_body_at(api_key, header.api_version, frame, 4, len(frame))
+    return decode(api_key, header.api_version, "response", memoryview(frame)[at:], limits=session.settings.limits)
+
+
+def fetch(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+    """A whole fetch request."""
+    scan = scan_fetch_request(buf, header.body_at, end, header.api_version)
+    routes = session.routes(header.client_id)
+    incremental = scan.session_id != 0 and scan.session_epoch > 0
+    if not incremental:
+        session.fetch_topics.clear()
+        session.fetch_reset = False
+    topics = [entry.topic for entry in scan.topics]
+    for topic in topics:
+        _notice(session, header, topic, "fetch")
+    passes = routes.plain or all(routes.topic(topic).fetch is Way.PASS for topic in topics)
+    if passes and not session.fetch_reset and not routes.closed:
+        if scan.session_epoch >= 0:
+            session.fetch_topics.update(topics)
+        if scan.rack_bytes:
+            # KIP-392: a broker would send this consumer to a replica by its own node id, which is no virtual node.
+            buf[scan.rack_at : scan.rack_at + scan.rack_bytes] = b"-" * scan.rack_bytes
+        slot = _slot(header, Kind.PASS)
+        slot.in_session = scan.session_epoch >= 0
+        slot.reads = tuple(session.fetch_topics) if slot.in_session else tuple(topics)
+        session.enqueue(slot)
+        session.forward(slot, _here(session), memoryview(buf)[pos:end])
+        return
+    if incremental:
+        # KIP-227: the client now sends all its partitions, and the answer switches its session off.
+        session.fetch_reset = False
+        session.fetch_topics.clear()
+        session.reply(
+            _slot(header, Kind.WAIT),
+            {"error_code": int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND), "session_id": 0, "responses": []},
+        )
+        return
+    request = decode(
+        ApiKey.FETCH,
+        header.api_version,
+        "request",
+        memoryview(buf)[header.body_at : end],
+        limits=session.settings.limits,
+    )
+    _read(session, header, request, routes)
+
+
+def _read(session: Conversation, header: RequestHeader, request: dict[str, Any], routes: Routes) -> None:
+    plan = fetching.plan(request, routes, session.exhausted)
+    if not plan.parts:
+        delay_s = 0.0 if plan.refused else min(request["max_wait_ms"], 1000) / 1000
+        answer, _ = fetching.merge(plan, {}, session.exhausted)
+        slot = _slot(header, Kind.WAIT)
+        if plan.refused:
+            session.refuse(slot, answer)
+        else:
+            slot.ready_at = session.now + delay_s
+            session.reply(slot, answer)
+        if plan.unreachable:
+            session.emit(Refresh())
+        return
+    if not plan.closed and not plan.local and len(plan.parts) == 1:
+        _stream(session, header, request, plan)
+        return
+    hurry = plan.refused or len(plan.parts) > len(plan.closed) > 0
+    frames: dict[Node, bytes] = {}
+    for node, topics in plan.parts.items():
+        cold = node in plan.closed
+        wait_ms = min(request["max_wait_ms"], 500) if cold or not hurry else 0
+        most = min(request["max_bytes"], MAX_COLD_BYTES)
+        part = fetching.upstream_request(request, topics, max_wait_ms=wait_ms, max_bytes=most)
+        frames[node] = _fetch_frame(header, part)
+    _gather(session, header, plan, frames)
+
+
+def _fetch_frame(header: RequestHeader, request: dict[str, Any]) -> bytes:
+    body = encode(ApiKey.FETCH, header.api_version, "request", request)
+    return encode_request(ApiKey.FETCH, header.api_version, header.correlation_id, header.client_id, body)
+
+
+def _stream(session: Conversation, header: RequestHeader, request: dict[str, Any], plan: fetching.FetchPlan) -> None:
+    ((node, topics),) = plan.parts.items()
+    part = fetching.upstream_request(
+        request, topics, max_wait_ms=request["max_wait_ms"], max_bytes=request["max_bytes"]
+    )
+    slot = _slot(header, Kind.PATCH)
+    slot.shifts = fetching.shifts(plan)
+    slot.reads = tuple({topic.encode() for topic in topics})
+    session.enqueue(slot)
+    session.forward(slot, node, _fetch_frame(header, part))
+
+
+def wake_readers(session: Conversation, before: View) -> None:
+    """Readers that wait in a cluster that their topic has just left are answered, to ask again where it is now.
+
+    They would wait there for `fetch.max.wait.ms` in vain: nothing is appended any more.
+    """
+    after = session.snapshot.view
+    for slot in tuple(session.queue):
+        if slot.kind not in (Kind.PASS, Kind.PATCH) or not any(_left(topic, before, after) for topic in slot.reads):
+            continue
+        error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND if slot.in_session else ErrorCode.NONE
+        body = {"error_code": int(error), "session_id": 0, "responses": []}
+        encoded = encode(ApiKey.FETCH, slot.api_version, "response", body)
+        frame = encode_response(ApiKey.FETCH, slot.api_version, slot.correlation_id, encoded)
+        answers.abandon(session, slot, frame)
+    session.flush()
+
+
+def probe_silent(session: Conversation) -> None:
+    """Behind requests that get no answer (acks=0), asks for one: a broker answers a connection in order, so when it
+    does, they are in the log, and a fence on their topics is drained."""
+    fenced = {name.encode() for name, topic in session.snapshot.view.topics.items() if topic.fence is not None}
+    for upstream in tuple(session.upstreams.values()):
+        if upstream.silent.isdisjoint(fenced):
+            continue
+        slot = Slot(ApiKey.API_VERSIONS, 0, _PROBE, Kind.DISCARD)
+        slot.topics = tuple(upstream.silent)
+        upstream.silent.clear()
+        body = encode(ApiKey.API_VERSIONS, 0, "request", {})
+        session.forward(slot, upstream.node, encode_request(ApiKey.API_VERSIONS, 0, _PROBE, None, body))
+
+
+def _left(topic: bytes, before: View, after: View) -> bool:
+    name = topic.decode("utf-8", "replace")
+    now, then = after.topics.get(name), before.topics.get(name)
+    return now is not None and now.mapped and (then is None or then.partitions != now.partitions)
+
+
+def _gather(session: Conversation, header: RequestHeader, plan: fetching.FetchPlan, frames: dict[Node, bytes]) -> None:
+    slot = _slot(header, Kind.GATHER)
+    slot.awaited = set(frames)
+    slot.survives_loss = plan.closed.issuperset(frames)
+
+    def finish(answers: Frames) -> bytes:
+        decoded = {node: _decoded(session, ApiKey.FETCH, header, frame) for node, frame in answers.items()}
+        merged, stale = fetching.merge(plan, decoded, session.exhausted)
+        if stale:
+            session.emit(Refresh())
+            slot.delay = 0.1
+        return encode_response(
+            ApiKey.FETCH,
+            header.api_version,
+            header.correlation_id,
+            encode(ApiKey.FETCH, header.api_version, "response", merged),
+        )
+
+    slot.finish = finish
+    session.enqueue(slot)
+    for node, frame in frames.items():
+        session.forward(slot, node, frame)

@@ -1,0 +1,282 @@
+"""Fetch requests that need a look: offsets translated, old records read from the cluster that holds them.
+
+A partition is read at one place per request: its live extent (streamed, patched on the way) or a closed one (gathered,
+cut off at the extent's end). What cannot be reached is answered empty: the client waits, nothing is skipped.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gateway.session.commands import Node
+from gateway.session.refusals import fetch_partition
+from gateway.session.routes import Routes, Way
+from ha_core.model import Extent, Topic
+from ha_core.plan.extents import Hole, extents_of, locate
+from ha_core.wire import ErrorCode
+from ha_core.wire.fetch import FetchShift
+from ha_core.wire.records import shift_batches, trim
+
+Key = tuple[str, int]
+
+STALE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""Errors of the cluster behind a closed extent. The client must not see them: it would look for a new leader, and it
+has the right one. The partition is answered empty, and the gateway asks the cluster anew."""
+
+
+class Read(NamedTuple):
+    """Where one partition of a request is read."""
+
+    extent: Extent | None
+    """None: an unmapped topic, passed as it is."""
+    closed: bool
+    asked: int
+    """Client offset that the client asked for."""
+    first: bool
+    """Whether the extent is the partition's only one, so that its log start is the client's."""
+
+
+class FetchPlan:
+    """What becomes of one inspected fetch."""
+
+    __slots__ = ("away", "closed", "local", "order", "parts", "reads", "refused", "unreachable")
+
+    def __init__(self) -> None:
+        self.parts: dict[Node, dict[str, list[dict[str, Any]]]] = {}
+        """Per upstream: topic → partition entries with offsets of that cluster."""
+        self.reads: dict[Key, Read] = {}
+        self.local: dict[Key, dict[str, Any]] = {}
+        """Partitions answered here."""
+        self.order: list[Key] = []
+        self.closed: set[Node] = set()
+        """Upstreams from which closed extents are read: their answers have to be looked at whole."""
+        self.away: dict[Key, Node] = {}
+        """Open extents that are read through the port of another cluster."""
+        self.refused = False
+        """Something is answered with an error that the client should learn soon."""
+        self.unreachable = False
+        """A closed extent cannot be read now."""
+
+
+def plan(request: dict[str, Any], routes: Routes, exhausted: dict[Key, int]) -> FetchPlan:
+    """Splits a decoded fetch by the brokers that hold what it asks for.
+
+    :param exhausted: partition → client offset from which its closed extent was found to hold nothing more.
+    """
+    result = FetchPlan()
+    port = routes.port
+    for entry in request["topics"]:
+        name: str = entry["topic"]
+        route = routes.topic(name.encode())
+        for asked in entry["partitions"]:
+            key = (name, asked["partition"])
+            result.order.append(key)
+            if route.fetch is Way.REFUSE or port.cluster is None or port.broker is None:
+                result.local[key] = fetch_partition(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                result.refused = True
+            elif route.topic is None or route.fetch is Way.PASS:
+                result.reads[key] = Read(None, False, asked["fetch_offset"], True)
+                _add(result, Node(port.cluster, port.broker), name, asked)
+            else:
+                _place(result, routes, route.topic, key, asked, exhausted)
+    _keep_one_place(result)
+    return result
+
+
+def _keep_one_place(result: FetchPlan) -> None:
+    """A reader whose topic has just moved is served through the port that it is on, and notices nothing; until its
+    client asks for metadata. Where that would tie two long waits together, it is sent to the new leader at once."""
+    if len(result.parts) > 1:
+        for (name, partition), node in result.away.items():
+            entries = result.parts[node][name]
+            entries[:] = [entry for entry in entries if entry["partition"] != partition]
+            if not entries:
+                del result.parts[node][name]
+            if not result.parts[node]:
+                del result.parts[node]
+            del result.reads[name, partition]
+            result.local[name, partition] = fetch_partition(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            result.refused = True
+
+
+def _add(result: FetchPlan, node: Node, topic: str, entry: dict[str, Any]) -> None:
+    result.parts.setdefault(node, {}).setdefault(topic, []).append(entry)
+
+
+def _place(
+    result: FetchPlan, routes: Routes, topic: Topic, key: Key, asked: dict[str, Any], exhausted: dict[Key, int]
+) -> None:
+    name, partition = key
+    extents = extents_of(topic, partition)
+    port = routes.port
+    offset = asked["fetch_offset"]
+    if offset < 0:
+        result.local[key] = fetch_partition(partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        result.refused = True
+        return
+    place = locate(extents, offset)
+    if not isinstance(place, Hole) and place.extent.end is not None and exhausted.get(key, -1) == offset:
+        place = locate(extents, place.extent.end)
+    if isinstance(place, Hole):
+        extent, physical = place.extent, place.extent.base
+    else:
+        extent, physical = place
+    closed = extent.end is not None
+    entry = {**asked, "fetch_offset": physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
+    here = extent.cluster == port.cluster and port.broker is not None
+    node = Node(extent.cluster, port.broker or 0) if here and not closed else None
+    if node is None:
+        node = _holder(routes, extent.cluster, name, partition)
+        if node is None and not closed:
+            result.local[key] = fetch_partition(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            result.refused = True
+            return
+    if node is None:
+        result.local[key] = fetch_partition(partition, ErrorCode.NONE, extent.end or 0)
+        result.unreachable = True
+        return
+    if closed:
+        result.closed.add(node)
+    elif not here:
+        result.away[key] = node
+    result.reads[key] = Read(extent, closed, offset, len(extents) == 1)
+    _add(result, node, name, entry)
+
+
+def _holder(routes: Routes, cluster: str, topic: str, partition: int) -> Node | None:
+    snapshot = routes.snapshot
+    known = snapshot.view.clusters.get(cluster)
+    if known is None or known.masked is not None or not snapshot.topology.reachable(cluster):
+        return None
+    leader = snapshot.topology.leader(cluster, topic, partition)
+    return None if leader is None else Node(cluster, leader)
+
+
+def upstream_request(
+    request: dict[str, Any], topics: dict[str, list[dict[str, Any]]], *, max_wait_ms: int, max_bytes: int
+) -> dict[str, Any]:
+    """The part of a fetch for one broker. Sessions are switched off: the broker would answer with what changed since
+    its last answer, and that answer may have been for other offsets."""
+    return {
+        **request,
+        "rack_id": "",
+        "session_id": 0,
+        "session_epoch": -1,
+        "max_wait_ms": max_wait_ms,
+        "max_bytes": max_bytes,
+        "topics": [{"topic": topic, "partitions": entries} for topic, entries in topics.items()],
+        "forgotten_topics_data": [],
+    }
+
+
+def shifts(result: FetchPlan) -> dict[tuple[bytes, int], FetchShift]:
+    """For the streaming patch of an answer that reads live extents only."""
+    return {
+        (name.encode(), partition): FetchShift(read.extent.start - read.extent.base, log_start_unknown=not read.first)
+        for (name, partition), read in result.reads.items()
+        if read.extent is not None
+    }
+
+
+def merge(
+    result: FetchPlan, answers: dict[Node, dict[str, Any] | None], exhausted: dict[Key, int]
+) -> tuple[dict[str, Any], set[str]]:
+    """One answer in client offsets; and the clusters whose topology is stale.
+
+    :param answers: decoded answer per upstream, None where the upstream was lost.
+    """
+    entries = dict(result.local)
+    stale: set[str] = set()
+    throttle_ms = 0
+    for node, answer in answers.items():
+        if answer is None:
+            stale.add(node.cluster)
+            continue
+        throttle_ms = max(throttle_ms, answer["throttle_time_ms"])
+        # Records of another partition may have used up the byte limits (KIP-74): then an empty one says nothing.
+        nothing = all(
+            entry["error_code"] == 0 and not entry["records"]
+            for topic in answer["responses"]
+            for entry in topic["partitions"]
+        )
+        for topic in answer["responses"]:
+            for entry in topic["partitions"]:
+                key = (topic["topic"], entry["partition_index"])
+                read = result.reads.get(key)
+                if read is None or read.extent is None:
+                    entries[key] = entry
+                elif read.closed and entry["error_code"] in STALE:
+                    stale.add(node.cluster)
+                else:
+                    entries[key], hollow = _translate(key, entry, read, nothing)
+                    if hollow:
+                        exhausted[key] = read.asked
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for key in result.order:
+        found = entries.get(key)
+        if found is None:
+            read = result.reads.get(key)
+            found = fetch_partition(key[1], ErrorCode.NONE, read.asked if read else -1)
+        topics.setdefault(key[0], []).append(found)
+    return {
+        "throttle_time_ms": throttle_ms,
+        "error_code": 0,
+        "session_id": 0,
+        "responses": [{"topic": topic, "partitions": found} for topic, found in topics.items()],
+    }, stale
+
+
+def _translate(key: Key, entry: dict[str, Any], read: Read, nothing: bool) -> tuple[dict[str, Any], bool]:
+    """The partition in client offsets; and whether its closed extent holds nothing at or behind what was asked for.
+
+    :param nothing: the whole answer of that broker is without records and errors.
+    """
+    extent = read.extent
+    assert extent is not None
+    delta = extent.start - extent.base
+    physical_end = None if extent.end is None else extent.base + (extent.end - extent.start)
+    records = bytearray(entry["records"] or b"")
+    end = len(records)
+    hollow = False
+    held = entry["high_watermark"]
+    if physical_end is not None:
+        # Either the log is known to its end and has nothing here, or what comes next lies behind the extent.
+        seen = min(held, entry["last_stable_offset"]) if entry["last_stable_offset"] >= 0 else held
+        hollow = nothing and seen >= physical_end
+        if end:
+            end, straddles = trim(records, 0, end, physical_end)
+            hollow = end == 0
+            if straddles:
+                # The cut runs through a batch: to serve it whole would show records that are not the topic's.
+                return fetch_partition(key[1], ErrorCode.KAFKA_STORAGE_ERROR, read.asked), False
+    shift_batches(records, 0, end, delta)
+    return {
+        **entry,
+        "high_watermark": _client(held, delta, extent.end),
+        "last_stable_offset": _client(entry["last_stable_offset"], delta, extent.end),
+        "log_start_offset": _client(entry["log_start_offset"], delta, extent.end) if read.first else -1,
+        "aborted_transactions": [
+            {**aborted, "first_offset": aborted["first_offset"] + delta}
+            for aborted in entry["aborted_transactions"] or ()
+            if physical_end is None or aborted["first_offset"] < physical_end
+        ],
+        "preferred_read_replica": -1,
+        "records": bytes(memoryview(records)[:end]),
+    }, hollow
+
+
+def _client(physical: int, delta: int, end: int | None) -> int:
+    if physical < 0:
+        return physical
+    return physical + delta if end is None else min(physical + delta, end)

@@ -1,0 +1,196 @@
+"""Produce requests that need a look: mapped, fenced or moved topics.
+
+Invariant: a batch is forwarded only to the cluster that the map names as the writer, under the producer id of that
+writer's term; a batch that an earlier term holds is answered as the duplicate that it is, never forwarded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gateway.session.routes import Routes, Way
+from gateway.session.terms import Terms, opens
+from ha_core.model import LastSequences
+from ha_core.model.producer import is_gateway_id, upstream_id
+from ha_core.plan.extents import extents_of, live
+from ha_core.wire import ErrorCode
+from ha_core.wire.produce import ProduceScan
+from ha_core.wire.records import Batch, batches, first_batch, rewrite_producer_id
+from ha_core.wire.sequences import at_or_before, last_sequence
+
+Key = tuple[bytes, int]
+
+
+class ProduceVerdict(NamedTuple):
+    refused: dict[Key, ErrorCode]
+    """Partitions that are not forwarded, with their answer."""
+    shifts: dict[Key, int]
+    """Forwarded partitions whose answered offsets have to be raised by so much."""
+    fence: str | None
+    """Operation whose fence refused something, else None."""
+    openers: dict[Key, tuple[int, int]]
+    """Forwarded partitions whose (term, producer) is opened once the broker acknowledges."""
+    early: frozenset[Key] = frozenset()
+    """Refused partitions whose producer has not opened the term yet, as far as is known here."""
+
+
+def passes(scan: ProduceScan, routes: Routes) -> bool:
+    """Whether everything seen so far may be forwarded as it is."""
+    return all(routes.topic(partition[0]).produce is Way.PASS for partition in scan.partitions)
+
+
+def judge(frame: Any, scan: ProduceScan, routes: Routes, terms: Terms, now: float) -> ProduceVerdict:
+    """Decides on each partition, and rewrites the producer ids of those that are forwarded, in place.
+
+    :param frame: buffer that holds the whole request, positions as in `scan`.
+    """
+    refused: dict[Key, ErrorCode] = {}
+    shifts: dict[Key, int] = {}
+    openers: dict[Key, tuple[int, int]] = {}
+    early: set[Key] = set()
+    fence: str | None = None
+    for topic, partition, at, length in scan.partitions:
+        route = routes.topic(topic)
+        if route.produce is Way.PASS:
+            continue
+        key = (topic, partition)
+        if route.produce is Way.REFUSE or route.topic is None:
+            refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            fence = route.fence or fence
+            continue
+        extent = live(extents_of(route.topic, partition))
+        if extent.cluster != routes.port.cluster:
+            refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            continue
+        if length > 0 and extent.term > 0:
+            found = list(batches(frame, at, at + length))
+            error = next((e for e in (_held(batch, route.sequences, partition) for batch in found) if e), None)
+            if error is not None:
+                refused[key] = error
+                continue
+            watched = [batch for batch in found if _watched(batch, key, extent.term, route.sequences, terms, now)]
+            if not all(_opens(batch, route.sequences, partition) for batch in watched[:1]):
+                refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                early.add(key)
+                continue
+            for batch in found:
+                _rename(frame, batch, extent.term)
+            if watched:
+                openers[key] = (extent.term, watched[0].producer_id)
+        if extent.start != extent.base:
+            shifts[key] = extent.start - extent.base
+    return ProduceVerdict(refused, shifts, fence, openers, frozenset(early))
+
+
+def judge_head(
+    frame: Any, scan: ProduceScan, end: int, routes: Routes, terms: Terms, now: float
+) -> ProduceVerdict | None:
+    """As `judge`, for a request of one partition and one batch of which only the bytes before `end` have arrived.
+
+    None if that is not enough to decide, or if it is refused: then the whole request has to be read first.
+    """
+    topic, partition, at, length = scan.partitions[0]
+    route = routes.topic(topic)
+    if route.produce is not Way.MAPPED or route.topic is None or length <= 0:
+        return None
+    extent = live(extents_of(route.topic, partition))
+    batch = first_batch(frame, at, end, at + length)
+    if batch is None or extent.cluster != routes.port.cluster:
+        return None
+    key = (topic, partition)
+    openers: dict[Key, tuple[int, int]] = {}
+    if extent.term > 0:
+        if _held(batch, route.sequences, partition) is not None:
+            return None
+        if _watched(batch, key, extent.term, route.sequences, terms, now):
+            if not _opens(batch, route.sequences, partition):
+                return None
+            openers[key] = (extent.term, batch.producer_id)
+        _rename(frame, batch, extent.term)
+    shift = extent.start - extent.base
+    return ProduceVerdict({}, {key: shift} if shift else {}, None, openers)
+
+
+def _last(batch: Batch, sequences: LastSequences | None, partition: int) -> tuple[int, int] | None:
+    return None if sequences is None else sequences.partitions.get(partition, {}).get(batch.producer_id)
+
+
+def _watched(batch: Batch, key: Key, term: int, sequences: LastSequences | None, terms: Terms, now: float) -> bool:
+    if sequences is None or sequences.terms.get(key[1]) != term:
+        return False  # the origin could not be asked what it had, so nobody knows what has to come first
+    ours = batch.magic == 2 and is_gateway_id(batch.producer_id)
+    return ours and terms.watched(key, term, batch.producer_id, now)
+
+
+def _opens(batch: Batch, sequences: LastSequences | None, partition: int) -> bool:
+    return opens(batch, _last(batch, sequences, partition))
+
+
+def _held(batch: Batch, sequences: LastSequences | None, partition: int) -> ErrorCode | None:
+    """The answer to a batch that an earlier term holds, else None."""
+    if batch.magic != 2 or not is_gateway_id(batch.producer_id):
+        return None
+    entry = _last(batch, sequences, partition)
+    if entry is None or entry[0] != batch.producer_epoch:
+        return None
+    if at_or_before(last_sequence(batch.base_sequence, batch.last_offset_delta + 1), entry[1]):
+        return ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    if at_or_before(batch.base_sequence, entry[1]):
+        # Only a batch that was cut anew since could straddle: half of it is in the old cluster.
+        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    return None
+
+
+def _rename(frame: Any, batch: Batch, term: int) -> None:
+    if batch.magic == 2 and is_gateway_id(batch.producer_id):
+        rewrite_producer_id(frame, batch.at, upstream_id(batch.producer_id, term))
+
+
+def acknowledged(answer: dict[str, Any] | None) -> set[Key]:
+    """Partitions of a decoded answer whose batch is in the log."""
+    taken = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    return {
+        (topic["name"].encode(), entry["index"])
+        for topic in (answer["responses"] if answer else ())
+        for entry in topic["partition_responses"]
+        if entry["error_code"] in taken
+    }
+
+
+def without(request: dict[str, Any], refused: dict[Key, ErrorCode]) -> dict[str, Any]:
+    """The decoded request less the refused partitions."""
+    kept = []
+    for topic in request["topic_data"]:
+        name = topic["name"].encode()
+        partitions = [p for p in topic["partition_data"] if (name, p["index"]) not in refused]
+        if partitions:
+            kept.append({**topic, "partition_data": partitions})
+    return {**request, "topic_data": kept}
+
+
+def merge(
+    request_order: list[Key], answer: dict[str, Any] | None, refused: dict[Key, ErrorCode], shifts: dict[Key, int]
+) -> dict[str, Any]:
+    """One answer of what the broker said, in client offsets, and of what was refused here."""
+    said: dict[Key, dict[str, Any]] = {}
+    for topic in answer["responses"] if answer else ():
+        name = topic["name"].encode()
+        for entry in topic["partition_responses"]:
+            shift = shifts.get((name, entry["index"]))
+            if shift is not None:
+                entry["log_start_offset"] = -1
+                if entry["base_offset"] >= 0:
+                    entry["base_offset"] += shift
+            said[name, entry["index"]] = entry
+    topics: dict[bytes, list[dict[str, Any]]] = {}
+    for key in request_order:
+        entry = said.get(key) or {
+            "index": key[1],
+            "error_code": int(refused.get(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)),
+            "base_offset": -1,
+        }
+        topics.setdefault(key[0], []).append(entry)
+    return {
+        "throttle_time_ms": answer["throttle_time_ms"] if answer else 0,
+        "responses": [{"name": name.decode(), "partition_responses": entries} for name, entries in topics.items()],
+    }

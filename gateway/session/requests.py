@@ -1,0 +1,72 @@
+"""What becomes of each request: a table from API key to the function that handles it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gateway.session import coordinated, data_path, entrance
+from gateway.session.commands import Cause, Compose
+from gateway.session.conversation import Conversation
+from gateway.session.slots import Kind, Slot
+from ha_core.wire import POLICIES, ApiKey, RequestHeader, Route, decode
+
+Whole = Callable[[Conversation, RequestHeader, bytearray, int, int], None]
+
+
+def whole(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+    """A complete request: the frame `buf[pos:end]`, size first."""
+    line = POLICIES.get(header.api_key)
+    if header.api_key == ApiKey.API_VERSIONS:
+        entrance.api_versions(session, header, buf, end)
+        return
+    if line is None or line.route is Route.HIDDEN or not line.min_version <= header.api_version <= line.max_version:
+        session.close(
+            Cause.UNSUPPORTED,
+            f"API key {header.api_key} version {header.api_version} is not offered by this gateway; the client did "
+            f"not follow the ApiVersions answer",
+        )
+        return
+    if not entrance.entered(session, header):
+        return
+    handle = _TABLE.get(header.api_key)
+    if handle is not None:
+        handle(session, header, buf, pos, end)
+    elif line.route is Route.GROUP:
+        coordinated.group(session, header, buf, pos, end)
+    elif line.route is Route.TRANSACTION:
+        coordinated.transaction(session, header, buf, pos, end)
+    elif line.route is Route.NODE:
+        coordinated.node(session, header, buf, pos, end)
+    else:
+        _compose(session, header, buf, end)
+
+
+def partial(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int, frame_end: int) -> bool:
+    """A request of which only `buf[pos:end]` has arrived. True if it is already on its way to a broker."""
+    if header.api_key != ApiKey.PRODUCE or session.closed is not None:
+        return False
+    if session.user is None and not session.settings.authentication.anonymous:
+        return False
+    return data_path.stream_produce(session, header, buf, pos, end, frame_end)
+
+
+def _compose(session: Conversation, header: RequestHeader, buf: bytearray, end: int) -> None:
+    slot = Slot(header.api_key, header.api_version, header.correlation_id, Kind.WAIT)
+    request: dict[str, Any] = decode(
+        header.api_key,
+        header.api_version,
+        "request",
+        memoryview(buf)[header.body_at : end],
+        limits=session.settings.limits,
+    )
+    token = session.await_answer(slot)
+    session.emit(Compose(token, header.api_key, header.api_version, session.identity(header.client_id), request))
+
+
+_TABLE: dict[int, Whole] = {
+    ApiKey.PRODUCE: data_path.produce,
+    ApiKey.FETCH: data_path.fetch,
+    ApiKey.SASL_HANDSHAKE: entrance.handshake,
+    ApiKey.SASL_AUTHENTICATE: entrance.authenticate,
+}

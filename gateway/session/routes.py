@@ -1,0 +1,125 @@
+"""What one identity may do with each topic and group through one port, on one snapshot."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+from urllib.parse import quote
+
+from gateway.session.groups import members_by_id
+from gateway.session.snapshot import Port, Snapshot
+from ha_core.model import Group, Identity, LastSequences, Member, Topic
+from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
+
+
+class Way(IntEnum):
+    PASS = 0
+    """Forward as it is to the port's broker."""
+    MAPPED = 1
+    """Forward with offsets and producer ids translated."""
+    REFUSE = 2
+    """Answer a retriable error: the client has to look for the leader again."""
+
+
+class TopicRoute(NamedTuple):
+    produce: Way
+    fetch: Way
+    topic: Topic | None
+    sequences: LastSequences | None
+    fence: str | None
+    """Operation whose fence stands, else None."""
+
+
+_PASS = TopicRoute(Way.PASS, Way.PASS, None, None, None)
+_REFUSE = TopicRoute(Way.REFUSE, Way.REFUSE, None, None, None)
+
+
+class GroupRoute(NamedTuple):
+    here: bool
+    """Whether the port's cluster coordinates the group."""
+    group: Group | None
+    members: dict[str, Member]
+    """Aliases of the group by member id, if they lead to the port's cluster."""
+
+
+class Routes:
+    """Verdicts, cached by name: a new snapshot makes a new object."""
+
+    __slots__ = ("_groups", "_topics", "closed", "identity", "plain", "port", "snapshot")
+
+    def __init__(self, snapshot: Snapshot, identity: Identity, port: Port) -> None:
+        self.snapshot = snapshot
+        self.identity = identity
+        self.port = port
+        self._topics: dict[bytes, TopicRoute] = {}
+        self._groups: dict[bytes, GroupRoute] = {}
+        known = snapshot.view.clusters.get(port.cluster or "")
+        self.closed = known is None or known.masked is not None or not snapshot.fresh
+        """Nothing passes: a listener without a broker, a masked cluster, or no state yet."""
+        self.plain = self._is_plain()
+        """Every topic passes: no request needs to be looked at before it is forwarded."""
+
+    def _is_plain(self) -> bool:
+        view = self.snapshot.view
+        if self.closed or view.topics or self.snapshot.unreadable:
+            return False
+        bindings = view.bindings.get(self.identity.user)
+        if bindings is None:
+            return self.identity.topic_hint is None
+        bound = bindings.instances.get(self.identity.instance, bindings.cluster)
+        return not bindings.topics and bound in (None, self.port.cluster)
+
+    def topic(self, name: bytes) -> TopicRoute:
+        route = self._topics.get(name)
+        if route is None:
+            # Names come from the wire: a client that invents topics must not fill the memory.
+            if len(self._topics) > 10_000:
+                self._topics.clear()
+            route = self._topics[name] = self._judge_topic(name)
+        return route
+
+    def _judge_topic(self, raw: bytes) -> TopicRoute:
+        view = self.snapshot.view
+        here = self.port.cluster
+        if here is None or self.closed:
+            return _REFUSE
+        name = raw.decode("utf-8", "replace")
+        topic = view.topics.get(name)
+        if topic is None and self._in_doubt(name):
+            return _REFUSE
+        if topic is not None and topic.mapped:
+            fence = topic.fence.operation if topic.fence else None
+            produce = Way.REFUSE if fence else Way.MAPPED
+            return TopicRoute(produce, Way.MAPPED, topic, view.sequences.get(name), fence)
+        if topic is not None and topic.fence is not None:
+            return TopicRoute(Way.REFUSE, Way.PASS, topic, None, topic.fence.operation)
+        resolved = cluster_for_topic(view, self.identity, name, self.snapshot.topology.existing)
+        # Only an explicit binding moves an unmapped topic away from the broker that the client found: what is merely
+        # the default may lag behind a topic that was created a moment ago.
+        if resolved.cluster != here and resolved.level in EXPLICIT_LEVELS:
+            return _REFUSE
+        return _PASS
+
+    def _in_doubt(self, topic: str) -> bool:
+        unreadable = self.snapshot.unreadable
+        return bool(unreadable) and not unreadable.isdisjoint(
+            (f"/topics/{quote(topic, safe='')}", f"/bindings/{quote(self.identity.user, safe='')}")
+        )
+
+    def group(self, name: bytes) -> GroupRoute:
+        route = self._groups.get(name)
+        if route is None:
+            if len(self._groups) > 10_000:
+                self._groups.clear()
+            text = name.decode("utf-8", "replace")
+            cluster = cluster_for_group(self.snapshot.view, self.identity, text)
+            here = not self.closed and cluster == self.port.cluster
+            group = self.snapshot.view.groups.get(text)
+            carried = group is not None and group.cluster == self.port.cluster
+            members = members_by_id(group) if group is not None and carried else {}
+            route = self._groups[name] = GroupRoute(here, group, members)
+        return route
+
+    def transactions_here(self) -> bool:
+        """Whether the port's cluster coordinates the identity's transactions."""
+        return not self.closed and cluster_for_user(self.snapshot.view, self.identity) == self.port.cluster

@@ -1,0 +1,218 @@
+"""One client connection, without I/O: bytes, answers and snapshots in, commands out.
+
+Requests are cut out of the client's bytes and go one of four ways: passed to the broker whose port the client is on,
+rewritten for it, answered here, or handed to a composed handler. Answers leave in the order of the requests (`slots`).
+Everything else (sockets, clocks, ZooKeeper, other connections) belongs to the driver.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.session import answers, coordinated, data_path, requests
+from gateway.session.commands import Cause, Command, Node
+from gateway.session.conversation import Conversation
+from gateway.session.slots import Kind
+from gateway.session.snapshot import Snapshot
+from ha_core.wire import RemoteProtocolError, WireError, read_request_header
+from ha_core.wire.frames import frame_size
+
+LEAST_REQUEST_BYTES = 10
+"""API key, version, correlation id and the length of the client id."""
+
+
+class Session(Conversation):
+    """The protocol state of one client connection.
+
+    :ivar carry: client bytes received but not used yet; the driver puts them in front of the next chunk.
+    :ivar queue: requests that the client waits for, in order.
+    """
+
+    def __repr__(self) -> str:
+        state = self.closed.value if self.closed else "leaving" if self.left else "open"
+        return f"<Session {state} port={self.port} user={self.user!r} waiting={len(self.queue)}>"
+
+    # -- events -------------------------------------------------------------------------------------------------
+
+    def receive(self, buf: bytearray, end: int, now: float) -> list[Command]:
+        """Client bytes `buf[:end]`, which start with what `carry` held. The buffer may be reused afterwards."""
+        self.now = now
+        self.carry = b""
+        try:
+            self._requests(buf, end)
+            self._unblock()
+        except RemoteProtocolError as error:
+            self.close(Cause.MALFORMED, str(error))
+        return self._take()
+
+    def receive_upstream(self, node: Node, buf: bytearray, end: int, now: float) -> list[Command]:
+        """Bytes of a broker, which start with what its `carry` held."""
+        self.now = now
+        upstream = self.upstreams.get(node)
+        if upstream is not None:
+            try:
+                answers.receive(self, upstream, buf, end)
+                self._unblock()
+            except WireError as error:
+                self.close(Cause.UPSTREAM_MALFORMED, f"{node.cluster}:{node.broker}: {error}")
+        return self._take()
+
+    def upstream_lost(self, node: Node, why: str, now: float) -> list[Command]:
+        """A broker's connection was refused or broke. What was in flight there is unknown, so the client must ask
+        again: its connection ends, unless only reads of closed extents went there."""
+        self.now = now
+        upstream = self.upstreams.pop(node, None)
+        if upstream is not None and not answers.lost(self, upstream):
+            self.close(Cause.UPSTREAM_LOST, f"{node.cluster}:{node.broker}: {why}")
+        self._unblock()
+        return self._take()
+
+    def answered(self, token: int, body: dict[str, Any] | None, now: float) -> list[Command]:
+        """The result of a `Compose`; None if it failed in a way that has no answer."""
+        self.now = now
+        slot = self.waiting.pop(token, None)
+        if slot is not None:
+            if body is None:
+                self.close(Cause.UPSTREAM_LOST, "the request could not be answered")
+            else:
+                self.ready(slot, body)
+                self.flush()
+                self._unblock()
+        return self._take()
+
+    def follow(self, snapshot: Snapshot, now: float) -> list[Command]:
+        """A new snapshot: from the next request on, nothing is decided on the old one."""
+        self.now = now
+        self.known_routes.clear()
+        before, self.snapshot = self.snapshot, snapshot
+        if before.view is not snapshot.view:
+            self._lift()
+            data_path.wake_readers(self, before.view)
+            coordinated.wake_joiners(self)
+            data_path.probe_silent(self)
+            if any(topic.decode("utf-8", "replace") in snapshot.view.topics for topic in self.fetch_topics):
+                self.fetch_reset = True
+        return self._take()
+
+    def tick(self, now: float) -> list[Command]:
+        """The time of a `Wake` has come."""
+        self.now = now
+        self.flush()
+        self._unblock()
+        return self._take()
+
+    def client_left(self, now: float) -> list[Command]:
+        """The client closed its connection, or it broke."""
+        self.now = now
+        self.left = True
+        if not self.busy:
+            self.close(Cause.CLIENT_LEFT)
+        return self._take()
+
+    # -- what the driver asks -----------------------------------------------------------------------------------
+
+    @property
+    def paused(self) -> bool:
+        """No more client bytes, please: too much is in flight."""
+        return len(self.queue) >= self.settings.max_in_flight
+
+    @property
+    def busy(self) -> bool:
+        """Whether something that may change a log or a group is in flight."""
+        if any(upstream.silent for upstream in self.upstreams.values()):
+            return True
+        return any(slot.node is not None and (slot.topics != () or slot.group is not None) for slot in self.queue)
+
+    def holds_back(self, topics: frozenset[bytes], groups: frozenset[bytes]) -> bool:
+        """Whether a fence on these has to wait: something of them is in flight to a broker."""
+        for slot in self.queue:
+            if slot.node is None or slot.kind is Kind.READY:
+                continue
+            if slot.topics is None or not topics.isdisjoint(slot.topics):
+                return True
+            if slot.group is not None and slot.group in groups:
+                return True
+        probes = (slot for upstream in self.upstreams.values() for slot in upstream.queue if slot.kind is Kind.DISCARD)
+        return any(not topics.isdisjoint(slot.topics or ()) for slot in probes)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _take(self) -> list[Command]:
+        if self.left and self.closed is None and not self.busy:
+            self.close(Cause.CLIENT_LEFT)
+        out, self.out = self.out, []
+        return out
+
+    def _lift(self) -> None:
+        """Refusals held for a fence that stands no more go out now."""
+        if not any(slot.lifts_with for slot in self.queue):
+            return
+        view = self.snapshot.view
+        fences = (*(topic.fence for topic in view.topics.values()), *(group.fence for group in view.groups.values()))
+        standing = {fence.operation for fence in fences if fence is not None}
+        for slot in self.queue:
+            if slot.lifts_with is not None and slot.lifts_with not in standing:
+                slot.lifts_with = None
+                slot.ready_at = self.now
+        self.flush()
+        self._unblock()
+
+    def _unblock(self) -> None:
+        """An answer that waited for its turn streams now."""
+        while self.queue and self.closed is None:
+            head = self.queue[0]
+            upstream = self.upstreams.get(head.node) if head.node is not None else None
+            if upstream is None or not upstream.blocked:
+                return
+            upstream.blocked = False
+            buf = bytearray(upstream.carry)
+            upstream.carry = b""
+            answers.receive(self, upstream, buf, len(buf))
+
+    def _requests(self, buf: bytearray, end: int) -> None:
+        pos = 0
+        if self.stream_bytes:
+            pos = self._continue_stream(buf, end)
+        elif self._gather is not None:
+            pos = self._continue_gather(buf, end)
+        while self.closed is None and end - pos >= 4:
+            size = frame_size(buf, pos, self.settings.limits.max_request_bytes, LEAST_REQUEST_BYTES)
+            frame_end = pos + 4 + size
+            header = read_request_header(buf, pos + 4, min(end, frame_end))
+            if header is None:
+                if end >= frame_end:
+                    raise RemoteProtocolError(f"a request of {size} bytes ends inside its header")
+                break
+            if header.body_at > frame_end:
+                raise RemoteProtocolError(f"a request of {size} bytes ends inside its header")
+            if end >= frame_end:
+                requests.whole(self, header, buf, pos, frame_end)
+                pos = frame_end
+                continue
+            if requests.partial(self, header, buf, pos, end, frame_end):
+                return
+            self._gather = bytearray(memoryview(buf)[pos:end])
+            self._wanted = 4 + size
+            return
+        if self.closed is None and pos < end:
+            self.carry = bytes(memoryview(buf)[pos:end])
+
+    def _continue_stream(self, buf: bytearray, end: int) -> int:
+        taken = min(self.stream_bytes, end)
+        assert self.stream_to is not None
+        self.stream_bytes -= taken
+        self.send(self.stream_to, memoryview(buf)[:taken])
+        return taken
+
+    def _continue_gather(self, buf: bytearray, end: int) -> int:
+        gather = self._gather
+        assert gather is not None
+        taken = min(self._wanted - len(gather), end)
+        gather += memoryview(buf)[:taken]
+        if len(gather) == self._wanted:
+            self._gather = None
+            header = read_request_header(gather, 4, len(gather))
+            if header is None or header.body_at > len(gather):
+                raise RemoteProtocolError("a request ends inside its header")
+            requests.whole(self, header, gather, 0, len(gather))
+        return taken

@@ -1,0 +1,96 @@
+"""The order of answers: one slot per request that has an answer, in the order in which the client asked.
+
+A broker answers a connection strictly in order, and clients rely on it. A slot at the head of the queue may stream its
+answer; any other waits for its turn. The upstream queues hold the same slots in the same order, so the head of the
+client's queue is always the head of its upstream's, and nobody waits for ever.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+
+from gateway.session.commands import Node
+from ha_core.wire.fetch import FetchPatcher, FetchShift
+
+
+class Kind(IntEnum):
+    PASS = 0
+    """The upstream's answer goes to the client as it arrives."""
+    PATCH = 1
+    """The same, with offsets patched on the way (fetch)."""
+    GATHER = 2
+    """Answers of one or more upstreams are collected whole; `finish` makes one of them."""
+    WAIT = 3
+    """A composed handler works on it."""
+    READY = 4
+    """`data` is the answer, from `ready_at` on."""
+    DISCARD = 5
+    """The client was answered already: what the upstream says is dropped."""
+
+
+Frames = dict[Node, bytearray | None]
+"""Answers by upstream, with their size field; None where the upstream was lost."""
+
+
+class Slot:
+    """One request that the client waits for."""
+
+    __slots__ = (
+        "api_key", "api_version", "awaited", "correlation_id", "data", "delay", "finish", "frames", "group",
+        "in_session", "kind", "lifts_with", "node", "reads", "ready_at", "shifts", "survives_loss", "topics",
+    )  # fmt: skip
+
+    def __init__(self, api_key: int, api_version: int, correlation_id: int, kind: Kind) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.kind = kind
+        self.node: Node | None = None
+        self.data: bytes | bytearray = b""
+        self.ready_at = 0.0
+        self.delay = 0.0
+        self.lifts_with: str | None = None
+        """A refusal held for the fence of this operation: answered at once when the fence is lifted."""
+        self.shifts: Mapping[tuple[bytes, int], FetchShift] | None = None
+        self.awaited: set[Node] = set()
+        self.frames: Frames = {}
+        self.finish: Callable[[Frames], bytes | bytearray] | None = None
+        self.topics: tuple[bytes, ...] | None = ()
+        """Topics that a forwarded produce writes to; None when the request was streamed before all were seen."""
+        self.reads: tuple[bytes, ...] = ()
+        """Topics that a forwarded fetch waits for, as far as it names them."""
+        self.in_session = False
+        """Whether the fetch belongs to a fetch session (KIP-227)."""
+        self.group: bytes | None = None
+        self.survives_loss = False
+        """Only old records are read: when the broker is lost, the answer is made without it."""
+
+    def ready(self, data: bytes | bytearray, at: float = 0.0) -> None:
+        self.kind = Kind.READY
+        self.data = data
+        self.ready_at = at
+
+
+class Upstream:
+    """One connection to a broker on behalf of one client."""
+
+    __slots__ = ("blocked", "carry", "dropping", "gathering", "node", "patcher", "queue", "silent", "skip", "wanted")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.queue: deque[Slot] = deque()
+        self.skip = 0
+        """Bytes of the streaming answer still to come."""
+        self.dropping = False
+        """They go nowhere."""
+        self.carry: bytes | bytearray = b""
+        """Bytes received but not yet used: to be put in front of the next chunk."""
+        self.blocked = False
+        """Its answer is not the client's next one: read no more until it is."""
+        self.silent: set[bytes] = set()
+        """Topics of requests without an answer (acks=0) that may still be on their way."""
+        self.gathering: bytearray | None = None
+        self.wanted = 0
+        self.patcher: FetchPatcher | None = None

@@ -1,0 +1,43 @@
+"""What a session knows of the world: replaced as a whole when anything in it changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.topology import Topology
+from ha_core.model import View
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    view: View
+    topology: Topology
+    apis: tuple[dict[str, Any], ...] = ()
+    """Body of the ApiVersions answer: `api_key, min_version, max_version` per key."""
+    unreadable: frozenset[str] = frozenset()
+    """Paths of documents that were never readable: what they may say of a topic or user is not guessed at."""
+    fresh: bool = True
+    """False until the first view is loaded: then only ApiVersions and retriable errors are answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """The listener that a client connected to: a broker's virtual node, or the bootstrap listener (both None)."""
+
+    cluster: str | None = None
+    broker: int | None = None
+
+
+@dataclass(slots=True)
+class Lease:
+    """Until when produce and group calls may be forwarded (seconds on the monotonic clock).
+
+    Renewed by every confirmed round trip to ZooKeeper. Past it, others may have taken this gateway for dead and moved
+    on, so forwarding would make a second writer.
+    """
+
+    valid_until: float = field(default=float("-inf"))
+
+    def holds(self, now: float) -> bool:
+        return now < self.valid_until

@@ -1,0 +1,73 @@
+"""Which producers have opened the newest term of a partition: shared by all sessions of a gateway.
+
+A broker takes *any* first sequence from a producer that it does not know. In one cluster that is safe: a new leader has
+the state of the old one. A new term begins without it. So when a client pipelines, and an earlier batch is still being
+refused at the fence while a later one already reaches the new cluster, the later one would be taken first, and the
+earlier one acknowledged as a duplicate, in no log: lost.
+
+Invariant: the first batch of a producer that a new term takes is the one that follows its last in the terms before.
+Whatever comes earlier is refused until that one is acknowledged, here or, as the target's own list of producers tells,
+through another gateway. The rule ends `WINDOW_S` after the cut: by then nothing refused at the fence is on its way any
+more, and a producer whose state has expired everywhere must not be shut out.
+"""
+
+from __future__ import annotations
+
+from ha_core.model import View
+from ha_core.wire.records import Batch
+from ha_core.wire.sequences import following
+
+Key = tuple[bytes, int]
+
+WINDOW_S = 60.0
+"""Longer than a client waits for the answer to a request (30 s by default), shorter than it tries to deliver a record
+(120 s): a producer whose state has expired gets through in time."""
+
+
+class Terms:
+    """The newest term of each mapped partition, since when it is known here, and the producers that have opened it."""
+
+    def __init__(self) -> None:
+        self._view: View | None = None
+        self._began: dict[Key, tuple[int, float]] = {}
+        self._opened: dict[Key, set[int]] = {}
+
+    def follow(self, view: View, now: float) -> None:
+        """A new view. Terms of the first one are old: the window of each began before this gateway did."""
+        before, self._view = self._view, view
+        for name, topic in view.topics.items():
+            if before is not None and before.topics.get(name) is topic:
+                continue
+            for partition, extents in topic.partitions.items():
+                key = (name.encode(), partition)
+                term = extents[-1].term
+                if self._began.get(key, (-1, 0.0))[0] != term:
+                    self._began[key] = (term, float("-inf") if before is None else now)
+                    self._opened.pop(key, None)
+
+    def watched(self, key: Key, term: int, producer_id: int, now: float) -> bool:
+        """Whether the producer has yet to open the term, as far as is known here."""
+        began = self._began.get(key)
+        if began is None or began[0] != term:
+            return False
+        if now - began[1] > WINDOW_S:
+            self._opened.pop(key, None)
+            return False
+        return producer_id not in self._opened.get(key, ())
+
+    def opened(self, key: Key, term: int, producer_id: int) -> None:
+        """The target has taken a batch of the producer."""
+        if self._began.get(key, (-1, 0.0))[0] == term:
+            self._opened.setdefault(key, set()).add(producer_id)
+
+
+def opens(batch: Batch, last: tuple[int, int] | None) -> bool:
+    """Whether a batch may be the first of its producer in a term.
+
+    :param last: (epoch, last sequence) in the terms before; None if it had written nothing there.
+    """
+    if last is None or batch.producer_epoch > last[0]:
+        return batch.base_sequence == 0
+    if batch.producer_epoch == last[0]:
+        return batch.base_sequence == following(last[1])
+    return True  # an epoch that is over: for the broker to refuse

@@ -1,0 +1,58 @@
+"""What the clusters looked like when they were last asked: an immutable snapshot that pure code decides on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Address = tuple[str, int]
+ApiRange = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTopology:
+    """One cluster. While it is out of reach everything but `reachable` and `why` stays as last seen."""
+
+    name: str
+    reachable: bool = False
+    brokers: Mapping[int, Address] = field(default_factory=dict)
+    """Broker id → (host, port) as the gateway reaches it; never shown to clients."""
+    controller: int | None = None
+    topics: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Topic → partition → broker id of its leader; -1 while it has none."""
+    api_versions: Mapping[int, ApiRange] = field(default_factory=dict)
+    """API key → (lowest, highest) version that every asked broker offers."""
+    why: str = "not asked yet"
+    """What keeps it out of reach, for people; "" while it is reachable."""
+
+    @property
+    def known(self) -> bool:
+        """Whether it was ever reached, so that a topic missing from `topics` was really missing then."""
+        return bool(self.brokers)
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """All clusters that the view names. Replaced as a whole, never changed in place."""
+
+    clusters: Mapping[str, ClusterTopology] = field(default_factory=dict)
+
+    def existing(self, topic: str) -> tuple[str, ...]:
+        """Clusters that hold the topic, by name; those out of reach count with what they held when last seen."""
+        return tuple(sorted(name for name, cluster in self.clusters.items() if topic in cluster.topics))
+
+    def leader(self, cluster: str, topic: str, partition: int) -> int | None:
+        """Broker id of the partition's leader; None while nothing is known of it or it has none."""
+        found = self.clusters.get(cluster)
+        if found is None:
+            return None
+        broker = found.topics.get(topic, {}).get(partition)
+        return broker if broker is not None and broker >= 0 else None
+
+    def reachable(self, cluster: str) -> bool:
+        found = self.clusters.get(cluster)
+        return found is not None and found.reachable
+
+    def apis(self) -> tuple[Mapping[int, ApiRange], ...]:
+        """What each cluster offers. A cluster that was never reached is left out: it cannot narrow what is unknown."""
+        return tuple(c.api_versions for _, c in sorted(self.clusters.items()) if c.api_versions)

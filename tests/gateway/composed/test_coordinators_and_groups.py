@@ -1,0 +1,173 @@
+"""FIND_COORDINATOR and the administration of groups: bindings decide, fences hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gateway.composed import Any_, Ask, Broker, ClusterUnavailableError, Context, Coordinator
+from gateway.composed.coordinator import find_coordinator
+from gateway.composed.groups_admin import delete_groups, describe_groups, list_groups, offset_delete
+from ha_core.model import Fence, Group, UserBindings
+from ha_core.wire.codes import ApiKey
+from tests.gateway.composed.playbook import Playbook, away, requested, world
+
+FIND = ApiKey.FIND_COORDINATOR
+NOT_AVAILABLE = 15
+BOUND = UserBindings(user="alice", cluster="west", groups={"special": "east"})
+FENCED = Group(name="g", fence=Fence(operation="op-7"))
+
+
+def find(context: Context, key: str = "g", kind: int = 0, version: int = 3) -> Playbook:
+    keys = {"coordinator_keys": [key]} if version >= 4 else {"key": key}
+    return Playbook(find_coordinator(context, version, requested(FIND, version, key_type=kind, **keys)))
+
+
+def coordinator(broker: int) -> Any:
+    def answer(ask: Ask) -> dict[str, Any]:
+        found = {"node_id": broker, "host": "real", "port": 9092, "error_message": None}
+        return found | {"coordinators": [found | {"key": key} for key in ask.message["coordinator_keys"]]}
+
+    return answer
+
+
+@pytest.mark.parametrize(("group", "cluster", "node"), [("g", "west", 22), ("special", "east", 12)])
+def test_a_groups_coordinator_is_that_of_the_cluster_it_is_bound_to(group: str, cluster: str, node: int) -> None:
+    play = find(world(bindings=(BOUND,)), group)
+
+    play.asked((cluster, Any_(), FIND)).answers({cluster: coordinator(2)}).wants((cluster, 2))
+
+    answer = play.encodes(FIND, 3)
+    assert (answer["error_code"], answer["node_id"], answer["host"], answer["port"]) == (0, node, "gw", 20_000 + node)
+
+
+def test_several_keys_are_answered_in_their_order() -> None:
+    request = requested(FIND, 4, key_type=0, coordinator_keys=["special", "g"])
+    play = Playbook(find_coordinator(world(bindings=(BOUND,)), 4, request))
+
+    play.answers({"east": coordinator(1), "west": coordinator(2)}).wants(("east", 1), ("west", 2))
+
+    assert [(c["key"], c["node_id"]) for c in play.encodes(FIND, 4)["coordinators"]] == [("special", 11), ("g", 22)]
+
+
+def test_a_transactional_id_belongs_to_its_users_cluster() -> None:
+    play = find(world(bindings=(BOUND,)), "special", kind=1)
+
+    play.asked(("west", Any_(), FIND)).message("west", key="special", key_type=1)
+
+
+def test_a_group_that_is_being_moved_has_no_coordinator_and_the_operation_is_named() -> None:
+    answer = find(world(groups=(FENCED,))).encodes(FIND, 3)
+
+    assert (answer["error_code"], answer["node_id"]) == (NOT_AVAILABLE, -1)
+    assert answer["error_message"] == "group g is being moved by operation op-7"
+
+
+def test_the_coordinator_of_a_cluster_that_is_away_is_not_available() -> None:
+    play = find(world())
+
+    play.answers({"east": away("east")})
+
+    assert play.result["error_code"] == NOT_AVAILABLE
+    assert play.result["error_message"] == "cluster east is not available: connection refused"
+
+
+def test_an_error_of_the_cluster_reaches_the_client() -> None:
+    play = find(world())
+
+    play.answers({"east": {"coordinators": [{"key": "g", "node_id": -1, "error_code": 30, "error_message": "no"}]}})
+
+    assert (play.result["error_code"], play.result["error_message"]) == (30, "no")
+
+
+def test_coordinators_of_unknown_kinds_are_refused() -> None:
+    assert find(world(), kind=2, version=4).result["coordinators"][0]["error_code"] == 42
+
+
+def described(ask: Ask) -> dict[str, Any]:
+    return {"groups": [{"group_id": g, "group_state": f"Stable in {ask.cluster}"} for g in ask.message["groups"]]}
+
+
+def test_groups_are_described_by_their_own_coordinators() -> None:
+    request = requested(ApiKey.DESCRIBE_GROUPS, 5, groups=["g", "special", "lost"])
+    play = Playbook(describe_groups(world(bindings=(BOUND,)), 5, request))
+
+    play.asked(
+        ("west", Coordinator("group", "g"), ApiKey.DESCRIBE_GROUPS),
+        ("east", Coordinator("group", "special"), ApiKey.DESCRIBE_GROUPS),
+        ("west", Coordinator("group", "lost"), ApiKey.DESCRIBE_GROUPS),
+    )
+
+    def west(ask: Ask) -> dict[str, Any] | ClusterUnavailableError:
+        return away("west") if ask.message["groups"] == ["lost"] else described(ask)
+
+    play.answers({"east": described, "west": west})
+    groups = play.encodes(ApiKey.DESCRIBE_GROUPS, 5)["groups"]
+    assert [(g["group_id"], g["error_code"], g["group_state"]) for g in groups] == [
+        ("g", 0, "Stable in west"),
+        ("special", 0, "Stable in east"),
+        ("lost", NOT_AVAILABLE, ""),
+    ]
+
+
+def test_a_group_that_is_being_moved_can_be_described_but_not_deleted() -> None:
+    context = world(groups=(FENCED,))
+    describing = Playbook(describe_groups(context, 5, requested(ApiKey.DESCRIBE_GROUPS, 5, groups=["g"])))
+    deleting = Playbook(delete_groups(context, 2, requested(ApiKey.DELETE_GROUPS, 2, groups_names=["g", "h"])))
+
+    assert len(describing.asks) == 1
+    assert [a.message["groups_names"] for a in deleting.asks] == [["h"]]
+    deleting.answers({"east": {"results": [{"group_id": "h"}]}})
+    assert [(r["group_id"], r["error_code"]) for r in deleting.result["results"]] == [("g", NOT_AVAILABLE), ("h", 0)]
+
+
+def test_offsets_are_deleted_in_the_groups_cluster() -> None:
+    topics = [{"name": "t", "partitions": [{"partition_index": 0}]}]
+    request = requested(ApiKey.OFFSET_DELETE, 0, group_id="g", topics=topics)
+    play = Playbook(offset_delete(world(bindings=(BOUND,)), 0, request))
+    gone = Playbook(offset_delete(world(bindings=(BOUND,)), 0, request))
+
+    play.asked(("west", Coordinator("group", "g"), ApiKey.OFFSET_DELETE)).message("west", topics=topics)
+    play.answers({"west": {"topics": topics}})
+    gone.answers({"west": away("west")})
+
+    assert play.encodes(ApiKey.OFFSET_DELETE, 0)["error_code"] == 0
+    assert gone.encodes(ApiKey.OFFSET_DELETE, 0)["error_code"] == NOT_AVAILABLE
+
+
+def lists(brokers: Mapping[int, list[str]]) -> Any:
+    def answer(ask: Ask) -> dict[str, Any]:
+        assert isinstance(ask.target, Broker)
+        names = brokers.get(ask.target.broker_id, [])
+        return {"groups": [{"group_id": name, "group_state": ask.cluster} for name in names]}
+
+    return answer
+
+
+def listing(context: Context) -> Playbook:
+    return Playbook(list_groups(context, 4, requested(ApiKey.LIST_GROUPS, 4)))
+
+
+def test_groups_of_all_brokers_are_listed_once_and_the_binding_decides_between_two_copies() -> None:
+    play = listing(world(bindings=(BOUND,)))
+
+    play.asked(*((c, Broker(b), ApiKey.LIST_GROUPS) for c in ("east", "west") for b in (1, 2)))
+    play.answers({"east": lists({1: ["g", "special"], 2: ["old"]}), "west": lists({2: ["g", "special"]})})
+
+    groups = play.encodes(ApiKey.LIST_GROUPS, 4)["groups"]
+    assert [(g["group_id"], g["group_state"]) for g in groups] == [("g", "west"), ("old", "east"), ("special", "east")]
+
+
+def test_a_list_that_may_lack_groups_says_so_with_a_retriable_error() -> None:
+    failing, down = listing(world()), listing(world(down="west"))
+
+    failing.answers({"east": lists({1: ["g"]}), "west": away("west")})
+    down.answers({"east": lists({1: ["g"]})})
+
+    assert failing.result["error_code"] == down.result["error_code"] == NOT_AVAILABLE
+
+
+def test_brokers_nodes_list_no_groups_so_that_admin_clients_do_not_see_them_twice() -> None:
+    assert listing(world(port=("east", 1))).result["groups"] == []

@@ -1,0 +1,270 @@
+"""LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH and DELETE_RECORDS in client offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gateway.composed import Ask, Broker, ClusterUnavailableError
+from gateway.composed.delete_records import delete_records
+from gateway.composed.leader_epoch import offset_for_leader_epoch
+from gateway.composed.list_offsets import list_offsets
+from ha_core.model import Extent, Topic, UserBindings
+from ha_core.wire.codes import ApiKey
+from tests.gateway.composed.playbook import Playbook, away, moved, requested, world
+
+KEY = ApiKey.LIST_OFFSETS
+LATEST, EARLIEST, MAX = -1, -2, -3
+NO_LEADER, NOT_LEADER = 5, 6
+HOLDS = {"orders": {0: 1, 1: 1}}
+
+
+def ask(timestamp: int, topic: str = "orders", partition: int = 0, isolation: int = 0) -> dict[str, Any]:
+    partitions = [{"partition_index": partition, "current_leader_epoch": 3, "timestamp": timestamp}]
+    return requested(
+        KEY, 7, replica_id=-1, isolation_level=isolation, topics=[{"name": topic, "partitions": partitions}]
+    )
+
+
+def log(start: int = 0, end: int = 0, times: Mapping[int, int] | None = None) -> Any:
+    """A cluster whose logs run from start to end; `times`: offset → timestamp of what they hold."""
+    held = dict(times or {})
+
+    def answer(ask: Ask) -> dict[str, Any]:
+        def one(timestamp: int) -> tuple[int, int]:
+            if timestamp in (LATEST, EARLIEST):
+                return -1, end if timestamp == LATEST else start
+            if timestamp == MAX:
+                return max(((t, o) for o, t in held.items()), default=(-1, -1))
+            return next(((t, o) for o, t in sorted(held.items()) if t >= timestamp), (-1, -1))
+
+        topics = []
+        for topic in ask.message["topics"]:
+            partitions = []
+            for p in topic["partitions"]:
+                assert p["current_leader_epoch"] == -1
+                timestamp, offset = one(p["timestamp"])
+                place = {"partition_index": p["partition_index"], "leader_epoch": 9}
+                partitions.append(place | {"timestamp": timestamp, "offset": offset})
+            topics.append({"name": topic["name"], "partitions": partitions})
+        return {"topics": topics}
+
+    return answer
+
+
+def listed(
+    timestamp: int, east: Any, west: Any, topic: Topic | None = None, isolation: int = 0
+) -> tuple[int, int, int]:
+    """(error, timestamp, offset) of partition 0 of `orders`."""
+    context = world(east=HOLDS, west=HOLDS, topics=(topic or moved(),), port=("west", 1))
+    play = Playbook(list_offsets(context, 7, ask(timestamp, isolation=isolation)))
+    assert all(a.message["isolation_level"] == isolation for a in play.asks if timestamp != EARLIEST)
+    play.answers({"east": east, "west": west})
+    (partition,) = play.encodes(KEY, 7)["topics"][0]["partitions"]
+    assert partition["leader_epoch"] == -1
+    return partition["error_code"], partition["timestamp"], partition["offset"]
+
+
+def test_the_latest_offset_is_the_writers_end_in_client_offsets() -> None:
+    assert listed(LATEST, log(), log(40, 55)) == (0, -1, 115)
+
+
+@pytest.mark.parametrize("isolation", [0, 1])
+def test_the_latest_offset_honours_the_isolation_level(isolation: int) -> None:
+    assert listed(LATEST, log(), log(40, 55), isolation=isolation) == (0, -1, 115)
+
+
+def test_the_latest_offset_before_the_first_record_of_a_stay_is_its_start() -> None:
+    assert listed(LATEST, log(), log(0, 12)) == (0, -1, 100)
+
+
+def test_the_earliest_offset_is_the_log_start_of_the_oldest_extent_that_still_holds_something() -> None:
+    assert listed(EARLIEST, log(30, 100), log(40, 55)) == (0, -1, 30)
+
+
+@pytest.mark.parametrize("start", [100, 250])
+def test_an_extent_whose_records_are_all_gone_is_passed_over(start: int) -> None:
+    assert listed(EARLIEST, log(start, max(100, start)), log(0, 55)) == (0, -1, 100)
+
+
+def test_an_emptied_log_in_the_writers_cluster_starts_at_its_own_log_start() -> None:
+    assert listed(EARLIEST, log(100, 100), log(50, 55)) == (0, -1, 110)
+
+
+def test_the_first_record_of_a_time_is_found_in_the_oldest_extent_that_has_it() -> None:
+    assert listed(1500, log(0, 100, {10: 1000, 20: 2000}), log(40, 55, {41: 1600})) == (0, 2000, 20)
+
+
+def test_a_time_after_the_old_extent_is_found_in_the_new_one() -> None:
+    assert listed(2500, log(0, 100, {10: 1000, 20: 2000}), log(40, 55, {42: 2600})) == (0, 2600, 102)
+
+
+def test_what_an_old_cluster_holds_beyond_the_cut_is_not_served() -> None:
+    assert listed(2500, log(0, 130, {20: 2000, 120: 2550}), log(40, 55, {42: 2600})) == (0, 2600, 102)
+
+
+def test_a_match_in_the_writers_cluster_below_its_stay_leads_to_the_start_of_the_stay() -> None:
+    assert listed(2500, log(0, 100), log(0, 55, {7: 2600})) == (0, 2600, 100)
+
+
+def test_a_time_in_the_future_has_no_offset() -> None:
+    assert listed(9999, log(0, 100, {10: 1000}), log(40, 55, {42: 2600})) == (0, -1, -1)
+
+
+def test_the_largest_timestamp_is_that_of_all_extents() -> None:
+    assert listed(MAX, log(0, 100, {10: 5000}), log(40, 55, {42: 2600})) == (0, 5000, 10)
+    assert listed(MAX, log(0, 100, {10: 1000}), log(40, 55, {42: 2600})) == (0, 2600, 102)
+
+
+@pytest.mark.parametrize("timestamp", [EARLIEST, 1500, MAX])
+def test_an_old_cluster_that_is_away_makes_the_answer_wait_instead_of_a_guess(timestamp: int) -> None:
+    assert listed(timestamp, away("east"), log(40, 55, {42: 2600})) == (NO_LEADER, -1, -1)
+
+
+def test_an_old_cluster_that_is_away_does_not_matter_to_the_latest_offset() -> None:
+    assert listed(LATEST, away("east"), log(40, 55)) == (0, -1, 115)
+
+
+def test_an_ignored_extent_is_passed_over_without_asking_its_cluster() -> None:
+    old, new = moved().partitions[0]
+    topic = Topic(name="orders", writer="west", partitions={0: (old.model_copy(update={"ignored": True}), new)})
+
+    assert listed(EARLIEST, away("east"), log(40, 55), topic) == (0, -1, 100)
+
+
+def test_two_stays_in_one_cluster_are_told_apart() -> None:
+    extents = (
+        Extent(cluster="east", start=0, end=100, base=0, term=0),
+        Extent(cluster="west", start=100, end=150, base=0, term=1),
+        Extent(cluster="east", start=150, end=None, base=100, term=2),
+    )
+    topic = Topic(name="orders", writer="east", partitions={0: extents})
+    east = log(90, 120, {95: 1000, 110: 3000})
+
+    assert listed(EARLIEST, east, log(0, 50), topic) == (0, -1, 90)
+    assert listed(LATEST, east, log(0, 50), topic) == (0, -1, 170)
+    assert listed(2500, east, log(0, 50, {5: 2000}), topic) == (0, 3000, 160)
+    assert listed(1500, east, log(0, 50, {5: 2000}), topic) == (0, 2000, 105)
+
+
+def test_a_damaged_map_is_no_basis_for_an_answer() -> None:
+    closed = Extent(cluster="west", start=0, end=5, base=0, term=0)
+    topic = Topic(name="orders", writer="west", partitions={0: (closed,)})
+    play = Playbook(list_offsets(world(west=HOLDS, topics=(topic,)), 7, ask(LATEST)))
+
+    assert play.result["topics"][0]["partitions"][0]["error_code"] == NO_LEADER
+
+
+def test_partitions_of_topics_that_were_never_moved_go_to_their_leaders_in_one_batch_each() -> None:
+    context = world(east={"a": {0: 1, 1: 2, 2: 1}}, port=("east", 1))
+    partitions = [{"partition_index": n, "current_leader_epoch": 4, "timestamp": -1} for n in (2, 1, 0)]
+    request = requested(KEY, 7, isolation_level=1, topics=[{"name": "a", "partitions": partitions}])
+    play = Playbook(list_offsets(context, 7, request))
+
+    play.asked(("east", Broker(1), KEY), ("east", Broker(2), KEY))
+    first, second = play.asks
+    assert first.message["topics"][0]["partitions"] == [partitions[0], partitions[2]]
+    assert first.message["isolation_level"] == 1
+
+    def echo(ask: Ask) -> dict[str, Any]:
+        answers = [
+            {"partition_index": p["partition_index"], "offset": 5, "error_code": 74 if ask is second else 0}
+            for p in ask.message["topics"][0]["partitions"]
+        ]
+        return {"topics": [{"name": "a", "partitions": answers}]}
+
+    play.answers({"east": echo})
+
+    answered = play.encodes(KEY, 7)["topics"][0]["partitions"]
+    assert [(p["partition_index"], p["error_code"]) for p in answered] == [(2, 0), (1, 74), (0, 0)]
+
+
+def test_the_leader_of_a_topic_that_is_seconds_old_is_asked_for_first() -> None:
+    play = Playbook(list_offsets(world(port=("east", 1)), 7, ask(LATEST, "new")))
+
+    assert [a.api_key for a in play.asks] == [ApiKey.METADATA]
+    partitions = [{"partition_index": 0, "leader_id": 2}]
+    play.answers({"east": {"topics": [{"name": "new", "partitions": partitions}]}})
+
+    play.asked(("east", Broker(2), KEY))
+
+
+def test_a_client_that_comes_by_the_port_of_a_cluster_it_is_no_longer_bound_to_has_to_look_again() -> None:
+    bound = UserBindings(user="alice", cluster="west")
+    both = {"a": {0: 1}}
+    play = Playbook(list_offsets(world(both, both, bindings=(bound,), port=("east", 1)), 7, ask(LATEST, "a")))
+
+    assert play.result["topics"][0]["partitions"][0]["error_code"] == NOT_LEADER
+
+
+def epochs(east: Any, west: Any) -> dict[str, Any]:
+    request = requested(
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        4,
+        topics=[{"topic": "orders", "partitions": [{"partition": 0, "current_leader_epoch": 3, "leader_epoch": 2}]}],
+    )
+    play = Playbook(offset_for_leader_epoch(world(HOLDS, HOLDS, topics=(moved(),)), 4, request))
+    play.answers({"east": east, "west": west})
+    partition: dict[str, Any] = play.encodes(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)["topics"][0]["partitions"][0]
+    return partition
+
+
+def test_an_epoch_of_a_moved_topic_ends_at_the_client_end_so_that_no_consumer_sees_truncation() -> None:
+    answer = epochs(log(), log(40, 55))
+
+    assert (answer["error_code"], answer["leader_epoch"], answer["end_offset"]) == (0, 2, 115)
+
+
+def test_an_epoch_is_not_answered_while_the_writer_is_away() -> None:
+    answer = epochs(log(), away("west"))
+
+    assert (answer["error_code"], answer["leader_epoch"], answer["end_offset"]) == (NO_LEADER, -1, -1)
+
+
+def deleted(offset: int, east: tuple[int, int], west: tuple[int, int]) -> tuple[dict[str, int], int, int]:
+    """({cluster: offset deleted to}, error, low watermark) for logs with these starts and ends."""
+    logs = {"east": list(east), "west": list(west)}
+    upto: dict[str, int] = {}
+
+    def cluster(ask: Ask) -> dict[str, Any] | ClusterUnavailableError:
+        start, end = logs[ask.cluster]
+        if ask.api_key == KEY:
+            return log(start, end)(ask)  # type: ignore[no-any-return]
+        ((partition,),) = (topic["partitions"] for topic in ask.message["topics"])
+        upto[ask.cluster] = partition["offset"]
+        low = max(start, partition["offset"])
+        return {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "low_watermark": low}]}]}
+
+    request = requested(
+        ApiKey.DELETE_RECORDS,
+        2,
+        topics=[{"name": "orders", "partitions": [{"partition_index": 0, "offset": offset}]}],
+        timeout_ms=1000,
+    )
+    play = Playbook(delete_records(world(HOLDS, HOLDS, topics=(moved(),)), 2, request))
+    while play._step is not None:
+        play.answers({"east": cluster, "west": cluster})
+    partition = play.encodes(ApiKey.DELETE_RECORDS, 2)["topics"][0]["partitions"][0]
+    return upto, partition["error_code"], partition["low_watermark"]
+
+
+def test_records_before_the_cut_are_deleted_in_the_old_cluster_only() -> None:
+    assert deleted(60, (0, 100), (40, 55)) == ({"east": 60}, 0, 60)
+
+
+def test_records_across_the_cut_are_deleted_in_both_clusters() -> None:
+    assert deleted(105, (0, 100), (40, 55)) == ({"east": 100, "west": 45}, 0, 105)
+
+
+def test_all_records_are_deleted_up_to_the_end_of_each_extent() -> None:
+    assert deleted(-1, (0, 130), (40, 55)) == ({"east": 100, "west": 55}, 0, 115)
+
+
+def test_records_that_do_not_exist_yet_cannot_be_deleted() -> None:
+    assert deleted(116, (0, 100), (40, 55)) == ({}, 1, -1)
+
+
+def test_deleting_what_is_gone_answers_where_the_log_starts() -> None:
+    assert deleted(0, (30, 100), (40, 55)) == ({"east": 0}, 0, 30)

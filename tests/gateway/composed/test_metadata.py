@@ -1,0 +1,235 @@
+"""METADATA: each topic once, from the right cluster, with nothing but gateway addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.composed import Any_, Ask, NeedNodes
+from gateway.composed.metadata import metadata
+from ha_core.model import UserBindings
+from ha_core.wire.codes import ApiKey
+from tests.gateway.composed.playbook import GATEWAY, Playbook, address, away, moved, requested, world
+
+KEY = ApiKey.METADATA
+EAST = ("east", Any_(), KEY)
+WEST = ("west", Any_(), KEY)
+
+UNKNOWN, NO_LEADER = 3, 5
+
+
+class Answer(Playbook):
+    """Grants the nodes that every answer lists."""
+
+    @property
+    def result(self) -> dict[str, Any]:
+        if isinstance(self._step, NeedNodes):
+            self._go({broker: address(broker) for broker in self._step.brokers})
+        return super().result
+
+
+def cluster(name: str, **topics: int) -> Any:
+    """A cluster that holds these topics, one partition led by the given broker, and answers what it is asked."""
+
+    def answer(ask: Ask) -> dict[str, Any]:
+        wanted = ask.message["topics"]
+        names = sorted(topics) if wanted is None else [topic["name"] for topic in wanted]
+        made = {n: 1 for n in names if ask.message["allow_auto_topic_creation"]} | topics
+        brokers = [{"node_id": n, "host": name, "port": 9092, "rack": f"{name}-{n}"} for n in (1, 2)]
+        return {
+            "brokers": brokers,
+            "cluster_id": "real",
+            "controller_id": 2,
+            "topics": [_topic(n, made[n]) if n in made else {"name": n, "error_code": UNKNOWN} for n in names],
+        }
+
+    return answer
+
+
+def _topic(name: str, leader: int) -> dict[str, Any]:
+    partition = {"partition_index": 0, "leader_id": leader, "leader_epoch": 7, "replica_nodes": [1, 2]}
+    return {
+        "name": name,
+        "topic_id": b"0123456789abcdef",
+        "partitions": [partition | {"isr_nodes": [leader], "offline_replicas": [2]}],
+    }
+
+
+def ask(*names: str, create: bool = False, version: int = 9) -> dict[str, Any]:
+    return requested(KEY, version, topics=[{"name": n} for n in names], allow_auto_topic_creation=create)
+
+
+def everything(version: int = 9) -> dict[str, Any]:
+    return requested(KEY, version, topics=None)
+
+
+def test_a_client_that_asks_for_no_topics_is_answered_without_asking_anyone() -> None:
+    play = Answer(metadata(world(), 9, ask()))
+
+    assert [b["node_id"] for b in play.result["brokers"]] == [1, 2, 11, 12, 21, 22]
+    assert play.result["controller_id"] == GATEWAY.node_id
+    assert play.result["topics"] == []
+
+
+def test_every_answer_lists_every_broker_because_librdkafka_drops_the_connection_to_one_left_out() -> None:
+    play = Playbook(metadata(world(east={"a": {0: 1}}), 9, ask("a")))
+
+    play.asked(EAST).answers({"east": cluster("east", a=1)})
+
+    play.wants(("east", 1), ("east", 2), ("west", 1), ("west", 2))
+
+
+def test_node_ids_and_addresses_are_the_gateways_everywhere() -> None:
+    play = Answer(metadata(world(east={"a": {0: 1}}), 9, ask("a")))
+
+    play.asked(EAST).answers({"east": cluster("east", a=1)})
+
+    answer = play.encodes(KEY, 9)
+    assert answer["cluster_id"] == "switchyard"
+    assert [(b["node_id"], b["host"], b["port"], b["rack"]) for b in answer["brokers"]] == [
+        (1, "gw", 19_092, None),
+        (2, "gw", 19_093, None),
+        (11, "gw", 20_011, "east-1"),
+        (12, "gw", 20_012, "east-2"),
+        (21, "gw", 20_021, None),
+        (22, "gw", 20_022, None),
+    ]
+    (partition,) = answer["topics"][0]["partitions"]
+    assert (partition["leader_id"], partition["replica_nodes"]) == (11, [11, 12])
+    assert (partition["isr_nodes"], partition["offline_replicas"]) == ([11], [12])
+    assert partition["leader_epoch"] == 7
+
+
+def test_topic_ids_of_clusters_are_not_shown() -> None:
+    play = Answer(metadata(world(east={"a": {0: 1}}), 12, ask("a", version=12)))
+
+    play.answers({"east": cluster("east", a=1)})
+
+    assert play.encodes(KEY, 12)["topics"][0]["topic_id"] == bytes(16)
+
+
+def test_named_topics_of_two_clusters_are_asked_at_once_and_answered_in_the_order_of_the_request() -> None:
+    play = Answer(metadata(world(east={"a": {0: 1}, "c": {0: 1}}, west={"b": {0: 2}}), 9, ask("c", "b", "a")))
+
+    play.asked(EAST, WEST)
+    play.answers({"east": cluster("east", a=1, c=1), "west": cluster("west", b=2)})
+
+    assert [(t["name"], t["partitions"][0]["leader_id"]) for t in play.result["topics"]] == [
+        ("c", 11),
+        ("b", 22),
+        ("a", 11),
+    ]
+
+
+def test_a_moved_topic_is_led_by_its_writers_brokers_and_has_no_leader_epoch() -> None:
+    play = Answer(
+        metadata(world(east={"orders": {0: 1}}, west={"orders": {0: 2}}, topics=(moved(),)), 9, ask("orders"))
+    )
+
+    play.asked(WEST).answers({"west": cluster("west", orders=2)})
+
+    (partition,) = play.result["topics"][0]["partitions"]
+    assert (partition["leader_id"], partition["leader_epoch"]) == (22, -1)
+
+
+def test_a_topic_with_copies_in_two_clusters_has_no_leader_epoch_because_a_binding_may_lead_to_the_other() -> None:
+    play = Answer(metadata(world(east={"a": {0: 1}}, west={"a": {0: 2}}), 9, ask("a")))
+
+    play.asked(EAST).answers({"east": cluster("east", a=1)})
+
+    assert play.result["topics"][0]["partitions"][0]["leader_epoch"] == -1
+
+
+@pytest.mark.parametrize("version", [0, 9])
+def test_all_topics_are_listed_once_each_from_the_cluster_that_serves_them(version: int) -> None:
+    bound = UserBindings(user="alice", topics={"both": "west"})
+    context = world(east={"both": {0: 1}, "e": {0: 1}}, west={"both": {0: 2}, "w": {0: 2}}, bindings=(bound,))
+    request = requested(KEY, 0, topics=[]) if version == 0 else everything()
+    play = Answer(metadata(context, version, request))
+
+    play.asked(EAST, WEST).message("east", topics=None, allow_auto_topic_creation=False)
+    play.answers({"east": cluster("east", both=1, e=1), "west": cluster("west", both=2, w=2)})
+
+    assert [(t["name"], t["partitions"][0]["leader_id"]) for t in play.encodes(KEY, version)["topics"]] == [
+        ("both", 22),
+        ("e", 11),
+        ("w", 22),
+    ]
+
+
+@pytest.mark.parametrize("gone", ["down", "masked"])
+def test_topics_of_a_cluster_that_is_away_have_no_leader_instead_of_being_unknown(gone: str) -> None:
+    context = world(east={"e": {0: 1}}, west={"w": {0: 2}}, **{gone: "west"})  # type: ignore[arg-type]
+    play = Answer(metadata(context, 9, everything()))
+
+    play.asked(EAST).answers({"east": cluster("east", e=1)})
+
+    assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("e", 0), ("w", NO_LEADER)]
+
+
+def test_a_named_topic_of_a_cluster_that_is_away_is_refused_without_asking_anyone() -> None:
+    play = Answer(metadata(world(west={"w": {0: 2}}, down="west"), 9, ask("w")))
+
+    assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("w", NO_LEADER)]
+
+
+def test_a_cluster_that_fails_while_it_is_asked_is_not_taken_for_one_without_the_topic() -> None:
+    play = Answer(metadata(world(east={"a": {0: 1}}), 9, ask("a", "new")))
+
+    play.asked(EAST, WEST).answers({"east": away("east"), "west": cluster("west")})
+
+    assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("a", NO_LEADER), ("new", NO_LEADER)]
+
+
+def test_an_unknown_topic_is_unknown_when_every_cluster_says_so() -> None:
+    play = Answer(metadata(world(), 9, ask("new")))
+
+    play.asked(EAST, WEST).answers({"east": cluster("east"), "west": cluster("west")})
+
+    assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("new", UNKNOWN)]
+
+
+def test_an_unknown_topic_is_in_doubt_and_not_created_while_a_cluster_is_out_of_reach() -> None:
+    play = Answer(metadata(world(down="west"), 9, ask("new", create=True)))
+
+    play.asked(EAST).message("east", allow_auto_topic_creation=False).answers({"east": cluster("east")})
+
+    assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("new", NO_LEADER)]
+
+
+def test_life_goes_on_without_a_masked_cluster() -> None:
+    play = Answer(metadata(world(masked="west"), 9, ask("new", create=True)))
+
+    play.asked(EAST).answers({"east": cluster("east")})
+    play.asked(EAST).message("east", allow_auto_topic_creation=True).answers({"east": cluster("east")})
+
+    assert play.result["topics"][0]["error_code"] == 0
+
+
+def test_a_topic_is_created_in_its_users_cluster_only_after_all_clusters_lacked_it() -> None:
+    play = Answer(metadata(world(bindings=(UserBindings(user="alice", cluster="west"),)), 9, ask("new", create=True)))
+
+    play.asked(EAST, WEST).message("east", allow_auto_topic_creation=False)
+    play.answers({"east": cluster("east"), "west": cluster("west")})
+    play.asked(WEST).message("west", allow_auto_topic_creation=True)
+    play.answers({"west": cluster("west")})
+
+    assert play.result["topics"][0]["partitions"][0]["leader_id"] == 21
+
+
+def test_a_topic_that_came_to_be_elsewhere_a_moment_ago_is_found_there_and_not_created_again() -> None:
+    play = Answer(metadata(world(), 9, ask("new", create=True)))
+
+    play.asked(EAST, WEST).answers({"east": cluster("east"), "west": cluster("west", new=2)})
+
+    assert play.result["topics"][0]["partitions"][0]["leader_id"] == 22
+
+
+def test_a_partition_without_a_leader_stays_without_one() -> None:
+    play = Answer(metadata(world(east={"a": {0: -1}}), 9, ask("a")))
+
+    play.answers({"east": cluster("east", a=-1)})
+
+    partition = play.result["topics"][0]["partitions"][0]
+    assert (partition["leader_id"], partition["isr_nodes"]) == (-1, [])

@@ -1,0 +1,269 @@
+"""Creating, deleting and growing topics; configurations of topics and nodes; the cluster's description."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.composed import Any_, Ask, Broker, Context, Controller
+from gateway.composed.acls import create_acls, delete_acls, describe_acls
+from gateway.composed.cluster import describe_cluster
+from gateway.composed.configs import alter_configs, describe_configs, incremental_alter_configs
+from gateway.composed.topics_admin import create_partitions, create_topics, delete_topics
+from ha_core.model import Fence, Topic, UserBindings
+from ha_core.wire.codes import ApiKey
+from tests.gateway.composed.playbook import Playbook, away, moved, requested, world
+
+CREATE, DELETE, GROW = ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS
+WEST = UserBindings(user="alice", cluster="west")
+BEING_MOVED = Topic(name="t", fence=Fence(operation="op-9"))
+POLICY, EXISTS, BAD_ASSIGNMENT, TIMED_OUT = 44, 36, 39, 7
+
+NOTHING: dict[str, Any] = {"topics": []}
+
+
+def creating(context: Context, *names: str, brokers: tuple[int, ...] = (), **more: Any) -> Playbook:
+    assignments = [{"partition_index": 0, "broker_ids": list(brokers)}] if brokers else []
+    topics = [
+        {"name": n, "num_partitions": 3, "replication_factor": 1, "assignments": assignments, "configs": []}
+        for n in names
+    ]
+    return Playbook(create_topics(context, 6, requested(CREATE, 6, topics=topics, timeout_ms=5000, **more)))
+
+
+def created(ask: Ask) -> dict[str, Any]:
+    return {"topics": [{"name": t["name"], "error_message": None, "configs": []} for t in ask.message["topics"]]}
+
+
+def outcomes(play: Playbook, field: str = "topics") -> list[tuple[str, int]]:
+    return [(r["name"], r["error_code"]) for r in play.result[field]]
+
+
+def test_a_topic_is_created_by_the_controller_of_its_users_cluster() -> None:
+    play = creating(world(bindings=(WEST,)), "t", validate_only=True)
+
+    play.asked(("east", Any_(), ApiKey.METADATA), ("west", Any_(), ApiKey.METADATA))
+    play.answers({"east": NOTHING, "west": NOTHING})
+    play.asked(("west", Controller(), CREATE)).message("west", validate_only=True, timeout_ms=5000)
+    assert play.asks[0].timeout_ms > 5000
+    play.answers({"west": created})
+
+    assert outcomes(play) == [("t", 0)]
+    assert play.encodes(CREATE, 6)["topics"][0]["configs"] == []
+
+
+def test_a_topic_that_another_cluster_holds_exists_and_the_cluster_is_named() -> None:
+    play = creating(world(west={"t": {0: 1}}), "t")
+
+    play.answers({"east": NOTHING, "west": NOTHING})
+
+    assert outcomes(play) == [("t", EXISTS)]
+    assert play.result["topics"][0]["error_message"] == "topic t exists in cluster west"
+
+
+def test_a_topic_that_came_to_be_a_moment_ago_elsewhere_exists() -> None:
+    play = creating(world(), "t")
+    seen = {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+
+    play.answers({"east": NOTHING, "west": seen})
+
+    assert outcomes(play) == [("t", EXISTS)]
+
+
+def test_nothing_is_created_while_a_cluster_was_never_seen() -> None:
+    context = world(down="west")
+    unseen = dict(context.topology.clusters)
+    del unseen["west"]
+    play = creating(
+        Context(**{**vars(context), "topology": type(context.topology)(unseen)}),
+        "t",
+    )
+
+    play.answers({"east": NOTHING})
+
+    assert outcomes(play) == [("t", TIMED_OUT)]
+    assert "cluster west was not reached yet" in play.result["topics"][0]["error_message"]
+
+
+def test_replicas_are_given_by_virtual_node_and_arrive_as_brokers() -> None:
+    play = creating(world(), "t", brokers=(12, 11))
+
+    play.answers({"east": NOTHING, "west": NOTHING})
+
+    assert play.asks[0].message["topics"][0]["assignments"] == [{"partition_index": 0, "broker_ids": [2, 1]}]
+
+
+@pytest.mark.parametrize(("node", "why"), [(21, "node 21 is a broker of cluster west"), (1, "node 1 is no broker")])
+def test_replicas_on_nodes_outside_of_the_topics_cluster_are_refused(node: int, why: str) -> None:
+    play = creating(world(), "t", brokers=(11, node))
+
+    play.answers({"east": NOTHING, "west": NOTHING})
+
+    assert outcomes(play) == [("t", BAD_ASSIGNMENT)]
+    assert why in play.result["topics"][0]["error_message"]
+
+
+def test_a_cluster_that_does_not_answer_is_a_timeout_that_clients_retry() -> None:
+    play = creating(world(), "t")
+
+    play.answers({"east": NOTHING, "west": NOTHING}).answers({"east": away("east")})
+
+    assert outcomes(play) == [("t", TIMED_OUT)]
+
+
+def deleting(context: Context, *names: str) -> Playbook:
+    return Playbook(delete_topics(context, 5, requested(DELETE, 5, topic_names=list(names), timeout_ms=5000)))
+
+
+def test_topics_are_deleted_where_they_are_and_moved_or_fenced_ones_are_refused_with_a_reason() -> None:
+    context = world(east={"a": {0: 1}, "t": {0: 1}}, west={"b": {0: 1}}, topics=(moved(), BEING_MOVED))
+    play = deleting(context, "b", "orders", "t", "a")
+
+    play.asked(("east", Controller(), DELETE), ("west", Controller(), DELETE))
+    play.message("east", topic_names=["a"]).message("west", topic_names=["b"])
+    play.answers({c: {"responses": [{"name": n}]} for c, n in (("east", "a"), ("west", "b"))})
+
+    assert outcomes(play, "responses") == [("b", 0), ("orders", POLICY), ("t", POLICY), ("a", 0)]
+    texts = [r["error_message"] for r in play.encodes(DELETE, 5)["responses"]]
+    assert "topic orders was moved" in texts[1]
+    assert "topic t is being moved by operation op-9" in texts[2]
+
+
+def growing(context: Context, name: str, assignments: list[dict[str, Any]] | None = None) -> Playbook:
+    topics = [{"name": name, "count": 6, "assignments": assignments}]
+    return Playbook(create_partitions(context, 3, requested(GROW, 3, topics=topics, timeout_ms=5000)))
+
+
+def test_a_moved_topic_grows_in_its_writers_cluster() -> None:
+    play = growing(world(topics=(moved(),)), "orders", [{"broker_ids": [22]}])
+
+    play.asked(("west", Controller(), GROW))
+    assert play.asks[0].message["topics"][0]["assignments"] == [{"broker_ids": [2]}]
+    play.answers({"west": {"results": [{"name": "orders"}]}})
+
+    assert outcomes(play, "results") == [("orders", 0)]
+
+
+def test_a_topic_does_not_grow_while_it_is_being_moved() -> None:
+    assert outcomes(growing(world(topics=(moved(fence=True),)), "orders"), "results") == [("orders", POLICY)]
+
+
+def configs(context: Context, *resources: tuple[int, str]) -> Playbook:
+    listed = [{"resource_type": t, "resource_name": n, "configuration_keys": None} for t, n in resources]
+    return Playbook(describe_configs(context, 4, requested(ApiKey.DESCRIBE_CONFIGS, 4, resources=listed)))
+
+
+def config_of(ask: Ask) -> dict[str, Any]:
+    def result(resource: dict[str, Any]) -> dict[str, Any]:
+        value = {"name": "where", "value": f"{ask.cluster} {resource['resource_name']}", "documentation": None}
+        kept = {key: resource[key] for key in ("resource_type", "resource_name")}
+        return {**kept, "error_message": None, "configs": [value | {"synonyms": []}]}
+
+    return {"results": [result(resource) for resource in ask.message["resources"]]}
+
+
+def test_configurations_come_from_the_topics_cluster_and_from_the_broker_behind_the_node() -> None:
+    play = configs(world(west={"w": {0: 1}}), (4, "22"), (2, "w"), (2, "e"))
+
+    play.asked(
+        ("west", Broker(2), ApiKey.DESCRIBE_CONFIGS),
+        ("west", Any_(), ApiKey.DESCRIBE_CONFIGS),
+        ("east", Any_(), ApiKey.DESCRIBE_CONFIGS),
+    ).answers({"east": config_of, "west": config_of})
+
+    results = play.encodes(ApiKey.DESCRIBE_CONFIGS, 4)["results"]
+    assert [(r["resource_type"], r["resource_name"], r["configs"][0]["value"]) for r in results] == [
+        (4, "22", "west 2"),
+        (2, "w", "west w"),
+        (2, "e", "east e"),
+    ]
+
+
+def test_a_gateways_node_has_no_configuration_and_an_unknown_node_is_an_error() -> None:
+    results = configs(world(), (4, "1"), (4, "77"), (4, "x")).encodes(ApiKey.DESCRIBE_CONFIGS, 4)["results"]
+
+    assert [(r["error_code"], r["configs"], r["error_message"]) for r in results] == [
+        (0, [], None),
+        (42, [], "node 77 is neither a broker nor a gateway"),
+        (42, [], "node x is neither a broker nor a gateway"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "handler"),
+    [(ApiKey.ALTER_CONFIGS, alter_configs), (ApiKey.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs)],
+)
+def test_configurations_are_changed_by_the_controller_or_the_broker_and_never_on_a_gateway(
+    key: ApiKey, handler: Any
+) -> None:
+    operation = {"config_operation": 0} if key == ApiKey.INCREMENTAL_ALTER_CONFIGS else {}
+    entries = [{"name": "retention.ms", "value": "1", **operation}]
+    named = ((2, "e"), (4, "12"), (4, "1"))
+    resources = [{"resource_type": t, "resource_name": n, "configs": entries} for t, n in named]
+    play = Playbook(handler(world(), 1, requested(key, 1, resources=resources, validate_only=True)))
+
+    play.asked(("east", Controller(), key), ("east", Broker(2), key))
+    assert all(ask.message["validate_only"] for ask in play.asks)
+    play.answers(
+        {
+            "east": lambda a: (
+                away("east")
+                if a.target == Broker(2)
+                else {"responses": [{"resource_type": 2, "resource_name": "e", "error_message": None}]}
+            )
+        }
+    )
+
+    codes = [(r["resource_name"], r["error_code"]) for r in play.encodes(key, 1)["responses"]]
+    assert codes == [("e", 0), ("12", TIMED_OUT), ("1", 42)]
+
+
+def test_the_cluster_is_described_as_gateways_and_virtual_nodes_of_the_users_brokers() -> None:
+    play = Playbook(describe_cluster(world(bindings=(WEST,)), 1, requested(ApiKey.DESCRIBE_CLUSTER, 1)))
+
+    play.wants(("west", 1), ("west", 2))
+
+    answer = play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)
+    assert (answer["cluster_id"], answer["controller_id"]) == ("switchyard", 1)
+    assert [(b["broker_id"], b["port"]) for b in answer["brokers"]] == [
+        (1, 19_092),
+        (2, 19_093),
+        (21, 20_021),
+        (22, 20_022),
+    ]
+
+
+def test_the_gateways_describe_themselves_while_the_users_cluster_is_away() -> None:
+    play = Playbook(describe_cluster(world(down="east"), 1, requested(ApiKey.DESCRIBE_CLUSTER, 1)))
+
+    assert [b["broker_id"] for b in play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)["brokers"]] == [1, 2]
+
+
+def test_controllers_are_not_described() -> None:
+    play = Playbook(describe_cluster(world(), 1, requested(ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=2)))
+
+    assert play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)["error_code"] == 115
+
+
+@pytest.mark.parametrize(
+    ("key", "handler", "fields", "results"),
+    [
+        (ApiKey.DESCRIBE_ACLS, describe_acls, {}, None),
+        (ApiKey.CREATE_ACLS, create_acls, {"creations": [{}, {}]}, "results"),
+        (ApiKey.DELETE_ACLS, delete_acls, {"filters": [{}, {}]}, "filter_results"),
+    ],
+)
+def test_access_rules_belong_to_the_users_cluster_and_fail_retriably_while_it_is_away(
+    key: ApiKey, handler: Any, fields: dict[str, Any], results: str | None
+) -> None:
+    play = Playbook(handler(world(bindings=(WEST,)), 3, requested(key, 3, **fields)))
+
+    assert [a.cluster for a in play.asks] == ["west"]
+    play.answers({"west": away("west")})
+
+    answer = play.encodes(key, 3)
+    failed = answer[results] if results else [answer]
+    assert [(f["error_code"], "west is not available" in f["error_message"]) for f in failed] == [(TIMED_OUT, True)] * (
+        2 if results else 1
+    )

@@ -1,0 +1,298 @@
+"""A link to one cluster: versions, targets, failures, masking. Brokers are scripted, sockets are real."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from gateway.composed.ask import Any_, Broker, ClusterUnavailableError, Controller, Coordinator
+from gateway.config import SecurityProfile
+from gateway.links.cluster import ClusterLink
+from ha_core.wire.codes import ApiKey
+from tests.gateway.links.fake_broker import FakeBroker
+
+Scenario = Callable[[ClusterLink, list[FakeBroker]], Awaitable[None]]
+
+
+@asynccontextmanager
+async def linked(brokers: list[FakeBroker], profile: SecurityProfile | None = None) -> AsyncIterator[ClusterLink]:
+    link = ClusterLink(
+        "east", f"127.0.0.1:{brokers[0].port}", profile or SecurityProfile(), client_id="switchyard-gateway"
+    )
+    try:
+        yield link
+    finally:
+        await link.close()
+        for broker in brokers:
+            await broker.stop()
+
+
+def play(scenario: Scenario, count: int = 2) -> None:
+    async def run() -> None:
+        brokers = [FakeBroker(n + 1) for n in range(count)]
+        for broker in brokers:
+            broker.brokers = brokers
+            broker.topics = {"orders": {0: 1, 1: count}}
+            await broker.start()
+        async with linked(brokers) as link:
+            await scenario(link, brokers)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def groups(request: dict[str, Any]) -> dict[str, Any]:
+    return {"groups": [{"group_id": group} for group in request["groups"]]}
+
+
+def test_a_survey_shows_brokers_leaders_controller_and_common_versions() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        brokers[1].offered[ApiKey.METADATA] = (1, 8)
+
+        await link.refresh()
+
+        seen = link.topology
+        assert seen.reachable
+        assert seen.brokers == {b.broker_id: ("127.0.0.1", b.port) for b in brokers}
+        assert seen.topics == {"orders": {0: 1, 1: 2}}
+        assert seen.controller == 1
+        assert seen.api_versions[ApiKey.METADATA] == (1, 8)
+
+    play(scenario)
+
+
+def test_an_ask_uses_the_highest_version_that_both_sides_know() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        brokers[0].offered[ApiKey.DESCRIBE_GROUPS] = (0, 3)
+        brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
+
+        answer = await link.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+
+        assert [g["group_id"] for g in answer["groups"]] == ["g"]
+        assert brokers[0].asked[-1][:2] == (ApiKey.DESCRIBE_GROUPS, 3)
+
+    play(scenario)
+
+
+def test_an_api_that_the_broker_lacks_is_an_unavailable_cluster_with_both_ranges_named() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        del brokers[0].offered[ApiKey.DESCRIBE_CLUSTER]
+
+        with pytest.raises(ClusterUnavailableError, match=r"DESCRIBE_CLUSTER: the gateway speaks \(0, 1\), .* None"):
+            await link.ask(Broker(1), ApiKey.DESCRIBE_CLUSTER, {})
+
+    play(scenario)
+
+
+def test_many_asks_at_once_share_one_connection_and_get_their_own_answers() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
+
+        answers = await asyncio.gather(
+            *(link.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [f"g{n}"]}) for n in range(300))
+        )
+
+        assert [a["groups"][0]["group_id"] for a in answers] == [f"g{n}" for n in range(300)]
+        assert brokers[0].connections == 1
+
+    play(scenario)
+
+
+def test_a_coordinator_is_looked_up_once_and_again_when_it_has_moved() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        owner = 1
+
+        def find(request: dict[str, Any]) -> dict[str, Any]:
+            found = {"node_id": owner, "host": "127.0.0.1", "port": brokers[owner - 1].port, "error_code": 0}
+            return found | {"coordinators": [found | {"key": key} for key in request["coordinator_keys"]]}
+
+        for broker in brokers:
+            broker.answers[ApiKey.FIND_COORDINATOR] = find
+            broker.answers[ApiKey.DESCRIBE_GROUPS] = lambda r, b=broker: {  # type: ignore[misc]
+                "groups": [{"group_id": g, "error_code": 0 if b.broker_id == owner else 16} for g in r["groups"]]
+            }
+        target = Coordinator("group", "g")
+        await link.ask(target, ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+        await link.ask(target, ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+        lookups = sum(b.count(ApiKey.FIND_COORDINATOR) for b in brokers)
+
+        owner = 2
+        answer = await link.ask(target, ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+
+        assert lookups == 1
+        assert answer["groups"][0]["error_code"] == 0
+        assert sum(b.count(ApiKey.FIND_COORDINATOR) for b in brokers) == 2
+
+    play(scenario)
+
+
+def test_a_controller_that_has_moved_is_asked_again_after_a_survey() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        for broker in brokers:
+            broker.answers[ApiKey.DELETE_TOPICS] = lambda r, b=broker: {  # type: ignore[misc]
+                "responses": [{"name": n, "error_code": 0 if b is b.brokers[0] else 41} for n in r["topic_names"]]
+            }
+            broker.offered[ApiKey.DELETE_TOPICS] = (1, 5)
+        await link.refresh()
+        for broker in brokers:
+            broker.brokers = brokers[::-1]
+
+        answer = await link.ask(Controller(), ApiKey.DELETE_TOPICS, {"topic_names": ["t"], "timeout_ms": 10})
+
+        assert answer["responses"][0]["error_code"] == 0
+        assert (brokers[0].count(ApiKey.DELETE_TOPICS), brokers[1].count(ApiKey.DELETE_TOPICS)) == (1, 1)
+
+    play(scenario)
+
+
+def test_a_dead_cluster_is_not_dialled_by_asks() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        await link.refresh()
+        for broker in brokers:
+            await broker.stop()
+        await link.refresh()
+        dials = link.dials
+
+        for _ in range(50):
+            with pytest.raises(ClusterUnavailableError, match=r"cluster east is not available: 127\.0\.0\.1:\d+: "):
+                await link.ask(Any_(), ApiKey.METADATA, {"topics": []})
+            with pytest.raises(ClusterUnavailableError):
+                await link.open(1)
+
+        assert link.dials == dials
+        assert not link.topology.reachable
+        assert link.topology.topics == {"orders": {0: 1, 1: 2}}
+
+    play(scenario)
+
+
+def test_a_cluster_that_comes_back_is_found_by_the_background_survey() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        await brokers[0].stop()
+        link.start()
+        await link.refresh()
+        was_reachable = link.topology.reachable
+        reachable = asyncio.Event()
+        link._on_topology = lambda topology: reachable.set() if topology.reachable else None
+
+        await brokers[0].start()
+        await reachable.wait()
+
+        assert not was_reachable
+        assert link.topology.why == ""
+
+    play(scenario, count=1)
+
+
+def test_a_broker_that_hangs_does_not_hide_the_ones_that_answer() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        await link.refresh()
+        brokers[0].answers[ApiKey.METADATA] = lambda _: None
+
+        await link.refresh()
+
+        assert link.topology.reachable
+
+    play(scenario)
+
+
+def test_an_ask_that_gets_no_answer_in_time_fails_and_frees_those_queued_behind_it() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        await link.refresh()
+        brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = lambda _: None
+        brokers[0].answers[ApiKey.LIST_GROUPS] = lambda _: None
+
+        first = link.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]}, timeout_ms=100)
+        queued = link.ask(Broker(1), ApiKey.LIST_GROUPS, {}, timeout_ms=20_000)
+        outcomes = await asyncio.gather(first, queued, return_exceptions=True)
+
+        assert [str(o) for o in outcomes] == [
+            "cluster east is not available: no answer within 100 ms",
+            "cluster east is not available: no answer within 0.1 s",
+        ]
+
+    play(scenario)
+
+
+def test_a_masked_cluster_is_not_asked_at_all() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        await link.refresh()
+        link.mask("maintenance")
+        asked = len(brokers[0].asked)
+
+        with pytest.raises(ClusterUnavailableError, match="masked: maintenance"):
+            await link.ask(Any_(), ApiKey.METADATA, {"topics": []})
+        with pytest.raises(ClusterUnavailableError, match="masked: maintenance"):
+            await link.open(1)
+        await link.refresh()
+
+        assert len(brokers[0].asked) == asked
+        link.mask(None)
+        await link.refresh()
+        assert link.topology.reachable
+
+    play(scenario)
+
+
+def test_many_wishes_for_a_survey_make_one() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        await asyncio.gather(*(link.refresh() for _ in range(100)))
+
+        assert sum(b.count(ApiKey.METADATA) for b in brokers) == 1
+
+    play(scenario)
+
+
+def test_metadata_that_is_asked_for_clients_freshens_the_leaders() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        await link.refresh()
+        for broker in brokers:
+            broker.topics["orders"] = {0: 2, 1: 2}
+
+        await link.ask(Any_(), ApiKey.METADATA, {"topics": [{"name": "orders"}, {"name": "none"}]})
+
+        assert link.topology.topics == {"orders": {0: 2, 1: 2}}
+
+    play(scenario)
+
+
+def test_a_socket_for_a_client_is_connected_and_nothing_was_read_from_it() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        await link.refresh()
+
+        sock = await link.open(2)
+
+        with sock:
+            assert sock.getpeername() == ("127.0.0.1", brokers[1].port)
+            assert not sock.getblocking()
+
+    play(scenario)
+
+
+def _with_password(tmp: Any, password: str) -> SecurityProfile:
+    profile = SecurityProfile(mechanism="PLAIN", username="switchyard", password_file=tmp / "p")
+    profile._password = password
+    return profile
+
+
+def test_a_broker_with_sasl_is_logged_in_to_and_a_wrong_password_is_named(tmp_path: Any) -> None:
+    async def run() -> None:
+        broker = FakeBroker()
+        broker.password = "right"
+        await broker.start()
+        async with linked([broker], _with_password(tmp_path, "right")) as link:
+            await link.refresh()
+            sock = await link.open(1)
+            sock.close()
+            wrong = ClusterLink(
+                "east", f"127.0.0.1:{broker.port}", _with_password(tmp_path, "wrong"), client_id="switchyard-gateway"
+            )
+            await wrong.refresh()
+            assert "login of switchyard by PLAIN: the broker refuses it (no)" in wrong.topology.why
+            assert "wrong" not in wrong.topology.why
+            await wrong.close()
+
+    asyncio.run(asyncio.wait_for(run(), 30))

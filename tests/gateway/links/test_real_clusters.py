@@ -1,0 +1,270 @@
+"""Links and composed answers against two real clusters of different versions that ask for a login."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from gateway.composed import (
+    Any_,
+    BrokerKey,
+    ClusterUnavailableError,
+    Context,
+    Controller,
+    NeedNodes,
+    NodeAddress,
+    handler,
+)
+from gateway.config import SecurityProfile
+from gateway.links import Links
+from ha_core.model import Cluster, Extent, Identity, Topic, View
+from ha_core.wire import POLICIES, advertised
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.header import encode_request
+from ha_core.wire.policy import Route
+from stack.harness import Stack
+from tests.gateway.composed.playbook import requested
+
+pytestmark = pytest.mark.stack
+
+GATEWAY = NodeAddress(1, "gw", 19_092)
+VERSIONS = {"east": "3.9.2", "west": "4.3.1"}
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up(VERSIONS, gateways=0, security="sasl") as running:
+        yield running
+
+
+class House:
+    """What a driver is to the handlers."""
+
+    def __init__(self, links: Links, clusters: dict[str, Cluster]) -> None:
+        self.links = links
+        self.view = View(clusters=clusters)
+        self.nodes: dict[BrokerKey, int] = {}
+
+    async def answer(self, api_key: int, version: int, maps: tuple[Topic, ...] = (), **fields: Any) -> dict[str, Any]:
+        view = View(clusters=self.view.clusters, topics={topic.name: topic for topic in maps})
+        context = Context(
+            view, self.links.topology, Identity("alice", ""), None, None, (GATEWAY,), GATEWAY, "gw", self.nodes
+        )
+        work = handler(api_key)(context, version, requested(api_key, version, **fields))
+        reply: Any = None
+        while True:
+            try:
+                step = work.send(reply)
+            except StopIteration as stop:
+                result: dict[str, Any] = stop.value
+                return result
+            if isinstance(step, NeedNodes):
+                for broker in step.brokers:
+                    self.nodes.setdefault(broker, 100 + len(self.nodes))
+                reply = {b: NodeAddress(self.nodes[b], "gw", 20_000 + self.nodes[b]) for b in step.brokers}
+            else:
+                reply = await self.links.ask_all(step)
+
+    async def create(self, topic: str, cluster: str) -> None:
+        """Past the handlers: a topic in two clusters is what only a move may make."""
+        made = {"num_partitions": 1, "replication_factor": 1, "name": topic, "assignments": [], "configs": []}
+        reply = await self.links.ask(
+            cluster, Controller(), ApiKey.CREATE_TOPICS, {"topics": [made], "timeout_ms": 10_000}
+        )
+        assert [t["error_code"] for t in reply["topics"]] == [0]
+
+
+@asynccontextmanager
+async def house(stack: Stack, password: str | None = None) -> AsyncIterator[House]:
+    assert stack.service is not None
+    profile = SecurityProfile(mechanism="PLAIN", username=stack.service["user"], password_file=Path("unused"))
+    profile._password = password or stack.service["password"]
+    clusters = {
+        name: Cluster(name=name, bootstrap=c["bootstrap"], security="sasl", default=name == "east")
+        for name, c in stack.clusters.items()
+    }
+    links = Links({"sasl": profile}, client_id="switchyard-test")
+    links.apply(clusters)
+    try:
+        await links.refresh()
+        yield House(links, clusters)
+    finally:
+        await links.close()
+
+
+def run(stack: Stack, scenario: Callable[[House], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with house(stack) as running:
+            await scenario(running)
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+
+
+def produce(stack: Stack, cluster: str, topic: str, timestamps: list[int]) -> None:
+    assert stack.service is not None
+    producer = Producer(
+        {
+            "bootstrap.servers": stack.clusters[cluster]["bootstrap"],
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": stack.service["user"],
+            "sasl.password": stack.service["password"],
+        }
+    )
+    for timestamp in timestamps:
+        producer.produce(topic, b"x", partition=0, timestamp=timestamp)
+        assert producer.flush(30) == 0
+
+
+def test_both_versions_are_reached_and_offer_what_the_policy_needs(stack: Stack) -> None:
+    async def scenario(running: House) -> None:
+        topology = running.links.topology
+
+        offered = {line["api_key"] for line in advertised(topology.apis())}
+
+        assert all(topology.reachable(name) for name in VERSIONS)
+        assert offered == {key for key, policy in POLICIES.items() if policy.route is not Route.HIDDEN}
+
+    run(stack, scenario)
+
+
+def test_a_wrong_password_is_the_reason_why_a_cluster_is_out_of_reach(stack: Stack) -> None:
+    async def main() -> None:
+        async with house(stack, password="wrong") as running:
+            with pytest.raises(ClusterUnavailableError, match="the broker refuses it"):
+                await running.links.ask("east", Any_(), ApiKey.METADATA, {"topics": []})
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_logged_in_socket_is_ready_for_a_clients_requests(stack: Stack) -> None:
+    async def scenario(running: House) -> None:
+        (broker,) = running.links.topology.clusters["west"].brokers
+        sock = await running.links.open("west", broker)
+        loop = asyncio.get_running_loop()
+
+        with sock:
+            await loop.sock_sendall(sock, encode_request(ApiKey.API_VERSIONS, 0, 77, "client", b""))
+            head = await loop.sock_recv(sock, 8)
+
+        assert int.from_bytes(head[4:8], "big") == 77
+
+    run(stack, scenario)
+
+
+def test_topics_are_created_found_and_deleted_in_their_own_cluster(stack: Stack) -> None:
+    async def scenario(running: House) -> None:
+        await running.create("only-west", "west")
+        made = {"name": "mine", "num_partitions": 2, "replication_factor": 1, "assignments": [], "configs": []}
+        created = await running.answer(ApiKey.CREATE_TOPICS, 6, (), topics=[made], timeout_ms=10_000)
+        twice = await running.answer(
+            ApiKey.CREATE_TOPICS, 6, (), topics=[made | {"name": "only-west"}], timeout_ms=10_000
+        )
+        listed = await running.answer(ApiKey.METADATA, 9, (), topics=None)
+        deleted = await running.answer(
+            ApiKey.DELETE_TOPICS, 5, (), topic_names=["mine", "only-west"], timeout_ms=10_000
+        )
+
+        assert created["topics"][0]["error_code"] == 0
+        assert twice["topics"][0]["error_message"] == "topic only-west exists in cluster west"
+        led_by = {t["name"]: {p["leader_id"] for p in t["partitions"]} for t in listed["topics"]}
+        (east,) = (node for (cluster, _), node in running.nodes.items() if cluster == "east")
+        (west,) = (node for (cluster, _), node in running.nodes.items() if cluster == "west")
+        assert (led_by["mine"], led_by["only-west"]) == ({east}, {west})
+        assert {b["host"] for b in listed["brokers"]} == {"gw"}
+        assert [r["error_code"] for r in deleted["responses"]] == [0, 0]
+
+    run(stack, scenario)
+
+
+def test_a_moved_topic_has_one_row_of_offsets_over_both_clusters(stack: Stack) -> None:
+    start = int(time.time() * 1000) - 100_000
+    extents = (
+        Extent(cluster="east", start=0, end=3, base=0, term=0),
+        Extent(cluster="west", start=3, end=None, base=2, term=1),
+    )
+    topic = Topic(name="orders", writer="west", partitions={0: extents})
+
+    async def scenario(running: House) -> None:
+        await running.create("orders", "east")
+        await running.create("orders", "west")
+        await asyncio.to_thread(produce, stack, "east", "orders", [start + 1000, start + 2000, start + 3000])
+        # What the target held before the cut is served to nobody.
+        await asyncio.to_thread(produce, stack, "west", "orders", [start + 1700, start + 1800])
+        await asyncio.to_thread(produce, stack, "west", "orders", [start + 4000, start + 5000])
+
+        async def offset(timestamp: int) -> tuple[int, int, int]:
+            partitions = [{"partition_index": 0, "timestamp": timestamp}]
+            answer = await running.answer(
+                ApiKey.LIST_OFFSETS, 7, (topic,), topics=[{"name": "orders", "partitions": partitions}]
+            )
+            (partition,) = answer["topics"][0]["partitions"]
+            return partition["error_code"], partition["timestamp"] - start, partition["offset"]
+
+        none = -1 - start
+        assert await offset(-2) == (0, none, 0)
+        assert await offset(-1) == (0, none, 5)
+        assert await offset(start + 1500) == (0, 2000, 1)
+        assert await offset(start + 3500) == (0, 4000, 3)
+        assert await offset(start + 9000) == (0, none, -1)
+        assert await offset(-3) == (0, 5000, 4)
+
+        partitions = [{"partition": 0, "leader_epoch": 0}]
+        epoch = await running.answer(
+            ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, (topic,), topics=[{"topic": "orders", "partitions": partitions}]
+        )
+        assert epoch["topics"][0]["partitions"][0]["end_offset"] == 5
+
+        cut = [{"partition_index": 0, "offset": 4}]
+        deleted = await running.answer(
+            ApiKey.DELETE_RECORDS, 2, (topic,), topics=[{"name": "orders", "partitions": cut}], timeout_ms=10_000
+        )
+        (partition,) = deleted["topics"][0]["partitions"]
+        assert (partition["error_code"], partition["low_watermark"]) == (0, 4)
+        assert await offset(-2) == (0, none, 4)
+
+    run(stack, scenario)
+
+
+def test_groups_and_transactional_ids_find_their_coordinators_and_lists_are_whole(stack: Stack) -> None:
+    async def scenario(running: House) -> None:
+        async def find(key_type: int) -> dict[str, Any]:
+            for _ in range(50):  # the first question makes the coordinator's topic
+                found = await running.answer(ApiKey.FIND_COORDINATOR, 3, (), key="mine", key_type=key_type)
+                if found["error_code"] == 0:
+                    break
+                await asyncio.sleep(0.2)
+            return found
+
+        assert [(found := await find(kind))["error_code"] for kind in (0, 1)] == [0, 0]
+        assert found["host"] == "gw"
+        described = await running.answer(ApiKey.DESCRIBE_GROUPS, 5, (), groups=["mine"])
+        groups = await running.answer(ApiKey.LIST_GROUPS, 4, ())
+        transactions = await running.answer(ApiKey.LIST_TRANSACTIONS, 1, ())
+        producers = await running.answer(
+            ApiKey.DESCRIBE_PRODUCERS, 0, (), topics=[{"name": "none", "partition_indexes": [0]}]
+        )
+        cluster = await running.answer(ApiKey.DESCRIBE_CLUSTER, 1, ())
+
+        assert described["groups"][0]["group_state"] == "Dead"
+        assert (groups["error_code"], groups["groups"]) == (0, [])
+        assert transactions["error_code"] == 0
+        assert producers["topics"][0]["partitions"][0]["error_code"] == 5
+        node = str(next(node for (name, _), node in running.nodes.items() if name == "east"))
+        assert {b["host"] for b in cluster["brokers"]} == {"gw"}
+        configs = await running.answer(
+            ApiKey.DESCRIBE_CONFIGS,
+            4,
+            (),
+            resources=[{"resource_type": 4, "resource_name": node, "configuration_keys": ["log.dirs"]}],
+        )
+        assert [(r["error_code"], r["resource_name"]) for r in configs["results"]] == [(0, node)]
+
+    run(stack, scenario)

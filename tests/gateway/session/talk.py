@@ -1,0 +1,169 @@
+"""Plays a session without I/O: whole requests in, commands out, brokers answered by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gateway.counts import Counts
+from gateway.session.authentication import Authentication
+from gateway.session.commands import Close, Command, Node, ToClient, ToUpstream, Wake
+from gateway.session.conversation import Settings
+from gateway.session.session import Session
+from gateway.session.snapshot import Lease, Port, Snapshot
+from gateway.session.terms import Terms
+from gateway.topology import ClusterTopology, Topology
+from ha_core.model import Cluster, View
+from ha_core.wire import (
+    Limits,
+    advertised,
+    decode,
+    encode,
+    encode_request,
+    encode_response,
+    read_request_header,
+    response_body_at,
+)
+
+EAST = Node("east", 1)
+WEST = Node("west", 1)
+CLUSTERS = {
+    "east": Cluster(name="east", bootstrap="e:1", default=True),
+    "west": Cluster(name="west", bootstrap="w:1"),
+}
+APIS = dict.fromkeys(range(90), (0, 20))
+
+
+def topology(**topics: dict[str, dict[int, int]]) -> Topology:
+    """`east={"orders": {0: 1}}`: topic → partition → leader, per cluster."""
+    return Topology(
+        {
+            name: ClusterTopology(name, True, {1: ("h", 1)}, 1, topics.get(name, {}), APIS, "")
+            for name in ("east", "west")
+        }
+    )
+
+
+def snapshot(view: View | None = None, found: Topology | None = None) -> Snapshot:
+    seen = found or topology()
+    return Snapshot(view or View(1, CLUSTERS), seen, tuple(advertised(seen.apis())))
+
+
+class Talk:
+    """A client's side of one session."""
+
+    def __init__(
+        self,
+        state: Snapshot | None = None,
+        port: Port = Port("east", 1),  # noqa: B008 - frozen
+        *,
+        users: dict[str, str] | None = None,
+        chunks: Callable[[bytes], list[bytes]] = lambda data: [data],
+        lease: bool = True,
+        limits: Limits | None = None,
+    ) -> None:
+        self.now = 100.0
+        self.lease = Lease(1e9 if lease else 0.0)
+        self.terms = Terms()
+        self.terms.follow((state or snapshot()).view, self.now)
+        self.ids = iter(range(1 << 44, 1 << 45))
+        settings = Settings(
+            limits or Limits(),
+            Authentication(users or {}, users is None),
+            self.lease,
+            lambda: next(self.ids),
+            Counts(),
+            self.terms,
+        )
+        self.session = Session(port, settings, state or snapshot())
+        self.chunks = chunks
+        self.correlation = 0
+        self.versions: list[tuple[int, int, int]] = []
+        self.to_client = bytearray()
+        self.upstream: dict[Node, bytearray] = {}
+        self.closed: Close | None = None
+        self.woken: list[float] = []
+        self.others: list[Command] = []
+
+    # -- client -------------------------------------------------------------------------------------------------
+
+    def ask(self, api_key: int, version: int, body: dict[str, Any], client_id: str = "app") -> None:
+        """The client sends a request."""
+        self.correlation += 1
+        if not (api_key == 0 and body.get("acks") == 0):
+            self.versions.append((self.correlation, api_key, version))
+        encoded = encode(api_key, version, "request", body)
+        self.send(encode_request(api_key, version, self.correlation, client_id, encoded))
+
+    def send(self, data: bytes) -> None:
+        for chunk in self.chunks(data):
+            buf = bytearray(self.session.carry + chunk)
+            self.take(self.session.receive(buf, len(buf), self.now))
+
+    def answers(self) -> list[dict[str, Any]]:
+        """Whole answers that reached the client since the last call, in order, decoded."""
+        found = []
+        while len(self.to_client) >= 4:
+            size = int.from_bytes(self.to_client[:4], "big")
+            if len(self.to_client) < 4 + size:
+                break
+            frame = bytes(self.to_client[: 4 + size])
+            del self.to_client[: 4 + size]
+            correlation, api_key, version = self.versions.pop(0)
+            assert int.from_bytes(frame[4:8], "big") == correlation, "answers out of order"
+            if api_key == 18 and version > 3:
+                version = 0
+            at = response_body_at(api_key, version, frame, 4)
+            found.append(decode(api_key, version, "response", frame[at:]))
+        return found
+
+    # -- brokers ------------------------------------------------------------------------------------------------
+
+    def asked(self, node: Node) -> list[tuple[int, int, int, dict[str, Any]]]:
+        """(api key, version, correlation id, body) of whole requests that reached a broker since the last call."""
+        data = self.upstream.get(node, bytearray())
+        found = []
+        while len(data) >= 4 and len(data) >= 4 + int.from_bytes(data[:4], "big"):
+            end = 4 + int.from_bytes(data[:4], "big")
+            header = read_request_header(data, 4, end)
+            assert header is not None
+            body = decode(header.api_key, header.api_version, "request", bytes(data[header.body_at : end]))
+            found.append((header.api_key, header.api_version, header.correlation_id, body))
+            del data[:end]
+        return found
+
+    def answer(self, node: Node, request: tuple[int, int, int, dict[str, Any]], body: dict[str, Any]) -> None:
+        """A broker answers one of the requests that `asked` returned."""
+        api_key, version, correlation, _ = request
+        encoded = encode(api_key, version, "response", body)
+        data = encode_response(api_key, version, correlation, encoded)
+        for chunk in self.chunks(data):
+            buf = bytearray(bytes(self.session.upstreams[node].carry) + chunk)
+            self.take(self.session.receive_upstream(node, buf, len(buf), self.now))
+
+    def lose(self, node: Node) -> None:
+        self.take(self.session.upstream_lost(node, "gone", self.now))
+
+    # -- the gateway --------------------------------------------------------------------------------------------
+
+    def follow(self, state: Snapshot) -> None:
+        self.terms.follow(state.view, self.now)
+        self.take(self.session.follow(state, self.now))
+
+    def wait(self, seconds: float) -> None:
+        """Time passes; what was to be woken is."""
+        self.now += seconds
+        self.take(self.session.tick(self.now))
+
+    def take(self, commands: list[Command]) -> None:
+        for command in commands:
+            if isinstance(command, ToClient):
+                self.to_client += command.data
+            elif isinstance(command, ToUpstream):
+                self.upstream.setdefault(command.node, bytearray()).extend(command.data)
+            elif isinstance(command, Close):
+                self.closed = command
+            elif isinstance(command, Wake):
+                self.woken.append(command.at)
+            else:
+                self.others.append(command)

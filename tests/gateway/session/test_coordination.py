@@ -1,0 +1,276 @@
+"""Groups, transactions, producer ids, and the first requests of a connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.session.commands import Cause, Compose, Saw
+from gateway.session.snapshot import Port, Snapshot
+from gateway.topology import Topology
+from ha_core.model import Fence, Group, Member, UserBindings, View
+from ha_core.model.producer import is_gateway_id
+from ha_core.wire import Limits
+from ha_core.wire.sasl import plain_token
+from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot
+
+COMMIT, OFFSETS, FIND, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
+HANDSHAKE, VERSIONS, INIT, ADD_PARTITIONS, AUTHENTICATE, METADATA = 17, 18, 22, 24, 36, 3
+COORDINATOR_NOT_AVAILABLE, LOADING, NOT_COORDINATOR = 15, 14, 16
+
+WEST_PORT = Port("west", 1)
+
+
+def grouped(group: Group | None, bound: str = "west") -> Snapshot:
+    bindings = {"anonymous": UserBindings(user="anonymous", cluster=bound)}
+    return snapshot(View(1, CLUSTERS, bindings, groups={group.name: group} if group else {}))
+
+
+def heartbeat(member: str = "m-1", generation: int = 4) -> dict[str, Any]:
+    return {"group_id": "billing", "generation_id": generation, "member_id": member}
+
+
+def commit(member: str = "m-1", generation: int = 4) -> dict[str, Any]:
+    return {
+        "group_id": "billing",
+        "generation_id_or_member_epoch": generation,
+        "member_id": member,
+        "topics": [
+            {
+                "name": "orders",
+                "partitions": [{"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}],
+            }
+        ],
+    }
+
+
+REQUESTS: dict[int, dict[str, Any]] = {
+    COMMIT: commit(),
+    OFFSETS: {"group_id": "billing", "topics": [{"name": "orders", "partition_indexes": [0]}]},
+    JOIN: {"group_id": "billing", "member_id": "m-1", "protocol_type": "consumer", "protocols": []},
+    HEARTBEAT: heartbeat(),
+    LEAVE: {"group_id": "billing", "member_id": "m-1", "members": [{"member_id": "m-1"}]},
+    SYNC: {"group_id": "billing", "generation_id": 4, "member_id": "m-1", "assignments": []},
+}
+
+
+def error_of(answer: dict[str, Any]) -> int:
+    if answer.get("error_code"):
+        return int(answer["error_code"])
+    topics = answer.get("topics") or [{"partitions": [{"error_code": 0}]}]
+    return int(topics[0]["partitions"][0]["error_code"])
+
+
+@pytest.mark.parametrize("api_key", REQUESTS)
+def test_a_group_request_reaches_the_coordinators_cluster(api_key: int) -> None:
+    talk = Talk(grouped(None), WEST_PORT)
+    talk.ask(api_key, 3, REQUESTS[api_key])
+    assert [r[0] for r in talk.asked(WEST)] == [api_key]
+
+
+@pytest.mark.parametrize("version", [0, 3, 5, 7])
+@pytest.mark.parametrize("api_key", REQUESTS)
+def test_a_group_request_to_another_cluster_is_sent_to_look_for_the_coordinator(api_key: int, version: int) -> None:
+    version = min(
+        max(version, {COMMIT: 2, OFFSETS: 1}.get(api_key, 0)), {HEARTBEAT: 4, LEAVE: 5, SYNC: 5}.get(api_key, 7)
+    )
+    talk = Talk(grouped(None))
+    talk.ask(api_key, version, REQUESTS[api_key])
+    assert error_of(talk.answers()[0]) == NOT_COORDINATOR
+    assert not talk.asked(EAST)
+
+
+def test_a_fenced_group_keeps_its_members_and_makes_commits_wait_for_the_cut() -> None:
+    # Given a group that is being moved out of the east
+    fenced = Group(name="billing", fence=Fence(operation="op-1"))
+    talk = Talk(grouped(fenced, bound="east"))
+    # When a member says that it lives, and commits
+    talk.ask(HEARTBEAT, 3, heartbeat())
+    talk.ask(COMMIT, 7, commit())
+    # Then its heartbeat is answered, and its commit is held: a lost one would be read again
+    assert error_of(talk.answers()[0]) == 0
+    talk.follow(grouped(Group(name="billing", cluster="west")))
+    assert error_of(talk.answers()[0]) == LOADING
+    assert not talk.upstream
+
+
+@pytest.mark.parametrize("api_key", [COMMIT, HEARTBEAT, SYNC, JOIN, LEAVE])
+def test_a_carried_member_is_known_in_the_target_by_its_alias(api_key: int) -> None:
+    # Given a member m-1 of generation 4 that became w-9 of generation 1
+    carried = Group(name="billing", cluster="west", aliases={"4:m-1": Member(member_id="w-9", generation=1)})
+    talk = Talk(grouped(carried), WEST_PORT)
+    # When it goes on as if nothing had happened
+    talk.ask(api_key, 3, REQUESTS[api_key])
+    # Then the target knows it
+    ((_, _, _, body),) = talk.asked(WEST)
+    said = body["members"][0] if api_key == LEAVE else body
+    assert said["member_id"] == "w-9"
+    generation = body.get("generation_id", body.get("generation_id_or_member_epoch"))
+    assert generation in (None, 1)
+
+
+def test_a_member_of_a_later_generation_is_left_as_it_is() -> None:
+    carried = Group(name="billing", cluster="west", aliases={"4:m-1": Member(member_id="w-9", generation=1)})
+    talk = Talk(grouped(carried), WEST_PORT)
+    talk.ask(HEARTBEAT, 3, heartbeat("w-9", 2))
+    ((_, _, _, body),) = talk.asked(WEST)
+    assert (body["member_id"], body["generation_id"]) == ("w-9", 2)
+
+
+def test_a_commit_in_flight_holds_the_groups_fence_back() -> None:
+    talk = Talk(grouped(None), WEST_PORT)
+    talk.ask(COMMIT, 7, commit())
+    assert talk.session.holds_back(frozenset(), frozenset({b"billing"}))
+    (request,) = talk.asked(WEST)
+    talk.answer(WEST, request, {"topics": []})
+    assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}))
+
+
+@pytest.mark.parametrize(("api_key", "error"), [(JOIN, LOADING), (SYNC, NOT_COORDINATOR)])
+def test_a_member_that_waits_for_the_others_when_its_group_is_fenced_is_answered_and_holds_no_fence_back(
+    api_key: int, error: int
+) -> None:
+    # Given a rebalance that the coordinator has not ended
+    talk = Talk(grouped(None), WEST_PORT)
+    talk.ask(api_key, 3, REQUESTS[api_key])
+    (request,) = talk.asked(WEST)
+    assert talk.session.holds_back(frozenset(), frozenset({b"billing"}))
+    # When the group is fenced, which keeps the others from joining
+    talk.follow(grouped(Group(name="billing", fence=Fence(operation="move"))))
+    # Then the member is told to ask again, and what the coordinator says later is dropped
+    (answer,) = talk.answers()
+    assert error_of(answer) == error
+    assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}))
+    talk.answer(WEST, request, {"member_id": "m-1"} if api_key == JOIN else {})
+    assert talk.answers() == []
+
+
+def test_a_member_of_another_group_goes_on_waiting_for_its_own() -> None:
+    talk = Talk(grouped(None), WEST_PORT)
+    talk.ask(JOIN, 3, REQUESTS[JOIN])
+    talk.follow(grouped(Group(name="invoices", fence=Fence(operation="move"))))
+    assert talk.answers() == []
+
+
+def test_without_a_lease_no_group_request_is_forwarded() -> None:
+    talk = Talk(grouped(None), WEST_PORT, lease=False)
+    talk.ask(COMMIT, 7, commit())
+    assert error_of(talk.answers()[0]) == COORDINATOR_NOT_AVAILABLE
+
+
+def test_producer_ids_come_from_the_gateways_own_range_and_keep_their_id_when_the_epoch_rises() -> None:
+    talk = Talk()
+    ask = {"transactional_id": None, "transaction_timeout_ms": 1}
+    talk.ask(INIT, 4, ask)
+    talk.ask(INIT, 4, ask)
+    first, second = talk.answers()
+    assert is_gateway_id(first["producer_id"])
+    assert first["producer_id"] != second["producer_id"]
+    talk.ask(INIT, 4, {**ask, "producer_id": first["producer_id"], "producer_epoch": 0})
+    raised = talk.answers()[0]
+    assert (raised["producer_id"], raised["producer_epoch"]) == (first["producer_id"], 1)
+
+
+def test_a_transactional_producer_is_initialised_by_its_own_cluster_only() -> None:
+    body = {"transactional_id": "tx", "transaction_timeout_ms": 1}
+    away = Talk(grouped(None))
+    away.ask(INIT, 4, body)
+    assert error_of(away.answers()[0]) == NOT_COORDINATOR
+    here = Talk(grouped(None), WEST_PORT)
+    here.ask(INIT, 4, body)
+    assert len(here.asked(WEST)) == 1
+
+
+def test_what_a_client_uses_is_reported_once() -> None:
+    talk = Talk(grouped(None), WEST_PORT)
+    talk.ask(COMMIT, 7, commit(), client_id="app-1")
+    talk.ask(COMMIT, 7, commit(), client_id="app-1")
+    seen = [c for c in talk.others if isinstance(c, Saw)]
+    assert [(c.identity.user, c.identity.instance, c.what, c.name, c.how) for c in seen] == [
+        ("anonymous", "app-1", "group", "billing", "commit")
+    ]
+
+
+def test_versions_are_answered_before_anyone_logged_in_and_nothing_else_is() -> None:
+    talk = Talk(users={"app": "secret"})
+    talk.ask(VERSIONS, 3, {"client_software_name": "x", "client_software_version": "1"})
+    assert talk.answers()[0]["api_keys"]
+    talk.ask(METADATA, 9, {"topics": []})
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.NOT_AUTHENTICATED
+
+
+def test_a_client_newer_than_the_gateway_learns_the_versions_in_version_0() -> None:
+    talk = Talk()
+    talk.correlation += 1
+    talk.versions.append((1, VERSIONS, 4))
+    talk.send(bytes.fromhex("0000000f00120009000000010003") + b"app" + b"\0\0")
+    answer = talk.answers()[0]
+    assert answer["error_code"] == 35
+    assert answer["api_keys"]
+
+
+def test_a_user_logs_in_with_plain_and_is_known_by_that_name() -> None:
+    talk = Talk(users={"app": "secret"})
+    talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token("app", "secret")})
+    assert [a["error_code"] for a in talk.answers()] == [0, 0]
+    talk.ask(METADATA, 9, {"topics": []}, client_id="HA#other#orders")
+    (question,) = [c for c in talk.others if isinstance(c, Compose)]
+    assert question.identity.user == "app", "a client id never lends another user's bindings"
+
+
+def test_a_wrong_password_is_said_and_the_connection_ends() -> None:
+    talk = Talk(users={"app": "secret"})
+    talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
+    talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token("app", "wrong")})
+    assert [a["error_code"] for a in talk.answers()] == [0, 58]
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.AUTHENTICATION_FAILED
+
+
+def test_another_mechanism_is_refused_with_those_that_are_offered() -> None:
+    talk = Talk(users={"app": "secret"})
+    talk.ask(HANDSHAKE, 1, {"mechanism": "GSSAPI"})
+    answer = talk.answers()[0]
+    assert (answer["error_code"], answer["mechanisms"]) == (33, ["PLAIN"])
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (bytes.fromhex("16030100c8010000c40303"), "TLS"),
+        (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
+        (b"\x7f\xff\xff\xff\0\0", ""),
+    ],
+)
+def test_what_is_not_kafka_is_named(data: bytes, said: str) -> None:
+    talk = Talk()
+    talk.send(data)
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.MALFORMED
+    assert said in talk.closed.detail
+
+
+def test_a_request_above_the_limit_is_refused_before_it_is_read() -> None:
+    talk = Talk(limits=Limits(max_request_bytes=1000))
+    talk.send((1001).to_bytes(4, "big") + bytes(20))
+    assert talk.closed is not None
+    assert "1000" in talk.closed.detail
+
+
+def test_an_api_that_is_not_offered_ends_the_connection() -> None:
+    talk = Talk()
+    talk.send(bytes.fromhex("0000000e00440000000000010003") + b"app\0")
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.UNSUPPORTED
+
+
+def test_before_the_state_is_loaded_only_retriable_errors_are_answered() -> None:
+    talk = Talk(Snapshot(View(), Topology(), fresh=False))
+    talk.ask(HEARTBEAT, 3, heartbeat())
+    talk.ask(INIT, 4, {"transactional_id": "tx", "transaction_timeout_ms": 1})
+    talk.wait(0.2)
+    assert [error_of(a) for a in talk.answers()] == [NOT_COORDINATOR, NOT_COORDINATOR]
+    assert not talk.upstream

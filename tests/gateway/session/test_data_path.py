@@ -1,0 +1,505 @@
+"""Produce and fetch through a session, played without I/O."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import google_crc32c
+import pytest
+
+from gateway.session.commands import Cause
+from gateway.session.conversation import MAX_HOLD_S
+from gateway.session.snapshot import Port
+from ha_core.model import Extent, Fence, LastSequences, Topic, UserBindings, View
+from ha_core.model.producer import upstream_id
+from ha_core.wire import ErrorCode
+from ha_core.wire.records import batches
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
+
+PRODUCE, FETCH = 0, 1
+CLIENT_PID = (1 << 44) + 5
+
+
+def moved(cut: int = 100, base: int = 0, **fields: Any) -> Topic:
+    """`orders`, carried from east to west at `cut`."""
+    extents = (
+        Extent(cluster="east", start=0, end=cut, base=0, term=0),
+        Extent(cluster="west", start=cut, base=base, term=1),
+    )
+    return Topic(name="orders", writer="west", partitions={0: extents}, **fields)
+
+
+def state(*topics: Topic, sequences: LastSequences | None = None, revision: int = 1) -> Any:
+    view = View(
+        revision,
+        CLUSTERS,
+        topics={t.name: t for t in topics},
+        sequences={sequences.name: sequences} if sequences else {},
+    )
+    leaders = {"orders": {0: 1, 1: 1}, "other": {0: 1}}
+    return snapshot(view, topology(east=leaders, west=leaders))
+
+
+def produce(*partitions: tuple[str, int, bytes], acks: int = -1) -> dict[str, Any]:
+    return {
+        "transactional_id": None,
+        "acks": acks,
+        "timeout_ms": 1000,
+        "topic_data": [{"name": t, "partition_data": [{"index": p, "records": r}]} for t, p, r in partitions],
+    }
+
+
+def produced(*partitions: tuple[str, int, int, int]) -> dict[str, Any]:
+    return {
+        "responses": [
+            {"name": t, "partition_responses": [{"index": p, "error_code": e, "base_offset": o, "log_start_offset": 0}]}
+            for t, p, e, o in partitions
+        ],
+        "throttle_time_ms": 0,
+    }
+
+
+def fetch(*partitions: tuple[str, int, int], session: tuple[int, int] = (0, -1)) -> dict[str, Any]:
+    return {
+        "max_wait_ms": 500,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "session_id": session[0],
+        "session_epoch": session[1],
+        "topics": [
+            {
+                "topic": t,
+                "partitions": [
+                    {"partition": p, "fetch_offset": o, "current_leader_epoch": 3, "partition_max_bytes": 1 << 20}
+                ],
+            }
+            for t, p, o in partitions
+        ],
+    }
+
+
+def fetched(*partitions: tuple[str, int, int, bytes], session_id: int = 0, error: int = 0) -> dict[str, Any]:
+    """(topic, partition, high watermark, records)."""
+    return {
+        "session_id": session_id,
+        "responses": [
+            {
+                "topic": t,
+                "partitions": [
+                    {
+                        "partition_index": p,
+                        "error_code": error,
+                        "high_watermark": hw,
+                        "last_stable_offset": hw,
+                        "log_start_offset": 0,
+                        "aborted_transactions": [{"producer_id": 7, "first_offset": hw - 1}],
+                        "records": r,
+                    }
+                ],
+            }
+            for t, p, hw, r in partitions
+        ],
+    }
+
+
+def entry(answer: dict[str, Any]) -> dict[str, Any]:
+    topic = answer["responses"][0]
+    found: dict[str, Any] = (topic.get("partition_responses") or topic["partitions"])[0]
+    return found
+
+
+CHUNKINGS = {
+    "whole": lambda data: [data],
+    "byte by byte": lambda data: [data[i : i + 1] for i in range(len(data))],
+    "in sevens": lambda data: [data[i : i + 7] for i in range(0, len(data), 7)],
+}
+
+
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+@pytest.mark.parametrize("version", range(3, 10))
+def test_a_produce_of_an_unmapped_topic_reaches_the_broker_byte_for_byte(version: int, chunking: str) -> None:
+    # Given a topic that was never moved
+    talk = Talk(state(), chunks=CHUNKINGS[chunking])
+    sent = produce(("orders", 0, batch(payload=b"y" * 300)))
+    # When it is produced to
+    talk.ask(PRODUCE, version, sent)
+    # Then the broker sees the same records, and the client the broker's offset
+    (request,) = talk.asked(EAST)
+    assert request[3]["topic_data"] == sent["topic_data"]
+    talk.answer(EAST, request, produced(("orders", 0, 0, 41)))
+    assert entry(talk.answers()[0])["base_offset"] == 41
+
+
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+@pytest.mark.parametrize("version", range(3, 10))
+def test_a_produce_after_the_cut_carries_the_terms_producer_id_and_is_answered_in_client_offsets(
+    version: int, chunking: str
+) -> None:
+    # Given a topic that was cut at 100, and begins at 7 in the west
+    talk = Talk(state(moved(100, 7)), Port("west", 1), chunks=CHUNKINGS[chunking])
+    # When a producer sends a batch
+    talk.ask(PRODUCE, version, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=9))))
+    # Then the broker sees the id of term 1 under a valid checksum
+    (request,) = talk.asked(WEST)
+    records = request[3]["topic_data"][0]["partition_data"][0]["records"]
+    (seen,) = batches(records, 0, len(records))
+    assert (seen.producer_id, seen.base_sequence) == (upstream_id(CLIENT_PID, 1), 9)
+    assert seen.crc == google_crc32c.value(records[21:])
+    # And the client its own offset
+    talk.answer(WEST, request, produced(("orders", 0, 0, 8)))
+    assert entry(talk.answers()[0])["base_offset"] == 101
+
+
+def test_a_transactional_producer_keeps_the_id_of_its_coordinator() -> None:
+    talk = Talk(state(moved()), Port("west", 1))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=12, epoch=0, sequence=0))))
+    records = talk.asked(WEST)[0][3]["topic_data"][0]["partition_data"][0]["records"]
+    assert next(iter(batches(records, 0, len(records)))).producer_id == 12
+
+
+def test_a_corrupt_batch_stays_corrupt_so_that_the_broker_sees_it() -> None:
+    talk = Talk(state(moved()), Port("west", 1))
+    broken = bytearray(batch(producer_id=CLIENT_PID, epoch=0, sequence=0))
+    broken[-1] ^= 1
+    talk.ask(PRODUCE, 9, produce(("orders", 0, bytes(broken))))
+    records = talk.asked(WEST)[0][3]["topic_data"][0]["partition_data"][0]["records"]
+    assert google_crc32c.value(records[21:]) != int.from_bytes(records[17:21], "big")
+
+
+def test_a_produce_through_the_old_clusters_port_is_sent_to_look_for_the_leader() -> None:
+    talk = Talk(state(moved()), Port("east", 1))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    assert entry(talk.answers()[0])["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not talk.asked(EAST)
+
+
+def test_a_batch_that_an_earlier_term_holds_is_answered_as_a_duplicate_and_not_forwarded() -> None:
+    # Given the east had taken sequences up to 19 when its term ended
+    held = LastSequences(name="orders", partitions={0: {CLIENT_PID: (0, 19)}})
+    talk = Talk(state(moved(), sequences=held), Port("west", 1))
+    # When the client retries 10 to 19, whose answer was lost
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch(count=10, producer_id=CLIENT_PID, epoch=0, sequence=10))))
+    # Then nothing is appended a second time
+    assert entry(talk.answers()[0])["error_code"] == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert not talk.asked(WEST)
+    # And what follows passes
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch(count=1, producer_id=CLIENT_PID, epoch=0, sequence=20))))
+    assert len(talk.asked(WEST)) == 1
+
+
+def test_a_fenced_topic_is_refused_when_the_fence_is_lifted_and_no_later_than_the_hold() -> None:
+    # Given a fence
+    fenced = Topic(name="orders", fence=Fence(operation="op-1"))
+    talk = Talk(state(fenced))
+    # When produce arrives, it waits
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    assert not talk.answers()
+    # Then the cut, which lifts the fence, answers it
+    talk.follow(state(moved(), revision=2))
+    assert entry(talk.answers()[0])["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    # And without a cut the hold ends by itself
+    talk = Talk(state(fenced))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.wait(MAX_HOLD_S)
+    assert entry(talk.answers()[0])["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not talk.asked(EAST)
+
+
+def test_only_the_fenced_partition_of_a_request_is_held_out_and_the_order_of_the_request_is_kept() -> None:
+    fenced = Topic(name="orders", fence=Fence(operation="op-1"))
+    talk = Talk(state(fenced))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch())))
+    (request,) = talk.asked(EAST)
+    assert [t["name"] for t in request[3]["topic_data"]] == ["other"]
+    talk.answer(EAST, request, produced(("other", 0, 0, 5)))
+    (answer,) = talk.answers()
+    assert [t["name"] for t in answer["responses"]] == ["orders", "other"]
+    assert entry(answer)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer["responses"][1]["partition_responses"][0]["base_offset"] == 5
+
+
+def test_what_was_in_flight_holds_the_fence_back_until_it_is_answered() -> None:
+    # Given a produce on its way
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    (request,) = talk.asked(EAST)
+    # When the fence comes
+    talk.follow(state(Topic(name="orders", fence=Fence(operation="op-1")), revision=2))
+    # Then it is not drained before the answer, nor if the client leaves meanwhile
+    scope = (frozenset({b"orders"}), frozenset[bytes]())
+    assert talk.session.holds_back(*scope)
+    assert not talk.session.holds_back(frozenset({b"other"}), frozenset())
+    talk.take(talk.session.client_left(talk.now))
+    assert talk.closed is None
+    assert talk.session.holds_back(*scope)
+    talk.answer(EAST, request, produced(("orders", 0, 0, 5)))
+    assert not talk.session.holds_back(*scope)
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.CLIENT_LEFT
+
+
+def test_without_a_lease_produce_is_refused_and_fetch_goes_on() -> None:
+    talk = Talk(state(), lease=False)
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    assert entry(talk.answers()[0])["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    talk.ask(FETCH, 12, fetch(("orders", 0, 0)))
+    assert len(talk.asked(EAST)) == 1
+
+
+def test_a_refused_produce_without_acks_closes_the_connection_as_a_broker_does() -> None:
+    talk = Talk(state(moved()), Port("east", 1))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
+
+
+def test_acks_zero_leaves_no_slot_behind() -> None:
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 0)))
+    requests = talk.asked(EAST)
+    assert [r[0] for r in requests] == [PRODUCE, FETCH]
+    talk.answer(EAST, requests[1], fetched(("orders", 0, 9, b"")))
+    assert len(talk.answers()) == 1
+
+
+def test_a_fence_waits_for_records_that_were_sent_without_acks() -> None:
+    # Given records on their way that nobody will acknowledge
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
+    talk.asked(EAST)
+    # When their topic is fenced
+    talk.follow(state(Topic(name="orders", fence=Fence(operation="op-1")), revision=2))
+    # Then the broker is asked something behind them, and its answer drains the fence
+    (probe,) = talk.asked(EAST)
+    scope = (frozenset({b"orders"}), frozenset[bytes]())
+    assert talk.session.holds_back(*scope)
+    talk.answer(EAST, probe, {"error_code": 0, "api_keys": []})
+    assert not talk.session.holds_back(*scope)
+    assert not talk.to_client
+
+
+def test_retries_in_a_storm_are_damped() -> None:
+    talk = Talk(state(moved()), Port("east", 1))
+    for _ in range(8):
+        talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+        talk.wait(0.2)
+        talk.answers()
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    assert not talk.answers()
+    assert talk.woken[-1] == pytest.approx(talk.now + 0.1)
+
+
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+@pytest.mark.parametrize("version", range(4, 13))
+def test_a_fetch_above_the_cut_is_translated_both_ways(version: int, chunking: str) -> None:
+    # Given a topic that was cut at 100 and begins at 7 in the west
+    talk = Talk(state(moved(100, 7)), Port("west", 1), chunks=CHUNKINGS[chunking])
+    # When client offset 103 is fetched
+    talk.ask(FETCH, version, fetch(("orders", 0, 103)))
+    (request,) = talk.asked(WEST)
+    asked = request[3]["topics"][0]["partitions"][0]
+    assert (asked["fetch_offset"], asked["current_leader_epoch"]) == (10, -1)
+    # Then the answer's offsets are the client's
+    talk.answer(WEST, request, fetched(("orders", 0, 12, batch(10, leader_epoch=4) + batch(11, leader_epoch=4))))
+    found = entry(talk.answers()[0])
+    assert (found["high_watermark"], found["last_stable_offset"]) == (105, 105)
+    assert found["aborted_transactions"] == [{"producer_id": 7, "first_offset": 104}]
+    seen = list(batches(found["records"], 0, len(found["records"])))
+    assert [(b.base_offset, b.leader_epoch) for b in seen] == [(103, -1), (104, -1)]
+
+
+def test_a_fetch_below_the_cut_is_served_by_the_old_cluster_and_cut_off_at_its_end() -> None:
+    talk = Talk(state(moved(100, 7)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
+    assert not talk.asked(WEST)
+    (request,) = talk.asked(EAST)
+    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 98
+    # The old log has a record behind the cut: it must never be seen
+    talk.answer(EAST, request, fetched(("orders", 0, 101, batch(98) + batch(99) + batch(100))))
+    found = entry(talk.answers()[0])
+    assert [b.base_offset for b in batches(found["records"], 0, len(found["records"]))] == [98, 99]
+    assert found["high_watermark"] == 100
+
+
+def test_a_fetch_over_both_clusters_is_split_and_merged_in_the_order_of_the_request() -> None:
+    talk = Talk(state(moved(100, 7)), Port("west", 1))
+    body = fetch(("orders", 0, 50))
+    body["topics"].append({"topic": "other", "partitions": [{"partition": 0, "fetch_offset": 3}]})
+    talk.ask(FETCH, 12, body)
+    (west,) = talk.asked(WEST)
+    (east,) = talk.asked(EAST)
+    assert west[3]["max_wait_ms"] == 0, "old records are there: nothing waits for new ones"
+    talk.answer(WEST, west, fetched(("other", 0, 9, batch(3))))
+    assert not talk.answers()
+    talk.answer(EAST, east, fetched(("orders", 0, 100, batch(50))))
+    (answer,) = talk.answers()
+    assert [t["topic"] for t in answer["responses"]] == ["orders", "other"]
+
+
+def test_a_reader_at_the_hollow_end_of_an_old_log_goes_on_behind_the_cut() -> None:
+    # Given compaction has taken the last records below the cut
+    talk = Talk(state(moved(100, 7)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
+    (request,) = talk.asked(EAST)
+    talk.answer(EAST, request, fetched(("orders", 0, 100, b"")))
+    assert not entry(talk.answers()[0])["records"]
+    # When the reader asks again for what is not there
+    talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
+    # Then it is served from the next extent, as over a hole of a compacted log
+    (request,) = talk.asked(WEST)
+    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 7
+
+
+def test_an_empty_partition_beside_a_full_one_is_not_taken_for_hollow() -> None:
+    # Given two partitions with records below the cut, and byte limits that one of them uses up (KIP-74)
+    topic = moved(100, 7)
+    topic = topic.model_copy(update={"partitions": {0: topic.partitions[0], 1: topic.partitions[0]}})
+    talk = Talk(state(topic), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 50), ("orders", 1, 60)))
+    (request,) = talk.asked(EAST)
+    talk.answer(EAST, request, fetched(("orders", 0, 100, batch(50)), ("orders", 1, 100, b"")))
+    talk.answers()
+    # When the reader asks again for what it did not get
+    talk.ask(FETCH, 12, fetch(("orders", 1, 60)))
+    # Then it is still read from the old cluster: nothing was skipped
+    (request,) = talk.asked(EAST)
+    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 60
+
+
+def test_a_log_whose_records_go_on_behind_the_cut_only_is_hollow_below_it() -> None:
+    talk = Talk(state(moved(100, 7)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
+    (request,) = talk.asked(EAST)
+    talk.answer(EAST, request, fetched(("orders", 0, 104, batch(103))))
+    assert not entry(talk.answers()[0])["records"]
+    talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
+    assert talk.asked(WEST)
+
+
+def test_an_old_cluster_out_of_reach_gives_an_empty_answer_after_the_wait_and_never_a_skip() -> None:
+    reached = state(moved(100, 7))
+    down = replace(reached.topology.clusters["east"], reachable=False)
+    clusters = {**reached.topology.clusters, "east": down}
+    talk = Talk(replace(reached, topology=replace(reached.topology, clusters=clusters)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
+    assert not talk.answers()
+    talk.wait(0.5)
+    found = entry(talk.answers()[0])
+    assert (found["error_code"], found["records"]) == (0, b"")
+
+
+def test_losing_the_old_cluster_in_the_middle_of_a_read_does_not_close_the_clients_connection() -> None:
+    talk = Talk(state(moved(100, 7)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
+    talk.asked(EAST)
+    talk.lose(EAST)
+    talk.wait(0.2)
+    assert entry(talk.answers()[0])["error_code"] == 0
+    assert talk.closed is None
+
+
+def test_losing_the_broker_of_a_passed_request_closes_the_connection_because_its_fate_is_unknown() -> None:
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.lose(EAST)
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.UPSTREAM_LOST
+
+
+def test_a_fetch_session_that_holds_a_topic_is_renewed_when_the_topic_gets_a_map() -> None:
+    # Given a fetch session with the broker
+    talk = Talk(state())
+    talk.ask(FETCH, 12, fetch(("orders", 0, 5), session=(0, 0)))
+    (request,) = talk.asked(EAST)
+    talk.answer(EAST, request, fetched(("orders", 0, 5, b""), session_id=77))
+    talk.answers()
+    # When the topic is cut
+    talk.follow(state(moved(), revision=2))
+    talk.ask(FETCH, 12, {**fetch(session=(77, 1)), "topics": []})
+    # Then the client is asked for all its partitions, and its session is off from there on
+    assert talk.answers()[0]["error_code"] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    talk.ask(FETCH, 12, fetch(("orders", 0, 5), session=(0, 0)))
+    (request,) = talk.asked(EAST)
+    assert (request[3]["session_id"], request[3]["session_epoch"]) == (0, -1)
+
+
+def test_a_reader_behind_the_cut_is_served_through_the_port_that_it_is_on() -> None:
+    # Given a consumer that has not asked for metadata since the cut
+    talk = Talk(state(moved(100, 7)), Port("east", 1))
+    # When it goes on reading
+    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
+    # Then it is served from the new cluster, and sees no error
+    (request,) = talk.asked(WEST)
+    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 7
+    talk.answer(WEST, request, fetched(("orders", 0, 8, batch(7))))
+    found = entry(talk.answers()[0])
+    assert [b.base_offset for b in batches(found["records"], 0, len(found["records"]))] == [100]
+
+
+def test_a_reader_of_both_clusters_through_the_old_port_is_sent_to_the_new_leader() -> None:
+    # Two long waits in one request would hold back each other's records
+    talk = Talk(state(moved(100, 7)), Port("east", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 100), ("other", 0, 3)))
+    assert not talk.asked(WEST)
+    (request,) = talk.asked(EAST)
+    assert request[3]["max_wait_ms"] == 0
+    talk.answer(EAST, request, fetched(("other", 0, 9, b"")))
+    (answer,) = talk.answers()
+    assert entry(answer)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(("session", "said"), [((0, -1), 0), ((77, 3), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)])
+def test_a_reader_that_waits_in_the_old_cluster_is_answered_at_the_cut(session: tuple[int, int], said: int) -> None:
+    # Given a consumer at the end of the log, waiting for records
+    talk = Talk(state())
+    talk.ask(FETCH, 12, fetch(("orders", 0, 100), session=session))
+    (waiting,) = talk.asked(EAST)
+    # When the topic is cut
+    talk.follow(state(moved(100, 7), revision=2))
+    # Then it need not wait for a log to which nothing is appended any more
+    (answer,) = talk.answers()
+    assert (answer["error_code"], answer["responses"]) == (said, [])
+    # And what the old cluster says later is dropped, whatever comes behind it
+    talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
+    talk.answer(EAST, waiting, fetched(("orders", 0, 100, b"")))
+    talk.answer(EAST, talk.asked(EAST)[0], produced(("other", 0, 0, 5)))
+    (answer,) = talk.answers()
+    assert entry(answer)["base_offset"] == 5
+
+
+def test_answers_keep_the_order_of_the_requests_over_two_brokers() -> None:
+    # Given a slow old cluster, and a later request that the new one answers first
+    talk = Talk(state(moved(100, 7)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
+    talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
+    (east,) = talk.asked(EAST)
+    (west,) = talk.asked(WEST)
+    talk.answer(WEST, west, produced(("other", 0, 0, 3)))
+    assert not talk.answers()
+    talk.answer(EAST, east, fetched(("orders", 0, 100, batch(50))))
+    first, second = talk.answers()
+    assert "session_id" in first
+    assert entry(second)["base_offset"] == 3
+
+
+def test_a_bound_user_is_sent_away_from_the_port_of_another_cluster() -> None:
+    view = View(1, CLUSTERS, bindings={"anonymous": UserBindings(user="anonymous", cluster="west")})
+    leaders = {"orders": {0: 1}}
+    talk = Talk(snapshot(view, topology(east=leaders, west=leaders)))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    assert entry(talk.answers()[0])["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_masked_clusters_port_refuses_reads_and_writes_at_once() -> None:
+    from ha_core.model import Mask
+
+    clusters = {**CLUSTERS, "east": CLUSTERS["east"].model_copy(update={"masked": Mask(since="", reason="", by="")})}
+    talk = Talk(snapshot(View(1, clusters), topology(east={"orders": {0: 1}})))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 0)))
+    talk.wait(0.2)
+    assert [entry(a)["error_code"] for a in talk.answers()] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    assert not talk.upstream

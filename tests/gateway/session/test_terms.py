@@ -1,0 +1,110 @@
+"""The first batch that a new term takes of a producer is the one that follows its last in the terms before."""
+
+from __future__ import annotations
+
+from gateway.session.commands import Inquire
+from gateway.session.snapshot import Port
+from gateway.session.terms import WINDOW_S
+from ha_core.model import LastSequences
+from ha_core.wire import ErrorCode
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import WEST, Talk
+from tests.gateway.session.test_data_path import CLIENT_PID, PRODUCE, entry, moved, produce, produced, state
+
+HELD = LastSequences(name="orders", partitions={0: {CLIENT_PID: (0, 336)}}, terms={0: 1})
+KEY = (b"orders", 0)
+
+
+def after_the_cut() -> Talk:
+    """A session through the new cluster's port of a gateway that saw the cut happen."""
+    talk = Talk(state(), Port("west", 1))
+    talk.follow(state(moved(100, 7), sequences=HELD, revision=2))
+    return talk
+
+
+def send(talk: Talk, sequence: int, *, epoch: int = 0, producer_id: int = CLIENT_PID) -> bool:
+    """Whether a batch of one record was forwarded and acknowledged; if not, it was refused."""
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=producer_id, epoch=epoch, sequence=sequence))))
+    asked = talk.asked(WEST)
+    if asked:
+        talk.answer(WEST, asked[0], produced(("orders", 0, 0, 7)))
+    talk.wait(0.2)
+    code = entry(talk.answers()[0])["error_code"]
+    assert code == (ErrorCode.NONE if asked else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return bool(asked)
+
+
+def test_a_batch_that_overtakes_the_one_refused_at_the_fence_waits_for_it() -> None:
+    # Given 337 was refused at the fence, and librdkafka sent 338 to the new leader before it knew
+    talk = after_the_cut()
+    # When 338 arrives first, it is refused: the broker, which does not know the producer, would take it,
+    # and acknowledge 337 as a duplicate that is in no log
+    assert not send(talk, 338)
+    # Then 337 opens the term, and 338 follows
+    assert send(talk, 337)
+    assert send(talk, 338)
+
+
+def test_what_follows_the_opener_waits_until_the_opener_is_acknowledged() -> None:
+    talk = after_the_cut()
+    opener = produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=337)))
+    talk.ask(PRODUCE, 9, opener)
+    (first,) = talk.asked(WEST)
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=338))))
+    assert not talk.asked(WEST)
+    talk.answer(WEST, first, produced(("orders", 0, int(ErrorCode.NOT_ENOUGH_REPLICAS), -1)))
+    assert not send_after(talk, 338)
+    assert send(talk, 337)
+    assert send(talk, 338)
+
+
+def send_after(talk: Talk, sequence: int) -> bool:
+    talk.wait(0.2)
+    talk.answers()
+    return send(talk, sequence)
+
+
+def test_a_producer_that_had_written_nothing_there_begins_at_zero() -> None:
+    talk = after_the_cut()
+    assert not send(talk, 4, producer_id=CLIENT_PID + 1)
+    assert send(talk, 0, producer_id=CLIENT_PID + 1)
+    assert send(talk, 1, producer_id=CLIENT_PID + 1)
+
+
+def test_a_producer_with_a_new_epoch_begins_at_zero() -> None:
+    talk = after_the_cut()
+    assert not send(talk, 337, epoch=1)
+    assert send(talk, 0, epoch=1)
+
+
+def test_a_term_that_was_opened_through_another_gateway_is_found_out_by_asking_the_cluster() -> None:
+    talk = after_the_cut()
+    assert not send(talk, 350)
+    assert Inquire("west", "orders", 0) in talk.others
+    talk.terms.opened(KEY, 1, CLIENT_PID)
+    assert send(talk, 350)
+
+
+def test_what_is_known_of_one_term_says_nothing_of_the_next() -> None:
+    talk = after_the_cut()
+    talk.terms.opened(KEY, 0, CLIENT_PID)
+    assert not send(talk, 338)
+
+
+def test_a_producer_whose_state_expired_everywhere_is_not_shut_out_for_ever() -> None:
+    talk = after_the_cut()
+    talk.now += WINDOW_S + 1
+    assert send(talk, 9000)
+
+
+def test_after_a_forced_cut_nobody_knows_what_has_to_come_first_and_nobody_is_shut_out() -> None:
+    # Given what was read belongs to an older term, because the origin was dead at the last cut
+    old = HELD.model_copy(update={"terms": {0: 0}})
+    talk = Talk(state(), Port("west", 1))
+    talk.follow(state(moved(100, 7), sequences=old, revision=2))
+    assert send(talk, 9000)
+
+
+def test_terms_older_than_the_gateway_are_not_watched() -> None:
+    talk = Talk(state(moved(100, 7), sequences=HELD), Port("west", 1))
+    assert send(talk, 9000)

@@ -1,0 +1,155 @@
+"""The configuration file: what it accepts, and how it says what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gateway.config import Config, ConfigError, load
+
+SMALLEST: dict[str, Any] = {
+    "id": "gw-1",
+    "zookeeper": {"hosts": "127.0.0.1:2181"},
+    "authentication": {"anonymous": True},
+}
+
+
+def written(folder: Path, document: dict[str, Any]) -> Path:
+    file = folder / "gateway.yaml"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def fault(folder: Path, document: dict[str, Any]) -> str:
+    file = written(folder, document)
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+    text = str(caught.value)
+    assert text.startswith(str(folder))
+    return text.replace(str(folder) + "/", "")
+
+
+def test_the_smallest_file_gives_the_documented_defaults(tmp_path: Path) -> None:
+    config = load(written(tmp_path, SMALLEST))
+
+    assert config.zookeeper.root == "/switchyard"
+    assert (config.zookeeper.session_timeout_ms, config.zookeeper.lease_ms) == (6000, 3000)
+    assert (config.nodes.first_port, config.nodes.count) == (20_000, 1000)
+    assert config.authentication.anonymous
+    assert config.security_profiles["none"].mechanism is None
+    assert config.limits.wire().max_request_bytes == 104_857_600
+
+
+def test_users_and_passwords_come_from_files_beside_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "users.yaml").write_text("alice: wonder\n'1001': 'number'\n")
+    (tmp_path / "service-password").write_text("s3cret\n")
+    document = SMALLEST | {
+        "authentication": {"users_file": "users.yaml"},
+        "security_profiles": {
+            "none": {},
+            "sasl": {"mechanism": "PLAIN", "username": "switchyard", "password_file": "service-password"},
+        },
+    }
+
+    config = load(written(tmp_path, document))
+
+    assert config.authentication.users == {"alice": "wonder", "1001": "number"}
+    assert config.security_profiles["sasl"].password == "s3cret"
+
+
+def test_passwords_do_not_show_when_a_configuration_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "users.yaml").write_text("alice: wonder\n")
+    config = load(written(tmp_path, SMALLEST | {"authentication": {"users_file": "users.yaml"}}))
+
+    assert "wonder" not in repr(config)
+    assert "wonder" not in config.model_dump_json()
+
+
+def test_a_loaded_configuration_cannot_be_changed(tmp_path: Path) -> None:
+    config = load(written(tmp_path, SMALLEST))
+
+    with pytest.raises(ValueError, match="frozen"):
+        config.id = "gw-2"
+
+
+FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"id": None}, "gateway.yaml: id: None: Input should be a valid string"),
+    ({"id": "a b"}, "gateway.yaml: id: 'a b': String should match pattern"),
+    ({"authentication": {}}, "gateway.yaml: authentication: nobody can log in"),
+    ({"zookeeper": {}}, "gateway.yaml: zookeeper.hosts: missing; add it"),
+    ({"listen": {"port": 0}}, "gateway.yaml: listen.port: 0: Input should be greater than or equal to 1"),
+    ({"listen": {"prot": 1}}, "gateway.yaml: listen.prot: 1: no such key here; known keys are host, port, advertised"),
+    (
+        {"security_profiles": {"x": {"user": "a"}}},
+        "gateway.yaml: security_profiles.x.user: 'a': no such key here; known keys are mechanism, username",
+    ),
+    (
+        {"zookeeper": {"hosts": "z:1", "session_timeout_ms": 4000, "lease_ms": 4000}},
+        "gateway.yaml: zookeeper: lease_ms=4000 must be below session_timeout_ms=4000; half of it is a good value",
+    ),
+    ({"nodes": {"first_port": 65_000, "count": 1000}}, "first_port=65000 + count=1000 passes port 65535; lower one"),
+    ({"listen": {"port": 20_005}}, "listen.port=20005 lies among the ports of virtual nodes (20000 to 20999)"),
+    ({"http": {"port": 19_092}}, "listen.port and http.port are both 19092"),
+    ({"authentication": {"anonymous": False}}, "authentication: nobody can log in: give users_file"),
+    ({"authentication": {"users_file": "none.yaml"}}, "authentication.users_file: none.yaml: No such file"),
+    ({"security_profiles": {"s": {"mechanism": "PLAIN"}}}, "security_profiles.s: mechanism PLAIN needs username"),
+    ({"security_profiles": {"s": {"username": "u"}}}, "without a mechanism; add `mechanism: PLAIN`"),
+    ({"limits": {"max_connections": "many"}}, "limits.max_connections: 'many': Input should be a valid integer"),
+    ({"log": {"level": "loud"}}, "log.level: 'loud': Input should be 'debug', 'info', 'warning' or 'error'"),
+]
+
+
+@pytest.mark.parametrize(("change", "expected"), FAULTS, ids=[text[:60] for _, text in FAULTS])
+def test_a_fault_is_named_with_its_file_key_value_and_remedy(
+    tmp_path: Path, change: dict[str, Any], expected: str
+) -> None:
+    assert expected in fault(tmp_path, SMALLEST | change)
+
+
+def test_every_fault_of_a_file_is_named_at_once(tmp_path: Path) -> None:
+    text = fault(tmp_path, SMALLEST | {"zookeeper": {"root": "x"}, "zoned": 1})
+
+    assert [line.split(": ")[1] for line in text.splitlines()] == ["zookeeper.hosts", "zookeeper.root", "zoned"]
+
+
+def test_broken_yaml_is_named_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("id: gw-1\nlisten: {port: [}\n")
+
+    with pytest.raises(ConfigError, match=r"gateway\.yaml: line 2, column 17: .*; correct the YAML there"):
+        load(file)
+
+
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("- id\n")
+
+    with pytest.raises(ConfigError, match="holds list; write `key: value` lines"):
+        load(file)
+
+
+@pytest.mark.parametrize("content", ["alice: 17\n", "12: x\n", "'': x\n", "alice:\n"])
+def test_users_whose_name_or_password_is_no_text_are_refused_without_showing_it(tmp_path: Path, content: str) -> None:
+    (tmp_path / "users.yaml").write_text(content)
+
+    text = fault(tmp_path, SMALLEST | {"authentication": {"users_file": "users.yaml"}})
+
+    assert text.startswith("users.yaml: ")
+    assert "17" not in text
+
+
+def test_an_empty_password_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("\n")
+    profile = {"mechanism": "PLAIN", "username": "switchyard", "password_file": "password"}
+
+    text = fault(tmp_path, SMALLEST | {"security_profiles": {"sasl": profile}})
+
+    assert "security_profiles.sasl.password_file: " in text
+    assert "the file is empty" in text
+
+
+def test_defaults_are_a_valid_configuration() -> None:
+    assert Config(**SMALLEST).limits.max_connections == 10_000

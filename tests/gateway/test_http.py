@@ -1,0 +1,141 @@
+"""Health, readiness and metrics as probes and Prometheus see them."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.counts import Counts
+from gateway.http import HttpServer
+from gateway.metrics import Metrics
+from gateway.session.snapshot import Lease, Snapshot
+from gateway.topology import ClusterTopology, Topology
+from ha_core.model import Cluster, Mask, View
+
+
+def gateway(reasons: list[str]) -> Any:
+    clusters = {
+        "east": Cluster(name="east", bootstrap="e:1"),
+        "west": Cluster(name="west", bootstrap="w:1", masked=Mask(since="", reason="fire", by="ops")),
+    }
+    topology = Topology({"east": ClusterTopology("east", reachable=True), "west": ClusterTopology("west")})
+    return SimpleNamespace(
+        snapshot=Snapshot(View(revision=17, clusters=clusters), topology),
+        lease=Lease(),
+        connections={1, 2},
+        accepted=5,
+        turned_away=1,
+        ended=Counter({"idle": 2}),
+        links=SimpleNamespace(links={"east": SimpleNamespace(dials=4, failed_dials=1)}),
+        unready=reasons,
+        unreadable={},
+    )
+
+
+@pytest.fixture
+def reasons() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def counts() -> Counts:
+    return Counts()
+
+
+@pytest.fixture
+def address(reasons: list[str], counts: Counts) -> Iterator[str]:
+    observed = gateway(reasons)
+    server = HttpServer("127.0.0.1", 0, Metrics(observed, counts), lambda: observed.unready)
+    server.start()
+    yield f"http://127.0.0.1:{server.port}"
+    server.stop()
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found[sample.name.removeprefix("switchyard_gateway_"), *sample.labels.values()] = sample.value
+    return found
+
+
+def test_a_gateway_that_lives_is_healthy_whatever_its_clusters_do(address: str, reasons: list[str]) -> None:
+    reasons.append("ZooKeeper has not confirmed the lease")
+
+    assert httpx.get(f"{address}/healthz").status_code == 200
+
+
+def test_a_gateway_is_ready_when_nothing_speaks_against_it(address: str) -> None:
+    answer = httpx.get(f"{address}/readyz")
+
+    assert (answer.status_code, answer.json()) == (200, {"ready": True, "reasons": []})
+
+
+def test_a_gateway_that_is_not_ready_says_why(address: str, reasons: list[str]) -> None:
+    reasons.append("no listener is open yet")
+
+    answer = httpx.get(f"{address}/readyz")
+
+    assert (answer.status_code, answer.json()["reasons"]) == (503, ["no listener is open yet"])
+
+
+def test_metrics_show_state_clients_clusters_and_traffic(address: str, counts: Counts) -> None:
+    counts.requests[0, "passed"] += 3
+    counts.requests[12_345, "refused"] += 1
+    counts.refusals["fence"] += 2
+    counts.bytes_to_brokers += 100
+    counts.composed_took(3, 0.003)
+    counts.composed_took(3, 60.0)
+
+    found = samples(httpx.get(f"{address}/metrics").text)
+
+    assert found["revision",] == 17
+    assert found["ready",] == 1
+    assert found["lease_left_seconds",] == 0
+    assert found["connections",] == 2
+    assert found["connections_accepted_total",] == 5
+    assert found["connections_ended_total", "idle"] == 2
+    assert (found["cluster_reachable", "east"], found["cluster_reachable", "west"]) == (1, 0)
+    assert found["cluster_masked", "west"] == 1
+    assert found["upstream_dials_total", "east", "connected"] == 3
+    assert found["upstream_dials_total", "east", "failed"] == 1
+    assert found["requests_total", "produce", "passed"] == 3
+    assert found["requests_total", "unknown", "refused"] == 1
+    assert found["refusals_total", "fence"] == 2
+    assert found["bytes_total", "out", "broker"] == 100
+    assert found["composed_request_seconds_bucket", "metadata", "0.0025"] == 0
+    assert found["composed_request_seconds_bucket", "metadata", "0.005"] == 1
+    assert found["composed_request_seconds_bucket", "metadata", "+Inf"] == 2
+    assert found["composed_request_seconds_count", "metadata"] == 2
+
+
+def test_an_unknown_path_names_those_that_exist(address: str) -> None:
+    answer = httpx.get(f"{address}/nothing")
+
+    assert answer.status_code == 404
+    assert "/readyz" in answer.text
+
+
+def test_callers_that_say_nothing_do_not_keep_others_out_once_they_hang_up(address: str) -> None:
+    host, port = address.removeprefix("http://").split(":")
+    silent = [socket.create_connection((host, int(port))) for _ in range(40)]
+    for caller in silent:
+        caller.close()
+
+    with httpx.Client(transport=httpx.HTTPTransport(retries=5)) as client:
+        assert client.get(f"{address}/healthz").status_code == 200
+
+
+def test_a_port_that_is_taken_is_named(address: str) -> None:
+    port = int(address.rpartition(":")[2])
+    second = HttpServer("127.0.0.1", port, Metrics(gateway([])), list)
+
+    with pytest.raises(OSError, match=rf"http 127\.0\.0\.1:{port}: Address already in use; change http\.port"):
+        second.start()

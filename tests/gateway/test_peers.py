@@ -1,0 +1,36 @@
+"""Which gateway's ports a client is shown."""
+
+from __future__ import annotations
+
+from gateway.composed import NodeAddress
+from gateway.driver.peers import Peer, addresses, ranked
+from ha_core.model import Identity
+
+OWN = {("east", 1): NodeAddress(7, "a", 20_007)}
+CLIENTS = [Identity("app", f"client-{n}") for n in range(200)]
+
+
+def gateways(*ids: str, nodes: frozenset[int] = frozenset({7})) -> list[Peer]:
+    return [Peer(name, NodeAddress(n, name, 9092), 20_000 + 1000 * n, nodes) for n, name in enumerate(ids)]
+
+
+def test_all_gateways_show_a_client_the_same_address_of_a_node() -> None:
+    peers = gateways("a", "b", "c")
+    for client in CLIENTS:
+        seen = set()
+        for asked in peers:
+            own = {("east", 1): NodeAddress(7, asked.id, asked.first_node_port + 7)}
+            seen.add(addresses(reversed(peers), asked.id, client, own)["east", 1])
+        assert len(seen) == 1
+
+
+def test_clients_are_spread_and_only_those_of_a_dead_gateway_move() -> None:
+    before = {client: ranked(gateways("a", "b", "c"), client)[0].id for client in CLIENTS}
+    after = {client: ranked(gateways("a", "c"), client)[0].id for client in CLIENTS}
+    assert set(before.values()) == {"a", "b", "c"}
+    assert all(after[client] == home for client, home in before.items() if home != "b")
+
+
+def test_a_gateway_that_has_not_bound_the_node_is_not_named_for_it() -> None:
+    peers = [*gateways("a"), *gateways("b", nodes=frozenset())]
+    assert all(addresses(peers, "a", client, OWN) == OWN for client in CLIENTS)
