@@ -1,0 +1,192 @@
+"""
+### Move live clients from one cluster to another
+
+A **switch** moves users (or single instances, topics, groups of theirs) with everything that belongs together:
+the topics that they use get a new writer, their groups a new coordinator, their bindings a new cluster.
+All of it changes in one revision, the *cut*. Clients stay connected and notice a pause of less than a second:
+offsets go on where they were, nothing is lost and nothing comes twice.
+
+| task | what it does | if it fails |
+|---|---|---|
+| `plan` | finds out what moves and why, and whether anything speaks against it | nothing was changed |
+| `approve` | asks a human, if you want that; holds no lock | nothing was changed |
+| `acquire` | takes the locks of everything that moves | nothing was changed |
+| `prepare` | creates missing topics in the target, checks those that exist | undone |
+| `adopt` | joins the groups in the target on behalf of their members | undone |
+| `cut_over` | fence, drain, ends, group offsets, **cut**: all that clients feel | undone, if not cut |
+| `verify` | every gateway serves the cut; nobody wrote to the old cluster | the cut stays; see the log |
+| `record` | writes the result | repeat it: clear the task |
+| `report` | shows the result of the run | |
+| `release` | always runs: no fence and no lock is left behind | clear the task |
+
+**First time?** Tick *Dry run*: it stops after `plan`, whose log lists what would move, why, and every objection with
+its remedy. Killed anywhere, a cleared task goes on with the same operation; after an undo it starts over.
+The way back is another switch with *From* and *To* exchanged. Without Airflow: `switchyard switch --help`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param, TriggerRule
+
+from ha_core.operators import (
+    AcquireOperator,
+    AdoptGroupsOperator,
+    ApproveSwitchOperator,
+    CutOverOperator,
+    PlanSwitchOperator,
+    PrepareTargetsOperator,
+    RecordOperator,
+    ReleaseOperator,
+    ReportOperator,
+    VerifyOperator,
+)
+
+REPEATED = {"retries": 2, "retry_delay": timedelta(seconds=2)}
+"""Where repeating can help: a step before the cut has undone the operation when it fails."""
+
+
+def names(title: str, help_text: str, example: str) -> Param:
+    return Param(
+        [],
+        type=["array", "null"],
+        items={"type": "string", "minLength": 1},
+        title=title,
+        description_md=f"{help_text} One a line, such as `{example}`.",
+        section="What moves",
+    )
+
+
+PARAMS = {
+    "users": names(
+        "Users", "With **all** topics and groups that they use, declared or seen by the gateways.", "orders-app"
+    ),
+    "instances": names(
+        "Instances", "One client of a user, with what it uses itself: user, `+`, client id.", "orders-app+billing-1"
+    ),
+    "user_topics": names(
+        "A user's topics", "One topic with the binding of that user: user, `#`, topic.", "orders-app#orders"
+    ),
+    "user_groups": names(
+        "A user's groups", "One group with the binding of that user: user, `##`, group.", "orders-app##billing"
+    ),
+    "topics": names("Topics", "Topics alone, whoever uses them. Groups and bindings stay.", "orders"),
+    "include_followers": Param(
+        False,
+        type="boolean",
+        title="Others follow",
+        description_md="A topic has one writer, so whoever else uses a moving topic comes along with it. "
+        "Off: the move is refused, and `plan` names them.",
+        section="What moves",
+    ),
+    "from": Param(
+        type="string",
+        minLength=1,
+        title="From",
+        description_md="The cluster that serves them now.",
+        examples=["east", "west"],
+        section="Where",
+    ),
+    "to": Param(
+        type="string",
+        minLength=1,
+        title="To",
+        description_md="The cluster that is to serve them. Missing topics are created there.",
+        examples=["east", "west"],
+        section="Where",
+    ),
+    "mode": Param(
+        "planned",
+        type="string",
+        enum=["planned", "forced"],
+        values_display={"planned": "planned: both clusters live", "forced": "forced: the origin is dead"},
+        title="Mode",
+        description_md="*Planned* loses nothing. *Forced* gives up what only the dead cluster knows; "
+        "the log names exactly what is unknown.",
+        section="Where",
+    ),
+    "unread": Param(
+        "skip",
+        type="string",
+        enum=["skip", "wait"],
+        values_display={"skip": "skip: go on at the cut", "wait": "wait until the origin is back"},
+        title="Forced: unread records",
+        description_md="What readers do that have not read all of the dead cluster's records.",
+        section="Where",
+    ),
+    "reason": Param(
+        type="string",
+        minLength=3,
+        title="Reason",
+        description_md="Why, for the history that is never deleted. A ticket number is a good reason.",
+        section="Safety",
+    ),
+    "dry_run": Param(
+        False,
+        type="boolean",
+        title="Dry run",
+        description_md="Only `plan`: the log lists what would move, why, and what speaks against it.",
+        section="Safety",
+    ),
+    "approval": Param(
+        False,
+        type="boolean",
+        title="Ask for approval",
+        description_md="Wait for a human (*Required Actions*) after `plan`. No lock is held while waiting.",
+        section="Safety",
+    ),
+    "drain_timeout_s": Param(
+        10,
+        type="number",
+        exclusiveMinimum=0,
+        maximum=600,
+        title="Drain timeout, seconds",
+        description_md="How long clients may wait behind the fence. When it is over, the move is undone.",
+        section="Safety",
+    ),
+}
+
+with DAG(
+    dag_id="switch",
+    dag_display_name="Switch: move live clients",
+    description="Moves users, instances, groups or topics from one cluster to another, without the clients noticing.",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=8,  # locks keep runs of the same scope apart; others may run side by side
+    params=PARAMS,
+    tags=["switchyard", "move"],
+    default_args={"retries": 0},
+) as dag:
+    plan = PlanSwitchOperator(task_id="plan", **REPEATED)
+    approve = ApproveSwitchOperator(
+        task_id="approve",
+        asked="{{ params.approval and not params.dry_run }}",
+        subject="Move them from {{ params['from'] }} to {{ params.to }}?",
+        body="{{ ti.xcom_pull(task_ids='plan', key='table') }}",
+        retries=1,  # an answer within the blink of the question is taken for a fault by the scheduler: ask again
+    )
+    acquire = AcquireOperator(
+        task_id="acquire",
+        proposal=plan.output,
+        dry_run="{{ params.dry_run }}",
+        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
+        **REPEATED,
+    )
+    prepare = PrepareTargetsOperator(task_id="prepare", operation_id=acquire.output)
+    adopt = AdoptGroupsOperator(task_id="adopt", operation_id=acquire.output)
+    cut_over = CutOverOperator(task_id="cut_over", operation_id=acquire.output)
+    verify = VerifyOperator(task_id="verify", operation_id=acquire.output, **REPEATED)
+    record = RecordOperator(task_id="record", operation_id=acquire.output, **REPEATED)
+    report = ReportOperator(
+        task_id="report",
+        proposal=plan.output,
+        trigger_rule=TriggerRule.NONE_FAILED,
+        **REPEATED,
+    )
+    release = ReleaseOperator(task_id="release", retries=3, retry_delay=timedelta(seconds=2))
+
+    plan >> approve >> acquire >> prepare >> adopt >> cut_over >> verify >> record >> report
+    record >> release.as_teardown(setups=acquire, on_failure_fail_dagrun=True)
+    dag.add_result(report.output)

@@ -1,0 +1,58 @@
+"""The command tree: one module per group, and the groups that other packages add through entry points."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from importlib.metadata import EntryPoint, entry_points
+
+import typer
+
+from ha_core.cli import bindings, clusters, history, masks, status, switch, topic, usage
+from ha_core.cli.output import Output
+
+PLUGINS = "switchyard.commands"
+
+
+def build() -> typer.Typer:
+    """The whole tree. A plug-in that cannot be loaded is named where it is called for; the rest works."""
+    app = typer.Typer(
+        name="switchyard",
+        help="Moves live Kafka clients and topics between clusters, without the clients noticing.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    for module in (status, switch, masks, history, topic):
+        module.add_to(app)
+    app.add_typer(bindings.app, name="bindings")
+    app.add_typer(usage.app, name="usage")
+    app.add_typer(clusters.app, name="clusters")
+    for entry in entry_points(group=PLUGINS):
+        _mount(app, entry)
+    return app
+
+
+def _mount(app: typer.Typer, entry: EntryPoint) -> None:
+    try:
+        plugin = entry.load()
+    except Exception as error:  # whatever is wrong with a plug-in, the night's commands must still work
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+        @app.command(entry.name, help=f"(not available: {reason})", context_settings={"ignore_unknown_options": True})
+        def broken(words: list[str] = typer.Argument(None, hidden=True)) -> None:  # noqa: B008  # typer's way
+            Output(as_json=False).error(f"The command group {entry.name} ({entry.value}) cannot be loaded: {reason}")
+            raise typer.Exit(1)
+
+        return
+    app.add_typer(plugin, name=entry.name)
+
+
+def main() -> None:
+    """Run the command of this process and exit: 0 only on success, 2 for input that cannot be used."""
+    # SIGTERM becomes an exception, so that a move that waits behind its fence lifts it before the process ends.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
+    try:
+        build()(prog_name="switchyard")
+    except KeyboardInterrupt:
+        sys.exit(130)

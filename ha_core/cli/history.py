@@ -1,0 +1,70 @@
+"""`switchyard history`: what was done, by whom, and how long each step took."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from ha_core.cli.output import table
+from ha_core.cli.session import Session, connected
+from ha_core.moves.errors import RefusedError
+
+
+def add_to(app: typer.Typer) -> None:
+    @app.command("history", help="All operations, or every entry of one.")
+    @connected
+    def history(
+        session: Session,
+        operation: Annotated[str | None, typer.Argument(metavar="OPERATION")] = None,
+        limit: Annotated[int, typer.Option(min=1, max=100_000, help="Newest operations only.")] = 50,
+    ) -> None:
+        if operation is None:
+            _operations(session, limit)
+        else:
+            _entries(session, operation)
+
+
+def _operations(session: Session, limit: int) -> None:
+    operations = session.environment.store.operations(limit)
+    session.out.result(
+        {"operations": [o.model_dump(mode="json", exclude_none=True, exclude={"schema_"}) for o in operations]}
+    )
+    session.out.show(
+        table(
+            ("operation", "kind", "state", "started", "by", "reason", "result"),
+            [(o.id, o.kind, o.state, o.started, o.by, o.reason, o.result) for o in operations],
+        )
+    )
+
+
+def _entries(session: Session, operation_id: str) -> None:
+    store = session.environment.store
+    found = session.environment.operation(operation_id)
+    if found is None:
+        raise RefusedError(f"There is no operation {operation_id}. `switchyard history` lists them.")
+    entries = store.history(operation_id)
+    session.out.result(
+        {
+            "operation": found.model_dump(mode="json", exclude_none=True, exclude={"schema_"}),
+            "history": [e.model_dump(mode="json", exclude_none=True, exclude={"schema_"}) for e in entries],
+        }
+    )
+    session.out.show(f"{found.id}: {found.kind}, {found.state}, by {found.by}: {found.reason}")
+    session.out.show(
+        table(
+            ("at", "epoch", "step", "outcome", "ms", "detail"),
+            [
+                (
+                    e.at,
+                    e.epoch,
+                    e.step,
+                    e.outcome,
+                    "" if e.ms is None else f"{e.ms:.1f}",
+                    json.dumps(e.detail, ensure_ascii=False) if e.detail else "",
+                )
+                for e in entries
+            ],
+        )
+    )

@@ -1,0 +1,58 @@
+"""Where words go: results to standard output, progress and errors to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDTH_OF_NO_TERMINAL = 400
+"""Cells of tables in a file or pipe: nothing is cut off there."""
+COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+
+
+class Output:
+    """One command's output. With `as_json`, standard output carries one JSON document and nothing else."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        width = None if sys.stdout.isatty() else WIDTH_OF_NO_TERMINAL
+        self._out = Console(file=sys.stdout, highlight=False, soft_wrap=True, width=width)
+        self._err = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+
+    def result(self, data: Any) -> None:
+        """The machine form of the result; nothing for people."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
+            sys.stdout.flush()
+
+    def show(self, renderable: Any) -> None:
+        """The human form of the result; nothing for machines."""
+        if not self.as_json:
+            self._out.print(renderable if not isinstance(renderable, str) else Text(renderable))
+
+    def progress(self, text: str) -> None:
+        self._err.print(Text(text))
+
+    def error(self, text: str) -> None:
+        self._err.print(Text("error: ", style="bold red") + Text(text))
+
+    def confirm(self, question: str) -> bool:
+        """Ask a person; False where nobody can answer."""
+        if not sys.stdin.isatty():
+            return False
+        self._err.print(Text(f"{question} [y/N] "), end="")
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> Table:
+    """A plain table; cells are texts or renderables, never markup."""
+    made = Table(*columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    return made

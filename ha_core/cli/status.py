@@ -1,0 +1,76 @@
+"""`switchyard status`: clusters, gateways, running operations and locks on one page."""
+
+from __future__ import annotations
+
+import typer
+
+from ha_core.cli.output import table
+from ha_core.cli.session import Session, connected
+from ha_core.moves import registry
+
+
+def add_to(app: typer.Typer) -> None:
+    @app.command("status", help="Clusters, gateways, running operations and locks.")
+    @connected
+    def status(session: Session) -> None:
+        environment = session.environment
+        store = environment.store
+        view = store.load()
+        states = registry.cluster_states(environment)
+        gateways = store.gateways()
+        running = registry.running_operations(environment)
+        locks = store.locks()
+        session.out.result(
+            {
+                "revision": view.revision,
+                "clusters": [state.to_json() for state in states],
+                "gateways": [g.model_dump(mode="json", exclude={"schema_"}) for g in gateways],
+                "operations": [
+                    {"operation": o.id, "kind": o.kind, "state": o.state, "by": o.by, "reason": o.reason}
+                    for o in running
+                ],
+                "locks": [lock.model_dump(mode="json", exclude={"schema_"}) for lock in locks],
+            }
+        )
+        out = session.out
+        out.show(f"revision {view.revision}")
+        out.show(
+            table(
+                ("cluster", "bootstrap", "state", "masked"),
+                [(s.cluster.name, s.cluster.bootstrap, s.words, s.mask_words) for s in states],
+                title="clusters",
+            )
+        )
+        out.show(
+            table(
+                ("gateway", "bootstrap", "revision", "behind", "lease ms", "drained"),
+                [
+                    (
+                        g.id,
+                        f"{g.host}:{g.port}",
+                        g.revision,
+                        max(0, view.revision - g.revision),
+                        g.lease_ms,
+                        ", ".join(g.drained),
+                    )
+                    for g in gateways
+                ],
+                title="gateways",
+            )
+        )
+        if running:
+            out.show(
+                table(
+                    ("operation", "kind", "state", "by", "reason"),
+                    [(o.id, o.kind, o.state, o.by, o.reason) for o in running],
+                    title="running operations",
+                )
+            )
+        if locks:
+            out.show(
+                table(
+                    ("lock", "operation", "by", "since"),
+                    [(lock.key, lock.operation, lock.by, lock.since) for lock in locks],
+                    title="locks",
+                )
+            )

@@ -1,0 +1,126 @@
+"""`switchyard switch`, `resume`, `undo`: the planner's moves without Airflow."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS
+from ha_core.cli.output import table
+from ha_core.cli.session import Session, connected
+from ha_core.moves import run
+from ha_core.moves.prepare import Proposal, make_request, plan
+from ha_core.moves.report import Report
+
+_Operation = Annotated[str, typer.Argument(metavar="OPERATION")]
+_LEVEL_STYLE = {"error": "bold red", "warning": "yellow", "info": "dim"}
+
+
+def add_to(app: typer.Typer) -> None:
+    @app.command("switch", help="Move users, instances, groups or topics from one cluster to another.")
+    @connected
+    def switch(
+        session: Session,
+        scope: Annotated[
+            list[str],
+            typer.Argument(metavar="SCOPE…", help="user:NAME[+INSTANCE | #TOPIC | ##GROUP] or topic:NAME; several."),
+        ],
+        origin: Annotated[str, typer.Option("--from", help="Cluster that serves them now.")],
+        target: Annotated[str, typer.Option("--to", help="Cluster that is to serve them.")],
+        reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")],
+        mode: Annotated[str, typer.Option("--mode", help="planned | forced (the origin is dead).")] = "planned",
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would move, and the verdicts.")] = False,
+        yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+        include_followers: Annotated[
+            bool, typer.Option("--include-followers", help="Others who use the topics follow them.")
+        ] = False,
+        unread: Annotated[
+            str, typer.Option("--unread", help="Forced: what readers below the cut do: wait | skip.")
+        ] = "skip",
+        drain_timeout: Annotated[
+            float, typer.Option("--drain-timeout", help="Seconds until gateways that do not drain stop the move.")
+        ] = 10.0,
+    ) -> int:
+        request = make_request(
+            scope,
+            origin,
+            target,
+            mode=mode,
+            reason=reason,
+            drain_timeout_s=drain_timeout,
+            include_followers=include_followers,
+            unread=unread,
+        )
+        environment = session.environment
+        if not dry_run:
+            continued = run.settle_interrupted(environment, request)
+            if continued is not None:
+                return show_report(session, continued)
+        proposal = plan(environment, request)
+        show_proposal(session, proposal)
+        if dry_run:
+            session.out.result(proposal.to_json())
+            return BAD_INPUT if proposal.refused else SUCCESS
+        proposal.require_sound()
+        if not (yes or session.out.confirm("Move them now?")):
+            session.out.error("Nothing was changed: nobody confirmed. Say --yes, or run it in a terminal.")
+            session.out.result({"result": "refused", "error": "nobody confirmed; say --yes"})
+            return BAD_INPUT
+        operation = run.start(environment, proposal, by=environment.by, recheck=not yes)
+        session.out.progress(f"operation {operation.id}")
+        return show_report(session, run.run_all(environment, operation.id))
+
+    @app.command("resume", help="Continue an interrupted operation, or undo what it left behind.")
+    @connected
+    def resume(session: Session, operation: _Operation) -> int:
+        return show_report(session, run.resume(session.environment, operation))
+
+    @app.command("undo", help="Undo an operation that has not cut yet: fences, adopted members, created topics, locks.")
+    @connected
+    def undo(session: Session, operation: _Operation) -> int:
+        report = run.undo(session.environment, operation)
+        show_report(session, report)
+        return SUCCESS if report.result == "undone" else FAILURE
+
+
+def show_proposal(session: Session, proposal: Proposal) -> None:
+    """What moves and why, who else uses it, and the verdicts with their remedies."""
+    out = session.out
+    rows = [(key.replace(":", " ", 1), why) for key, why in sorted(proposal.moves.reasons.items())]
+    out.show(table(("moves", "because"), rows, title=proposal.title) if rows else f"{proposal.title}: nothing moves")
+    if proposal.strangers:
+        out.show(
+            table(
+                ("topic", "also used by"),
+                [(topic, ", ".join(users)) for topic, users in sorted(proposal.strangers.items())],
+                title="used outside of the scope",
+            )
+        )
+    if proposal.verdicts:
+        out.show(
+            table(
+                ("verdict", "about", "", "remedy"),
+                [(Text(v.level, style=_LEVEL_STYLE[v.level]), v.about, v.text, v.remedy) for v in proposal.verdicts],
+            )
+        )
+
+
+def show_report(session: Session, report: Report) -> int:
+    """The end of an operation, for people and machines; the exit code."""
+    out = session.out
+    out.result(report.to_json())
+    if report.error:
+        out.error(report.error)
+    if report.steps:
+        out.show(table(("step", "ms"), [(s.name, f"{s.ms:.1f}") for s in report.steps]))
+    if report.partitions:
+        out.show(
+            table(
+                ("topic", "partition", "cut", "from", "to"),
+                [(p.topic, p.partition, p.cut, p.origin, p.target) for p in report.partitions],
+            )
+        )
+    out.show(f"{report.operation}: {report.result}, revision {report.revision}")
+    return SUCCESS if report.result == "succeeded" else FAILURE

@@ -1,0 +1,1 @@
+"""Airflow connections: the state in ZooKeeper, and the service accounts that reach the clusters."""

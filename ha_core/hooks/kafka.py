@@ -1,0 +1,73 @@
+"""The service account of one security profile, as an Airflow connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+
+if TYPE_CHECKING:
+    from ha_core.kafka.security import SecurityProfile
+
+CONNECTION_PREFIX = "switchyard_kafka_"
+"""A cluster's security profile NAME is the connection `switchyard_kafka_NAME`."""
+
+
+class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
+    """Connection type `switchyard_kafka`: login and password are the account, `mechanism` is how it logs in.
+
+    The bootstrap address is needed for the connection test only: clusters say themselves where they are.
+    """
+
+    conn_name_attr = "kafka_conn_id"
+    default_conn_name = "switchyard_kafka_sasl"
+    conn_type = "switchyard_kafka"
+    hook_name = "Switchyard service account (Kafka)"
+
+    def __init__(self, kafka_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.kafka_conn_id = kafka_conn_id
+
+    def get_conn(self) -> SecurityProfile:
+        """The profile that the connection describes.
+
+        :raises SecurityProfileError: names connection, key and remedy.
+        """
+        return _profile(self.get_connection(self.kafka_conn_id))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Log in to the brokers at the connection's host."""
+        from ha_core.kafka import Admin, KafkaAdminError, SecurityProfileError
+        from ha_core.model import Cluster
+
+        connection = self.get_connection(self.kafka_conn_id)
+        bootstrap = ",".join(
+            part if ":" in part else f"{part}:{connection.port or 9092}"
+            for part in (connection.host or "").split(",")
+            if part
+        )
+        try:
+            profile = _profile(connection)
+            if not bootstrap:
+                return (
+                    True,
+                    f"The account {profile.username or '(none)'} is complete; without a bootstrap it is not tried.",
+                )
+            with Admin(Cluster(name="connection-test", bootstrap=bootstrap), profile) as admin:
+                found = admin.probe(timeout_s=5.0)
+        except (SecurityProfileError, KafkaAdminError, ValueError) as error:
+            return False, str(error)
+        if not found.reachable:
+            return False, f"{bootstrap} does not serve this account: {found.error}"
+        return True, f"{bootstrap} answers: {len(found.brokers)} brokers."
+
+
+def _profile(connection: Any) -> SecurityProfile:
+    from ha_core.kafka.security import profiles
+
+    name = connection.conn_id
+    mechanism = connection.extra_dejson.get("mechanism") or ("PLAIN" if connection.login else None)
+    if mechanism is None:
+        return profiles({name: {}}, f"connection {name}")[name]
+    fields = {"mechanism": mechanism, "username": connection.login, "password": connection.password}
+    return profiles({name: fields}, f"connection {name}")[name]

@@ -1,0 +1,104 @@
+"""The state in ZooKeeper as an Airflow connection: everything that an operation needs of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+
+from ha_core.hooks.kafka import CONNECTION_PREFIX, ServiceAccountHook
+
+if TYPE_CHECKING:
+    from ha_core.kafka.security import SecurityProfile
+    from ha_core.moves.context import Connection, Environment
+
+DEFAULT_PORT = 2181
+
+
+class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
+    """Connection type `switchyard_zookeeper`: host (`host[:port][,…]`), port, extra `root` and `security_file`."""
+
+    conn_name_attr = "zookeeper_conn_id"
+    default_conn_name = "switchyard_zookeeper"
+    conn_type = "switchyard_zookeeper"
+    hook_name = "Switchyard state (ZooKeeper)"
+
+    def __init__(self, zookeeper_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.zookeeper_conn_id = zookeeper_conn_id
+
+    def get_conn(self, by: str = "airflow") -> Environment:
+        """Open the environment in which operations of `by` run. Close it, or use it in `with`.
+
+        :raises StoreUnavailableError: ZooKeeper is out of reach.
+        :raises SecurityProfileError: the security file cannot be used.
+        """
+        from ha_core.moves.context import connect
+
+        connection = self._connection()
+        environment = connect(connection, by)
+        if connection.security_file is None:
+            environment.profiles = _Accounts(dict(environment.profiles))
+        return environment
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Read the state and count what is in it."""
+        from ha_core.kafka import SecurityProfileError
+        from ha_core.store.errors import StoreError
+
+        try:
+            with self.get_conn("airflow:connection-test") as environment:
+                view = environment.store.load()
+                gateways = environment.store.gateways()
+        except (StoreError, SecurityProfileError, ValueError) as error:
+            return False, str(error)
+        return True, f"Revision {view.revision}: {len(view.clusters)} clusters, {len(gateways)} live gateways."
+
+    def _connection(self) -> Connection:
+        from ha_core.moves.context import DEFAULT_ROOT, DEFAULT_SESSION_TIMEOUT_S, Connection
+
+        found = self.get_connection(self.zookeeper_conn_id)
+        extra = found.extra_dejson
+        security_file = extra.get("security_file")
+        return Connection(
+            zookeeper=hosts(found.host or "127.0.0.1", found.port),
+            root=extra.get("root") or DEFAULT_ROOT,
+            security_file=Path(security_file) if security_file else None,
+            session_timeout_s=float(extra.get("session_timeout_s") or DEFAULT_SESSION_TIMEOUT_S),
+        )
+
+
+def hosts(host: str, port: int | None) -> str:
+    """`a,b:2182` and port 2181 → `a:2181,b:2182`."""
+    return ",".join(
+        one if ":" in one else f"{one}:{port or DEFAULT_PORT}"
+        for one in (part.strip() for part in host.split(","))
+        if one
+    )
+
+
+@dataclass
+class _Accounts(Mapping[str, "SecurityProfile"]):
+    """Profiles by name: those of the security file, else the Airflow connections, looked up when first asked for."""
+
+    known: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> SecurityProfile:
+        if name not in self.known:
+            from airflow.sdk.exceptions import AirflowException
+
+            try:
+                self.known[name] = ServiceAccountHook(f"{CONNECTION_PREFIX}{name}").get_conn()
+            except AirflowException as error:
+                raise KeyError(name) from error
+        profile: SecurityProfile = self.known[name]
+        return profile
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.known)
+
+    def __len__(self) -> int:
+        return len(self.known)

@@ -1,0 +1,152 @@
+"""The one door to a cluster's administration.
+
+Topics are created and deleted with confluent-kafka's AdminClient, which finds the controller. Everything else is read
+and written with raw requests, for what the AdminClient has not: the log end above the high watermark, leader epochs,
+producer states, adopted members, several groups in one request, and refused logins that are told at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Self
+
+from ha_core.kafka import adoption, creation, group_offsets, groups, offsets, probe, producers, topics
+from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.facts import (
+    Adopted,
+    CreatedTopics,
+    GroupDescription,
+    LogEnds,
+    Partition,
+    ProducerState,
+    TopicSpec,
+)
+from ha_core.kafka.group_offsets import Committed
+from ha_core.kafka.probe import Probe
+from ha_core.kafka.security import NO_SECURITY, SecurityProfile
+from ha_core.kafka.topics import TopicDescription
+from ha_core.model.cluster import Cluster
+from ha_core.model.group import Member
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+DEFAULT_TIMEOUT_S = 10.0
+
+
+class Admin:
+    """One cluster. Connects at the first question, keeps its connections warm, safe for threads; close it.
+
+    Every method takes at most `timeout_s` (of the call, else of the object) and raises `KafkaAdminError`s.
+    """
+
+    def __init__(
+        self, cluster: Cluster, security: SecurityProfile = NO_SECURITY, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> None:
+        self.cluster = cluster
+        self._security = security
+        self._brokers = Brokers(cluster, security, timeout_s)
+        self._client: AdminClient | None = None
+        self._guard = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._brokers.close()
+        self._client = None
+
+    def probe(
+        self, topics: Collection[str] = (), groups: Collection[str] = (), timeout_s: float | None = None
+    ) -> Probe:
+        """Reachability, brokers, versions and rights; what is wrong is in the answer, not raised."""
+        return probe.probe(self._brokers, topics, groups, self._deadline(timeout_s))
+
+    def topics(
+        self, names: Collection[str] | None = None, offsets: bool = True, timeout_s: float | None = None
+    ) -> dict[str, TopicDescription]:
+        """The topics of `names` that exist (None: all). Partitions whose leader does not answer lack in `ends`."""
+        return topics.describe(self._brokers, names, self._deadline(timeout_s), offsets, partial=True)
+
+    def create_topics(self, specs: Iterable[TopicSpec], timeout_s: float | None = None) -> CreatedTopics:
+        """Creates topics like those of the origin; those that exist with the same partition count are left alone."""
+        return creation.create(self._brokers, self._admin_client, specs, self._deadline(timeout_s))
+
+    def delete_empty_topics(self, names: Collection[str], timeout_s: float | None = None) -> tuple[str, ...]:
+        """Deletes topics that never had a record; returns those that were there."""
+        return creation.delete_empty(self._brokers, self._admin_client, names, self._deadline(timeout_s))
+
+    def ends(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, LogEnds]:
+        """Starts and ends as they are now; `offsets` says what makes an end one to cut at."""
+        return offsets.ends(self._brokers, partitions, self._deadline(timeout_s))
+
+    def settled_ends(
+        self, partitions: Collection[Partition], timeout_s: float | None = None
+    ) -> dict[Partition, LogEnds]:
+        """Like `ends`, after waiting for replication: those not `settled` in the answer still lag at the deadline."""
+        return offsets.settled_ends(self._brokers, partitions, self._deadline(timeout_s))
+
+    def producers(
+        self, partitions: Collection[Partition], timeout_s: float | None = None
+    ) -> dict[Partition, tuple[ProducerState, ...]]:
+        """What the leaders remember of producers."""
+        return producers.producers(self._brokers, partitions, self._deadline(timeout_s))
+
+    def describe_groups(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, GroupDescription]:
+        """State and members; a group that does not exist is `Dead`."""
+        return groups.describe(self._brokers, names, self._deadline(timeout_s))
+
+    def group_generation(self, group: GroupDescription, timeout_s: float | None = None) -> int:
+        """The generation of a stable group of this cluster."""
+        return groups.generation(self._brokers, group, self._deadline(timeout_s))
+
+    def group_offsets(
+        self, names: Collection[str], stable: bool = True, timeout_s: float | None = None
+    ) -> dict[str, dict[Partition, Committed]]:
+        """group → partition → (offset, metadata), as committed."""
+        return group_offsets.read(self._brokers, names, self._deadline(timeout_s), stable)
+
+    def set_group_offsets(
+        self,
+        group: str,
+        committed: Mapping[Partition, Committed],
+        member: Member | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Commits and reads back; into a group with adopted members as one of them."""
+        group_offsets.write(self._brokers, group, committed, member, self._deadline(timeout_s))
+
+    def adopt(self, origin: GroupDescription, timeout_s: float | None = None) -> Adopted:
+        """Joins a group of another cluster here, on its members' behalf; takes at most 30 s unless told otherwise."""
+        return adoption.adopt(self._brokers, origin, self._deadline(timeout_s or adoption.TIMEOUT_S))
+
+    def heartbeat(self, adopted: Adopted, timeout_s: float | None = None) -> None:
+        """Keeps adopted members alive."""
+        adoption.heartbeat(self._brokers, adopted, self._deadline(timeout_s))
+
+    def leave(self, adopted: Adopted, timeout_s: float | None = None) -> None:
+        """Undoes `adopt`."""
+        adoption.leave(self._brokers, adopted, self._deadline(timeout_s))
+
+    def _deadline(self, timeout_s: float | None) -> Deadline:
+        return Deadline.after(self._brokers.timeout_s if timeout_s is None else timeout_s)
+
+    def _admin_client(self) -> AdminClient:
+        with self._guard:
+            if self._client is None:
+                from confluent_kafka.admin import AdminClient
+
+                self._client = AdminClient(
+                    {
+                        "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in self._brokers.bootstrap),
+                        "socket.timeout.ms": max(1000, int(self._brokers.timeout_s * 1000)),
+                        "log_level": 0,  # what goes wrong is raised, not printed by another thread
+                        **self._security.client_settings(),
+                    }
+                )
+            return self._client

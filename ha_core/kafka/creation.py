@@ -1,0 +1,234 @@
+"""Topics made like those of another cluster, and the undo of that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.errors import (
+    ClusterUnreachableError,
+    KafkaAdminError,
+    NotSettledError,
+    TopicMismatchError,
+    TopicNotEmptyError,
+    refusal,
+)
+from ha_core.kafka.facts import CreatedTopics, TopicSpec
+from ha_core.kafka.topics import broker_setting, describe
+from ha_core.wire.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_MIN_IN_SYNC = "min.insync.replicas"
+_NOT_CARRIED = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
+"""They name brokers of the origin by id."""
+_UNKNOWN_KEY = "unknown topic config name"
+"""How brokers of every version begin to say that they do not know a key; its error code also means bad values."""
+_PAUSE_S = 0.05
+
+
+def create(
+    brokers: Brokers, client: Callable[[], AdminClient], specs: Iterable[TopicSpec], deadline: Deadline
+) -> CreatedTopics:
+    """Creates what is missing and waits until every broker names a leader for every partition.
+
+    A topic that exists with the same partition count counts as done. Configuration is carried over as far as the
+    cluster knows the keys; replication is at most the number of brokers, min.insync.replicas at most the replication.
+
+    :raises TopicMismatchError: a topic exists with another partition count; nothing was created then.
+    """
+    wanted = {spec.name: spec for spec in specs}
+    existing = tuple(sorted(_compare(brokers, wanted, deadline)))
+    missing = [spec for name, spec in sorted(wanted.items()) if name not in existing]
+    notes: list[str] = []
+    if missing:
+        shaped = [_fitted(brokers, spec, notes, deadline) for spec in missing]
+        _create_all(brokers, client(), shaped, notes, deadline)
+        await_leaders(brokers, {spec.name: spec.partitions for spec in shaped}, deadline)
+    return CreatedTopics(tuple(spec.name for spec in missing), existing, tuple(notes))
+
+
+def delete_empty(
+    brokers: Brokers, client: Callable[[], AdminClient], names: Collection[str], deadline: Deadline
+) -> tuple[str, ...]:
+    """Deletes the topics of `names` that exist, all or none: only if no partition ever had a record.
+
+    :raises TopicNotEmptyError: names a topic and partition with records, or with a past.
+    """
+    found = describe(brokers, names, deadline)
+    for name, topic in sorted(found.items()):
+        for index, one in topic.ends.items():
+            if not one.never_used:
+                raise TopicNotEmptyError(
+                    brokers.cluster,
+                    f"topic {name} is not deleted: partition {index} runs from {one.start} to {one.log_end}, so it was "
+                    "used. Delete it by hand if nobody needs it.",
+                )
+    if not found:
+        return ()
+    admin = client()  # kept in a variable: its futures die with it
+    _await(brokers, admin.delete_topics(sorted(found), operation_timeout=deadline.left_s), "delete topic", deadline)
+    while left := describe(brokers, found, deadline, offsets=False):
+        _pause(brokers, f"topics {', '.join(sorted(left))} are being deleted", deadline)
+    return tuple(sorted(found))
+
+
+def await_leaders(brokers: Brokers, partitions: Mapping[str, int], deadline: Deadline) -> None:
+    """Waits until every broker names a leader for every partition: clients may ask any of them."""
+    nodes = list(brokers.nodes) or [broker["node_id"] for broker in brokers.metadata((), deadline)["brokers"]]
+
+    def lacking(node: int) -> list[str]:
+        answer = brokers.metadata(partitions, deadline, node)
+        led = {
+            topic["name"]: sum(part["leader_id"] >= 0 and not part["error_code"] for part in topic["partitions"])
+            for topic in answer["topics"]
+            if not topic["error_code"]
+        }
+        return [name for name, count in partitions.items() if led.get(name, 0) < count]
+
+    for node in nodes:
+        while names := lacking(node):
+            _pause(brokers, f"broker {node} knows no leaders yet for {', '.join(names[:5])}", deadline)
+
+
+def _compare(brokers: Brokers, wanted: Mapping[str, TopicSpec], deadline: Deadline) -> set[str]:
+    found = describe(brokers, wanted, deadline, offsets=False)
+    for name, topic in sorted(found.items()):
+        if topic.partitions != wanted[name].partitions:
+            raise TopicMismatchError(
+                brokers.cluster,
+                f"topic {name} has {topic.partitions} partitions, {wanted[name].partitions} are needed. Give it as "
+                "many, or delete it if it is not needed.",
+            )
+    return set(found)
+
+
+def _fitted(brokers: Brokers, spec: TopicSpec, notes: list[str], deadline: Deadline) -> TopicSpec:
+    """The spec with what this cluster cannot hold cut down; every cut is noted."""
+    count = len(brokers.nodes)
+    replication = max(1, min(spec.replication, count))
+    if replication < spec.replication:
+        notes.append(
+            f"{spec.name}: replication {replication} in place of {spec.replication}: there are {count} brokers"
+        )
+    config = {key: value for key, value in spec.config.items() if key not in _NOT_CARRIED}
+    notes.extend(
+        f"{spec.name}: {key} is not carried over: it names brokers" for key in spec.config if key in _NOT_CARRIED
+    )
+    in_sync = config.get(_MIN_IN_SYNC)
+    if in_sync is None:
+        default = broker_setting(brokers, min(brokers.nodes), _MIN_IN_SYNC, deadline)
+        in_sync = default if default is not None and _above(default, replication) else None
+    if in_sync is not None and _above(in_sync, replication):
+        notes.append(f"{spec.name}: {_MIN_IN_SYNC} {replication} in place of {in_sync}: no more than the replicas")
+        config[_MIN_IN_SYNC] = str(replication)
+    return TopicSpec(spec.name, spec.partitions, replication, config)
+
+
+def _above(value: str, bound: int) -> bool:
+    return value.isdecimal() and int(value) > bound
+
+
+def _create_all(
+    brokers: Brokers, admin: AdminClient, specs: list[TopicSpec], notes: list[str], deadline: Deadline
+) -> None:
+    refused = _attempt(brokers, admin, specs, deadline)
+    again = []
+    for spec in specs:
+        if spec.name in refused:
+            again.append(_known_keys(brokers, admin, spec, notes, deadline))
+    still = _attempt(brokers, admin, again, deadline) if again else {}
+    if still:
+        name, text = sorted(still.items())[0]
+        raise refusal(brokers.cluster, f"create topic {name}", ErrorCode.INVALID_CONFIG, text)
+
+
+def _known_keys(
+    brokers: Brokers, admin: AdminClient, spec: TopicSpec, notes: list[str], deadline: Deadline
+) -> TopicSpec:
+    """The spec without the keys that the cluster does not know; each key is tried alone, nothing is created."""
+    config = {}
+    for key, value in spec.config.items():
+        alone = TopicSpec(spec.name, spec.partitions, spec.replication, {key: value})
+        text = _attempt(brokers, admin, [alone], deadline, validate_only=True).get(spec.name, "")
+        if _UNKNOWN_KEY in text.lower():
+            notes.append(f"{spec.name}: {key}={value} is not carried over: this cluster does not know it")
+        elif text:
+            raise refusal(
+                brokers.cluster, f"create topic {spec.name} with {key}={value}", ErrorCode.INVALID_CONFIG, text
+            )
+        else:
+            config[key] = value
+    return TopicSpec(spec.name, spec.partitions, spec.replication, config)
+
+
+def _attempt(
+    brokers: Brokers, admin: AdminClient, specs: list[TopicSpec], deadline: Deadline, validate_only: bool = False
+) -> dict[str, str]:
+    """Creates (or checks) the topics; returns what was said of those whose configuration was refused."""
+    from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+
+    topics = [NewTopic(one.name, one.partitions, one.replication, config=dict(one.config)) for one in specs]
+    futures = admin.create_topics(
+        topics, operation_timeout=deadline.left_s, request_timeout=deadline.left_s, validate_only=validate_only
+    )
+    forgiven = {ErrorCode.INVALID_CONFIG}
+    if not validate_only:
+        forgiven.add(ErrorCode.TOPIC_ALREADY_EXISTS)  # made by another run of this operation: compared below
+    codes = _await(brokers, futures, "create topic", deadline, forgiven)
+    existing = {name for name, (code, _) in codes.items() if code == ErrorCode.TOPIC_ALREADY_EXISTS}
+    if existing:
+        _compare(brokers, {spec.name: spec for spec in specs if spec.name in existing}, deadline)
+    return {name: text for name, (code, text) in codes.items() if code == ErrorCode.INVALID_CONFIG}
+
+
+def _await(
+    brokers: Brokers,
+    futures: Mapping[str, Any],
+    what: str,
+    deadline: Deadline,
+    forgiven: Collection[int] = (),
+) -> dict[str, tuple[int, str]]:
+    """Waits for librdkafka's futures; returns forgiven errors, raises the first other one."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    out: dict[str, tuple[int, str]] = {}
+    failures: list[KafkaAdminError] = []
+    address = ",".join(f"{host}:{port}" for host, port in brokers.bootstrap)
+    for name, future in futures.items():
+        try:
+            future.result(deadline.left_s + 1.0)
+        except TimeoutError:
+            failures.append(_timed_out(brokers, address, f"{what} {name}", deadline))
+        except KafkaException as raised:
+            error: KafkaError = raised.args[0]
+            if error.code() in forgiven:
+                out[name] = (error.code(), error.str())
+            elif error.code() < 0:  # librdkafka's own codes: timeouts and transport
+                failures.append(_timed_out(brokers, address, f"{what} {name} ({error.str()})", deadline))
+            else:
+                failures.append(refusal(brokers.cluster, f"{what} {name}", error.code(), error.str()))
+    if failures:
+        raise failures[0]
+    return out
+
+
+def _timed_out(brokers: Brokers, address: str, what: str, deadline: Deadline) -> ClusterUnreachableError:
+    return ClusterUnreachableError(
+        brokers.cluster,
+        address,
+        f"did not {what} within {deadline.seconds:g} s. Look whether its brokers are healthy, then try again.",
+    )
+
+
+def _pause(brokers: Brokers, what: str, deadline: Deadline) -> None:
+    if deadline.left_s <= _PAUSE_S:
+        raise NotSettledError(
+            brokers.cluster,
+            f"{what} after {deadline.seconds:g} s. Look whether its brokers are healthy, then try again.",
+        )
+    time.sleep(_PAUSE_S)

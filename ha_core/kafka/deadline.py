@@ -1,0 +1,31 @@
+"""A point in time until which an operation may go on."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """`seconds` is what was granted, for error texts; `at` is on the monotonic clock."""
+
+    seconds: float
+    at: float
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        return cls(seconds, time.monotonic() + seconds)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left, never negative."""
+        return max(0.0, self.at - time.monotonic())
+
+    @property
+    def passed(self) -> bool:
+        return self.left_s == 0.0
+
+    def within(self, seconds: float) -> Deadline:
+        """The earlier one of this deadline and `seconds` from now."""
+        return self if self.left_s <= seconds else Deadline.after(seconds)

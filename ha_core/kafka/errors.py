@@ -1,0 +1,114 @@
+"""What can go wrong between an operation and a cluster. Every text names cluster, address or thing, and the way out."""
+
+from __future__ import annotations
+
+from ha_core.wire.codes import ErrorCode
+
+
+class KafkaAdminError(Exception):
+    """Base of all of them; any other exception from this package is a bug in it."""
+
+    def __init__(self, cluster: str, text: str) -> None:
+        super().__init__(f"Cluster {cluster}: {text}")
+        self.cluster = cluster
+
+
+class ClusterUnreachableError(KafkaAdminError):
+    """No connection, or no answer in time. `address` is the `host:port` (or several) that were tried."""
+
+    def __init__(self, cluster: str, address: str, text: str) -> None:
+        super().__init__(cluster, f"{address} {text}")
+        self.address = address
+
+
+class ConnectionLostError(ClusterUnreachableError):
+    """The broker closed an open connection: worth one more try on a new one."""
+
+
+class AuthenticationRefusedError(KafkaAdminError):
+    """The cluster does not take the account of the security profile."""
+
+    def __init__(self, cluster: str, address: str, text: str) -> None:
+        super().__init__(cluster, f"{address} {text}")
+        self.address = address
+
+
+class NotKafkaError(KafkaAdminError):
+    """What answers at the address does not speak Kafka's protocol, or speaks TLS."""
+
+    def __init__(self, cluster: str, address: str, text: str) -> None:
+        super().__init__(cluster, f"{address} {text}")
+        self.address = address
+
+
+class UnsupportedByClusterError(KafkaAdminError):
+    """The brokers' version lacks a request that is needed."""
+
+
+class NotAuthorisedError(KafkaAdminError):
+    """The account was taken, but lacks a right."""
+
+
+class RequestRefusedError(KafkaAdminError):
+    """A broker refused a request for good. `code` is Kafka's error code."""
+
+    def __init__(self, cluster: str, text: str, code: int) -> None:
+        super().__init__(cluster, text)
+        self.code = code
+
+
+class NotSettledError(KafkaAdminError):
+    """Brokers kept answering that they are not ready (no leader, coordinator loading …) until the time was up."""
+
+
+class TopicMissingError(KafkaAdminError):
+    """A topic or partition does not exist."""
+
+
+class TopicMismatchError(KafkaAdminError):
+    """A topic exists, but not in the shape that is needed."""
+
+
+class TopicNotEmptyError(KafkaAdminError):
+    """A topic has, or had, records: it is not deleted."""
+
+
+class GroupInUseError(KafkaAdminError):
+    """A group has live members where none are expected."""
+
+
+class GroupNotStableError(KafkaAdminError):
+    """A group is rebalancing: its members hold no assignment that could be carried over."""
+
+
+class OffsetsNotTakenError(KafkaAdminError):
+    """Committed offsets differ from what was committed when they are read back."""
+
+
+class SecurityProfileError(ValueError):
+    """A security profile that is missing, incomplete or unreadable."""
+
+
+def name_of(code: int) -> str:
+    """`NOT_COORDINATOR (16)`; of a code that is not known only the number."""
+    try:
+        return f"{ErrorCode(code).name} ({code})"
+    except ValueError:
+        return f"error code {code}"
+
+
+def refusal(cluster: str, what: str, code: int, message: str | None = None) -> KafkaAdminError:
+    """The error for a code that no retry cures; `what` is a phrase such as 'commit offsets of group g'."""
+    said = f"{name_of(code)}{': ' + message if message else ''}"
+    if code in _RIGHTS:
+        return NotAuthorisedError(
+            cluster, f"may not {what}: {said}. Give the service account the {_RIGHTS[ErrorCode(code)]}."
+        )
+    return RequestRefusedError(cluster, f"could not {what}: {said}.", code)
+
+
+_RIGHTS = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "rights Describe, DescribeConfigs, Read, Create and Delete on the topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "rights Describe, Read and Delete on the group",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "rights Describe, DescribeConfigs and Create on the cluster",
+}

@@ -1,0 +1,102 @@
+"""What the adapter learns of a cluster and what it is told to make, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Partition = tuple[str, int]
+"""(topic, partition)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """One partition's offsets, all from its leader; read in the order of the fields (see `offsets`)."""
+
+    start: int
+    last_stable: int
+    high_watermark: int
+    log_end: int
+    leader: int
+    leader_epoch: int
+
+    @property
+    def settled(self) -> bool:
+        """All that the leader has appended is on every in-sync replica: no clean election can take it away."""
+        return self.high_watermark == self.log_end
+
+    @property
+    def open_transaction(self) -> bool:
+        """A transaction was open, or records were not replicated yet, when the offsets were read."""
+        return self.last_stable < self.log_end
+
+    @property
+    def never_used(self) -> bool:
+        return self.start == 0 == self.log_end
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """What a partition's leader remembers of one producer."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    """-1: none."""
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_start_offset: int
+    """-1: no transaction is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic to create, like the one in the origin."""
+
+    name: str
+    partitions: int
+    replication: int
+    config: Mapping[str, str] = field(default_factory=dict)
+    """Only what differs from the origin's defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopics:
+    """`notes` say in words what could not be carried over."""
+
+    created: tuple[str, ...] = ()
+    existing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A live member of a group. Metadata and assignment are the clients' own bytes."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    metadata: bytes = field(repr=False)
+    assignment: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group as its coordinator knows it. A group that does not exist has the state `Dead`."""
+
+    name: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[MemberDescription, ...]
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A group that was joined on its members' behalf. `members`: member id in the origin → member id here."""
+
+    group: str
+    generation: int
+    members: Mapping[str, str]

@@ -1,0 +1,176 @@
+"""Where logs start and end.
+
+**The end that a cut needs** is the leader's *log end offset*: it counts what was acknowledged with acks=1 and is not
+replicated yet, which lies above the high watermark that consumers get as "latest". Stock brokers tell it to whoever
+asks LIST_OFFSETS as the debugging replica (-2): there the latest offset is the log end, unbounded by the watermark.
+Such a request is also answered by followers (with *their* log end), so it carries the leader epoch of the metadata: an
+epoch has one leader, and a broker of another epoch refuses.
+
+Offsets are asked for one after another: start, last stable, high watermark, log end. Each of the last three is at most
+the next one and none ever shrinks under one leader, so **high watermark (read first) == log end (read last)** proves
+that nothing was appended in between and that every in-sync replica has all of it: `LogEnds.settled`. Likewise
+**last stable == log end** proves that no transaction was open. Nothing else is needed: no log sizes, no replica lag.
+Whether something is still on its way to the leader, no broker can say: that is what fences and drains are for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import Any
+
+from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.errors import TopicMissingError, name_of, refusal
+from ha_core.kafka.facts import LogEnds, Partition
+from ha_core.wire.codes import ApiKey, ErrorCode
+
+_CONSUMER, _DEBUGGER = -1, -2
+_EARLIEST, _LATEST = -2, -1
+_UNCOMMITTED, _COMMITTED = 0, 1
+_READINGS = (  # in this order, see above
+    (_CONSUMER, _UNCOMMITTED, _EARLIEST),
+    (_CONSUMER, _COMMITTED, _LATEST),
+    (_CONSUMER, _UNCOMMITTED, _LATEST),
+    (_DEBUGGER, _UNCOMMITTED, _LATEST),
+)
+_MOST_PER_REQUEST = 20_000
+_SETTLING_PAUSE_S = 0.01
+
+
+class Leaders:
+    """Finds partitions' leaders; one object serves one question, and remembers the epochs that it found."""
+
+    def __init__(self, brokers: Brokers, deadline: Deadline) -> None:
+        self._brokers = brokers
+        self.deadline = deadline
+        self.epochs: dict[Partition, int] = {}
+
+    def locate(self, wanted: set[Partition]) -> tuple[dict[Partition, int], dict[Partition, str]]:
+        """Leaders' node ids, and why some have none.
+
+        :raises TopicMissingError: a topic or partition does not exist.
+        """
+        answer = self._brokers.metadata({topic for topic, _ in wanted}, self.deadline)
+        found: dict[Partition, int] = {}
+        waiting: dict[Partition, str] = {}
+        for topic in answer["topics"]:
+            check_topic(self._brokers.cluster, topic["name"], topic["error_code"])
+            for part in topic["partitions"]:
+                key = (topic["name"], part["partition_index"])
+                if part["leader_id"] in self._brokers.nodes:
+                    found[key] = part["leader_id"]
+                    self.epochs[key] = part["leader_epoch"]
+                else:
+                    waiting[key] = f"it has no leader, {name_of(part['error_code'])}"
+        missing = sorted(wanted - found.keys() - waiting.keys())
+        if missing:
+            known = {topic["name"]: len(topic["partitions"]) for topic in answer["topics"]}
+            name, index = missing[0]
+            raise TopicMissingError(
+                self._brokers.cluster,
+                f"topic {name} has no partition {index} (it has {known.get(name, 0)}). Correct the partition, or "
+                "compare the topic with the one in the other cluster.",
+            )
+        return {key: found[key] for key in wanted if key in found}, {
+            key: text for key, text in waiting.items() if key in wanted
+        }
+
+
+def check_topic(cluster: str, name: str, code: int) -> None:
+    """Raises what a topic's error code in metadata means, unless it only says that leaders are being elected."""
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise TopicMissingError(cluster, f"topic {name} does not exist. Create it, or correct the name.")
+    if code and code != ErrorCode.LEADER_NOT_AVAILABLE:
+        raise refusal(cluster, f"read the metadata of topic {name}", code)
+
+
+def ends(
+    brokers: Brokers, partitions: Collection[Partition], deadline: Deadline, partial: bool = False
+) -> dict[Partition, LogEnds]:
+    """Offsets of all `partitions`, four requests per leader, leaders in parallel.
+
+    With `partial` those whose leader does not answer until the deadline are left out.
+    """
+    leaders = Leaders(brokers, deadline)
+
+    def ask(node: int, asked: list[Partition]) -> tuple[dict[Partition, LogEnds], dict[Partition, str]]:
+        out: dict[Partition, LogEnds] = {}
+        again: dict[Partition, str] = {}
+        for at in range(0, len(asked), _MOST_PER_REQUEST):
+            some = asked[at : at + _MOST_PER_REQUEST]
+            columns: list[dict[Partition, int]] = []
+            for replica, isolation, timestamp in _READINGS:
+                some = [key for key in some if key not in again]
+                offsets, why = _list(brokers, node, some, leaders, (replica, isolation, timestamp))
+                columns.append(offsets)
+                again.update(why)
+            for key in some:
+                if key not in again:
+                    out[key] = LogEnds(*(column[key] for column in columns), node, leaders.epochs[key])  # type: ignore[call-arg]
+        return out, again
+
+    return brokers.rounds("read the offsets", partitions, leaders.locate, ask, deadline, partial)
+
+
+def settled_ends(brokers: Brokers, partitions: Collection[Partition], deadline: Deadline) -> dict[Partition, LogEnds]:
+    """Like `ends`, repeated until every end is settled or the deadline has come: look at `settled`."""
+    found = ends(brokers, partitions, deadline)
+    while unsettled := [key for key, one in found.items() if not one.settled]:
+        if deadline.left_s <= _SETTLING_PAUSE_S:
+            break
+        time.sleep(_SETTLING_PAUSE_S)
+        found.update(ends(brokers, unsettled, deadline))
+    return found
+
+
+def _list(
+    brokers: Brokers,
+    node: int,
+    partitions: list[Partition],
+    leaders: Leaders,
+    reading: tuple[int, int, int],
+) -> tuple[dict[Partition, int], dict[Partition, str]]:
+    if not partitions:
+        return {}, {}
+    replica, isolation, timestamp = reading
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(
+            {
+                "partition_index": index,
+                "current_leader_epoch": leaders.epochs[topic, index],
+                "timestamp": timestamp,
+            }
+        )
+    answer = brokers.call(
+        node,
+        ApiKey.LIST_OFFSETS,
+        {
+            "replica_id": replica,
+            "isolation_level": isolation,
+            "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
+        },
+        leaders.deadline,
+    )
+    offsets: dict[Partition, int] = {}
+    again: dict[Partition, str] = {}
+    for topic in answer["topics"]:
+        for part in topic["partitions"]:
+            key, code = (topic["name"], part["partition_index"]), part["error_code"]
+            if not code:
+                offsets[key] = part["offset"]
+            elif retriable(code):
+                again[key] = name_of(code)
+            else:
+                raise refusal(brokers.cluster, f"read offsets of {key[0]}-{key[1]}", code)
+    again.update((key, "not in the answer") for key in partitions if key not in offsets and key not in again)
+    return offsets, again
+
+
+def retriable(code: int) -> bool:
+    """Whether Kafka's own clients would ask again."""
+    try:
+        return ErrorCode(code).retriable
+    except ValueError:
+        return False

@@ -1,0 +1,60 @@
+"""What partitions' leaders remember of producers (DESCRIBE_PRODUCERS, Kafka 2.8 and newer)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.errors import name_of, refusal
+from ha_core.kafka.facts import Partition, ProducerState
+from ha_core.kafka.offsets import Leaders, retriable
+from ha_core.wire.codes import ApiKey
+
+_MOST_PER_REQUEST = 2_000  # an answer has one entry for each producer of each partition
+
+
+def producers(
+    brokers: Brokers, partitions: Collection[Partition], deadline: Deadline
+) -> dict[Partition, tuple[ProducerState, ...]]:
+    """Producer states of all `partitions`, from their leaders, leaders in parallel.
+
+    :raises UnsupportedByClusterError: brokers older than 2.8.
+    """
+    leaders = Leaders(brokers, deadline)
+
+    def ask(
+        node: int, asked: list[Partition]
+    ) -> tuple[dict[Partition, tuple[ProducerState, ...]], dict[Partition, str]]:
+        out: dict[Partition, tuple[ProducerState, ...]] = {}
+        again: dict[Partition, str] = {}
+        for at in range(0, len(asked), _MOST_PER_REQUEST):
+            topics: dict[str, list[int]] = {}
+            for topic, index in asked[at : at + _MOST_PER_REQUEST]:
+                topics.setdefault(topic, []).append(index)
+            body = {"topics": [{"name": name, "partition_indexes": parts} for name, parts in topics.items()]}
+            answer = brokers.call(node, ApiKey.DESCRIBE_PRODUCERS, body, deadline)
+            for one in answer["topics"]:
+                for part in one["partitions"]:
+                    key, code = (one["name"], part["partition_index"]), part["error_code"]
+                    if not code:
+                        out[key] = tuple(_state(entry) for entry in part["active_producers"])
+                    elif retriable(code):
+                        again[key] = name_of(code)
+                    else:
+                        what = f"read the producers of {key[0]}-{key[1]}"
+                        raise refusal(brokers.cluster, what, code, part["error_message"])
+        return out, again
+
+    return brokers.rounds("read the producers", partitions, leaders.locate, ask, deadline)
+
+
+def _state(entry: dict[str, int]) -> ProducerState:
+    return ProducerState(
+        producer_id=entry["producer_id"],
+        epoch=entry["producer_epoch"],
+        last_sequence=entry["last_sequence"],
+        last_timestamp_ms=entry["last_timestamp"],
+        coordinator_epoch=entry["coordinator_epoch"],
+        transaction_start_offset=entry["current_txn_start_offset"],
+    )

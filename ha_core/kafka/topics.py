@@ -1,0 +1,111 @@
+"""What topics look like: partitions, replication, configuration of their own, offsets.
+
+Read with raw requests: confluent-kafka's topic metadata has no leader epochs and can create the topic that it asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.errors import TopicMissingError, refusal
+from ha_core.kafka.facts import LogEnds, Partition, TopicSpec
+from ha_core.kafka.offsets import check_topic, ends
+from ha_core.wire.codes import ApiKey, ErrorCode
+
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+_OF_THE_TOPIC = 1
+"""Config source of what was set on the topic itself."""
+_MOST_PER_REQUEST = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """One topic. `replication` is that of its least replicated partition."""
+
+    name: str
+    partitions: int
+    replication: int
+    config: Mapping[str, str]
+    """What was set on the topic itself; the broker's defaults are not in it."""
+    ends: Mapping[int, LogEnds]
+    internal: bool = False
+
+    @property
+    def never_used(self) -> bool:
+        return len(self.ends) == self.partitions and all(one.never_used for one in self.ends.values())
+
+    def spec(self) -> TopicSpec:
+        """What another cluster needs to make its like."""
+        return TopicSpec(self.name, self.partitions, self.replication, self.config)
+
+
+def describe(
+    brokers: Brokers, names: Collection[str] | None, deadline: Deadline, offsets: bool = True, partial: bool = False
+) -> dict[str, TopicDescription]:
+    """The topics of `names` that exist (None: all); without `offsets` their `ends` are empty.
+
+    With `partial` partitions whose leader does not answer in half of the time that is left are missing in `ends`.
+    """
+    if names is not None and not names:
+        return {}
+    found = {}
+    for topic in brokers.metadata(names, deadline)["topics"]:
+        try:
+            check_topic(brokers.cluster, topic["name"], topic["error_code"])
+        except TopicMissingError:
+            continue
+        found[topic["name"]] = topic
+    config = own_config(brokers, found, deadline)
+    keys = [(name, part["partition_index"]) for name, topic in found.items() for part in topic["partitions"]]
+    patience = deadline.within(deadline.left_s / 2) if partial else deadline
+    read: dict[Partition, LogEnds] = ends(brokers, keys, patience, partial) if offsets else {}
+    return {
+        name: TopicDescription(
+            name=name,
+            partitions=len(topic["partitions"]),
+            replication=min((len(part["replica_nodes"]) for part in topic["partitions"]), default=0),
+            config=config[name],
+            ends={index: one for (of, index), one in read.items() if of == name} if offsets else {},
+            internal=topic["is_internal"],
+        )
+        for name, topic in found.items()
+    }
+
+
+def own_config(brokers: Brokers, names: Collection[str], deadline: Deadline) -> dict[str, dict[str, str]]:
+    """topic → what was set on the topic itself. Values that brokers keep secret are left out."""
+    out: dict[str, dict[str, str]] = {name: {} for name in names}
+    ordered = sorted(names)
+    for at in range(0, len(ordered), _MOST_PER_REQUEST):
+        resources = [
+            {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None}
+            for name in ordered[at : at + _MOST_PER_REQUEST]
+        ]
+        answer = brokers.call(None, ApiKey.DESCRIBE_CONFIGS, {"resources": resources}, deadline)
+        for one in answer["results"]:
+            name, code = one["resource_name"], one["error_code"]
+            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since
+                continue
+            if code:
+                raise refusal(brokers.cluster, f"read the configuration of topic {name}", code, one["error_message"])
+            out[name] = {
+                entry["name"]: entry["value"]
+                for entry in one["configs"]
+                if entry["config_source"] == _OF_THE_TOPIC and entry["value"] is not None
+            }
+    return out
+
+
+def broker_setting(brokers: Brokers, node: int, key: str, deadline: Deadline) -> str | None:
+    """A broker's setting; None where the account may not read it or the broker does not know it."""
+    resource = {"resource_type": _BROKER_RESOURCE, "resource_name": str(node), "configuration_keys": [key]}
+    answer = brokers.call(node, ApiKey.DESCRIBE_CONFIGS, {"resources": [resource]}, deadline)
+    for one in answer["results"]:
+        if not one["error_code"]:
+            for entry in one["configs"]:
+                value: str | None = entry["value"]
+                return value
+    return None

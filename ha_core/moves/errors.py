@@ -1,0 +1,37 @@
+"""What can stop an operation, by what it means for the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ha_core.plan.verdicts import Verdict
+
+
+class MoveError(Exception):
+    """Base. The text is one paragraph that names the thing, the value and the way out."""
+
+
+class RefusedError(MoveError):
+    """The request cannot be carried out as given. Nothing was changed."""
+
+    def __init__(self, text: str, verdicts: Sequence[Verdict] = ()) -> None:
+        super().__init__(text)
+        self.verdicts = tuple(verdicts)
+
+
+class StepFailedError(MoveError):
+    """A step of a running operation failed; nothing is published yet, and undo is possible."""
+
+
+class NotDrainedError(StepFailedError):
+    """Gateways did not report the fence drained in time."""
+
+
+class BypassError(StepFailedError):
+    """Somebody appends to the fenced topics without passing through the gateways."""
+
+
+class NotServedError(MoveError):
+    """A published revision is not served by every gateway yet. It stays in force."""

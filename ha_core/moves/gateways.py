@@ -1,0 +1,39 @@
+"""Waiting for gateways: an operation waits for a live gateway's word or for its node to vanish, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ha_core.model import GatewayRecord
+from ha_core.moves.context import Environment
+
+FIRST_POLL_S, LONGEST_POLL_S = 0.002, 0.05
+
+
+def wait_for_all(
+    environment: Environment, reached: Callable[[GatewayRecord], bool], timeout_s: float
+) -> tuple[GatewayRecord, ...]:
+    """Poll until every live gateway has `reached`. Returns those that have not when `timeout_s` is over, else ()."""
+    deadline = environment.monotonic() + timeout_s
+    pause = FIRST_POLL_S
+    while True:
+        behind = tuple(g for g in environment.store.gateways() if not reached(g))
+        if not behind or environment.monotonic() >= deadline:
+            return behind
+        environment.sleep(pause)
+        pause = min(pause * 1.5, LONGEST_POLL_S)
+
+
+def serves(revision: int) -> Callable[[GatewayRecord], bool]:
+    """Every session of the gateway follows `revision`."""
+    return lambda gateway: gateway.revision >= revision
+
+
+def drained(revision: int, operation_id: str) -> Callable[[GatewayRecord], bool]:
+    """The gateway follows the fence, and nothing of what it fences is in flight any more."""
+    return lambda gateway: gateway.revision >= revision and operation_id in gateway.drained
+
+
+def name_them(gateways: tuple[GatewayRecord, ...]) -> str:
+    """The gateways with their revision, for an error text."""
+    return ", ".join(f"{g.id} ({g.host}:{g.port}, revision {g.revision})" for g in gateways)

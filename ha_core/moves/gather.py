@@ -1,0 +1,94 @@
+"""What the planner wants to know of clusters before a move, asked side by side and never changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
+from ha_core.model import Cluster, MoveSet, View
+from ha_core.moves.context import Environment
+from ha_core.moves.errors import RefusedError
+from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
+from ha_core.wire.codes import ApiKey
+
+ASK_TIMEOUT_S = 5.0
+
+
+def gather(environment: Environment, view: View, clusters: Collection[str], moves: MoveSet) -> Facts:
+    """Facts of the moved topics and groups in each of `clusters` that is registered.
+
+    A cluster that cannot be asked is described as such; its topics and groups are then missing.
+    """
+    asked = [view.clusters[name] for name in dict.fromkeys(clusters) if name in view.clusters]
+    parts = list(environment.pool.map(lambda cluster: _one(environment, cluster, moves), asked))
+    return Facts(
+        clusters={part[0].name: part[0] for part in parts},
+        topics={(part[0].name, name): facts for part in parts for name, facts in part[1].items()},
+        groups={(part[0].name, name): facts for part in parts for name, facts in part[2].items()},
+    )
+
+
+def _one(
+    environment: Environment, cluster: Cluster, moves: MoveSet
+) -> tuple[ClusterFacts, dict[str, TopicFacts], dict[str, GroupFacts]]:
+    try:
+        admin = environment.admin(cluster)
+    except RefusedError as error:
+        return ClusterFacts(cluster.name, False, str(error), refused=True), {}, {}
+    found = admin.probe(moves.topics, moves.groups, timeout_s=ASK_TIMEOUT_S)
+    lacking = f"the service account lacks {', '.join(found.lacking)}" if found.lacking else ""
+    known = ClusterFacts(
+        cluster.name,
+        found.reachable,
+        found.error or lacking,
+        refused=found.refused or bool(lacking),
+        brokers=tuple(sorted(found.brokers)),
+        versions={int(ApiKey[name]): span for name, span in found.versions.items()},
+        describe_producers=found.describe_producers,
+    )
+    if not found.reachable:
+        return known, {}, {}
+    try:
+        return known, _topics(admin, moves.topics), _groups(admin, moves.groups)
+    except KafkaAdminError as error:
+        return ClusterFacts(cluster.name, False, str(error)), {}, {}
+
+
+def _topics(admin: Admin, names: Collection[str]) -> dict[str, TopicFacts]:
+    found = admin.topics(names, timeout_s=ASK_TIMEOUT_S)
+    try:
+        keys = [(name, partition) for name, topic in found.items() for partition in topic.ends]
+        producers = admin.producers(keys, timeout_s=ASK_TIMEOUT_S)
+    except UnsupportedByClusterError:
+        producers = {}
+    transactional = {key[0] for key, states in producers.items() if any(one.coordinator_epoch >= 0 for one in states)}
+    facts = {name: TopicFacts(exists=False) for name in names}
+    for name, topic in found.items():
+        facts[name] = TopicFacts(
+            exists=True,
+            partitions=topic.partitions,
+            config=topic.config,
+            starts={partition: ends.start for partition, ends in topic.ends.items()},
+            ends={partition: ends.log_end for partition, ends in topic.ends.items()},
+            replication=topic.replication,
+            transactional=name in transactional,
+        )
+    return facts
+
+
+def _groups(admin: Admin, names: Collection[str]) -> dict[str, GroupFacts]:
+    if not names:
+        return {}
+    described = admin.describe_groups(names, timeout_s=ASK_TIMEOUT_S)
+    # Not only stable offsets: a transaction that is open must not make a look wait.
+    committed = admin.group_offsets(names, stable=False, timeout_s=ASK_TIMEOUT_S)
+    return {
+        name: GroupFacts(
+            state=described[name].state,
+            protocol_type=described[name].protocol_type,
+            members=tuple(member.member_id for member in described[name].members),
+            offsets={key: offset for key, (offset, _) in committed.get(name, {}).items()},
+        )
+        for name in names
+    }

@@ -1,0 +1,97 @@
+"""What a move would do: gathered, judged, and shown before anything is changed. A dry run stops here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ha_core.model import MoveRequest, MoveSet, View
+from ha_core.moves.context import Environment
+from ha_core.moves.errors import RefusedError
+from ha_core.moves.gather import gather
+from ha_core.moves.scope import format_scope, parse_scope
+from ha_core.plan.closure import closure
+from ha_core.plan.facts import Facts
+from ha_core.plan.verdicts import Verdict, effective, outside_topics, preflight
+
+
+class Proposal(BaseModel):
+    """A move as it would be made on the state at `revision`. JSON-able: it travels between tasks and to people."""
+
+    model_config = ConfigDict(frozen=True)
+
+    request: MoveRequest
+    revision: int
+    moves: MoveSet
+    strangers: dict[str, tuple[str, ...]] = {}
+    """Topic → who uses it outside of the scope, as `user` or `user+instance`."""
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        return any(verdict.level == "error" for verdict in self.verdicts)
+
+    @property
+    def title(self) -> str:
+        request = self.request
+        scope = " ".join(format_scope(request.scope))
+        return f"{scope}: {request.origin} → {request.target}, {request.mode}, on revision {self.revision}"
+
+    def require_sound(self) -> None:
+        """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""
+        if self.refused:
+            errors = [verdict for verdict in self.verdicts if verdict.level == "error"]
+            text = " ".join(f"{v.about}: {v.text} {v.remedy}".strip() for v in errors)
+            raise RefusedError(f"Nothing was changed. {text}", self.verdicts)
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = self.model_dump(mode="json")
+        document["verdicts"] = [asdict(verdict) for verdict in self.verdicts]
+        return document
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        return cls.model_validate(document)
+
+
+def make_request(scope: Iterable[str], origin: str, target: str, **options: Any) -> MoveRequest:
+    """A request from what an operator typed; `options` are further fields of `MoveRequest`.
+
+    :raises RefusedError: an entry or option that is not understood.
+    """
+    entries = parse_scope(scope)
+    try:
+        return MoveRequest(scope=entries, origin=origin, target=target, **options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]).removesuffix("_s").replace("_", "-")
+        raise RefusedError(f"--{where} {first['input']!r} is not usable: {first['msg']}.") from error
+
+
+def plan(environment: Environment, request: MoveRequest) -> Proposal:
+    """What `request` would do now. Changes nothing."""
+    store = environment.store
+    view = store.load()
+    found = closure(view, store.usage(), request)
+    facts = judged_facts(environment, view, found.moves)
+    verdicts = preflight(view, request, found, facts, store.locks(), store.gateways())
+    moves = effective(view, request, found, facts)
+    strangers: dict[str, tuple[str, ...]] = {}
+    for stranger in found.strangers:
+        if stranger.topic in moves.topics:
+            who = f"{stranger.user}+{stranger.instance}" if stranger.instance else stranger.user
+            strangers[stranger.topic] = (*strangers.get(stranger.topic, ()), who)
+    return Proposal(request=request, revision=view.revision, moves=moves, strangers=strangers, verdicts=tuple(verdicts))
+
+
+def judged_facts(environment: Environment, view: View, moves: MoveSet) -> Facts:
+    """Facts of the moved topics and groups in every cluster, and of what else the groups have committed."""
+    facts = gather(environment, view, view.clusters, moves)
+    outside = outside_topics(moves, facts)
+    if not outside:
+        return facts
+    more = gather(environment, view, view.clusters, MoveSet(topics=outside))
+    return replace(facts, topics={**facts.topics, **more.topics})

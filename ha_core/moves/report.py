@@ -1,0 +1,86 @@
+"""What an operation came to, in the form that machines read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ha_core.model import HistoryEntry, Operation, Topic
+
+Result = Literal["succeeded", "undone", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """A step's last completed run."""
+
+    name: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCut:
+    """Where one partition changed its writer. `cut` is a client offset."""
+
+    topic: str
+    partition: int
+    cut: int
+    origin: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The end of an operation."""
+
+    operation: str
+    result: Result
+    revision: int
+    steps: tuple[StepTime, ...] = ()
+    partitions: tuple[PartitionCut, ...] = ()
+    error: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"operation", "result", "revision", "steps": [{"name", "ms"}], "partitions": [{"topic", …}]}`."""
+        document: dict[str, Any] = {
+            "operation": self.operation,
+            "result": self.result,
+            "revision": self.revision,
+            "steps": [asdict(step) for step in self.steps],
+            "partitions": [
+                {
+                    "topic": part.topic,
+                    "partition": part.partition,
+                    "cut": part.cut,
+                    "from": part.origin,
+                    "to": part.target,
+                }
+                for part in self.partitions
+            ],
+        }
+        if self.error:
+            document["error"] = self.error
+        return document
+
+
+def step_times(history: Iterable[HistoryEntry]) -> tuple[StepTime, ...]:
+    """One entry per step in order of first completion, with the milliseconds of its last completion."""
+    last: dict[str, float] = {}
+    for entry in history:
+        if entry.outcome in {"done", "undone"} and entry.ms is not None:
+            last[entry.step] = round(entry.ms, 1)
+    return tuple(StepTime(name, ms) for name, ms in last.items())
+
+
+def partition_cuts(operation: Operation, topics: Iterable[Topic]) -> tuple[PartitionCut, ...]:
+    """The cuts of a switch, read from the maps as they are after it."""
+    if operation.request is None:
+        return ()
+    origin, target = operation.request.origin, operation.request.target
+    return tuple(
+        PartitionCut(topic.name, partition, extents[-1].start, origin, target)
+        for topic in topics
+        for partition, extents in sorted(topic.partitions.items())
+        if extents and extents[-1].cluster == target
+    )

@@ -1,0 +1,117 @@
+"""Before the fence: topics and live groups are made in the target. Nothing of it is visible to clients."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model import Topic
+from ha_core.moves.context import Environment
+from ha_core.moves.errors import StepFailedError
+from ha_core.moves.journal import Journal
+from ha_core.moves.sides import admin_of, adopted_of, as_evidence, asked, in_origin, in_target, origin_of
+from ha_core.plan.facts import AdoptedGroup
+
+
+def prepare_targets(journal: Journal) -> None:
+    """Create the topics that are missing in the target; which ones is remembered before the first is created."""
+    environment = journal.environment
+    request, moves = asked(journal.operation)
+    with journal.step("prepare") as seen:
+        target, origin = admin_of(environment, request.target), origin_of(environment, request)
+        there = target.topics(moves.topics, offsets=False)
+        specs = _specs(environment, origin, moves.topics, len(target.probe().brokers))
+        missing = [name for name in moves.topics if name not in there]
+        created = list(dict.fromkeys([*journal.operation.evidence.get("created", []), *missing]))
+        journal.update(state="running", evidence={**journal.operation.evidence, "created": created})
+        made = target.create_topics(specs)
+        seen.update(created=list(made.created), existing=list(made.existing), notes=list(made.notes))
+        for note in made.notes:
+            environment.say(note)
+
+
+def adopt_groups(journal: Journal) -> None:
+    """Join the groups in the target on their live members' behalf, so that these need no rebalance.
+
+    A group that is just rebalancing is not adopted: its members join once more after the cut.
+    """
+    request, moves = asked(journal.operation)
+    if request.mode == "forced" or not moves.groups:
+        return
+    environment = journal.environment
+    with journal.step("adopt") as seen:
+        adopted, left_out = adopt(environment, request.origin, request.target, moves.groups)
+        journal.evidence(adopted=as_evidence(adopted))
+        seen.update(adopted={name: len(one.members) for name, one in adopted.items()}, left_out=left_out)
+
+
+def adopt(
+    environment: Environment, origin_name: str, target_name: str, groups: Collection[str]
+) -> tuple[dict[str, AdoptedGroup], dict[str, str]]:
+    """Adopted groups, and the others with the reason. Groups without live members are in neither."""
+    origin, target = admin_of(environment, origin_name), admin_of(environment, target_name)
+    adopted: dict[str, AdoptedGroup] = {}
+    left_out: dict[str, str] = {}
+    for name, described in origin.describe_groups(groups).items():
+        if not described.members:
+            continue
+        if described.protocol_type != "consumer":
+            left_out[name] = f"it is of type {described.protocol_type}"
+            continue
+        try:
+            generation = origin.group_generation(described)
+            joined = target.adopt(described)
+        except GroupNotStableError as error:
+            left_out[name] = str(error)
+            environment.say(f"group {name} is not adopted, its members will join once more: {error}")
+            continue
+        adopted[name] = AdoptedGroup(joined.generation, generation, joined.members)
+    return adopted, left_out
+
+
+def still_adopted(origin: Admin, target: Admin, groups: dict[str, AdoptedGroup]) -> dict[str, AdoptedGroup]:
+    """Those whose members are alive, in the same generation, on both sides. Keeps them alive."""
+    alive: dict[str, AdoptedGroup] = {}
+    for name, one in groups.items():
+        try:
+            origin.heartbeat(in_origin(name, one))
+            target.heartbeat(in_target(name, one))
+        except KafkaAdminError:
+            continue
+        alive[name] = one
+    return alive
+
+
+def renew_adoption(journal: Journal, origin: Admin, target: Admin) -> None:
+    """Adopt again what has rebalanced or expired since it was adopted; the evidence becomes what holds now."""
+    request, moves = asked(journal.operation)
+    adopted = adopted_of(journal.operation)
+    alive = still_adopted(origin, target, adopted)
+    stale = [name for name in moves.groups if name not in alive]
+    if not stale:
+        return
+    for name in stale:
+        if name in adopted:
+            target.leave(in_target(name, adopted[name]))
+    again, _ = adopt(journal.environment, request.origin, request.target, stale)
+    if {**alive, **again} != adopted:
+        journal.evidence(adopted=as_evidence({**alive, **again}))
+
+
+def _specs(environment: Environment, origin: Admin | None, names: Collection[str], brokers: int) -> list[TopicSpec]:
+    if origin is not None:
+        found = origin.topics(names, offsets=False)
+        missing = sorted(set(names) - found.keys())
+        if missing:
+            raise StepFailedError(
+                f"Topic {missing[0]} does not exist in {origin.cluster.name} any more. Plan the move again."
+            )
+        return [found[name].spec() for name in names]
+    specs = []
+    for name in names:
+        stored = environment.store.read(Topic, name)
+        if stored is not None and stored[0].mapped:
+            specs.append(TopicSpec(name, max(stored[0].partitions) + 1, max(1, brokers)))
+    return specs

@@ -1,0 +1,82 @@
+"""Before anything is changed: the proposal of a switch, and a human's word on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from ha_core.operators.base import Context, SwitchyardOperator
+from ha_core.operators.naming import base_id, current_id
+
+
+class PlanSwitchOperator(SwitchyardOperator):
+    """Gather, judge, and say what would move. Returns the proposal as JSON; `table` has it for people.
+
+    Fails where a verdict is an error; skips where nothing is to be done. An interrupted switch of the same scope is
+    settled first, unless this is a dry run. Cleared while the run's own operation is under way, it says only that.
+
+    The request is the form of the DAG run, its params: rendered by a template they would lose their types.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from ha_core.moves import run
+        from ha_core.moves.prepare import Proposal, plan
+        from ha_core.operators.request import request_of
+        from ha_core.operators.words import nothing_to_do, proposal_lines, proposal_table
+
+        dag_run = context["dag_run"]
+        base = base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after)
+        with self.environment(context) as environment:
+            own = environment.operation(current_id(base, environment.operation))
+            if own is not None and own.request is not None and own.moves is not None:
+                self.log.info("operation %s of this run is %s; it goes on", own.id, own.state)
+                return Proposal(request=own.request, revision=own.revision, moves=own.moves).to_json()
+            form = context["params"]
+            request = request_of(form)
+            settled = None if form["dry_run"] else run.settle_interrupted(environment, request)
+            proposal = plan(environment, request)
+        for line in proposal_lines(proposal):
+            self.log.info("%s", line)
+        document = proposal.to_json()
+        instance = context["ti"]
+        instance.xcom_push(key="table", value=proposal_table(proposal))
+        if nothing_to_do(proposal):
+            done = f" Operation {settled.operation}, which had been interrupted, has done it." if settled else ""
+            instance.xcom_push(key="return_value", value=document)
+            raise AirflowSkipException(f"Everything is where it should be; nothing was changed.{done}")
+        if proposal.refused:
+            instance.xcom_push(key="return_value", value=document)
+            errors = [verdict for verdict in proposal.verdicts if verdict.level == "error"]
+            raise AirflowFailException(
+                "Nothing was changed. " + " ".join(f"{v.about}: {v.text} {v.remedy}".strip() for v in errors)
+            )
+        return document
+
+
+class ApproveSwitchOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not typed here
+    """Ask a human, with the proposal before its eyes; without `asked` the task is skipped.
+
+    It stands before the locks are taken: nobody else is held up while somebody thinks.
+
+    :param asked: whether approval is wanted in this run.
+    """
+
+    template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "asked")
+
+    def __init__(self, *, asked: Any, **kwargs: Any) -> None:
+        super().__init__(response_timeout=timedelta(days=1), defaults=self.REJECT, **kwargs)
+        self.asked = asked
+
+    def execute(self, context: Context) -> Any:
+        if not truth(self.asked):
+            raise AirflowSkipException("Nobody has to approve this run.")
+        return super().execute(context)
+
+
+def truth(rendered: Any) -> bool:
+    """A boolean param as a template renders it."""
+    return rendered is True or str(rendered) == "True"

@@ -1,0 +1,76 @@
+"""What a proposal and a report say to people: lines for the task's log, a table for the one who approves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ha_core.moves.prepare import Proposal
+from ha_core.moves.report import Report
+
+MOST_ROWS = 200
+"""In the approval's page; the log has them all."""
+_MARKS = {"error": "✗", "warning": "!", "info": "·"}
+
+
+def proposal_lines(proposal: Proposal) -> Iterator[str]:
+    """What moves and why, who else uses it, and every verdict with its remedy."""
+    yield proposal.title
+    moves = proposal.moves
+    if not moves.topics and not moves.groups:
+        yield "no topic and no group moves"
+    else:
+        yield f"{len(moves.topics)} topics and {len(moves.groups)} groups move:"
+    for key, why in sorted(moves.reasons.items()):
+        yield f"  {key.replace(':', ' ', 1)}, because {why}"
+    for topic, users in sorted(proposal.strangers.items()):
+        yield f"  topic {topic} is also used by {', '.join(users)}"
+    for verdict in proposal.verdicts:
+        yield f"{_MARKS[verdict.level]} {verdict.level}: {verdict.about}: {verdict.text} {verdict.remedy}".rstrip()
+
+
+def proposal_table(proposal: Proposal) -> str:
+    """The same as markdown."""
+    request = proposal.request
+    parts = [f"**{_cell(proposal.title)}**", f"Reason: {_cell(request.reason)}"]
+    reasons = sorted(proposal.moves.reasons.items())
+    if reasons:
+        parts.append(
+            _table(("moves", "because"), ((key.replace(":", " ", 1), why) for key, why in reasons[:MOST_ROWS]))
+        )
+    if len(reasons) > MOST_ROWS:
+        parts.append(f"… and {len(reasons) - MOST_ROWS} more: the log of the task `plan` has them all.")
+    if proposal.strangers:
+        strangers = sorted(proposal.strangers.items())[:MOST_ROWS]
+        parts.append(_table(("topic", "also used by"), ((topic, ", ".join(users)) for topic, users in strangers)))
+    if proposal.verdicts:
+        rows = ((v.level, v.about, v.text, v.remedy) for v in proposal.verdicts[:MOST_ROWS])
+        parts.append(_table(("verdict", "about", "", "remedy"), rows))
+    return "\n\n".join(parts)
+
+
+def nothing_to_do(proposal: Proposal) -> bool:
+    """Whether the only thing wrong with the move is that everything is where it should be."""
+    errors = [verdict for verdict in proposal.verdicts if verdict.level == "error"]
+    return len(errors) == 1 and errors[0].text.startswith("Nothing is to move")
+
+
+def report_lines(report: Report) -> Iterator[str]:
+    """Result, milliseconds of each step, and where every partition was cut."""
+    yield f"operation {report.operation}: {report.result}, revision {report.revision}"
+    if report.error:
+        yield report.error
+    for step in report.steps:
+        yield f"  {step.name} {step.ms:.1f} ms"
+    for part in report.partitions:
+        yield f"  {part.topic}-{part.partition} is written in {part.target} from offset {part.cut} on"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """Names come from clients: no line breaks, no markup."""
+    plain = " ".join(text.split())
+    return "".join(f"\\{c}" if c in "|`*_[]<>\\" else c for c in plain)

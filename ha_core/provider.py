@@ -1,0 +1,55 @@
+"""What Airflow is told of this package: connection types with their forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The entry point `apache_airflow_provider`. Every Airflow process calls it at start: nothing heavy here."""
+    return {
+        "package-name": "switchyard",
+        "name": "Switchyard",
+        "description": "Moves live Kafka clients and topics between clusters, without the clients noticing.",
+        "connection-types": [
+            {
+                "connection-type": "switchyard_zookeeper",
+                "hook-class-name": "ha_core.hooks.zookeeper.SwitchyardHook",
+                "hook-name": "Switchyard state (ZooKeeper)",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["schema", "login", "password"],
+                    "relabeling": {"host": "ZooKeeper hosts", "port": "Port, if not in the hosts"},
+                    "placeholders": {"host": "zk-1:2181,zk-2:2181,zk-3:2181", "port": "2181"},
+                },
+                "conn-fields": {
+                    "root": {
+                        "label": "Root node",
+                        "schema": {"type": ["string", "null"], "default": "/switchyard"},
+                        "description": "Where the state lives.",
+                    },
+                    "security_file": {
+                        "label": "Security file",
+                        "schema": {"type": ["string", "null"]},
+                        "description": "YAML of security profiles on the workers. Without it, the profile NAME of a "
+                        "cluster is the connection switchyard_kafka_NAME.",
+                    },
+                },
+            },
+            {
+                "connection-type": "switchyard_kafka",
+                "hook-class-name": "ha_core.hooks.kafka.ServiceAccountHook",
+                "hook-name": "Switchyard service account (Kafka)",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["schema", "port"],
+                    "relabeling": {"host": "Bootstrap, for the connection test only"},
+                    "placeholders": {"host": "broker-1:9092,broker-2:9092", "login": "switchyard"},
+                },
+                "conn-fields": {
+                    "mechanism": {
+                        "label": "SASL mechanism",
+                        "schema": {"type": "string", "enum": ["PLAIN"], "default": "PLAIN"},
+                    },
+                },
+            },
+        ],
+    }

@@ -1,0 +1,116 @@
+from tests.dags import airflow_home  # noqa: I001  # before anything of airflow
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+import json
+import uuid
+
+import pytest
+
+from ha_core.moves.context import Connection, Environment, connect
+from ha_core.moves.registry import declare_usage
+from stack.harness import Stack
+
+PARTITIONS, RECORDS = 2, 20
+
+
+def read_dags() -> Any:
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(dag_folder=str(airflow_home.PROJECT / "dags"))
+
+
+@pytest.fixture(scope="session")
+def dagbag() -> Any:
+    return read_dags()
+
+
+@pytest.fixture(scope="session")
+def metadata_db() -> None:
+    from airflow.utils.db import initdb
+
+    initdb()
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def airflow_connection(stack: Stack) -> Iterator[str]:
+    """The connection of the DAGs, as JSON."""
+    host, port = stack.zookeeper.rsplit(":", 1)
+    extra = {"root": "/switchyard", "session_timeout_s": 4}
+    document = {"conn_type": "switchyard_zookeeper", "host": host, "port": int(port), "extra": extra}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER", json.dumps(document))
+        yield json.dumps(document)
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with connect(Connection(stack.zookeeper), by="test:reader") as opened:
+        yield opened
+
+
+@dataclass
+class Outcome:
+    """A whole run: the state of each task, and what tasks returned."""
+
+    state: str
+    tasks: dict[str, str]
+    results: dict[str, Any]
+    run_id: str
+
+
+@pytest.fixture
+def run_dag(metadata_db: None, airflow_connection: str) -> Callable[..., Outcome]:
+    """Run a DAG to its end in this process, with `conf` as its form."""
+
+    def run(dag_id: str, conf: dict[str, Any], **options: Any) -> Outcome:
+        from airflow.models.xcom import XComModel
+
+        # A fresh DAG every time: test() leaves the conf of one run in the object's params.
+        found = read_dags().dags[dag_id].test(run_conf=conf, **options)
+        tasks = {one.task_id: str(one.state) for one in found.get_task_instances()}
+        values = XComModel.get_many(run_id=found.run_id, dag_ids=[dag_id], key="return_value")
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            results = {x.task_id: XComModel.deserialize_value(x) for x in session.scalars(values)}
+        return Outcome(str(found.state), tasks, results, found.run_id)
+
+    return run
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A user with one topic that has records in east, and a group that has read some of them."""
+
+    user: str
+    topic: str
+    group: str
+
+
+@pytest.fixture
+def workload(stack: Stack, environment: Environment) -> Workload:
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    from tests.kit.running import create_topic
+
+    name = uuid.uuid4().hex[:8]
+    made = Workload(f"user-{name}", f"topic-{name}", f"group-{name}")
+    bootstrap = {"bootstrap.servers": stack.clusters["east"]["bootstrap"]}
+    create_topic(bootstrap["bootstrap.servers"], made.topic, PARTITIONS)
+    producer = Producer(bootstrap)
+    for number in range(PARTITIONS * RECORDS):
+        producer.produce(made.topic, value=b"record", partition=number % PARTITIONS)
+    assert producer.flush(20) == 0
+    consumer = Consumer({**bootstrap, "group.id": made.group})
+    consumer.commit(offsets=[TopicPartition(made.topic, p, 5 + p) for p in range(PARTITIONS)], asynchronous=False)
+    consumer.close()
+    declare_usage(environment, made.user, (made.topic,), (made.group,))
+    return made

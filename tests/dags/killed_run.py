@@ -1,0 +1,36 @@
+"""A run of the switch DAG that kills itself (SIGKILL). Arguments: `fenced` or `cut`, user, run_after."""
+
+from tests.dags import airflow_home  # noqa: I001  # before anything of airflow
+
+import os
+import signal
+import sys
+from datetime import datetime
+from typing import Any
+
+from airflow.dag_processing.dagbag import DagBag
+from airflow.models.dagrun import DagRun
+from airflow.utils.db import initdb
+
+from ha_core.moves import run
+from ha_core.moves.window import Window
+
+
+def die(_argument: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main() -> None:
+    where, user, run_after = sys.argv[1], sys.argv[2], datetime.fromisoformat(sys.argv[3])
+    initdb()
+    DagRun.generate_run_id = lambda **_: user  # type: ignore[assignment, method-assign]
+    if where == "fenced":
+        Window.read = die  # type: ignore[method-assign]
+    else:
+        run._RUN["verify"] = die
+    conf = {"users": [user], "from": "east", "to": "west", "reason": "a test"}
+    DagBag(dag_folder=str(airflow_home.PROJECT / "dags")).dags["switch"].test(run_conf=conf, run_after=run_after)
+
+
+if __name__ == "__main__":
+    main()

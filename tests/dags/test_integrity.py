@@ -1,0 +1,82 @@
+"""Every DAG can be read, says what it is, and ends without leaving anything behind."""
+
+from typing import Any
+
+import pytest
+
+DAGS = ("switch", "mask_cluster", "unmask_cluster", "refresh_bindings")
+MOST_IN_SEQUENCE = 12
+
+
+def longest_path(dag: Any) -> int:
+    length: dict[str, int] = {}
+    for task in dag.topological_sort():
+        length[task.task_id] = 1 + max((length[one] for one in task.upstream_task_ids), default=0)
+    return max(length.values())
+
+
+def test_every_file_is_read_without_an_error(dagbag: Any) -> None:
+    assert dagbag.import_errors == {}
+    assert set(dagbag.dags) == set(DAGS)
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_a_dag_explains_itself(dagbag: Any, dag_id: str) -> None:
+    dag = dagbag.dags[dag_id]
+
+    assert len(dag.doc_md) > 200
+    assert dag.description
+    assert "switchyard" in dag.tags
+    assert all(task.owner for task in dag.tasks)
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_every_field_of_the_form_has_a_title_and_a_text(dagbag: Any, dag_id: str) -> None:
+    params = dagbag.dags[dag_id].params
+    for name in params:
+        schema = params.get_param(name).schema
+        assert schema.get("title"), name
+        assert schema.get("description_md"), name
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_a_dag_runs_only_when_asked(dagbag: Any, dag_id: str) -> None:
+    dag = dagbag.dags[dag_id]
+
+    assert dag.schedule is None
+    assert 1 <= dag.max_active_runs <= 8
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_at_most_twelve_tasks_stand_in_a_sequence(dagbag: Any, dag_id: str) -> None:
+    assert longest_path(dagbag.dags[dag_id]) <= MOST_IN_SEQUENCE
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_release_runs_after_every_task_that_changes_something(dagbag: Any, dag_id: str) -> None:
+    release = dagbag.dags[dag_id].get_task("release")
+
+    assert release.is_teardown
+    assert release.on_failure_fail_dagrun
+    assert release.retries > 0
+    changing = set(dagbag.dags[dag_id].task_ids) - {"release", "report"}
+    assert {task.task_id for task in release.get_flat_relatives(upstream=True)} == changing
+
+
+def test_from_fence_to_cut_is_one_task_and_nothing_before_it_holds_a_lock_while_a_human_thinks(dagbag: Any) -> None:
+    switch = dagbag.dags["switch"]
+
+    before = {task.task_id for task in switch.get_task("acquire").get_flat_relatives(upstream=True)}
+
+    assert before == {"plan", "approve"}
+    assert switch.get_task("acquire").is_setup
+    assert switch.get_task("cut_over").upstream_task_ids >= {"adopt"}
+    assert switch.get_task("cut_over").retries == 0
+
+
+def test_reason_and_clusters_have_to_be_given(dagbag: Any) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    for name in ("from", "to", "reason"):
+        with pytest.raises(ParamValidationError):
+            dagbag.dags["switch"].params.get_param(name).resolve()

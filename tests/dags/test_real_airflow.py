@@ -1,0 +1,95 @@
+"""Runs in a real Airflow whose parts die, or whose operators change their mind, while a fence stands."""
+
+import json
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ha_core.model import GatewayRecord
+from ha_core.moves.context import Connection, Environment, connect
+from stack.demo.airflow_api import AirflowApi
+from stack.harness import Stack
+from tests.dags.conftest import Workload
+
+pytestmark = [pytest.mark.stack, pytest.mark.airflow]
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0, airflow=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def airflow(stack: Stack) -> AirflowApi:
+    assert stack.airflow is not None
+    return AirflowApi(stack.airflow["url"], stack.airflow["user"], stack.airflow["password"])
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with connect(Connection(stack.zookeeper), by="test:reader") as opened:
+        yield opened
+
+
+def until(reached: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 120
+    while not reached():
+        assert time.monotonic() < deadline, f"never {what}"
+        time.sleep(0.05)
+
+
+def fenced(environment: Environment, workload: Workload) -> bool:
+    topic = environment.store.load().topics.get(workload.topic)
+    return topic is not None and topic.fence is not None
+
+
+@pytest.fixture
+def run_id(airflow: AirflowApi, environment: Environment, workload: Workload) -> Iterator[str]:
+    """A run behind its fence: it waits for a gateway that lives and never drains."""
+    record = GatewayRecord(id="gw-deaf", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
+    registration = environment.store.register_gateway(record)
+    run_id = f"run-{workload.user}"
+    conf = {"users": [workload.user], "from": "east", "to": "west", "reason": "a test", "drain_timeout_s": 300}
+    airflow.trigger("switch", run_id, conf)
+    until(lambda: fenced(environment, workload), "fenced")
+    yield run_id
+    registration.close()
+
+
+def mark_failed(airflow: AirflowApi, run_id: str) -> None:
+    token = airflow.token()
+    request = urllib.request.Request(
+        f"{airflow.url}/api/v2/dags/switch/dagRuns/{run_id}",
+        json.dumps({"state": "failed"}).encode(),
+        {"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
+        method="PATCH",
+    )
+    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30).close()
+
+
+def nothing_has_moved(environment: Environment, workload: Workload) -> bool:
+    view = environment.store.load()
+    return not fenced(environment, workload) and not environment.store.locks() and workload.user not in view.bindings
+
+
+def test_a_run_that_is_marked_as_failed_behind_its_fence_gives_up_fence_and_locks(
+    airflow: AirflowApi, environment: Environment, workload: Workload, run_id: str
+) -> None:
+    mark_failed(airflow, run_id)
+
+    until(lambda: airflow.states("switch", run_id)["release"] == "success", "released")
+    assert nothing_has_moved(environment, workload)
+
+
+def test_a_scheduler_that_is_killed_behind_the_fence_leaves_nothing_standing_once_it_is_back(
+    airflow: AirflowApi, stack: Stack, environment: Environment, workload: Workload, run_id: str
+) -> None:
+    stack.kill("airflow/scheduler")
+    stack.restart("airflow/scheduler")
+
+    until(lambda: airflow.states("switch", run_id)["release"] == "success", "released")
+    assert airflow.states("switch", run_id)["cut_over"] == "failed"
+    assert nothing_has_moved(environment, workload)

@@ -1,0 +1,218 @@
+"""Whole runs of the DAGs against real clusters and a gateway."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ha_core.model import Group, UserBindings
+from ha_core.moves.context import Environment
+from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
+
+pytestmark = [pytest.mark.stack, pytest.mark.airflow]
+Run = Callable[..., Outcome]
+STEPS = ("acquire", "prepare", "adopt", "cut_over", "verify", "record")
+
+
+def form(workload: Workload, **more: Any) -> dict[str, Any]:
+    return {"users": [workload.user], "from": "east", "to": "west", "reason": "a test", **more}
+
+
+def nothing_stands(environment: Environment, workload: Workload) -> bool:
+    view = environment.store.load()
+    topic, group = view.topics.get(workload.topic), view.groups.get(workload.group)
+    return (
+        (topic is None or topic.fence is None)
+        and (group is None or group.fence is None)
+        and not environment.store.locks()
+    )
+
+
+def test_a_dry_run_says_what_would_move_and_changes_nothing(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    before = environment.store.load()
+
+    outcome = run_dag("switch", form(workload, dry_run=True))
+
+    assert outcome.state == "success"
+    assert {outcome.tasks[name] for name in STEPS} == {"skipped"}
+    assert environment.store.load() == before
+    assert outcome.results["report"]["result"] == "nothing was changed"
+    reasons = outcome.results["report"]["proposal"]["moves"]["reasons"]
+    assert set(reasons) == {f"topic:{workload.topic}", f"group:{workload.group}"}
+
+
+def test_a_planned_switch_moves_a_user_with_its_topic_and_group(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    outcome = run_dag("switch", form(workload))
+
+    assert outcome.state == "success"
+    assert {outcome.tasks[name] for name in (*STEPS, "report", "release")} == {"success"}
+    assert outcome.tasks["approve"] == "skipped"
+    view = environment.store.load()
+    assert view.bindings[workload.user].cluster == "west"
+    assert view.topics[workload.topic].writer == "west"
+    report = outcome.results["report"]
+    assert report["result"] == "succeeded"
+    assert [part["cut"] for part in report["partitions"]] == [RECORDS] * PARTITIONS
+    assert {"fence", "drain", "ends", "offsets", "cut"} <= {step["name"] for step in report["steps"]}
+    operation = environment.operation(report["operation"])
+    assert operation is not None
+    assert operation.by == f"airflow:switch/{outcome.run_id}"
+    assert nothing_stands(environment, workload)
+
+
+def test_a_switch_of_what_has_moved_already_is_skipped(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    run_dag("switch", form(workload))
+    before = environment.store.load()
+
+    outcome = run_dag("switch", form(workload))
+
+    assert outcome.tasks["plan"] == "skipped"
+    assert outcome.state == "success"
+    assert environment.store.load() == before
+
+
+def test_an_objection_fails_the_run_before_anything_is_changed(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    before = environment.store.load()
+
+    outcome = run_dag("switch", form(workload, topics=["no-such-topic"]))
+
+    assert outcome.state == "failed"
+    assert outcome.tasks["plan"] == "failed"
+    assert outcome.tasks["cut_over"] == "upstream_failed"
+    assert environment.store.load() == before
+    assert any(v["level"] == "error" and "no-such-topic" in v["about"] for v in outcome.results["plan"]["verdicts"])
+
+
+def test_an_approved_switch_takes_its_locks_after_the_word(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    outcome = run_dag("switch", form(workload, approval=True), mark_success_pattern="approve")
+
+    assert outcome.tasks["approve"] == "success"
+    assert outcome.state == "success"
+
+
+def kill_a_run(workload: Workload, where: str, home: Path) -> datetime:
+    """Run the switch in another process until it kills itself there; returns its run_after."""
+    run_after = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    killed = subprocess.run(
+        [sys.executable, "-m", "tests.dags.killed_run", where, workload.user, run_after.isoformat()],
+        env={**os.environ, "SWITCHYARD_TEST_AIRFLOW_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stdout + killed.stderr
+    return run_after
+
+
+def test_a_run_killed_behind_the_fence_is_undone_by_a_rerun_and_made_by_the_next(
+    run_dag: Run, environment: Environment, workload: Workload, tmp_path: Path, monkeypatch: Any
+) -> None:
+    run_after = kill_a_run(workload, "fenced", tmp_path)
+    fenced = environment.store.load().topics[workload.topic].fence
+    assert fenced is not None
+    monkeypatch.setattr("airflow.models.dagrun.DagRun.generate_run_id", lambda **_: workload.user)
+
+    rerun = run_dag("switch", form(workload), run_after=run_after, logical_date=run_after)
+    left_clean = nothing_stands(environment, workload)
+    repeated = run_dag("switch", form(workload), run_after=run_after, logical_date=run_after)
+
+    assert rerun.state == "failed"
+    assert left_clean
+    assert repeated.state == "success"
+    assert repeated.results["report"]["operation"] == f"{fenced.operation}.2"
+    assert environment.store.load().topics[workload.topic].writer == "west"
+    assert nothing_stands(environment, workload)
+
+
+def test_a_run_killed_behind_the_cut_is_finished_by_a_rerun(
+    run_dag: Run, environment: Environment, workload: Workload, tmp_path: Path, monkeypatch: Any
+) -> None:
+    run_after = kill_a_run(workload, "cut", tmp_path)
+    cut = environment.store.load()
+    assert cut.topics[workload.topic].writer == "west"
+    monkeypatch.setattr("airflow.models.dagrun.DagRun.generate_run_id", lambda **_: workload.user)
+
+    outcome = run_dag("switch", form(workload), run_after=run_after, logical_date=run_after)
+
+    assert outcome.state == "success"
+    assert environment.store.load().topics == cut.topics
+    assert outcome.results["report"]["result"] == "succeeded"
+    assert nothing_stands(environment, workload)
+
+
+def test_a_step_that_fails_leaves_neither_fence_nor_lock_nor_topic(
+    run_dag: Run, environment: Environment, workload: Workload, monkeypatch: Any
+) -> None:
+    from ha_core.moves.window import Window
+
+    def broken(_window: Window) -> Any:
+        raise ConnectionError("the line was cut")
+
+    monkeypatch.setattr(Window, "read", broken)
+
+    outcome = run_dag("switch", form(workload))
+
+    assert outcome.state == "failed"
+    assert outcome.tasks["cut_over"] == "failed"
+    assert outcome.tasks["release"] == "success"
+    assert nothing_stands(environment, workload)
+    view = environment.store.load()
+    assert workload.user not in view.bindings
+    assert environment.clusters_with(workload.topic, view) == ["east"]
+
+
+def test_a_cluster_is_masked_once_and_unmasked_once(run_dag: Run, environment: Environment) -> None:
+    masked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance"})
+    again = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance"})
+    seen = environment.store.load().clusters["west"].masked
+    unmasked = run_dag("unmask_cluster", {"cluster": "west"})
+
+    assert masked.tasks == {"mask": "success", "release": "success"}
+    assert again.tasks["mask"] == "skipped"
+    assert seen is not None
+    assert seen.reason == "maintenance"
+    assert unmasked.tasks["unmask"] == "success"
+    assert environment.store.load().clusters["west"].masked is None
+    assert not environment.store.locks()
+
+
+def test_declared_bindings_are_made_true_once(run_dag: Run, environment: Environment) -> None:
+    declaration = "bindings: {declared-user: {cluster: west, groups: {readers: east}}}"
+
+    shown = run_dag("refresh_bindings", {"declaration": declaration, "dry_run": True})
+    untouched = environment.store.read(UserBindings, "declared-user")
+    made = run_dag("refresh_bindings", {"declaration": declaration})
+    again = run_dag("refresh_bindings", {"declaration": declaration})
+
+    assert shown.tasks == {"difference": "success", "apply": "skipped", "release": "success"}
+    assert untouched is None
+    assert made.tasks == {"difference": "success", "apply": "success", "release": "success"}
+    assert environment.store.load().bindings["declared-user"].groups == {"readers": "east"}
+    assert again.tasks["difference"] == "skipped"
+    assert environment.store.read(Group, "readers") is None
+
+
+def test_the_connection_to_the_state_can_be_tested(airflow_connection: str, monkeypatch: Any) -> None:
+    from ha_core.hooks.zookeeper import SwitchyardHook
+
+    works, words = SwitchyardHook().test_connection()
+
+    assert works
+    assert "2 clusters, 1 live gateways" in words

@@ -1,0 +1,82 @@
+import pytest
+
+from ha_core.bindings_file import DeclaredError, compare, parse
+from ha_core.model import UserBindings
+
+DECLARED = """
+bindings:
+  alice:
+    cluster: east
+    instances: {app-1: west}
+    topics: {orders: west}
+    groups: {billing: west}
+  bob: {}
+  carol:
+"""
+
+
+def test_all_four_levels_are_read() -> None:
+    declared = parse(DECLARED, "bindings.yaml")
+
+    assert declared.bindings["alice"] == UserBindings(
+        user="alice",
+        cluster="east",
+        instances={"app-1": "west"},
+        topics={"orders": "west"},
+        groups={"billing": "west"},
+    )
+    assert declared.bindings["bob"].empty
+    assert declared.bindings["carol"].empty
+    assert not declared.complete
+
+
+def test_only_what_differs_is_listed_with_before_and_after() -> None:
+    stored = {
+        "alice": UserBindings(user="alice", cluster="east", instances={"app-1": "east"}, groups={"old": "east"}),
+        "bob": UserBindings(user="bob", cluster="west"),
+        "dave": UserBindings(user="dave", cluster="west"),
+    }
+
+    differences = compare(parse(DECLARED, "f"), stored)
+
+    assert [d.user for d in differences] == ["alice", "bob"]
+    assert differences[0].lines() == (
+        "alice+app-1: east → west",
+        "alice##old: east → (none)",
+        "alice#orders: (none) → west",
+        "alice##billing: (none) → west",
+    )
+    assert differences[1].after is None
+
+
+def test_a_complete_declaration_removes_the_users_that_it_does_not_name() -> None:
+    stored = {"dave": UserBindings(user="dave", cluster="west")}
+
+    differences = compare(parse("complete: true\nbindings: {alice: {cluster: east}}", "f"), stored)
+
+    assert [(d.user, d.after is None) for d in differences] == [("alice", False), ("dave", True)]
+
+
+def test_a_declaration_that_is_already_true_differs_in_nothing() -> None:
+    declared = parse(DECLARED, "f")
+
+    assert compare(declared, {"alice": declared.bindings["alice"]}) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("bindings: [", "not YAML"),
+        ("alice: {}", "bindings"),
+        ("bindings: {alice: {clutser: east}}", "bindings.alice.clutser"),
+        ("bindings: {alice: {cluster: [east]}}", "bindings.alice.cluster"),
+        ("bindings: {'': {cluster: east}}", "user"),
+        ("[]", "the document"),
+    ],
+)
+def test_a_declaration_that_cannot_be_read_names_file_key_and_value(text: str, words: str) -> None:
+    with pytest.raises(DeclaredError) as caught:
+        parse(text, "team.yaml")
+
+    assert "team.yaml" in str(caught.value)
+    assert words in str(caught.value)
