@@ -1,0 +1,69 @@
+"""`python -m bench [NAME…] [--quick] [--json FILE] [--seed N]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Outcome
+from bench.ground import BenchError, Scale
+from bench.machine import describe, one_line
+from stack.clients.process import ClientError
+from stack.errors import StackError
+
+NAMES = ("throughput", "latency", "enforcement", "blackout", "gateway_memory")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks on real clusters, on loopback.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}; without one, all")
+    parser.add_argument("--quick", action="store_true", help="show that everything works; the figures mean nothing")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="everything as JSON, each sample included")
+    parser.add_argument("--seed", type=int, default=1, help="for values and pauses")
+    chosen = parser.parse_args(arguments)
+    unknown = [name for name in chosen.names if name not in NAMES]
+    if unknown:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(NAMES)}")
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that stacks end in order
+    scale = Scale(chosen.quick, chosen.seed)
+    documents: dict[str, Any] = {}
+    failed = []
+    for name in chosen.names or NAMES:
+        machine = describe(arguments)
+        begun = time.monotonic()
+        print(f"\n## {name}\n\n{one_line(machine)}\n", flush=True)
+        try:
+            run: Callable[[Scale, Callable[[str], None]], Outcome] = import_module(f"bench.{name}").run
+            outcome = run(scale, _say)
+        except (BenchError, ClientError, StackError, TimeoutError) as error:
+            print(f"failed: {error}", file=sys.stderr, flush=True)
+            failed.append(name)
+            documents[name] = {**machine, "quick": chosen.quick, "seed": chosen.seed, "error": str(error)}
+        else:
+            took_s = round(time.monotonic() - begun, 1)
+            print("\n\n".join([*(table.text() for table in outcome.tables), *outcome.remarks]), flush=True)
+            documents[name] = {
+                **machine,
+                "quick": chosen.quick,
+                "seed": chosen.seed,
+                "took_s": took_s,
+                "figures": outcome.figures,
+            }
+        if chosen.json is not None:
+            chosen.json.write_text(json.dumps(documents, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return 1 if failed else 0
+
+
+def _say(text: str) -> None:
+    print(f"  {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,86 @@
+"""What a gateway process costs: CPU and memory by the kernel, requests and bytes by its own metrics."""
+
+from __future__ import annotations
+
+import os
+import urllib.request
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PREFIX = "switchyard_gateway_"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Spent by all gateways together in a window."""
+
+    cpu_s: float
+    requests: float
+    client_bytes: float
+    """From and to clients."""
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.cpu_s - other.cpu_s, self.requests - other.requests, self.client_bytes - other.client_bytes)
+
+    @property
+    def us_per_request(self) -> float:
+        return self.cpu_s * 1e6 / self.requests if self.requests else 0.0
+
+    @property
+    def cpu_s_per_gb(self) -> float:
+        """GB is 10^9 bytes on the clients' side."""
+        return self.cpu_s * 1e9 / self.client_bytes if self.client_bytes else 0.0
+
+
+class Meter:
+    """Reads before and after; scraping costs CPU itself, so the clock is read inside of the scrapes."""
+
+    def __init__(self, gateways: Iterable[dict[str, Any]]) -> None:
+        self._gateways = [(int(one["pid"]), str(one["http"])) for one in gateways]
+        self._before = Cost(0, 0, 0)
+
+    def start(self) -> None:
+        requests, data = self._counts()
+        self._before = Cost(self._cpu_s(), requests, data)
+
+    def stop(self) -> Cost:
+        cpu_s = self._cpu_s()
+        return Cost(cpu_s, *self._counts()) - self._before
+
+    def _cpu_s(self) -> float:
+        return sum(cpu_seconds(pid) for pid, _ in self._gateways)
+
+    def _counts(self) -> tuple[float, float]:
+        found = [scrape(http) for _, http in self._gateways]
+        return sum(one[0] for one in found), sum(one[1] for one in found)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process since its start; a tick is 10 ms on most machines."""
+    fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def private_bytes(pid: int) -> int:
+    """Memory that only this process uses, without the kernel's share for its sockets."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii", "replace").splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Private_Clean", "Private_Dirty")))
+
+
+def scrape(http: str) -> tuple[float, float]:
+    """(requests, bytes from and to clients) since the gateway's start."""
+    with urllib.request.urlopen(f"{http}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    requests = data = 0.0
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == f"{_PREFIX}requests_total":
+                requests += sample.value
+            elif sample.name == f"{_PREFIX}bytes_total" and sample.labels.get("side") == "client":
+                data += sample.value
+    return requests, data

@@ -1,0 +1,134 @@
+"""Memory of a gateway: per idle client connection and per mapped partition."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from bench import probes
+from bench.figures import Outcome, Table, slope
+from bench.gateway_cost import private_bytes
+from bench.ground import ROOT, BenchError, Say, Scale, create_topic, direct, up
+from ha_core.kafka.connection import Connection
+from ha_core.kafka.deadline import Deadline
+from ha_core.model import Extent, Topic
+from ha_core.store import Change, Store, connect
+from ha_core.wire.codes import ApiKey
+from stack.harness import Stack
+
+TOPIC = "plain"
+PARTITIONS_PER_TOPIC = 100
+TOPICS_PER_REVISION = 20
+SETTLE_S = 1.5
+TIMEOUT_S = 30.0
+
+
+def run(scale: Scale, say: Say) -> Outcome:
+    connections = scale.pick(1000, 200)
+    partitions = scale.pick(20_000, 4_000)
+    with up(1, say) as stack, contextlib.closing(connect(stack.zookeeper, root=ROOT)) as store:
+        create_topic(direct(stack, "east"), TOPIC, 1)
+        empty = private_bytes(_fresh(stack))
+        say(f"{connections} connections, then as many with a request to a broker behind them")
+        idle, linked = (_connections(stack, asks, connections) for asks in (False, True))
+        say(f"{partitions} mapped partitions of two extents each")
+        mapped = slope(_maps(store, _fresh(stack), partitions))
+    figures = {
+        "unit": "bytes",
+        "gateway_at_start": empty,
+        "idle_connection": idle,
+        "connection_with_upstream": linked,
+        "mapped_partition": mapped,
+    }
+    over = f"{connections // 10} → {connections}"
+    rows = (
+        ("the process at its start", f"{empty / 2**20:.1f} MiB", ""),
+        (
+            "idle connection",
+            f"{idle:,.0f} bytes",
+            f"{over}, versions asked for and nothing else",
+        ),
+        (
+            "connection with a broker behind it",
+            f"{linked:,.0f} bytes",
+            f"{over}, one ListOffsets each",
+        ),
+        ("mapped partition, two extents", f"{mapped:,.0f} bytes", f"{partitions // 2} → {partitions}"),
+    )
+    header = ("of one gateway", "private memory", "measured over")
+    return Outcome(figures, (Table("Memory (without the kernel's socket buffers)", header, rows),))
+
+
+def _fresh(stack: Stack) -> int:
+    """The pid of a gateway that has done nothing yet: what an earlier measurement freed would be taken first."""
+    stack.restart("gateway/1")
+    time.sleep(SETTLE_S)
+    return int(stack.gateways[0]["pid"])
+
+
+def _connections(stack: Stack, asks: bool, count: int) -> float:
+    """Private bytes per connection, between a tenth of `count` and all: what the first bring along does not count."""
+    pid = _fresh(stack)
+    bootstrap = stack.gateways[0]["bootstrap"]
+    broker = probes.broker_of(bootstrap, TOPIC)
+    points: list[tuple[float, float]] = []
+    with contextlib.ExitStack() as held:
+        opened = 0
+        for wanted in (count // 10, count):
+            _open(held, broker if asks else bootstrap, asks, wanted - opened)
+            opened = wanted
+            time.sleep(SETTLE_S)
+            points.append((wanted, private_bytes(pid)))
+    return slope(points)
+
+
+def _open(held: contextlib.ExitStack, address: str, asks: bool, count: int) -> None:
+    for _ in range(count):
+        connection = held.enter_context(contextlib.closing(probes.connect(address)))
+        if asks:
+            _ask(connection)
+
+
+def _ask(connection: Connection) -> None:
+    partition = {"partition_index": 0, "timestamp": -1}
+    request = {"replica_id": -1, "topics": [{"name": TOPIC, "partitions": [partition]}]}
+    answer = connection.call(ApiKey.LIST_OFFSETS, request, Deadline.after(TIMEOUT_S), most=5)
+    error = answer["topics"][0]["partitions"][0]["error_code"]
+    if error:
+        raise BenchError(f"ListOffsets of {TOPIC} at {connection.address} was answered {error}")
+
+
+def _maps(store: Store, pid: int, partitions: int) -> list[tuple[float, float]]:
+    """(mapped partitions, private bytes) at half of them and at all: what the first bring along does not count."""
+    extents = (
+        Extent(cluster="east", start=0, end=1_000_000, base=0, term=0),
+        Extent(cluster="west", start=1_000_000, base=0, term=1),
+    )
+    points: list[tuple[float, float]] = []
+    topics = partitions // PARTITIONS_PER_TOPIC
+    for first in range(0, topics, TOPICS_PER_REVISION):
+        numbers = range(first, min(topics, first + TOPICS_PER_REVISION))
+        documents = tuple(
+            Topic(name=f"mapped-{n}", writer="west", partitions=dict.fromkeys(range(PARTITIONS_PER_TOPIC), extents))
+            for n in numbers
+        )
+        change = Change(
+            change_id=f"bench-maps-{first}",
+            puts=documents,
+            expected={(Topic, document.name): None for document in documents},
+        )
+        revision = store.commit(change)
+        _served(store, revision)
+        done = (numbers[-1] + 1) * PARTITIONS_PER_TOPIC
+        if done in (partitions // 2, partitions):
+            time.sleep(SETTLE_S)
+            points.append((done, private_bytes(pid)))
+    return points
+
+
+def _served(store: Store, revision: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while any(gateway.revision < revision for gateway in store.gateways()):
+        if time.monotonic() > deadline:
+            raise BenchError(f"the gateway does not serve revision {revision} after {TIMEOUT_S:g} s")
+        time.sleep(0.01)

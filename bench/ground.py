@@ -1,0 +1,104 @@
+"""What benchmarks share: their size, a stack, topics, moves, and load in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stack.harness import Stack
+
+CLUSTERS = {"east": "3.9.2", "west": "4.3.1"}
+ROOT = "/switchyard"
+SWITCH_TIMEOUT_S = 120.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured. `quick` shows that everything works; its figures mean nothing."""
+
+    quick: bool
+    seed: int
+
+    def pick(self, full: int, quick: int) -> int:
+        return quick if self.quick else full
+
+
+class BenchError(Exception):
+    """A benchmark that could not measure what it was to measure."""
+
+
+def up(gateways: int, say: Say) -> Stack:
+    """A stack that ends with this process at the latest."""
+    say(f"starting {', '.join(f'{name} {version}' for name, version in CLUSTERS.items())}, {gateways} gateway(s)")
+    return Stack.up(CLUSTERS, gateways=gateways)
+
+
+def direct(stack: Stack, cluster: str) -> str:
+    """Bootstrap of a cluster without a gateway."""
+    return str(stack.clusters[cluster]["bootstrap"])
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """Create it and return when every partition has a leader; raises BenchError after 30 s."""
+    import time
+
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+    admin.create_topics([NewTopic(topic, partitions)])[topic].result(30)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        found = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        if len(found) == partitions and all(one.leader >= 0 for one in found.values()):
+            return
+        time.sleep(0.05)
+    raise BenchError(f"{topic} at {bootstrap} has no leader for each of its {partitions} partitions after 30 s")
+
+
+def switch(stack: Stack, scope: str, origin: str, target: str) -> dict[str, Any]:
+    """A planned move by the `switchyard` command; its report. Raises BenchError when it did not succeed."""
+    program = str(Path(sys.executable).with_name("switchyard"))
+    route = ["--from", origin, "--to", target, "--reason", "benchmark", "--yes", "--include-followers"]
+    done = subprocess.run(
+        [program, "switch", scope, *route, "--json", "--zookeeper", stack.zookeeper],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SWITCH_TIMEOUT_S,
+        check=False,
+    )
+    lines = done.stdout.strip().splitlines()
+    report: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    if done.returncode != 0 or report.get("result") != "succeeded":
+        raise BenchError(f"switch {scope} {origin} → {target} failed: {report}\n{done.stderr[-2000:]}")
+    return report
+
+
+def load(do: str, timeout_s: float, **parameters: Any) -> dict[str, Any]:
+    """Run `bench.load` in a process of its own and return its answer; raises BenchError."""
+    from stack.processes import die_with_parent
+
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.load", json.dumps({"do": do, **parameters})],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            cwd=Path(__file__).parent.parent,
+            preexec_fn=die_with_parent(),
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BenchError(f"{do} {parameters} did not end within {timeout_s:.0f} s") from error
+    if done.returncode != 0:
+        raise BenchError(f"{do} {parameters} failed:\n{done.stderr[-2000:]}")
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return answer

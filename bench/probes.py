@@ -1,0 +1,123 @@
+"""Probes that tell by which state a gateway answers: a fence by refused produce, a binding by the coordinator."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Self
+
+import google_crc32c
+
+from ha_core.kafka.connection import Connection
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.security import NO_SECURITY
+from ha_core.wire.codes import ApiKey, ErrorCode
+
+ANSWER_S = 10.0
+PAUSE_S = 0.001
+
+
+def connect(address: str) -> Connection:
+    """A connection to `host:port`, versions learnt."""
+    host, _, port = address.rpartition(":")
+    return Connection("the gateway", host, int(port), NO_SECURITY, Deadline.after(ANSWER_S))
+
+
+def broker_of(gateway: str, topic: str) -> str:
+    """`host:port` at which the gateway shows the leader of partition 0 of a topic."""
+    connection = connect(gateway)
+    try:
+        answer = connection.call(
+            ApiKey.METADATA, {"topics": [{"name": topic}], "allow_auto_topic_creation": False}, _soon(), most=8
+        )
+    finally:
+        connection.close()
+    leader = answer["topics"][0]["partitions"][0]["leader_id"]
+    broker = next(one for one in answer["brokers"] if one["node_id"] == leader)
+    return f"{broker['host']}:{broker['port']}"
+
+
+def produces(connection: Connection, topic: str) -> bool:
+    """Whether one record was taken; False where it was refused as somebody else's partition, as a fence does."""
+    entry = {"index": 0, "records": one_record()}
+    request = {
+        "transactional_id": None,
+        "acks": -1,
+        "timeout_ms": 5000,
+        "topic_data": [{"name": topic, "partition_data": [entry]}],
+    }
+    answer = connection.call(ApiKey.PRODUCE, request, _soon(), most=8)
+    error = int(answer["responses"][0]["partition_responses"][0]["error_code"])
+    if error not in (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        raise ValueError(f"the probe of {topic} at {connection.address} was answered {error}: it measures nothing")
+    return error == ErrorCode.NONE
+
+
+def coordinator(connection: Connection, group: str) -> tuple[str, int]:
+    """(host, port) of the group's coordinator as shown to this client; ("", -1) while there is none."""
+    answer = connection.call(ApiKey.FIND_COORDINATOR, {"key": group, "key_type": 0}, _soon(), most=2)
+    return (str(answer["host"]), int(answer["port"])) if answer["error_code"] == 0 else ("", -1)
+
+
+def one_record() -> bytes:
+    """A batch with one record, without a producer id."""
+    record = bytes((18, 0, 0, 0, 1, 6)) + b"probe"[:3] + b"\0"  # length, attributes, deltas, no key, 3 bytes, no header
+    now_ms = int(time.time() * 1000)
+    tail = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + record
+    return struct.pack(">qiibI", 0, 9 + len(tail), -1, 2, google_crc32c.value(tail)) + tail
+
+
+def _soon() -> Deadline:
+    return Deadline.after(ANSWER_S)
+
+
+class Watcher:
+    """Asks one gateway again and again, one question in flight, and notes when answers change."""
+
+    def __init__(self, ask: Callable[[], Any]) -> None:
+        self._ask = ask
+        self._changed = threading.Condition()
+        self._answer: Any = None
+        self._since = 0.0
+        self._error: Exception | None = None
+        self._stopped = threading.Event()
+        self.round_trips_s: list[float] = []
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join(ANSWER_S)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped.wait(PAUSE_S):
+                sent = time.monotonic()
+                answer = self._ask()
+                self.round_trips_s.append(time.monotonic() - sent)
+                if answer != self._answer:
+                    with self._changed:
+                        self._answer, self._since = answer, sent
+                        self._changed.notify_all()
+        except (KafkaAdminError, OSError, ValueError) as error:
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+
+    def wait_for(self, answer: Any, timeout_s: float) -> float:
+        """When (monotonic) the first question was sent that was answered so, and so ever since.
+
+        :raises TimeoutError: it is answered otherwise.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._error is not None or self._answer == answer, timeout_s):
+                raise TimeoutError(f"the gateway still answers {self._answer}, not {answer}, after {timeout_s:g} s")
+            if self._error is not None:
+                raise self._error
+            return self._since

@@ -1,0 +1,1 @@
+"""The local stack for demo, tests and benchmarks: ZooKeeper, Kafka clusters, gateways, Airflow."""

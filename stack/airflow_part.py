@@ -1,0 +1,193 @@
+"""Airflow as four parts: api-server, scheduler, dag-processor, triggerer.
+
+`airflow standalone` is not used: ended by SIGTERM it leaves its children behind, and its parts have no names to kill.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sqlite3
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from stack.layout import PROJECT
+from stack.parts import LOOPBACK, Command, NotReadyError, get_json
+
+Component = Literal["api-server", "scheduler", "dag-processor", "triggerer"]
+USER = "admin"
+_AUTH = "airflow.api_fastapi.auth.managers.simple"
+_HEALTH_KEYS: dict[Component, str] = {
+    "api-server": "metadatabase",
+    "scheduler": "scheduler",
+    "dag-processor": "dag_processor",
+    "triggerer": "triggerer",
+}
+
+
+@dataclass(frozen=True)
+class AirflowSettings:
+    """What the four parts share."""
+
+    home: Path
+    port: int
+    worker_log_port: int
+    triggerer_log_port: int
+    zookeeper_port: int
+    zookeeper_root: str
+    service_user: str
+    service_password: str | None
+    """How tasks log in to the clusters; None where the brokers ask nobody."""
+    password: str
+    secret: str
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}"
+
+    @property
+    def database(self) -> Path:
+        return self.home / "airflow.db"
+
+    def environment(self) -> dict[str, str]:
+        """Airflow's configuration; tuned for quick tasks on a small machine (docs/benchmarks.md)."""
+        settings = {
+            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "AIRFLOW__CORE__PARALLELISM": "8",
+            "AIRFLOW__CORE__AUTH_MANAGER": f"{_AUTH}.simple_auth_manager.SimpleAuthManager",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__CORE__FERNET_KEY": "",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.database}",
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__API__HOST": LOOPBACK,
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__API__SECRET_KEY": self.secret,
+            "AIRFLOW__API_AUTH__JWT_SECRET": self.secret,
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.25",
+            "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
+            "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "15",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
+            "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
+            "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
+            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(self.worker_log_port),
+            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(self.triggerer_log_port),
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER": json.dumps(
+                {
+                    "conn_type": "switchyard_zookeeper",
+                    "host": LOOPBACK,
+                    "port": self.zookeeper_port,
+                    "extra": {"root": self.zookeeper_root},
+                }
+            ),
+            "NO_PROXY": f"{LOOPBACK},localhost",
+            "no_proxy": f"{LOOPBACK},localhost",
+        }
+        if self.service_password is not None:
+            settings["AIRFLOW_CONN_SWITCHYARD_KAFKA_SASL"] = json.dumps(
+                {
+                    "conn_type": "switchyard_kafka",
+                    "login": self.service_user,
+                    "password": self.service_password,
+                    "extra": {"mechanism": "PLAIN"},
+                }
+            )
+        if (PROJECT / "plugins").is_dir():
+            settings["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(PROJECT / "plugins")
+        return settings
+
+    def health(self) -> dict[str, Any]:
+        answer = get_json(f"{self.url}/api/v2/monitor/health")
+        if not isinstance(answer, dict):
+            raise NotReadyError(f"{self.url} answers no health report")
+        return answer
+
+    def token(self) -> str:
+        answer = get_json(f"{self.url}/auth/token", body={"username": USER, "password": self.password})
+        return str(answer["access_token"])
+
+
+@dataclass(frozen=True)
+class AirflowPart:
+    """One component of Airflow."""
+
+    component: Component
+    settings: AirflowSettings
+    end_signal: signal.Signals = signal.SIGTERM
+    ready_timeout_s: float = 180.0
+
+    @property
+    def name(self) -> str:
+        return f"airflow/{self.component}"
+
+    @property
+    def port(self) -> int | None:
+        return self.settings.port if self.component == "api-server" else None
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        # A task that starts before the api-server answers ends as failed.
+        return () if self.component == "api-server" else ("airflow/api-server",)
+
+    def prepare(self) -> tuple[Command, ...]:
+        if self.component != "api-server":
+            return ()
+        settings = self.settings
+        settings.home.mkdir(parents=True, exist_ok=True)
+        passwords = settings.home / "passwords.json"
+        passwords.touch(mode=0o600)
+        passwords.write_text(json.dumps({USER: settings.password}), "utf-8")
+        with contextlib.closing(sqlite3.connect(settings.database)) as database:
+            database.execute("pragma journal_mode=wal")  # kept in the file: readers do not wait for the writer
+        return (self._airflow("db", "migrate"),)
+
+    def command(self) -> Command:
+        return self._airflow(self.component)
+
+    def _airflow(self, *arguments: str) -> Command:
+        return Command((sys.executable, "-m", "airflow", *arguments), self.settings.environment(), self.settings.home)
+
+    def probe(self, started_at: float) -> None:
+        key = _HEALTH_KEYS[self.component]
+        report = self.settings.health().get(key) or {}
+        if report.get("status") != "healthy":
+            raise NotReadyError(f"{self.name} is {report.get('status')}")
+        heartbeat = report.get(f"latest_{key}_heartbeat")
+        if heartbeat is not None and datetime.fromisoformat(heartbeat).timestamp() < started_at:
+            raise NotReadyError(f"{self.name} has not reported since it was started")  # its predecessor has
+        if self.component == "dag-processor":
+            self._prove_dags_listed()
+
+    def _prove_dags_listed(self) -> None:
+        expected = {file.name for file in (PROJECT / "dags").glob("*.py") if _may_hold_a_dag(file)}
+        if not expected:
+            return
+        token = self.settings.token()
+        dags = get_json(f"{self.settings.url}/api/v2/dags?limit=100", token)["dags"]
+        errors = get_json(f"{self.settings.url}/api/v2/importErrors?limit=100", token)["import_errors"]
+        seen = {Path(str(one.get("relative_fileloc") or one.get("filename") or "")).name for one in [*dags, *errors]}
+        if missing := sorted(expected - seen):
+            raise NotReadyError(f"no DAG of {missing[0]} is listed yet")
+
+
+def _may_hold_a_dag(file: Path) -> bool:
+    text = file.read_bytes().lower()
+    return b"airflow" in text and b"dag" in text and not file.name.startswith("_")
+
+
+def airflow_parts(settings: AirflowSettings) -> list[AirflowPart]:
+    components: tuple[Component, ...] = ("api-server", "scheduler", "dag-processor", "triggerer")
+    return [AirflowPart(component, settings) for component in components]

@@ -1,0 +1,164 @@
+"""From a request to the parts of a stack: ports, passwords, jars, and the document that describes it all."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stack.airflow_part import USER as AIRFLOW_USER
+from stack.airflow_part import AirflowSettings, airflow_parts
+from stack.gateway_part import GatewayPart
+from stack.jars import Say, kafka_jars
+from stack.java import find_java
+from stack.kafka_part import SERVICE_USER, BrokerAddress, BrokerPart, KafkaCluster
+from stack.layout import Layout, cache_dir
+from stack.parts import Part
+from stack.ports import RANGED_PORTS, PortBlock, claim
+from stack.specs import StackSpec
+from stack.zookeeper_part import ZooKeeperPart
+
+ZOOKEEPER_ROOT = "/switchyard"
+USERS = ("admin", "orders-app", "billing-app")
+"""Who may connect to the gateways of a stack with SASL."""
+
+
+@dataclass
+class Blueprint:
+    """A stack, ready to be started."""
+
+    layout: Layout
+    spec: StackSpec
+    ports: PortBlock
+    zookeeper: ZooKeeperPart
+    clusters: tuple[KafkaCluster, ...]
+    users: Mapping[str, str]
+    service_password: str | None
+    brokers: list[BrokerPart] = field(default_factory=list)
+    gateways: list[GatewayPart] = field(default_factory=list)
+    airflow: AirflowSettings | None = None
+
+    @property
+    def parts(self) -> list[Part]:
+        airflow = [] if self.airflow is None else airflow_parts(self.airflow)
+        return [self.zookeeper, *self.brokers, *self.gateways, *airflow]
+
+    def register(self) -> None:
+        """Write the clusters to ZooKeeper."""
+        from stack.registration import register_clusters
+
+        register_clusters(self.zookeeper.address, ZOOKEEPER_ROOT, self.clusters)
+
+    def document(self, pids: Mapping[str, int | None]) -> dict[str, Any]:
+        """What `up` prints."""
+        service = None if self.service_password is None else {"user": SERVICE_USER, "password": self.service_password}
+        one = self.airflow
+        airflow = None if one is None else {"url": one.url, "user": AIRFLOW_USER, "password": one.password}
+        return {
+            "dir": str(self.layout.root),
+            "zookeeper": self.zookeeper.address,
+            "clusters": {one.name: {"version": one.version, "bootstrap": one.bootstrap} for one in self.clusters},
+            "gateways": [
+                {"id": one.gateway_id, "pid": pids.get(one.name), "bootstrap": one.bootstrap, "http": one.http}
+                for one in self.gateways
+            ],
+            "bootstrap": ",".join(one.bootstrap for one in self.gateways),
+            "security": self.spec.security,
+            "users": dict(self.users),
+            "service": service,
+            "security_file": None if service is None else str(self.layout.security),
+            "airflow": airflow,
+        }
+
+
+def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
+    """Choose ports and passwords and fetch what is missing. Slow where jars are missing; raises StackError."""
+    spec = StackSpec.from_json(request["spec"])
+    java = find_java()
+    say(f"using {java.found}")
+    versions = sorted({cluster.version for cluster in spec.clusters})
+    with ThreadPoolExecutor(len(versions)) as pool:
+        jars = dict(zip(versions, pool.map(lambda version: kafka_jars(version, java, say), versions), strict=True))
+    ports = claim(cache_dir() / "ports")
+    sasl = spec.security == "sasl"
+    service_password = secrets.token_urlsafe(18) if sasl else None
+    if service_password is not None:
+        _write_security(layout.security, service_password)
+    clusters = tuple(
+        KafkaCluster(
+            name=one.name,
+            version=one.version,
+            cluster_id=_cluster_id(),
+            brokers=tuple(BrokerAddress(node, ports.take(), ports.take()) for node in range(1, one.brokers + 1)),
+            service_password=service_password,
+        )
+        for one in spec.clusters
+    )
+    blueprint = Blueprint(
+        layout=layout,
+        spec=spec,
+        ports=ports,
+        zookeeper=ZooKeeperPart(layout.home("zookeeper"), ports.take(), java),
+        clusters=clusters,
+        users={user: secrets.token_urlsafe(12) for user in USERS} if sasl else {},
+        service_password=service_password,
+    )
+    for cluster in clusters:
+        for address in cluster.brokers:
+            home = layout.home(f"cluster/{cluster.name}/{address.node_id}")
+            blueprint.brokers.append(BrokerPart(cluster, address, home, jars[cluster.version], java))
+    for number in range(1, spec.gateways + 1):
+        blueprint.gateways.append(_gateway(number, blueprint))
+    if spec.airflow:
+        blueprint.airflow = AirflowSettings(
+            home=layout.home("airflow"),
+            port=ports.take(),
+            worker_log_port=ports.take(),
+            triggerer_log_port=ports.take(),
+            zookeeper_port=blueprint.zookeeper.port,
+            zookeeper_root=ZOOKEEPER_ROOT,
+            service_user=SERVICE_USER,
+            service_password=service_password,
+            password=secrets.token_urlsafe(12),
+            secret=secrets.token_urlsafe(32),
+        )
+    return blueprint
+
+
+def _cluster_id() -> str:
+    """A random id as Kafka writes it. One that begins with a dash is taken for an option by the storage tool."""
+    while (drawn := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return drawn
+
+
+def _write_security(file: Path, password: str) -> None:
+    import yaml
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch(mode=0o600)
+    profile = {"mechanism": "PLAIN", "username": SERVICE_USER, "password": password}
+    file.write_text(yaml.safe_dump({"sasl": profile}), "utf-8")
+
+
+def _gateway(number: int, blueprint: Blueprint) -> GatewayPart:
+    ports, spec = blueprint.ports, blueprint.spec
+    node_ports = RANGED_PORTS // spec.gateways
+    return GatewayPart(
+        number=number,
+        home=blueprint.layout.home(f"gateway/{number}"),
+        port=ports.take(),
+        http_port=ports.take(),
+        first_node_port=ports.take_range(node_ports),
+        node_ports=node_ports,
+        zookeeper=blueprint.zookeeper.address,
+        zookeeper_root=ZOOKEEPER_ROOT,
+        users=blueprint.users,
+        service_user=SERVICE_USER,
+        service_password=blueprint.service_password,
+    )

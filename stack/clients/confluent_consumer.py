@@ -1,0 +1,115 @@
+"""confluent-kafka's consumer: a member of a group, or alone with a seek."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from stack.clients import confluent_settings
+from stack.clients.options import Options
+from stack.clients.recorder import Ending, Recorder, name_in
+from stack.clients.start_point import StartPoint, started_consumer
+from stack.history.events import Assigned, Committed, Delivered, Noted, Positioned, Revoked, Stopped
+
+_BATCH = 500
+_POLL_S = 0.1
+
+
+def run(options: Options) -> int:
+    from confluent_kafka import Consumer
+
+    with Recorder(options.out) as recorder:
+        recorder.write(started_consumer(options, "confluent", isolation="read_committed"))
+        ending = Ending(options)
+        settings = confluent_settings.consumer(options, recorder)
+        if options.group:
+            settings["on_commit"] = lambda error, parts: _committed(recorder, options, error, parts)
+        if options.to_end:
+            settings["enable.partition.eof"] = True
+        consumer = Consumer(settings)
+        ends = _seek(consumer, options, recorder) if options.seek else _subscribe(consumer, options, recorder)
+        count = 0
+        while not ending.reached(count):
+            messages = consumer.consume(_BATCH, _POLL_S)
+            fresh = [message for message in messages if _record(recorder, options, message, ends)]
+            count += len(fresh)
+            recorder.flush()
+            if fresh and options.group and options.commit == "batch":
+                _commit(consumer, recorder, options)
+            if options.to_end and not ends:
+                break
+        consumer.close()
+        recorder.write(Stopped(options.client, time.time()))
+        return 0
+
+
+def _subscribe(consumer: Any, options: Options, recorder: Recorder) -> dict[tuple[str, int], int]:
+    def spots(parts: Any) -> tuple[tuple[str, int], ...]:
+        return tuple((part.topic, part.partition) for part in parts)
+
+    def assigned(_consumer: Any, parts: Any) -> None:
+        recorder.write(Assigned(options.client, time.time(), spots(parts), options.group))
+
+    def revoked(_consumer: Any, parts: Any) -> None:
+        recorder.write(Revoked(options.client, time.time(), spots(parts), options.group))
+
+    consumer.subscribe(list(options.topics), on_assign=assigned, on_revoke=revoked, on_lost=revoked)
+    return {}
+
+
+def _seek(consumer: Any, options: Options, recorder: Recorder) -> dict[tuple[str, int], int]:
+    """Assign every partition where the option says; the ends as they are now."""
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+
+    point = StartPoint.parse(options.seek)
+    found = consumer.list_topics(timeout=30).topics
+    parts = [TopicPartition(topic, p) for topic in options.topics for p in sorted(found[topic].partitions)]
+    ends = {(part.topic, part.partition): consumer.get_watermark_offsets(part, timeout=30)[1] for part in parts}
+    if point.timestamp_ms is not None:
+        asked = [TopicPartition(part.topic, part.partition, point.timestamp_ms) for part in parts]
+        parts = consumer.offsets_for_times(asked, timeout=30)
+    else:
+        where = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}.get(point.word, point.offset)
+        for part in parts:
+            part.offset = where
+    for part in parts:
+        where_text = f"{options.seek} ({part.offset})"
+        recorder.write(Positioned(options.client, time.time(), part.topic, part.partition, where_text))
+    consumer.assign(parts)
+    return ends
+
+
+def _record(recorder: Recorder, options: Options, message: Any, ends: dict[tuple[str, int], int]) -> bool:
+    """Whether it was a record; a partition whose end was reached leaves `ends`."""
+    now = time.time()
+    if (error := message.error()) is not None:
+        if error.name() == "_PARTITION_EOF":
+            spot = (message.topic(), message.partition())
+            if message.offset() >= ends.get(spot, 0):
+                ends.pop(spot, None)
+        else:
+            recorder.write(Noted(options.client, now, str(error)))
+        return False
+    name, epoch = name_in(message.value()), message.leader_epoch()
+    place = (message.topic(), message.partition(), message.offset())
+    recorder.write(Delivered(options.client, now, *place, name, options.group or None, epoch))
+    return True
+
+
+def _commit(consumer: Any, recorder: Recorder, options: Options) -> None:
+    from confluent_kafka import KafkaException
+
+    try:
+        _committed(recorder, options, None, consumer.commit(asynchronous=False))
+    except KafkaException as error:
+        recorder.write(Noted(options.client, time.time(), f"commit: {error}"))
+
+
+def _committed(recorder: Recorder, options: Options, error: Any, parts: Any) -> None:
+    now = time.time()
+    if error is not None:
+        recorder.write(Noted(options.client, now, f"commit: {error}"))
+        return
+    for part in parts:
+        if part.error is None and part.offset >= 0:
+            recorder.write(Committed(options.client, now, options.group, part.topic, part.partition, part.offset))

@@ -1,0 +1,116 @@
+"""confluent-kafka's producer, idempotent or not."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from stack.clients import confluent_settings
+from stack.clients.options import Options
+from stack.clients.recorder import Ending, Pace, Recorder, key_of, value_of
+from stack.history.events import Acked, Failed, Noted, Sent, Started, Stopped
+
+_NOT_APPENDED = frozenset(
+    {
+        "MSG_SIZE_TOO_LARGE",
+        "INVALID_RECORD",
+        "INVALID_MSG",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "_UNKNOWN_TOPIC",
+        "_UNKNOWN_PARTITION",
+    }
+)
+"""Errors after which nothing of the record can lie in any log."""
+_FLUSH_S = 60.0
+
+
+def started(options: Options, kind: str, settings: dict[str, Any]) -> Started:
+    idempotent = str(settings.get("enable.idempotence", False)).lower() == "true" or "transactional.id" in settings
+    return Started(
+        options.client,
+        time.time(),
+        "producer",
+        kind,
+        options.topics,
+        idempotent=idempotent,
+        ordered=idempotent,
+        value_prefix=f"{options.client}-",
+    )
+
+
+class Places:
+    """The offsets of acknowledged records, -1 where the library cannot know them.
+
+    A batch that is answered as a duplicate comes with base offset -1, and librdkafka counts on from it: it reports
+    -1, 0, 1 … for its records. Callbacks come in the order of the batch.
+    """
+
+    def __init__(self) -> None:
+        self._counted: dict[tuple[str, int], int] = {}
+        """Partition → what was last counted on from -1."""
+
+    def place(self, topic: str, partition: int, offset: int | None) -> int:
+        spot = (topic, partition)
+        if offset is None or offset < 0:
+            self._counted[spot] = -1
+            return -1
+        if self._counted.get(spot) == offset - 1:
+            self._counted[spot] = offset
+            return -1
+        self._counted.pop(spot, None)
+        return offset
+
+
+_places = Places()
+
+
+def report(recorder: Recorder, client: str, topic: str, name: str, transaction: int | None = None) -> Any:
+    """A delivery callback for one record."""
+
+    def delivered(error: Any, message: Any) -> None:
+        if error is not None:
+            definite = error.name() in _NOT_APPENDED
+            recorder.write(Failed(client, time.time(), topic, name, definite, str(error)))
+            return
+        place = _places.place(topic, message.partition(), message.offset())
+        recorder.write(Acked(client, time.time(), topic, message.partition(), place, name, transaction))
+
+    return delivered
+
+
+def run(options: Options) -> int:
+    from confluent_kafka import Producer
+
+    with Recorder(options.out) as recorder:
+        settings = confluent_settings.producer(options, recorder)
+        recorder.write(started(options, "confluent", settings))
+        producer, ending, pace, number = Producer(settings), Ending(options), Pace(options.rate), 0
+        unanswered = options.acks == "0"  # then the library's reports say nothing of the broker
+        while not ending.reached(number):
+            due = pace.due(options.count - number if options.count else None)
+            batch = [(n, *value_of(options.client, n, options.size_bytes)) for n in range(number, number + due)]
+            now = time.time()
+            for n, name, _ in batch:
+                recorder.write(Sent(options.client, now, options.topic, name, key_of(n, options.keys)))
+            recorder.flush()
+            for n, name, value in batch:
+                callback = None if unanswered else report(recorder, options.client, options.topic, name)
+                produce(producer, options.topic, value, key_of(n, options.keys), callback)
+            number += due
+            producer.poll(0.005)
+        left = producer.flush(_FLUSH_S)
+        if left:
+            recorder.write(Noted(options.client, time.time(), f"{left} records without an answer at the end", True))
+        recorder.write(Stopped(options.client, time.time()))
+        return 1 if left else 0
+
+
+def produce(producer: Any, topic: str, value: bytes, key: str | None, callback: Any) -> None:
+    """Hand over one record; waits while the library's queue is full."""
+    while True:
+        try:
+            producer.produce(topic, value=value, key=key, on_delivery=callback)
+        except BufferError:
+            producer.poll(0.05)
+        else:
+            return

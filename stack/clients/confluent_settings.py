@@ -1,0 +1,59 @@
+"""Settings of confluent-kafka (librdkafka)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stack.clients.options import Options
+from stack.clients.recorder import Recorder
+
+
+def common(options: Options, recorder: Recorder) -> dict[str, Any]:
+    """What producers and consumers share; remarks of the library go into the history."""
+    import time
+
+    from stack.history.events import Noted
+
+    def remark(error: Any) -> None:
+        recorder.write(Noted(options.client, time.time(), str(error), fatal=bool(error.fatal())))
+
+    settings: dict[str, Any] = {
+        "bootstrap.servers": options.bootstrap,
+        "client.id": options.identifier,
+        "error_cb": remark,
+        "log_level": 3,
+    }
+    if options.user:
+        settings |= {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": options.user,
+            "sasl.password": options.password,
+        }
+    return settings
+
+
+def producer(options: Options, recorder: Recorder) -> dict[str, Any]:
+    settings = common(options, recorder)
+    if options.compression:
+        settings["compression.type"] = options.compression
+    if options.acks:
+        settings["acks"] = options.acks
+    if options.idempotence:
+        settings["enable.idempotence"] = options.idempotence == "on"
+    if options.linger_ms >= 0:
+        settings["linger.ms"] = options.linger_ms
+    return settings | options.own_settings
+
+
+def consumer(options: Options, recorder: Recorder) -> dict[str, Any]:
+    settings = common(options, recorder)
+    settings["group.id"] = options.group or f"{options.client}-alone"  # the library wants one even for assign()
+    settings["auto.offset.reset"] = options.reset
+    if options.commit == "batch" or not options.group:
+        settings["enable.auto.commit"] = False
+    if options.instance_id:
+        settings["group.instance.id"] = options.instance_id
+    if options.isolation:
+        settings["isolation.level"] = options.isolation
+    return settings | options.own_settings

@@ -1,0 +1,113 @@
+"""confluent-kafka's transactional producer: it commits, and now and then aborts."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from stack.clients import confluent_settings
+from stack.clients.confluent_producer import produce, report, started
+from stack.clients.options import Options
+from stack.clients.recorder import Ending, Pace, Recorder, key_of, value_of
+from stack.history.events import Noted, Outcome, Sent, Stopped, TransactionEnded
+
+_TIMEOUT_S = 30.0
+_FLUSH_S = 2.0
+
+
+def run(options: Options) -> int:
+    """Records wait until a whole transaction is due, so that none stays open.
+
+    A producer whose id the coordinator no longer knows is made again, as the library's documentation asks.
+    """
+    from confluent_kafka import KafkaException
+
+    with Recorder(options.out) as recorder:
+        settings = confluent_settings.producer(options, recorder) | {"transactional.id": options.client}
+        recorder.write(started(options, "confluent-transactional", settings))
+        ending, pace = Ending(options), Pace(options.rate)
+        producer: Any = None
+        number = due = transaction = 0
+        while not ending.reached(number):
+            if producer is None:
+                producer = _new_producer(settings, options, recorder)
+                continue
+            due += pace.due(options.transaction_records - due)
+            if due < options.transaction_records:
+                producer.poll(0.005)
+                continue
+            transaction += 1
+            try:
+                producer.begin_transaction()
+                _send(producer, options, recorder, range(number, number + due), transaction)
+                outcome = _end(producer, transaction, options)
+            except KafkaException as error:
+                outcome, keep = _give_up(producer, error)
+                recorder.write(Noted(options.client, time.time(), str(error)))
+                producer = producer if keep else None
+            number, due = number + due, 0
+            recorder.write(TransactionEnded(options.client, time.time(), transaction, outcome))
+            recorder.flush()
+        if producer is not None:
+            producer.flush(_FLUSH_S)
+        recorder.write(Stopped(options.client, time.time()))
+        return 0
+
+
+def _new_producer(settings: dict[str, Any], options: Options, recorder: Recorder) -> Any:
+    from confluent_kafka import KafkaException, Producer
+
+    producer = Producer(settings)
+    try:
+        producer.init_transactions(_TIMEOUT_S)
+    except KafkaException as error:
+        recorder.write(Noted(options.client, time.time(), str(error)))
+        recorder.flush()
+        time.sleep(0.2)
+        return None
+    return producer
+
+
+def _send(producer: Any, options: Options, recorder: Recorder, numbers: range, transaction: int) -> None:
+    names = [(n, *value_of(options.client, n, options.size_bytes)) for n in numbers]
+    for n, name, _ in names:
+        key = key_of(n, options.keys)
+        recorder.write(Sent(options.client, time.time(), options.topic, name, key, None, transaction))
+    recorder.flush()
+    for n, name, value in names:
+        callback = report(recorder, options.client, options.topic, name, transaction)
+        produce(producer, options.topic, value, key_of(n, options.keys), callback)
+
+
+def _end(producer: Any, transaction: int, options: Options) -> Outcome:
+    if options.abort_every and transaction % options.abort_every == 0:
+        producer.flush(_FLUSH_S)  # so that aborted records lie in the log
+        producer.abort_transaction(_TIMEOUT_S)
+        return "aborted"
+    while True:
+        try:
+            producer.commit_transaction(_TIMEOUT_S)
+        except Exception as error:
+            if not _retriable(error):
+                raise
+        else:
+            return "committed"
+
+
+def _retriable(error: Exception) -> bool:
+    from confluent_kafka import KafkaException
+
+    return isinstance(error, KafkaException) and bool(error.args[0].retriable())
+
+
+def _give_up(producer: Any, error: Exception) -> tuple[Outcome, bool]:
+    """(outcome, whether the producer can go on)."""
+    from confluent_kafka import KafkaException
+
+    if not error.args[0].txn_requires_abort():
+        return "unknown", False
+    try:
+        producer.abort_transaction(_TIMEOUT_S)
+    except KafkaException:
+        return "unknown", False
+    return "aborted", True

@@ -1,0 +1,222 @@
+"""Kafka's own VerifiableProducer and VerifiableConsumer; what they print becomes a history.
+
+The tools say nothing of a record before its answer, so `Sent` is written with the answer, in the order of their
+counter, and their histories say so (`lists_sends`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from stack.clients.options import Options
+from stack.clients.recorder import Ending, Recorder
+from stack.clients.start_point import started_consumer
+from stack.history.events import (
+    Acked,
+    Assigned,
+    Committed,
+    Delivered,
+    Event,
+    Failed,
+    Noted,
+    Revoked,
+    Sent,
+    Started,
+    Stopped,
+)
+
+CLIENT_VERSION = "4.3.1"
+_POLL_S = 0.05
+
+
+def produce(options: Options) -> int:
+    # The tool sets retries=0 and with it idempotence off; Kafka's real defaults are given back.
+    settings = {"retries": "2147483647", "enable.idempotence": "false" if options.idempotence == "off" else "true"}
+    if options.compression:
+        settings["compression.type"] = options.compression
+    if options.linger_ms >= 0:
+        settings["linger.ms"] = str(options.linger_ms)
+    prefix = str(zlib.crc32(options.client.encode()) & 0x3FFFFFFF)  # the tool takes a number
+    arguments = ["--topic", options.topic, "--value-prefix", prefix]
+    arguments += ["--throughput", str(max(1, round(options.rate)) if options.rate else -1)]
+    arguments += ["--max-messages", str(options.count or -1)]
+    arguments += ["--acks", {"all": "-1"}.get(options.acks, options.acks or "-1")]
+    if options.keys:
+        arguments += ["--repeating-keys", str(options.keys)]
+    first = Started(
+        options.client,
+        time.time(),
+        "producer",
+        "java",
+        options.topics,
+        idempotent=settings["enable.idempotence"] == "true",
+        ordered=settings["enable.idempotence"] == "true",
+        value_prefix=f"{prefix}.",
+        lists_sends=False,
+    )
+    reader = _ProducerLines(options, prefix)
+    return _run("VerifiableProducer", arguments, settings, options, first, reader)
+
+
+def consume(options: Options) -> int:
+    settings = {}
+    if options.isolation:
+        settings["isolation.level"] = options.isolation
+    arguments = ["--topic", options.topic, "--group-id", options.group, "--verbose", "--reset-policy", options.reset]
+    arguments += ["--max-messages", str(options.count or -1)]
+    if options.commit == "auto":
+        arguments.append("--enable-autocommit")
+    if options.instance_id:
+        arguments += ["--group-instance-id", options.instance_id]
+    reader = _ConsumerLines(options)
+    first = started_consumer(options, "java")
+    return _run("VerifiableConsumer", arguments, settings, options, first, reader)
+
+
+class _ProducerLines:
+    """The producer's lines as events."""
+
+    def __init__(self, options: Options, prefix: str) -> None:
+        self._client = options.client
+        self._topic = options.topic
+        self._prefix = prefix
+        self._sent = 0
+        self.count = 0
+
+    def events(self, line: dict[str, Any]) -> Iterator[Event]:
+        name, t = line["name"], line["timestamp"] / 1000
+        if name == "producer_send_success":
+            yield from self._sends(line["value"], t)
+            self.count += 1
+            offset = max(-1, line["offset"])
+            yield Acked(self._client, t, line["topic"], line["partition"], offset, line["value"])
+        elif name == "producer_send_error":
+            yield from self._sends(line["value"], t)
+            error = f"{line.get('exception')}: {line.get('message')}"
+            yield Failed(self._client, t, self._topic, line["value"], False, error)
+
+    def _sends(self, value: str, t: float) -> Iterator[Event]:
+        upto = int(value.rsplit(".", 1)[1])
+        while self._sent <= upto:
+            yield Sent(self._client, t, self._topic, f"{self._prefix}.{self._sent}")
+            self._sent += 1
+
+
+class _ConsumerLines:
+    """The consumer's lines as events."""
+
+    def __init__(self, options: Options) -> None:
+        self._client = options.client
+        self._group = options.group
+        self.count = 0
+
+    def events(self, line: dict[str, Any]) -> Iterator[Event]:
+        name, t = line["name"], line["timestamp"] / 1000
+        if name == "record_data":
+            self.count += 1
+            value = line["value"].split(" ", 1)[0]
+            yield Delivered(self._client, t, line["topic"], line["partition"], line["offset"], value, self._group)
+        elif name == "offsets_committed":
+            if not line["success"]:
+                yield Noted(self._client, t, f"commit: {line.get('error')}")
+                return
+            for one in line["offsets"]:
+                yield Committed(self._client, t, self._group, one["topic"], one["partition"], one["offset"])
+        elif name in ("partitions_assigned", "partitions_revoked"):
+            spots = tuple((one["topic"], one["partition"]) for one in line["partitions"])
+            kind = Assigned if name == "partitions_assigned" else Revoked
+            yield kind(self._client, t, spots, self._group)
+
+
+def _run(
+    tool: str,
+    arguments: list[str],
+    settings: dict[str, str],
+    options: Options,
+    first: Started,
+    reader: _ProducerLines | _ConsumerLines,
+) -> int:
+    from stack.processes import die_with_parent
+
+    settings["client.id"] = options.identifier
+    if options.user:
+        settings["security.protocol"] = "SASL_PLAINTEXT"
+        settings["sasl.mechanism"] = "PLAIN"
+        settings["sasl.jaas.config"] = (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required"
+            f' username="{options.user}" password="{options.password}";'
+        )
+    settings |= options.own_settings
+    with Recorder(options.out) as recorder, tempfile.TemporaryDirectory(prefix="switchyard-client-") as folder:
+        config = Path(folder, "client.properties")
+        config.touch(mode=0o600)
+        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8")
+        recorder.write(first)
+        ending = Ending(options)
+        command = [*_java(folder), f"org.apache.kafka.tools.{tool}", "--bootstrap-server", options.bootstrap]
+        process = subprocess.Popen(
+            [*command, "--command-config", str(config), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # a Ctrl-C in the terminal is passed on once, by this process
+            preexec_fn=die_with_parent(),  # noqa: PLW1509 - two system calls, no lock
+        )
+        assert process.stdout is not None
+        lines = threading.Thread(target=_follow, args=(process.stdout, reader, recorder, options.client))
+        lines.start()
+        signal.signal(signal.SIGUSR1, lambda _number, _frame: process.kill())  # what it has printed is still read
+        asked = False
+        while process.poll() is None:
+            if not asked and ending.reached(reader.count):
+                process.send_signal(signal.SIGTERM)
+                asked = True
+            recorder.flush()
+            time.sleep(_POLL_S)
+        lines.join()
+        if process.returncode == -signal.SIGKILL:
+            return 1
+        good = process.returncode in (0, 128 + signal.SIGTERM)
+        if not good:
+            recorder.write(Noted(options.client, time.time(), f"{tool} ended with {process.returncode}", fatal=True))
+        recorder.write(Stopped(options.client, time.time()))
+        return 0 if good else 1
+
+
+def _java(folder: str) -> list[str]:
+    from stack.jars import kafka_jars
+    from stack.java import find_java
+
+    java = find_java()
+    jars = kafka_jars(CLIENT_VERSION, java, lambda _text: None)
+    log4j = Path(folder, "log4j2.properties")
+    log4j.write_text(
+        "rootLogger.level = warn\nrootLogger.appenderRef.err.ref = err\n"
+        "appender.err.type = Console\nappender.err.name = err\nappender.err.target = SYSTEM_ERR\n"
+        "appender.err.layout.type = PatternLayout\nappender.err.layout.pattern = %d %p %c: %m%n\n",
+        "utf-8",
+    )
+    small = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--enable-native-access=ALL-UNNAMED"]
+    path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
+    return [java.binary, *small, f"-Dlog4j2.configurationFile={log4j}", "-cp", path]
+
+
+def _follow(output: IO[str], reader: _ProducerLines | _ConsumerLines, recorder: Recorder, client: str) -> None:
+    for text in output:
+        try:
+            line = json.loads(text)
+            events = list(reader.events(line))
+        except (ValueError, KeyError, TypeError) as error:
+            recorder.write(Noted(client, time.time(), f"not understood ({error!r}): {text.strip()[:500]}"))
+            continue
+        recorder.write(*events)

@@ -1,0 +1,20 @@
+"""The kinds of client programs."""
+
+from __future__ import annotations
+
+PROGRAMS: dict[str, tuple[str, str]] = {
+    "confluent-producer": ("confluent_producer", "run"),
+    "confluent-transactions": ("confluent_transactions", "run"),
+    "confluent-consumer": ("confluent_consumer", "run"),
+    "kafka-python-producer": ("kafka_python", "produce"),
+    "kafka-python-consumer": ("kafka_python", "consume"),
+    "aiokafka-producer": ("aio_kafka", "produce"),
+    "aiokafka-consumer": ("aio_kafka", "consume"),
+    "java-producer": ("java_tools", "produce"),
+    "java-consumer": ("java_tools", "consume"),
+}
+"""Kind → (module, function that takes Options and returns an exit code)."""
+
+PRODUCERS = tuple(kind for kind in PROGRAMS if kind.endswith("-producer"))
+"""Producers without transactions."""
+CONSUMERS = tuple(kind for kind in PROGRAMS if kind.endswith("-consumer"))

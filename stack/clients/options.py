@@ -1,0 +1,105 @@
+"""What a client program is told, as arguments and back."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """A client's options; None and "" leave the library's default in force."""
+
+    client: str = field(metadata={"help": "name in the history, and client.id; values are CLIENT-NUMBER"})
+    bootstrap: str = field(metadata={"help": "host:port[,host:port…]"})
+    topic: str = field(metadata={"help": "topic, or several separated by commas (consumers)"})
+    out: Path = field(metadata={"help": "file for the history"})
+    client_id: str = field(default="", metadata={"help": "client.id instead of the name"})
+    user: str = field(default="", metadata={"help": "SASL/PLAIN user"})
+    password: str = field(default="", metadata={"help": "SASL/PLAIN password"})
+    count: int = field(default=0, metadata={"help": "end after so many records sent or delivered; 0: go on"})
+    duration_s: float = field(default=0.0, metadata={"help": "end after so many seconds; 0: go on"})
+    until_file: str = field(default="", metadata={"help": "end when this file exists"})
+    settings: tuple[str, ...] = field(default=(), metadata={"help": "KEY=VALUE in the library's own words; several"})
+
+    rate: float = field(default=200.0, metadata={"help": "records per second; 0: as fast as it goes"})
+    size_bytes: int = field(default=0, metadata={"help": "least length of a value"})
+    keys: int = field(default=0, metadata={"help": "so many different keys in turn; 0: records without a key"})
+    compression: str = field(default="", metadata={"help": "none | gzip | snappy | lz4 | zstd"})
+    acks: str = field(default="", metadata={"help": "0 | 1 | all"})
+    idempotence: str = field(default="", metadata={"help": "on | off"})
+    linger_ms: int = field(default=-1, metadata={"help": "-1: the library's default"})
+    transaction_records: int = field(default=20, metadata={"help": "records per transaction (transactional producer)"})
+    abort_every: int = field(default=3, metadata={"help": "every so manyth transaction is aborted; 0: none"})
+
+    group: str = field(default="", metadata={"help": "group.id; none with --seek"})
+    instance_id: str = field(default="", metadata={"help": "group.instance.id (static membership)"})
+    reset: str = field(default="earliest", metadata={"help": "auto.offset.reset: earliest | latest"})
+    commit: str = field(default="auto", metadata={"help": "auto | batch (after every batch that was delivered)"})
+    isolation: str = field(default="", metadata={"help": "read_uncommitted | read_committed"})
+    seek: str = field(
+        default="",
+        metadata={"help": "assign all partitions and seek: beginning | end | offset:N | timestamp:MILLISECONDS"},
+    )
+    to_end: bool = field(default=False, metadata={"help": "with --seek: end at the ends as they were at the start"})
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(self.topic.split(","))
+
+    @property
+    def identifier(self) -> str:
+        """client.id."""
+        return self.client_id or self.client
+
+    @property
+    def own_settings(self) -> dict[str, str]:
+        return dict(setting.split("=", 1) for setting in self.settings)
+
+    @property
+    def own_numbers_and_settings(self) -> dict[str, str | int]:
+        """For libraries that want numbers as numbers."""
+        return {key: int(value) if value.isdigit() else value for key, value in self.own_settings.items()}
+
+    def arguments(self) -> list[str]:
+        """The arguments that `parse` reads back."""
+        found: list[str] = []
+        for one in fields(self):
+            value, option = getattr(self, one.name), "--" + one.name.replace("_", "-")
+            if one.default is not MISSING and value == one.default:
+                continue
+            if isinstance(value, bool):
+                found.append(option)
+            elif isinstance(value, tuple):
+                found += [f"{option}={each}" for each in value]
+            else:
+                found.append(f"{option}={value}")
+        return found
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Every field of Options as an option."""
+    kinds = {"int": int, "float": float, "Path": Path, "str": str}
+    for one in fields(Options):
+        name, text = "--" + one.name.replace("_", "-"), one.metadata["help"]
+        required = one.default is MISSING
+        if one.type == "bool":
+            parser.add_argument(name, action="store_true", help=text)
+        elif one.type == "tuple[str, ...]":
+            parser.add_argument(name, action="append", default=[], help=text)
+        else:
+            default = None if required else one.default
+            parser.add_argument(name, type=kinds[str(one.type)], required=required, default=default, help=text)
+
+
+def parse(arguments: Sequence[str], kinds: Sequence[str]) -> tuple[str, Options]:
+    """(kind, options); ends the program with a usage text for what cannot be."""
+    parser = argparse.ArgumentParser(prog="python -m stack.clients", description="A Kafka client with a history.")
+    parser.add_argument("kind", choices=kinds)
+    add_options(parser)
+    found = vars(parser.parse_args(arguments))
+    kind = found.pop("kind")
+    found["settings"] = tuple(found["settings"])
+    return kind, Options(**found)

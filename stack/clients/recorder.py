@@ -1,0 +1,116 @@
+"""The file a client writes its history to, and when the client is to end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from stack.clients.options import Options
+from stack.history.events import Event, encode
+
+
+class Recorder:
+    """Appends events to a file; any thread may call it. What is not flushed is lost with a killed process."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("w", encoding="utf-8", buffering=1 << 16)
+        self._lock = threading.Lock()
+        self._unflushed = False
+
+    def write(self, *events: Event) -> None:
+        lines = "".join(encode(event) + "\n" for event in events)
+        with self._lock:
+            if not self._file.closed:  # a library's thread may still report after the end
+                self._file.write(lines)
+                self._unflushed = True
+
+    def flush(self) -> None:
+        """Hand everything to the kernel: from then on it outlives this process."""
+        with self._lock:
+            if self._unflushed:
+                self._file.flush()
+                self._unflushed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._file.close()
+
+
+class Ending:
+    """True as soon as the client is to end in order: SIGTERM, SIGINT, its time, its count, its file."""
+
+    _FILE_POLL_S = 0.1
+
+    def __init__(self, options: Options) -> None:
+        self._asked = threading.Event()
+        self._deadline = time.monotonic() + options.duration_s if options.duration_s else None
+        self._count = options.count
+        self._file = Path(options.until_file) if options.until_file else None
+        self._next_look = 0.0
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: self._asked.set())
+
+    def ask(self) -> None:
+        self._asked.set()
+
+    def reached(self, done: int) -> bool:
+        """`done`: records sent or delivered so far."""
+        if self._asked.is_set() or (self._count and done >= self._count):
+            return True
+        now = time.monotonic()
+        if self._deadline is not None and now >= self._deadline:
+            return True
+        if self._file is not None and now >= self._next_look:
+            self._next_look = now + self._FILE_POLL_S
+            return self._file.exists()
+        return False
+
+
+class Pace:
+    """How many records are due."""
+
+    _MOST_AT_ONCE = 500
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._begun = time.monotonic()
+        self._given = 0
+
+    def due(self, left: int | None) -> int:
+        """How many to send now, at most `left`. After a standstill it goes on from there: no burst to catch up."""
+        if self._rate <= 0:
+            number = self._MOST_AT_ONCE
+        else:
+            expected = (time.monotonic() - self._begun) * self._rate
+            if expected - self._given > self._MOST_AT_ONCE:
+                self._begun += (expected - self._given - self._MOST_AT_ONCE) / self._rate
+                expected = self._given + self._MOST_AT_ONCE
+            number = int(expected) - self._given
+        number = number if left is None else min(number, left)
+        self._given += number
+        return number
+
+
+def value_of(client: str, number: int, size_bytes: int) -> tuple[str, bytes]:
+    """(value id, record's value): the id, then a space and dots up to the size."""
+    name = f"{client}-{number}"
+    return name, (name + " ").encode().ljust(size_bytes, b".") if size_bytes > len(name) else name.encode()
+
+
+def name_in(value: bytes | None) -> str:
+    """The value id of a record's value."""
+    return "" if value is None else value.split(b" ", 1)[0].decode("utf-8", "replace")
+
+
+def key_of(number: int, keys: int) -> str | None:
+    return f"k{number % keys}" if keys else None

@@ -1,0 +1,44 @@
+"""Where a consumer begins, and how it introduces itself."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Self
+
+from stack.clients.options import Options
+from stack.history.events import Isolation, Started
+
+
+@dataclass(frozen=True)
+class StartPoint:
+    """`beginning`, `end`, `offset:N` or `timestamp:MILLISECONDS`."""
+
+    word: str
+    offset: int = 0
+    timestamp_ms: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        word, _, number = text.partition(":")
+        if word in ("beginning", "end") and not number:
+            return cls(word)
+        if word == "offset" and number.isdigit():
+            return cls(word, offset=int(number))
+        if word == "timestamp" and number.isdigit():
+            return cls(word, timestamp_ms=int(number))
+        raise ValueError(f"--seek {text!r} is none of beginning, end, offset:N, timestamp:MILLISECONDS")
+
+
+def started_consumer(options: Options, kind: str, isolation: Isolation = "read_uncommitted") -> Started:
+    """`isolation`: the library's default."""
+    chosen: dict[str, Isolation] = {"read_committed": "read_committed", "read_uncommitted": "read_uncommitted"}
+    return Started(
+        options.client,
+        time.time(),
+        "consumer",
+        kind,
+        options.topics,
+        group=options.group or None,
+        isolation=chosen[options.isolation] if options.isolation else isolation,
+    )

@@ -1,0 +1,106 @@
+"""Airflow's REST API, as far as a run of a DAG needs it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from stack.parts import NotReadyError, get_json
+
+POLL_S = 0.2
+ANSWER_TIMEOUT_S = 20.0
+READ_TRIES = 4
+FINAL = frozenset({"success", "failed"})
+
+
+class AirflowError(Exception):
+    """Airflow did not do what was asked; the text says what it answered."""
+
+
+@dataclass
+class AirflowApi:
+    """A signed-in client of one Airflow."""
+
+    url: str
+    user: str
+    password: str
+    _token: str = field(default="", repr=False)
+
+    def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> str:
+        """Start a run; returns the address of its page."""
+        self._ask(f"dags/{dag_id}/dagRuns", {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)})
+        return self.page(dag_id, run_id)
+
+    def page(self, dag_id: str, run_id: str) -> str:
+        """Where a person reads every step."""
+        return f"{self.url}/dags/{dag_id}/runs/{quote(run_id, safe='')}"
+
+    def follow(self, dag_id: str, run_id: str, timeout_s: float) -> Iterator[tuple[str, str, float]]:
+        """(task, state, seconds) of every task as it ends, until the run has ended.
+
+        :raises AirflowError: it does not end in time, or ends as failed; the text has the failed task's last words.
+        """
+        run = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
+        told: set[str] = set()
+        deadline = time.monotonic() + timeout_s
+        while True:
+            state = self._ask(run)["state"]
+            tasks = self._ask(f"{run}/taskInstances?limit=100")["task_instances"]
+            for one in sorted(tasks, key=lambda task: task["end_date"] or ""):
+                ended = one["end_date"] and one["state"] in {"success", "failed", "skipped", "upstream_failed"}
+                if ended and one["task_id"] not in told:
+                    told.add(one["task_id"])
+                    yield one["task_id"], one["state"], float(one["duration"] or 0)
+            if state in FINAL:
+                break
+            if time.monotonic() > deadline:
+                raise AirflowError(f"run {run_id} of {dag_id} still is {state} after {timeout_s:.0f} s")
+            time.sleep(POLL_S)
+        if state == "failed":
+            failed = [one for one in tasks if one["state"] == "failed"]
+            words = "\n".join(self._words(run, one) for one in failed)
+            raise AirflowError(f"run {run_id} of {dag_id} has failed.\n{words}\nSee {self.page(dag_id, run_id)}")
+
+    def states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
+        """Task → state."""
+        tasks = self._ask(f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances?limit=100")["task_instances"]
+        return {one["task_id"]: one["state"] for one in tasks}
+
+    def token(self) -> str:
+        """For further requests; signs in when there is none yet."""
+        if not self._token:
+            answer = get_json(f"{self.url}/auth/token", body={"username": self.user, "password": self.password})
+            self._token = str(answer["access_token"])
+        return self._token
+
+    def returned(self, dag_id: str, run_id: str, task_id: str) -> Any:
+        """What a task returned."""
+        run = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
+        value = self._ask(f"{run}/taskInstances/{task_id}/xcomEntries/return_value?deserialize=true")["value"]
+        return json.loads(value) if isinstance(value, str) else value
+
+    def _words(self, run: str, task: Mapping[str, Any]) -> str:
+        try:
+            log = self._ask(f"{run}/taskInstances/{task['task_id']}/logs/{task['try_number']}?full_content=true")
+        except AirflowError as error:
+            return f"{task['task_id']}: {error}"
+        content = log.get("content", [])
+        lines = [
+            " ".join([str(one.get("event", "")), *(str(e.get("exc_value")) for e in one.get("error_detail") or ())])
+            for one in content
+            if isinstance(one, Mapping)
+        ]
+        return "\n".join(f"{task['task_id']}: {line}" for line in lines[-8:])
+
+    def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        for tries_left in reversed(range(1 if body else READ_TRIES)):  # what changes something is asked for once
+            try:
+                return get_json(f"{self.url}/api/v2/{path}", self.token(), body, timeout_s=ANSWER_TIMEOUT_S)
+            except NotReadyError as error:
+                if not tries_left or "HTTP Error 4" in str(error):
+                    raise AirflowError(str(error)) from error
+        raise AssertionError("unreachable")

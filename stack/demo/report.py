@@ -1,0 +1,140 @@
+"""What the demo found, for people and machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stack.history.blackout import Move, blackouts
+from stack.history.checker import Result
+from stack.history.events import Acked, Delivered
+from stack.history.history import History
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One move as Airflow reported it."""
+
+    operation: str
+    user: str
+    origin: str
+    target: str
+    result: str
+    revision: int
+    steps: tuple[dict[str, Any], ...]
+    partitions: tuple[dict[str, Any], ...]
+    airflow_url: str
+    move: Move
+
+    def fenced_ms(self) -> float:
+        """From fence to cut."""
+        return sum(
+            float(step["ms"]) for step in self.steps if step["name"] in {"fence", "drain", "ends", "offsets", "cut"}
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        document = asdict(self)
+        del document["move"]
+        document["from"], document["to"] = document.pop("origin"), document.pop("target")
+        return document
+
+
+@dataclass(frozen=True)
+class ClientLine:
+    """One client. A producer's `delivered` counts its records that the group was given."""
+
+    name: str
+    role: str
+    blackout_ms: tuple[float | None, ...]
+    acknowledged: int
+    delivered: int
+
+
+@dataclass(frozen=True)
+class DemoReport:
+    operations: tuple[Operation, ...]
+    clients: tuple[ClientLine, ...]
+    result: Result
+    airflow_url: str
+
+    @property
+    def sound(self) -> bool:
+        """Nothing lost, doubled or renumbered, every client came back, every move succeeded."""
+        back = all(ms is not None for client in self.clients for ms in client.blackout_ms)
+        moved = bool(self.operations) and all(one.result == "succeeded" for one in self.operations)
+        return self.result.sound and not self.result.lost and not self.result.doubled and back and moved
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "operations": [operation.to_json() for operation in self.operations],
+            "clients": [asdict(client) for client in self.clients],
+            "acknowledged": self.result.acknowledged,
+            "delivered": self.result.delivered,
+            "lost": self.result.lost,
+            "doubled": self.result.doubled,
+            "violations": [str(violation) for violation in self.result.violations[:100]],
+            "airflow_url": self.airflow_url,
+        }
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def client_lines(history: History, moves: Sequence[Move]) -> tuple[ClientLine, ...]:
+    """One line per client, producers first."""
+    given = {e.value for events in history.clients.values() for e in events if isinstance(e, Delivered)}
+    still = blackouts(history, moves)
+    lines = []
+    for name, started in history.started().items():
+        events = history.clients[name]
+        acked = {event.value for event in events if isinstance(event, Acked)}
+        mine = {event.value for event in events if isinstance(event, Delivered)}
+        delivered = len(acked & given) if started.role == "producer" else len(mine)
+        lines.append(ClientLine(name, started.role, still[name], len(acked), delivered))
+    return tuple(sorted(lines, key=lambda line: (line.role != "producer", line.name)))
+
+
+def _table(*columns: str) -> Table:
+    made = Table(box=None, pad_edge=False)
+    for column in columns:
+        made.add_column(column, no_wrap=True)
+    return made
+
+
+def show(console: Console, report: DemoReport) -> None:
+    """The report on a terminal."""
+    console.print()
+    moves = _table("move", "who", "from", "to", "fence to cut", "operation")
+    for number, one in enumerate(report.operations, 1):
+        row = (str(number), one.user, one.origin, one.target, f"{one.fenced_ms():.0f} ms", one.operation)
+        moves.add_row(*(Text(cell) for cell in row))
+    console.print(moves)
+    console.print()
+    columns = [f"blackout {number}" for number in range(1, len(report.operations) + 1)]
+    clients = _table("client", "role", *columns, "acknowledged", "delivered")
+    for client in report.clients:
+        still = ["never back" if ms is None else f"{ms:.0f} ms" for ms in client.blackout_ms]
+        acknowledged = str(client.acknowledged) if client.role == "producer" else ""
+        clients.add_row(*(Text(c) for c in (client.name, client.role, *still, acknowledged, str(client.delivered))))
+    console.print(clients)
+    console.print()
+    result = report.result
+    colour = "bold green" if report.sound else "bold red"
+    counts = f"{result.acknowledged} acknowledged, {result.delivered} delivered"
+    counts += f", {result.lost} lost, {result.doubled} doubled"
+    console.print(Text(counts, style=colour))
+    for violation in result.violations[:20]:
+        console.print(Text(f"  {violation}", style="red"))
+    console.print()
+    for operation in report.operations:
+        console.print(
+            Text(f"every step of {operation.origin} → {operation.target}: {operation.airflow_url}"), soft_wrap=True
+        )

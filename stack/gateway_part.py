@@ -1,0 +1,92 @@
+"""One gateway of the stack."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stack.parts import LOOPBACK, REGISTRATION, Command, get_json
+
+
+@dataclass(frozen=True)
+class GatewayPart:
+    """`python -m gateway` with a configuration of its own."""
+
+    number: int
+    home: Path
+    port: int
+    http_port: int
+    first_node_port: int
+    node_ports: int
+    zookeeper: str
+    zookeeper_root: str
+    users: Mapping[str, str]
+    service_user: str
+    service_password: str | None
+    after: tuple[str, ...] = ("zookeeper", "cluster", REGISTRATION)
+    end_signal: signal.Signals = signal.SIGTERM
+    ready_timeout_s: float = 60.0
+
+    @property
+    def name(self) -> str:
+        return f"gateway/{self.number}"
+
+    @property
+    def gateway_id(self) -> str:
+        return f"gw-{self.number}"
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def http(self) -> str:
+        return f"http://{LOOPBACK}:{self.http_port}"
+
+    def prepare(self) -> tuple[Command, ...]:
+        import yaml
+
+        self.home.mkdir(parents=True, exist_ok=True)
+        sasl = self.service_password is not None
+        profiles: dict[str, dict[str, str]] = {"none": {}}
+        if self.service_password is not None:
+            password = self.home / "service-password"
+            _write_private(password, self.service_password)
+            profiles["sasl"] = {"mechanism": "PLAIN", "username": self.service_user, "password_file": str(password)}
+        users = self.home / "users.yaml"
+        _write_private(users, yaml.safe_dump(dict(self.users)))
+        config = {
+            "id": self.gateway_id,
+            "zookeeper": {
+                "hosts": self.zookeeper,
+                "root": self.zookeeper_root,
+                "session_timeout_ms": 6000,
+                "lease_ms": 3000,
+            },
+            "listen": {"host": LOOPBACK, "port": self.port, "advertised_host": LOOPBACK},
+            "nodes": {"first_port": self.first_node_port, "count": self.node_ports},
+            "http": {"host": LOOPBACK, "port": self.http_port},
+            "authentication": {"mechanisms": ["PLAIN"], "anonymous": not sasl, "users_file": str(users)},
+            "security_profiles": profiles,
+            "log": {"level": "info"},
+        }
+        self._config.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
+        return ()
+
+    @property
+    def _config(self) -> Path:
+        return self.home / "gateway.yaml"
+
+    def command(self) -> Command:
+        return Command((sys.executable, "-m", "gateway", "--config", str(self._config)))
+
+    def probe(self, started_at: float) -> None:
+        get_json(f"{self.http}/readyz")
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text, "utf-8")

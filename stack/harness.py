@@ -1,0 +1,119 @@
+"""A stack for tests and benchmarks, as a context manager over the same code that the command uses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from stack import control
+from stack.errors import StackError
+from stack.launch import down, start
+from stack.layout import Layout
+from stack.specs import cluster_spec, stack_spec
+
+
+def _silent(_text: str) -> None:
+    return None
+
+
+class Stack:
+    """A running stack; the attributes are those of the document that `switchyard stack up --json` prints.
+
+    Parts are named `zookeeper`, `cluster/east`, `cluster/east/1`, `gateway/1`, `airflow/scheduler` …; a first component
+    or two name all parts below. Every method raises StackError.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.dir = Path(document["dir"])
+        self._take(document)
+
+    def _take(self, document: Mapping[str, Any]) -> None:
+        self.document: dict[str, Any] = dict(document)
+        self.zookeeper: str = document["zookeeper"]
+        self.clusters: dict[str, dict[str, Any]] = document["clusters"]
+        self.gateways: list[dict[str, Any]] = document["gateways"]
+        self.bootstrap: str = document["bootstrap"]
+        self.security: str = document["security"]
+        self.users: dict[str, str] = document["users"]
+        self.service: dict[str, str] | None = document["service"]
+        self.airflow: dict[str, str] | None = document["airflow"]
+
+    @classmethod
+    def up(
+        cls,
+        clusters: Mapping[str, str],
+        *,
+        gateways: int = 2,
+        airflow: bool = False,
+        security: str = "none",
+        directory: Path | None = None,
+        say: Callable[[str], None] = _silent,
+    ) -> Self:
+        """Start a stack that ends with this process at the latest; returns when it is ready."""
+        specs = [cluster_spec(name, text) for name, text in clusters.items()]
+        started = start(stack_spec(specs, gateways, airflow, security), directory, os.getpid(), say)
+        started.detach()
+        return cls(started.document)
+
+    @classmethod
+    def attach(cls, directory: Path) -> Self:
+        """The stack that runs in a folder."""
+        import json
+
+        try:
+            return cls(json.loads(Layout(directory).document.read_text("utf-8")))
+        except (OSError, ValueError) as error:
+            raise StackError(f"{directory} holds no stack that is ready: {error}") from error
+
+    def down(self, keep: bool = False) -> None:
+        """End it; a temporary folder stays only with `keep`."""
+        down(self.dir, keep)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down(keep=kind is not None)  # whoever looks into the failure needs the logs
+
+    def kill(self, part: str) -> None:
+        """SIGKILL, workers too; down until `restart`."""
+        self._ask("kill", part)
+
+    def pause(self, part: str) -> None:
+        """SIGSTOP, workers too."""
+        self._ask("pause", part)
+
+    def resume(self, part: str) -> None:
+        self._ask("resume", part)
+
+    def restart(self, part: str) -> None:
+        """End where it runs, start with the same configuration and data, return when it is ready."""
+        self._ask("restart", part)
+
+    def wait_ready(self, part: str) -> None:
+        self._ask("wait_ready", part)
+
+    def status(self) -> list[dict[str, Any]]:
+        """One entry for each part: part, state, pid, port, uptime_s, exit_code, log."""
+        parts: list[dict[str, Any]] = control.ask(self.dir, "status")["parts"]
+        return parts
+
+    def logs(self, part: str) -> str:
+        """Everything that a part has said; of several parts, one after the other."""
+        from stack.parts import matches
+
+        chosen = [Path(entry["log"]) for entry in self.status() if matches(entry["part"], part)]
+        if not chosen:
+            raise StackError(f"this stack has no part {part!r}")
+        return "".join(path.read_text("utf-8", "replace") for path in chosen if path.exists())
+
+    def _ask(self, do: str, part: str) -> None:
+        import json
+
+        control.ask(self.dir, do, part=part)
+        self._take(json.loads(Layout(self.dir).document.read_text("utf-8")))

@@ -1,0 +1,1 @@
+"""Histories of client programs, and the checks that say whether anything was lost, doubled or renumbered."""

@@ -1,0 +1,89 @@
+"""The checker: was anything lost, doubled, reordered or renumbered?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from stack.history import delivery, placement
+from stack.history.events import Delivered, Event
+from stack.history.history import History, Truth, Values
+from stack.history.violation import Violation
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the checks found. Counts are of distinct values."""
+
+    violations: tuple[Violation, ...]
+    acknowledged: int
+    delivered: int
+    """By at least one reader."""
+    lost: int
+    doubled: int
+    """Doubled or redelivered."""
+    repeated: int
+    """Legal redeliveries of what a group had not committed."""
+    excused: int
+    """Values that a producer without idempotence appended again after a fault."""
+
+    @property
+    def sound(self) -> bool:
+        return not self.violations
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.acknowledged} acknowledged, {self.delivered} delivered, {self.lost} lost, {self.doubled} doubled,"
+            f" {self.repeated} repeated, {self.excused} excused"
+        )
+        shown = [f"  {violation}" for violation in self.violations[:50]]
+        return "\n".join([head, *shown, *([f"  … {len(self.violations)} in all"] if len(self.violations) > 50 else [])])
+
+
+def check(
+    history: History, *, complete_readers: Collection[str] = (), redelivery: delivery.Redelivery = "uncommitted"
+) -> Result:
+    """Run every check.
+
+    `complete_readers`: groups (or consumers without a group, by name) that read all of their topics to the end;
+    raises ValueError for one that the history does not know. `redelivery` says what a group may be given again at the
+    same offset by a new assignment.
+    """
+    readers = delivery.readers_of(history)
+    unknown = set(complete_readers) - readers.keys()
+    if unknown:
+        raise ValueError(f"no consumer of this history reads as {sorted(unknown)[0]!r}; there is {sorted(readers)}")
+    values, truth = Values(history), Truth.of(history)
+    sightings = placement.Sightings(history, truth)
+    promised = delivery.acknowledged(history, values)
+    found: list[Violation] = [
+        *delivery.lost(history, promised, complete_readers, values, truth),
+        *delivery.phantoms(history, values),
+        *placement.renumbered(sightings, truth),
+        *placement.overwritten(sightings),
+        *placement.disordered(sightings, truth, values),
+        *placement.late_appends(truth),
+    ]
+    excused = 0
+    for violation, is_excused in placement.doubled_in_logs(history, truth, values):
+        excused += is_excused
+        if not is_excused:
+            found.append(violation)
+    repeated = 0
+    for reader, members in readers.items():
+        events: list[Event] = [event for one in members for event in history.clients[one.client]]
+        walk = delivery.GroupWalk(reader, redelivery, truth)
+        found.extend(walk.walk(sorted(events, key=lambda event: event.t)))
+        repeated += walk.repeated
+        for one in members:
+            found.extend(delivery.walk_consumer(history, one.client, values, truth))
+    delivered = {e.value for events in history.clients.values() for e in events if isinstance(e, Delivered)}
+    return Result(
+        violations=tuple(found),
+        acknowledged=len(promised),
+        delivered=len(delivered),
+        lost=len({violation.value for violation in found if violation.kind == "lost"}),
+        doubled=len({violation.value for violation in found if violation.kind in ("doubled", "redelivered")}),
+        repeated=repeated,
+        excused=excused,
+    )

@@ -1,0 +1,94 @@
+"""What clusters and maps say at the end, read without any gateway."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ha_core.model import Topic
+from stack.history.history import Cut, LogDump
+
+_TIMEOUT_S = 30.0
+_POLL_S = 0.1
+_BATCH = 2000
+
+
+class DumpError(Exception):
+    """A cluster's log could not be read to its end."""
+
+
+def dump_topic(
+    cluster: str, bootstrap: str, topic: str, settings: Mapping[str, Any] | None = None
+) -> tuple[LogDump, ...]:
+    """Every partition of a topic as the cluster holds it, aborted records included; none where it has no such topic.
+
+    `settings` are confluent-kafka's, for security. Raises DumpError when the log's end is not reached in 30 s without
+    progress.
+    """
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "switchyard-dump",
+            "enable.auto.commit": False,
+            "isolation.level": "read_uncommitted",
+            "enable.partition.eof": True,
+            "log_level": 3,
+            **(settings or {}),
+        }
+    )
+    try:
+        found = consumer.list_topics(timeout=_TIMEOUT_S).topics.get(topic)
+        partitions = [] if found is None or found.error is not None else sorted(found.partitions)
+        bounds = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), _TIMEOUT_S) for p in partitions}
+        records: dict[int, dict[int, str]] = {p: {} for p in partitions}
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+        unfinished = set(partitions)
+        deadline = time.monotonic() + _TIMEOUT_S
+        while unfinished:
+            messages = consumer.consume(_BATCH, _POLL_S)
+            if messages:
+                deadline = time.monotonic() + _TIMEOUT_S
+            elif time.monotonic() > deadline:
+                silent = sorted(unfinished)
+                raise DumpError(f"{cluster}: {topic} partitions {silent} gave nothing for {_TIMEOUT_S:.0f} s")
+            for message in messages:
+                _take(message, records, bounds, unfinished)
+        return tuple(LogDump(cluster, topic, p, *bounds[p], records[p]) for p in partitions)
+    finally:
+        consumer.close()
+
+
+def _take(
+    message: Any, records: dict[int, dict[int, str]], bounds: Mapping[int, tuple[int, int]], unfinished: set[int]
+) -> None:
+    from stack.clients.recorder import name_in
+
+    partition = message.partition()
+    if message.error() is None:
+        records[partition][message.offset()] = name_in(message.value())
+    elif message.error().name() != "_PARTITION_EOF":
+        raise DumpError(f"{message.topic()}/{partition}: {message.error()}")
+    elif message.offset() >= bounds[partition][1]:
+        unfinished.discard(partition)
+
+
+def cuts_of(topics: Iterable[Topic]) -> tuple[Cut, ...]:
+    """The cuts that published maps tell of."""
+    return tuple(
+        Cut(
+            topic=topic.name,
+            partition=partition,
+            cut=right.start,
+            origin=left.cluster,
+            target=right.cluster,
+            origin_end=left.base + (left.end if left.end is not None else right.start) - left.start,
+            target_base=right.base,
+        )
+        for topic in topics
+        for partition, extents in sorted(topic.partitions.items())
+        for left, right in itertools.pairwise(extents)
+    )

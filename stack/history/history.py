@@ -1,0 +1,196 @@
+"""A whole history: what all clients saw, where partitions were cut, and what the clusters hold at the end."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stack.history.events import Event, Sent, Started, TransactionEnded, read_events
+
+Spot = tuple[str, int]
+"""A partition: (topic, partition)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One partition changed its writer.
+
+    `cut` is a client offset. `origin_end` is the end of the origin's log when its last stay was over, `target_base`
+    the end of the target's log when its stay began; both are offsets in those clusters.
+    """
+
+    topic: str
+    partition: int
+    cut: int
+    origin: str
+    target: str
+    origin_end: int
+    target_base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """From `t` to `until` something was broken on purpose: requests in flight may have lost their answers."""
+
+    t: float
+    until: float
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogDump:
+    """One partition read directly from one cluster, aborted records included: offset there → value."""
+
+    cluster: str
+    topic: str
+    partition: int
+    start: int
+    end: int
+    records: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Client offsets `[start, end)` lie in `cluster` from `base`; `end` None is open."""
+
+    cluster: str
+    start: int
+    end: int | None
+    base: int
+
+    def holds(self, physical: int) -> bool:
+        return physical >= self.base and (self.end is None or physical < self.base + self.end - self.start)
+
+
+@dataclass(frozen=True)
+class History:
+    """Everything that the checks need; `clients` maps a client's name to its events in the order it wrote them."""
+
+    clients: Mapping[str, tuple[Event, ...]]
+    cuts: tuple[Cut, ...] = ()
+    """In the order in which they were made."""
+    faults: tuple[Fault, ...] = ()
+    logs: tuple[LogDump, ...] = ()
+
+    def started(self) -> dict[str, Started]:
+        """Every client's first line, by client."""
+        return {
+            name: first
+            for name, events in self.clients.items()
+            if (first := next((event for event in events if isinstance(event, Started)), None)) is not None
+        }
+
+    def with_evidence(
+        self, cuts: Iterable[Cut] = (), faults: Iterable[Fault] = (), logs: Iterable[LogDump] = ()
+    ) -> History:
+        return History(self.clients, (*self.cuts, *cuts), (*self.faults, *faults), (*self.logs, *logs))
+
+
+def read_histories(paths: Iterable[Path]) -> History:
+    """The clients' files as one history; raises HistoryError."""
+    clients: dict[str, list[Event]] = {}
+    for path in paths:
+        for event in read_events(path):
+            clients.setdefault(event.client, []).append(event)
+    return History({name: tuple(events) for name, events in clients.items()})
+
+
+def stays(cuts: Iterable[Cut], topic: str, partition: int) -> tuple[Stay, ...]:
+    """Where client offsets of one partition lie, rebuilt from its cuts; empty for one that was never moved."""
+    found: list[Stay] = []
+    for cut in cuts:
+        if (cut.topic, cut.partition) != (topic, partition):
+            continue
+        if not found:
+            found.append(Stay(cut.origin, 0, None, 0))
+        last = found.pop()
+        found.append(Stay(last.cluster, last.start, last.start + cut.origin_end - last.base, last.base))
+        found.append(Stay(cut.target, cut.cut, None, cut.target_base))
+    return tuple(found)
+
+
+class Values:
+    """Whose value it is, which one of its producer's, and what became of its transaction."""
+
+    def __init__(self, history: History) -> None:
+        self._order: dict[str, tuple[str, int]] = {}
+        self._transaction: dict[str, tuple[str, int]] = {}
+        self._outcome: dict[tuple[str, int], str] = {}
+        self.producers = {name: one for name, one in history.started().items() if one.role == "producer"}
+        for name, events in history.clients.items():
+            number = 0
+            for event in events:
+                if isinstance(event, Sent):
+                    self._order.setdefault(event.value, (name, number))
+                    number += 1
+                    if event.transaction is not None:
+                        self._transaction[event.value] = (name, event.transaction)
+                elif isinstance(event, TransactionEnded):
+                    self._outcome[name, event.transaction] = event.outcome
+
+    def place(self, value: str) -> tuple[str, int] | None:
+        """(producer, how many it sent before)."""
+        return self._order.get(value)
+
+    def may_exist(self, value: str) -> bool:
+        """Whether some producer sent it, or may have."""
+        return value in self._order or any(
+            not one.lists_sends and one.value_prefix and value.startswith(one.value_prefix)
+            for one in self.producers.values()
+        )
+
+    def outcome(self, value: str) -> str | None:
+        """Of its transaction: committed, aborted, unknown; None for a value without one."""
+        transaction = self._transaction.get(value)
+        return None if transaction is None else self._outcome.get(transaction, "unknown")
+
+    def transactional_topics(self) -> set[str]:
+        """Topics whose logs may hold transaction markers."""
+        clients = {client for client, _ in self._transaction.values()}
+        return {topic for client in clients for topic in self.producers[client].topics}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The clusters' logs in client offsets."""
+
+    records: Mapping[Spot, Mapping[int, str]] = field(default_factory=dict)
+    """Per partition: client offset → value."""
+    late: tuple[tuple[LogDump, int, str], ...] = ()
+    """Records beyond the end of a stay: (dump, offset there, value). What lay there before the first stay is not."""
+    complete: frozenset[Spot] = frozenset()
+    """Partitions of which every cluster that ever held them was dumped."""
+
+    @classmethod
+    def of(cls, history: History) -> Truth:
+        records: dict[Spot, dict[int, str]] = {}
+        late: list[tuple[LogDump, int, str]] = []
+        dumped: dict[Spot, set[str]] = {}
+        for dump in history.logs:
+            spot = (dump.topic, dump.partition)
+            found = stays(history.cuts, *spot)
+            dumped.setdefault(spot, set()).add(dump.cluster)
+            here = records.setdefault(spot, {})
+            mine = sorted((stay for stay in found if stay.cluster == dump.cluster), key=lambda stay: stay.base)
+            bases = [stay.base for stay in mine]
+            for physical, value in dump.records.items():
+                if not found:
+                    here[physical] = value
+                    continue
+                # a stay that appended nothing shares its base with the next one in the same cluster
+                position = bisect_right(bases, physical) - 1
+                if position < 0:
+                    continue
+                stay = mine[position]
+                if stay.holds(physical):
+                    here[stay.start + physical - stay.base] = value
+                else:
+                    late.append((dump, physical, value))
+        complete = {
+            spot
+            for spot, clusters in dumped.items()
+            if {stay.cluster for stay in stays(history.cuts, *spot)} <= clusters
+        }
+        return cls(records, tuple(late), frozenset(complete))

@@ -1,0 +1,185 @@
+"""One Kafka broker that is a controller too (KRaft), as part of a cluster of one or several."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stack.java import Java
+from stack.parts import LOOPBACK, Command, NotReadyError, listens
+from stack.zookeeper_part import LOG4J1, LOG4J2
+
+SERVICE_USER = "switchyard"
+"""The account that gateways and operators use where brokers want SASL."""
+
+
+@dataclass(frozen=True)
+class BrokerAddress:
+    """Where one broker of a cluster listens."""
+
+    node_id: int
+    port: int
+    controller_port: int
+
+
+@dataclass(frozen=True)
+class KafkaCluster:
+    """What the brokers of one cluster share."""
+
+    name: str
+    version: str
+    cluster_id: str
+    brokers: tuple[BrokerAddress, ...]
+    service_password: str | None
+    """None: the brokers take everyone (PLAINTEXT)."""
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{LOOPBACK}:{broker.port}" for broker in self.brokers)
+
+    def client_settings(self) -> dict[str, Any]:
+        """Settings for confluent-kafka that reach the brokers directly."""
+        if self.service_password is None:
+            return {}
+        return {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": SERVICE_USER,
+            "sasl.password": self.service_password,
+        }
+
+
+@dataclass(frozen=True)
+class BrokerPart:
+    """One broker."""
+
+    cluster: KafkaCluster
+    address: BrokerAddress
+    home: Path
+    jars: Path
+    java: Java
+    after: tuple[str, ...] = ()
+    end_signal: signal.Signals = signal.SIGTERM
+    ready_timeout_s: float = 120.0
+
+    @property
+    def name(self) -> str:
+        return f"cluster/{self.cluster.name}/{self.address.node_id}"
+
+    @property
+    def port(self) -> int:
+        return self.address.port
+
+    def settings(self) -> dict[str, str]:
+        """The broker's `server.properties`: stock but for ports, replication that fits the size, and quick groups."""
+        cluster, me = self.cluster, self.address
+        copies = min(3, len(cluster.brokers))
+        in_sync = max(1, copies - 1)
+        listener = "PLAINTEXT" if cluster.service_password is None else "SASL_PLAINTEXT"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": me.node_id,
+            "controller.quorum.voters": ",".join(
+                f"{b.node_id}@{LOOPBACK}:{b.controller_port}" for b in cluster.brokers
+            ),
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"{listener}://{LOOPBACK}:{me.port},CONTROLLER://{LOOPBACK}:{me.controller_port}",
+            "advertised.listeners": f"{listener}://{LOOPBACK}:{me.port}",
+            "listener.security.protocol.map": f"{listener}:{listener},CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": listener,
+            "log.dirs": self.home / "data",
+            "auto.create.topics.enable": "true",
+            "default.replication.factor": copies,
+            "min.insync.replicas": in_sync,
+            "offsets.topic.replication.factor": copies,
+            "offsets.topic.num.partitions": 10,
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": in_sync,
+            "transaction.state.log.num.partitions": 4,
+            "group.initial.rebalance.delay.ms": 0,
+        }
+        if cluster.version.startswith("4."):
+            settings["share.coordinator.state.topic.replication.factor"] = copies
+            settings["share.coordinator.state.topic.min.isr"] = in_sync
+        if cluster.service_password is not None:
+            settings["sasl.enabled.mechanisms"] = "PLAIN"
+            settings["sasl.mechanism.inter.broker.protocol"] = "PLAIN"
+            settings["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = (
+                "org.apache.kafka.common.security.plain.PlainLoginModule required"
+                f' username="{SERVICE_USER}" password="{cluster.service_password}"'
+                f' user_{SERVICE_USER}="{cluster.service_password}";'
+            )
+        return {key: str(value) for key, value in settings.items()}
+
+    def prepare(self) -> tuple[Command, ...]:
+        self.home.mkdir(parents=True, exist_ok=True)
+        _write_properties(self._properties, self.settings())
+        (self.home / "log4j.properties").write_text(LOG4J1, "utf-8")
+        (self.home / "log4j2.properties").write_text(LOG4J2, "utf-8")
+        if (self.home / "data" / "meta.properties").exists():
+            return ()
+        quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+        format_storage = (
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            self.cluster.cluster_id,
+            "-c",
+            str(self._properties),
+        )
+        return (Command((*self._java(quick), *format_storage), cwd=self.home),)
+
+    def command(self) -> Command:
+        heap_mb = 512 if len(self.cluster.brokers) == 1 else 256
+        flags = (f"-Xmx{heap_mb}m", f"-Xms{heap_mb}m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+        return Command((*self._java(flags), "kafka.Kafka", str(self._properties)), cwd=self.home)
+
+    def _java(self, flags: tuple[str, ...]) -> Iterator[str]:
+        yield self.java.binary
+        yield from flags
+        yield f"-Dlog4j.configuration=file:{self.home / 'log4j.properties'}"  # Kafka 3: reload4j
+        yield f"-Dlog4j2.configurationFile={self.home / 'log4j2.properties'}"  # Kafka 4: log4j 2
+        yield "-cp"
+        yield os.pathsep.join(str(jar) for jar in sorted(self.jars.glob("*.jar")))
+
+    @property
+    def _properties(self) -> Path:
+        return self.home / "server.properties"
+
+    def probe(self, started_at: float) -> None:
+        """ApiVersions is answered and a topic can be made on this very broker."""
+        listens(self.address.port)
+        prove_topic(f"{LOOPBACK}:{self.address.port}", self.cluster.client_settings(), self.address.node_id)
+
+
+def prove_topic(bootstrap: str, client_settings: Mapping[str, Any], node_id: int) -> None:
+    """Make a topic on one broker and delete it; raises NotReadyError."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "socket.timeout.ms": 3000, **client_settings})
+    topic = f"switchyard-probe-{node_id}"
+    try:
+        if node_id not in admin.list_topics(timeout=2.0).brokers:
+            raise NotReadyError(f"broker {node_id} has not joined yet")
+        made = admin.create_topics([NewTopic(topic, 1, replica_assignment=[[node_id]])], request_timeout=3.0)
+        try:
+            made[topic].result(4.0)
+        finally:
+            gone = admin.delete_topics([topic], request_timeout=3.0)
+        gone[topic].result(4.0)
+        while topic in admin.list_topics(timeout=2.0).topics:
+            pass
+    except KafkaException as error:
+        raise NotReadyError(f"broker {node_id} at {bootstrap}: {error}") from error
+
+
+def _write_properties(path: Path, settings: Mapping[str, str]) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # may hold the service password
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.writelines(f"{key}={value}\n" for key, value in settings.items())

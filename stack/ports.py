@@ -1,0 +1,78 @@
+"""Ports of one stack: a block of its own below the ephemeral range, held by a lock for as long as the stack lives.
+
+Ports that the kernel hands out for outgoing connections would be taken while a killed part is down; a block below that
+range stays free for its restart, and two stacks that start at once never choose the same one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from stack.errors import StackError
+
+FIRST_PORT = 12000
+BLOCK_PORTS = 400
+BLOCKS = 50
+SINGLE_PORTS = 80
+"""The first ports of a block are handed out one by one, the others as ranges for virtual nodes."""
+RANGED_PORTS = BLOCK_PORTS - SINGLE_PORTS
+
+
+@dataclass
+class PortBlock:
+    """Ports `first … first + BLOCK_PORTS - 1`, this stack's until the process ends."""
+
+    first: int
+    lock_fd: int
+    singles: int = 0
+    ranged: int = SINGLE_PORTS
+
+    def take(self) -> int:
+        if self.singles == SINGLE_PORTS:
+            raise StackError(
+                f"a stack has {SINGLE_PORTS} ports for its parts, and this one asks for more: use fewer parts"
+            )
+        self.singles += 1
+        return self.first + self.singles - 1
+
+    def take_range(self, count: int) -> int:
+        """First of `count` ports in a row."""
+        if self.ranged + count > BLOCK_PORTS:
+            raise StackError(f"the gateways ask for more than {RANGED_PORTS} ports: use fewer gateways")
+        self.ranged += count
+        return self.first + self.ranged - count
+
+
+def claim(locks: Path) -> PortBlock:
+    """The first block whose lock is free and on whose ports nobody listens.
+
+    Raises StackError when every block is taken.
+    """
+    locks.mkdir(parents=True, exist_ok=True)
+    for number in range(BLOCKS):
+        first = FIRST_PORT + number * BLOCK_PORTS
+        fd = os.open(locks / f"{first}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            continue
+        if all(_is_free(port) for port in range(first, first + BLOCK_PORTS)):
+            return PortBlock(first, fd)
+        os.close(fd)
+    last = FIRST_PORT + BLOCKS * BLOCK_PORTS - 1
+    raise StackError(f"no block of {BLOCK_PORTS} free ports between {FIRST_PORT} and {last}: end a stack first")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,127 @@
+"""Processes that cannot outlive the stack, and how they are told apart.
+
+Three nets hold every process: the guard adopts what its descendants orphan and kills it when the supervisor is gone
+(`PR_SET_CHILD_SUBREAPER`); each part dies with the supervisor (`PR_SET_PDEATHSIG`); what the recorded sessions still
+hold is swept by `down`. A part leads a session of its own, so its workers are found even after it has died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A process as the kernel tells it apart: a pid is used again, a pid with its start time is not."""
+
+    pid: int
+    start_ticks: int
+
+    def alive(self) -> bool:
+        status = _status(self.pid)
+        return status is not None and status.start_ticks == self.start_ticks and status.state != "Z"
+
+
+@dataclass(frozen=True)
+class _Status:
+    pid: int
+    state: str
+    parent: int
+    session: int
+    start_ticks: int
+
+
+def _status(pid: int) -> _Status | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read().decode("ascii", "replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text[text.rindex(")") + 2 :].split()  # a command name may hold spaces and brackets
+    return _Status(pid, fields[0], int(fields[1]), int(fields[3]), int(fields[19]))
+
+
+def _all() -> list[_Status]:
+    found = (_status(int(entry)) for entry in os.listdir("/proc") if entry.isdigit())
+    return [status for status in found if status is not None and status.state != "Z"]
+
+
+def identity(pid: int) -> Identity | None:
+    """The identity of a living process; None when there is none."""
+    status = _status(pid)
+    return None if status is None else Identity(pid, status.start_ticks)
+
+
+def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
+    """A `preexec_fn`. The kernel sends the signal when the *thread* that forked ends: fork from one that stays."""
+    parent = os.getpid()
+
+    def prepare() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+        if os.getppid() != parent:  # it died between fork and prctl
+            os._exit(1)
+
+    return prepare
+
+
+def adopt_orphans() -> None:
+    """Orphans among the descendants become children of this process instead of init's."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(pid: int) -> list[int]:
+    """All living processes below `pid`, without itself."""
+    return _below({pid}, _all())
+
+
+def _below(roots: set[int], processes: list[_Status]) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for process in processes:
+        children.setdefault(process.parent, []).append(process.pid)
+    found: list[int] = []
+    queue = list(roots)
+    while queue:
+        for child in children.get(queue.pop(), ()):
+            found.append(child)
+            queue.append(child)
+    return found
+
+
+def members(session: int) -> list[int]:
+    """Everything that belongs to a part: its session and whatever descends from it."""
+    processes = _all()
+    direct = {process.pid for process in processes if session in (process.session, process.pid)}
+    return sorted(direct | set(_below(direct, processes)))
+
+
+def stopped(pid: int) -> bool:
+    """Whether SIGSTOP has taken effect, or the process is gone."""
+    status = _status(pid)
+    return status is None or status.state in "TZ"
+
+
+def send(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def end(find: Callable[[], list[int]], timeout_s: float = 10.0) -> bool:
+    """SIGKILL what `find` returns until it returns nothing; forks in between are caught by the next round."""
+    deadline = time.monotonic() + timeout_s
+    while pids := find():
+        send(pids, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True

@@ -1,0 +1,36 @@
+"""The clusters of a stack, made known to the control plane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stack.kafka_part import KafkaCluster
+
+
+def register_clusters(zookeeper: str, root: str, clusters: Iterable[KafkaCluster]) -> None:
+    """Write `/clusters/{name}` for each cluster in one revision; the first is the default one."""
+    from ha_core.model.cluster import Cluster
+    from ha_core.store import Change, connect
+
+    documents = [
+        Cluster(
+            name=one.name,
+            bootstrap=one.bootstrap,
+            security="none" if one.service_password is None else "sasl",
+            default=number == 0,
+        )
+        for number, one in enumerate(clusters)
+    ]
+    store = connect(zookeeper, root=root)
+    try:
+        store.commit(
+            Change(
+                puts=tuple(documents),
+                expected={(Cluster, one.name): None for one in documents},
+                change_id="stack:clusters",
+                operation=None,
+                epoch=None,
+            )
+        )
+    finally:
+        store.close()

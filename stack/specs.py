@@ -1,0 +1,92 @@
+"""What a stack is asked to be, read from the command line and checked before anything starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from stack.errors import StackError
+from stack.jars import locked_versions
+
+Security = Literal["none", "sasl"]
+MAX_BROKERS = 9
+MAX_GATEWAYS = 8
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_VERSION = re.compile(r"(?P<version>\d+\.\d+\.\d+)(x(?P<brokers>\d+))?")
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """One cluster: its name, Kafka's version and the number of brokers, each of which is a controller too."""
+
+    name: str
+    version: str
+    brokers: int = 1
+
+
+@dataclass(frozen=True)
+class StackSpec:
+    """A whole stack. The first cluster is the default one."""
+
+    clusters: tuple[ClusterSpec, ...]
+    gateways: int = 2
+    airflow: bool = False
+    security: Security = "none"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> StackSpec:
+        clusters = tuple(ClusterSpec(**cluster) for cluster in document["clusters"])
+        return cls(clusters, document["gateways"], document["airflow"], document["security"])
+
+
+def parse_cluster(text: str) -> ClusterSpec:
+    """`east=3.9.2` or `east=4.3.1x3` (three brokers)."""
+    name, separator, rest = text.partition("=")
+    if not separator:
+        raise StackError(f"cluster {text!r} is not NAME=VERSION or NAME=VERSIONxBROKERS, such as east=4.3.1x3")
+    return cluster_spec(name, rest)
+
+
+def cluster_spec(name: str, text: str) -> ClusterSpec:
+    """The cluster `name` of `text` such as `3.9.2` or `4.3.1x3`."""
+    if not _NAME.fullmatch(name):
+        raise StackError(
+            f"cluster name {name!r} must be lower-case letters, digits, '-' and '_', and at most 63 of them"
+        )
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise StackError(
+            f"cluster {name}: {text!r} is no version such as 4.3.1, nor one with a number of brokers such as 4.3.1x3"
+        )
+    version, brokers = match["version"], int(match["brokers"] or 1)
+    known = locked_versions()
+    if version not in known:
+        raise StackError(
+            f"cluster {name}: there is no locked module list for Kafka {version}; there is one for {', '.join(known)}"
+        )
+    if not 1 <= brokers <= MAX_BROKERS:
+        raise StackError(f"cluster {name}: {brokers} brokers; from 1 to {MAX_BROKERS} are possible")
+    return ClusterSpec(name, version, brokers)
+
+
+def stack_spec(clusters: Iterable[ClusterSpec], gateways: int, airflow: bool, security: str) -> StackSpec:
+    """The checked whole; raises StackError."""
+    chosen = tuple(clusters)
+    if not chosen:
+        raise StackError("a stack needs a cluster: add --cluster NAME=VERSION")
+    names = [cluster.name for cluster in chosen]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise StackError(f"cluster {doubled[0]} is given more than once")
+    if not 0 <= gateways <= MAX_GATEWAYS:
+        raise StackError(f"{gateways} gateways; from 0 to {MAX_GATEWAYS} are possible")
+    if security == "none":
+        return StackSpec(chosen, gateways, airflow, "none")
+    if security == "sasl":
+        return StackSpec(chosen, gateways, airflow, "sasl")
+    raise StackError(f"security {security!r} is neither none nor sasl")

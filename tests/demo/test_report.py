@@ -1,0 +1,82 @@
+"""The demo's report: what counts as success, and the JSON that it promises."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from stack.demo.report import ClientLine, DemoReport, Operation, client_lines
+from stack.history.blackout import Move
+from stack.history.checker import Result
+from stack.history.events import Acked, Delivered, Event, Started
+from stack.history.history import History
+from stack.history.violation import Violation
+
+MOVE = Move(10.0, 11.0)
+OPERATION = Operation(
+    "switch-1",
+    "orders-app",
+    "east",
+    "west",
+    "succeeded",
+    4,
+    ({"name": "cut", "ms": 2.5},),
+    (),
+    "http://airflow/run",
+    MOVE,
+)
+SOUND = Result((), acknowledged=2, delivered=2, lost=0, doubled=0, repeated=0, excused=0)
+REPORT = DemoReport((OPERATION,), (ClientLine("one", "producer", (12.5,), 2, 2),), SOUND, "http://airflow/runs")
+
+
+def acked(t: float, value: str) -> Acked:
+    return Acked("p", t, "orders", 0, 0, value)
+
+
+def given(t: float, value: str) -> Delivered:
+    return Delivered("c", t, "orders", 0, 0, value, "billing")
+
+
+def test_the_json_has_what_it_promises(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "report.json"
+
+    REPORT.write(path)
+
+    document = json.loads(path.read_text("utf-8"))
+    assert {"operations", "clients", "lost", "doubled", "airflow_url"} <= set(document)
+    assert set(document["clients"][0]) == {"name", "role", "blackout_ms", "acknowledged", "delivered"}
+    assert document["operations"][0]["operation"] == "switch-1"
+    assert (document["operations"][0]["from"], document["operations"][0]["to"]) == ("east", "west")
+
+
+def test_only_a_whole_demo_without_a_loss_is_sound() -> None:
+    violation = Violation("renumbered", "c", "orders", 0, "p-1", (1, 2), "offset 1 became 2")
+
+    assert REPORT.sound
+    assert not replace(REPORT, result=replace(SOUND, lost=1)).sound
+    assert not replace(REPORT, result=replace(SOUND, doubled=1)).sound
+    assert not replace(REPORT, result=replace(SOUND, violations=(violation,))).sound
+    assert not replace(REPORT, operations=(replace(OPERATION, result="failed"),)).sound
+    assert not replace(REPORT, operations=()).sound
+    assert not replace(REPORT, clients=(ClientLine("one", "consumer", (None,), 0, 1),)).sound
+
+
+def test_a_client_line_has_its_blackout_and_its_counts() -> None:
+    producer: tuple[Event, ...] = (
+        Started("p", 1.0, "producer", "test", ("orders",)),
+        acked(9.9, "p-1"),
+        acked(10.4, "p-2"),
+        acked(11.5, "p-3"),
+        acked(11.6, "p-3"),
+    )
+    consumer: tuple[Event, ...] = (
+        Started("c", 1.0, "consumer", "test", ("orders",), "billing"),
+        given(9.9, "p-1"),
+        given(12.0, "p-2"),
+    )
+
+    lines = client_lines(History({"c": consumer, "p": producer}), [MOVE])
+
+    assert lines == (
+        ClientLine("p", "producer", (1100.0,), 3, 2),
+        ClientLine("c", "consumer", (2100.0,), 0, 2),
+    )

@@ -1,0 +1,57 @@
+"""Ordinary clients that reach a cluster directly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, Producer
+
+from ha_core.kafka import Admin, GroupDescription, SecurityProfile
+from ha_core.model import Cluster
+
+Settings = dict[str, str | int | float | bool]
+
+
+def settings(cluster: Cluster, account: SecurityProfile) -> Settings:
+    return {"bootstrap.servers": cluster.bootstrap, "log_level": 0, **account.client_settings()}
+
+
+def produce(base: Settings, topic: str, count: int, partition: int = 0, **more: str | bool) -> Producer:
+    """`count` acknowledged records in one partition."""
+    producer = Producer(base | {key.replace("_", "."): value for key, value in more.items()})
+    for number in range(count):
+        producer.produce(topic, str(number).encode(), partition=partition)
+    assert producer.flush(30) == 0
+    return producer
+
+
+@contextmanager
+def live_members(
+    admin: Admin, base: Settings, group: str, topic: str, members: Iterable[Settings]
+) -> Iterator[Callable[[], GroupDescription]]:
+    """Consumers of `topic` that keep polling while the group is asked for, once all of them are assigned."""
+    consumers = [Consumer(base | {"group.id": group, "auto.offset.reset": "earliest"} | one) for one in members]
+
+    def stable() -> GroupDescription:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            for consumer in consumers:
+                consumer.poll(0.05)
+            found = admin.describe_groups([group])[group]
+            if (
+                found.state == "Stable"
+                and len(found.members) == len(consumers)
+                and all(c.assignment() for c in consumers)
+            ):
+                return found
+        raise AssertionError(f"group {group} did not become stable: {found}")
+
+    try:
+        for consumer in consumers:
+            consumer.subscribe([topic])
+        yield stable
+    finally:
+        for consumer in consumers:
+            consumer.close()

@@ -1,0 +1,177 @@
+"""Groups and their adoption on real brokers of two versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ha_core.kafka import (
+    Admin,
+    Adopted,
+    GroupDescription,
+    GroupInUseError,
+    GroupNotStableError,
+    MemberDescription,
+    RequestRefusedError,
+    SecurityProfile,
+    TopicSpec,
+)
+from ha_core.model import Member
+from tests.kafka.clients import Settings, live_members, settings
+
+pytestmark = pytest.mark.stack
+Fresh = Callable[[str], str]
+
+
+def test_committed_offsets_are_carried_as_numbers_with_their_metadata(either: Admin, fresh: Fresh) -> None:
+    topic, group, other = fresh("t"), fresh("g"), fresh("g")
+    either.create_topics([TopicSpec(topic, 3, 1)])
+    offsets = {(topic, 0): (1 << 40, "note é"), (topic, 2): (0, "")}
+
+    either.set_group_offsets(group, offsets)
+    either.set_group_offsets(other, {(topic, 1): (5, "")})
+
+    nobody = fresh("nobody")
+    found = either.group_offsets([group, other, nobody])
+    assert found[group] == offsets
+    assert found[other] == {(topic, 1): (5, "")}
+    assert found[nobody] == {}
+
+
+def test_thousands_of_offsets_are_committed_in_portions(east: Admin, fresh: Fresh) -> None:
+    topic, group = fresh("t"), fresh("g")
+    east.create_topics([TopicSpec(topic, 300, 1)])
+    offsets = {(topic, partition): (partition, "m" * 4000) for partition in range(300)}
+    east.set_group_offsets(group, offsets)
+    assert east.group_offsets([group])[group] == offsets
+
+
+def test_offsets_for_a_topic_that_does_not_exist_are_refused_by_name(either: Admin, fresh: Fresh) -> None:
+    topic, group = fresh("absent"), fresh("g")
+    with pytest.raises(RequestRefusedError, match=f"{group} \\({topic}-0\\): UNKNOWN_TOPIC_OR_PARTITION"):
+        either.set_group_offsets(group, {(topic, 0): (1, "")})
+
+
+def test_a_group_that_does_not_exist_is_dead_and_cannot_be_adopted(either: Admin, fresh: Fresh) -> None:
+    group = fresh("nobody")
+    found = either.describe_groups([group])[group]
+    assert (found.state, found.members) == ("Dead", ())
+    with pytest.raises(GroupNotStableError, match=f"{group} cannot be adopted while it is Dead with 0 members"):
+        either.adopt(found)
+
+
+@pytest.mark.parametrize(("origin", "target"), [("east", "west"), ("west", "east")])
+def test_two_live_members_are_adopted_with_their_assignment_and_notice_nothing(
+    origin: str, target: str, request: pytest.FixtureRequest, fresh: Fresh, account: SecurityProfile
+) -> None:
+    # Given two live consumers of a group in one cluster, one of them a static member
+    here: Admin = request.getfixturevalue(origin)
+    there: Admin = request.getfixturevalue(target)
+    topic, group = fresh("t"), fresh("g")
+    for admin in (here, there):
+        admin.create_topics([TopicSpec(topic, 4, 1)])
+    members: list[Settings] = [{"client.id": "plain"}, {"client.id": "static", "group.instance.id": "seat-1"}]
+    base = settings(here.cluster, account)
+    with live_members(here, base, group, topic, members) as stable:
+        before = stable()
+        generation = here.group_generation(before)
+
+        # When the group is adopted in the other cluster
+        adopted = there.adopt(before)
+
+        # Then each is a member there with the same client, protocol and assignment
+        after = there.describe_groups([group])[group]
+        assert (after.state, after.protocol_type, after.protocol) == ("Stable", before.protocol_type, before.protocol)
+        assert _holdings(after, {new: old for old, new in adopted.members.items()}) == _holdings(before, None)
+        # and can be kept alive, and commit
+        there.heartbeat(adopted)
+        one = Member(member_id=next(iter(adopted.members.values())), generation=adopted.generation)
+        there.set_group_offsets(group, {(topic, 0): (42, "from a member")}, one)
+        assert there.group_offsets([group])[group] == {(topic, 0): (42, "from a member")}
+        # while nobody else can
+        with pytest.raises(GroupInUseError, match=group):
+            there.set_group_offsets(group, {(topic, 0): (1, "")})
+        with pytest.raises(GroupInUseError, match="generation"):
+            there.set_group_offsets(group, {(topic, 0): (1, "")}, one.model_copy(update={"generation": 77}))
+        # and the original has not rebalanced
+        assert here.group_generation(stable()) == generation
+
+        # When it is undone
+        there.leave(adopted)
+        assert there.describe_groups([group])[group].state == "Empty"
+        with pytest.raises(GroupInUseError, match="Adopt the group again"):
+            there.heartbeat(adopted)
+        there.leave(adopted)
+
+
+def test_an_adoption_whose_outcome_was_lost_is_recognised(either: Admin, fresh: Fresh) -> None:
+    group = _group(fresh("g"), 3)
+    first = either.adopt(group)
+    assert either.adopt(group) == first
+    either.leave(first)
+
+
+def test_forty_members_are_gathered_in_one_generation(either: Admin, fresh: Fresh) -> None:
+    group = _group(fresh("g"), 40)
+    adopted = either.adopt(group)
+    found = either.describe_groups([group.name])[group.name]
+    held = {member.member_id: member.assignment for member in found.members}
+    assert {member.member_id: held[adopted.members[member.member_id]] for member in group.members} == {
+        member.member_id: member.assignment for member in group.members
+    }
+    either.heartbeat(adopted)
+    either.leave(adopted)
+
+
+def test_live_members_of_the_target_are_named_and_left_alone(either: Admin, fresh: Fresh) -> None:
+    name = fresh("g")
+    theirs = either.adopt(_group(name, 2, "stranger"))
+    with pytest.raises(GroupInUseError, match=next(iter(theirs.members.values()))):
+        either.adopt(_group(name, 2))
+    either.heartbeat(theirs)
+    either.leave(theirs)
+
+
+def test_too_many_members_are_refused_before_anybody_joins(east: Admin, fresh: Fresh) -> None:
+    group = _group(fresh("g"), 1001)
+    with pytest.raises(RequestRefusedError, match="1001 members, at most 1000"):
+        east.adopt(group)
+    assert east.describe_groups([group.name])[group.name].state == "Dead"
+
+
+def test_the_generation_is_found_after_many_rebalances(either: Admin, fresh: Fresh) -> None:
+    group = _group(fresh("g"), 1)
+    adopted: Adopted | None = None
+    for _ in range(12):  # each leave and each join makes a new generation
+        adopted = either.adopt(group)
+        either.leave(adopted)
+    adopted = either.adopt(group)
+    assert adopted.generation > 12
+    assert either.group_generation(either.describe_groups([group.name])[group.name]) == adopted.generation
+    either.leave(adopted)
+
+
+# Version 0, topic "t", no user data. Brokers of both versions never answer a join whose subscription they cannot parse.
+SUBSCRIPTION = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"
+
+
+def _group(name: str, members: int, client: str = "app") -> GroupDescription:
+    """A stable group as another cluster would describe it; the assignments are opaque bytes to brokers."""
+    described = (
+        MemberDescription(f"{client}-{n}-origin", None, f"{client}-{n}", "/10.0.0.1", SUBSCRIPTION, str(n).encode())
+        for n in range(members)
+    )
+    return GroupDescription(name, "Stable", "consumer", "range", tuple(described), coordinator=1)
+
+
+def _holdings(group: GroupDescription, names: dict[str, str] | None) -> dict[str, tuple[object, ...]]:
+    return {
+        (names[member.member_id] if names else member.member_id): (
+            member.client_id,
+            member.instance_id,
+            member.metadata,
+            member.assignment,
+        )
+        for member in group.members
+    }

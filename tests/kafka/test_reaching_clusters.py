@@ -1,0 +1,76 @@
+"""Logins, addresses and outages: what people read when a cluster cannot be used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ha_core.kafka import NO_SECURITY, Admin, AuthenticationRefusedError, ClusterUnreachableError, SecurityProfile
+from ha_core.model import Cluster
+from stack.harness import Stack
+
+pytestmark = pytest.mark.stack
+
+
+def test_a_healthy_cluster_tells_brokers_and_versions(east: Admin, west: Admin) -> None:
+    small, large = east.probe(), west.probe()
+    assert (small.reachable, small.error, small.refused) == (True, "", False)
+    assert (small.brokers, large.brokers) == (
+        {1: east.cluster.bootstrap},
+        dict(enumerate(west.cluster.bootstrap.split(","), 1)),
+    )
+    assert small.describe_producers
+    assert large.describe_producers
+    assert small.versions["FETCH"][0] < large.versions["FETCH"][0]
+
+
+def test_a_wrong_password_is_told_as_such_and_named(clusters: dict[str, Cluster], account: SecurityProfile) -> None:
+    for cluster in clusters.values():
+        with Admin(cluster, replace(account, password="wrong")) as admin:
+            facts = admin.probe()
+            with pytest.raises(AuthenticationRefusedError) as caught:
+                admin.topics()
+        assert (facts.reachable, facts.refused) == (False, True)
+        first = cluster.bootstrap.split(",")[0]
+        assert f"Cluster {cluster.name}: {first} refused the account {account.username}" in facts.error
+        assert "wrong" not in str(caught.value)
+
+
+def test_a_missing_login_is_told_as_such(clusters: dict[str, Cluster]) -> None:
+    for cluster in clusters.values():
+        with Admin(cluster, NO_SECURITY) as admin:
+            facts = admin.probe()
+        assert facts.refused
+        assert "It may want a login" in facts.error
+
+
+def test_a_dead_broker_is_named_with_cluster_and_address(
+    running: Stack, clusters: dict[str, Cluster], account: SecurityProfile
+) -> None:
+    east = clusters["east"]
+    with Admin(east, account, timeout_s=3) as admin:
+        admin.topics()  # its connections are warm when the broker dies
+        running.pause("cluster/east")
+        try:
+            with pytest.raises(ClusterUnreachableError, match=f"Cluster east: {east.bootstrap} .* within 3 s"):
+                admin.topics()
+            assert not admin.probe().refused
+        finally:
+            running.resume("cluster/east")
+        assert admin.probe(timeout_s=20).reachable
+        running.kill("cluster/east")
+        try:
+            facts = admin.probe()
+        finally:
+            running.restart("cluster/east")
+        assert not facts.reachable
+        assert facts.error.startswith(f"Cluster east: {east.bootstrap} ")
+        assert admin.probe(timeout_s=20).reachable
+
+
+def test_one_dead_bootstrap_address_does_not_matter(clusters: dict[str, Cluster], account: SecurityProfile) -> None:
+    west = clusters["west"]
+    half = west.model_copy(update={"bootstrap": f"127.0.0.1:1,{west.bootstrap}"})
+    with Admin(half, account) as admin:
+        assert admin.probe().reachable

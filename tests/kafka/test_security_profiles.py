@@ -1,0 +1,54 @@
+"""Security profiles from files and mappings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ha_core.kafka import NO_SECURITY, SecurityProfile, SecurityProfileError, load_profiles, profiles
+
+
+def test_a_profile_takes_its_password_from_a_file_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s3cret\n")
+    file = tmp_path / "security.yaml"
+    file.write_text("sasl: {mechanism: PLAIN, username: svc, password_file: secret}\nopen: {}\n")
+    found = load_profiles(None, {"SWITCHYARD_SECURITY_FILE": str(file)})
+    assert found == {"none": NO_SECURITY, "open": NO_SECURITY, "sasl": SecurityProfile("PLAIN", "svc", "s3cret")}
+
+
+def test_without_a_file_there_is_the_profile_without_a_login() -> None:
+    assert load_profiles(None, {}) == {"none": NO_SECURITY}
+
+
+def test_the_password_is_never_shown() -> None:
+    found = profiles({"sasl": {"mechanism": "PLAIN", "username": "svc", "password": "s3cret"}}, "connection x")
+    assert "s3cret" not in repr(found)
+    assert found["sasl"].password == "s3cret"
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"mechanism": "GSSAPI", "username": "u", "password": "p"}, "mechanism 'GSSAPI'"),
+        ({"mechanism": "PLAIN", "password": "p"}, "username None"),
+        ({"mechanism": "PLAIN", "username": "u"}, "either password_file or password"),
+        ({"mechanism": "PLAIN", "username": "u", "password": 12345}, "Write it as quoted text"),
+        ({"mechanism": "PLAIN", "username": "u", "pasword": "p"}, "pasword: no such key"),
+        ({"username": "u"}, "Add `mechanism: PLAIN`"),
+        ("PLAIN", "holds str"),
+        ({"mechanism": "PLAIN", "username": "u", "password_file": "missing"}, "No such file"),
+    ],
+)
+def test_a_faulty_profile_is_named_with_the_remedy(fields: object, named: str, tmp_path: Path) -> None:
+    with pytest.raises(SecurityProfileError, match="profile sasl") as caught:
+        profiles({"sasl": fields}, "security.yaml", tmp_path)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["- a\n", "a: [\n", "\tx"])
+def test_a_file_that_holds_no_profiles_is_named(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "security.yaml"
+    file.write_text(text)
+    with pytest.raises(SecurityProfileError, match=r"security\.yaml"):
+        load_profiles(file)

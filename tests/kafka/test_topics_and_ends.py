@@ -1,0 +1,236 @@
+"""Topics and log ends on real brokers of two versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+
+from ha_core.kafka import (
+    Admin,
+    KafkaAdminError,
+    RequestRefusedError,
+    SecurityProfile,
+    TopicMismatchError,
+    TopicMissingError,
+    TopicNotEmptyError,
+    TopicSpec,
+)
+from stack.harness import Stack
+from tests.kafka.clients import produce, settings
+
+pytestmark = pytest.mark.stack
+Fresh = Callable[[str], str]
+
+
+def test_a_topic_is_created_like_its_original(east: Admin, west: Admin, fresh: Fresh) -> None:
+    name = fresh("orders")
+    east.create_topics(
+        [TopicSpec(name, 5, 1, {"cleanup.policy": "compact", "retention.ms": "3600000", "min.insync.replicas": "1"})]
+    )
+
+    made = west.create_topics([east.topics([name])[name].spec()])
+
+    assert made.created == (name,)
+    assert made.notes == ()
+    copy = west.topics([name])[name]
+    assert (copy.partitions, copy.replication) == (5, 1)
+    assert copy.config == {"cleanup.policy": "compact", "retention.ms": "3600000", "min.insync.replicas": "1"}
+    assert copy.never_used
+
+
+def test_keys_that_the_cluster_does_not_know_are_dropped_with_a_note(west: Admin, fresh: Fresh) -> None:
+    name = fresh("old")
+    config = {
+        "message.format.version": "2.8",
+        "retention.ms": "60000",
+        "vendor.special": "x",
+        "min.insync.replicas": "1",
+    }
+
+    made = west.create_topics([TopicSpec(name, 1, 1, config)])
+
+    assert made.created == (name,)
+    assert [note.split(" is not")[0] for note in made.notes] == [
+        f"{name}: message.format.version=2.8",
+        f"{name}: vendor.special=x",
+    ]
+    assert west.topics([name])[name].config == {"retention.ms": "60000", "min.insync.replicas": "1"}
+
+
+def test_a_bad_value_of_a_known_key_is_refused_and_nothing_is_created(either: Admin, fresh: Fresh) -> None:
+    name = fresh("bad")
+    with pytest.raises(RequestRefusedError, match=r"retention\.ms=soon"):
+        either.create_topics([TopicSpec(name, 1, 1, {"retention.ms": "soon"})])
+    assert either.topics([name]) == {}
+
+
+def test_replication_and_min_insync_replicas_fit_the_number_of_brokers(east: Admin, west: Admin, fresh: Fresh) -> None:
+    name = fresh("replicated")
+    spec = TopicSpec(name, 2, 3, {"min.insync.replicas": "2"})
+    west.create_topics([spec])
+    assert west.topics([name])[name].replication == 3
+
+    made = east.create_topics([spec])
+
+    there = east.topics([name])[name]
+    assert (there.replication, there.config["min.insync.replicas"]) == (1, "1")
+    assert len(made.notes) == 2
+
+
+def test_a_default_of_min_insync_replicas_above_the_replication_is_lowered(west: Admin, fresh: Fresh) -> None:
+    name = fresh("single")
+    west.create_topics([TopicSpec(name, 1, 1)])
+    assert west.topics([name])[name].config == {"min.insync.replicas": "1"}
+
+
+def test_creating_again_changes_nothing(either: Admin, fresh: Fresh) -> None:
+    spec = TopicSpec(fresh("twice"), 2, 1)
+    either.create_topics([spec])
+    again = either.create_topics([spec])
+    assert (again.created, again.existing) == ((), (spec.name,))
+
+
+def test_another_partition_count_is_refused_before_anything_is_created(either: Admin, fresh: Fresh) -> None:
+    existing, other = fresh("narrow"), fresh("other")
+    either.create_topics([TopicSpec(existing, 2, 1)])
+    with pytest.raises(TopicMismatchError, match=f"{existing} has 2 partitions, 3 are needed"):
+        either.create_topics([TopicSpec(other, 1, 1), TopicSpec(existing, 3, 1)])
+    assert either.topics([other]) == {}
+
+
+def test_an_empty_topic_is_deleted_and_a_missing_one_is_no_error(either: Admin, fresh: Fresh) -> None:
+    name = fresh("undo")
+    either.create_topics([TopicSpec(name, 2, 1)])
+    assert either.delete_empty_topics([name, fresh("never")]) == (name,)
+    assert either.topics([name]) == {}
+
+
+def test_a_topic_that_was_used_is_never_deleted(either: Admin, fresh: Fresh, account: SecurityProfile) -> None:
+    used, empty = fresh("used"), fresh("empty")
+    either.create_topics([TopicSpec(used, 2, 1), TopicSpec(empty, 1, 1)])
+    produce(settings(either.cluster, account), used, 1, partition=1)
+    with pytest.raises(TopicNotEmptyError, match=f"{used} is not deleted: partition 1 runs from 0 to 1"):
+        either.delete_empty_topics([empty, used])
+    assert set(either.topics([used, empty])) == {used, empty}
+
+
+def test_asking_for_a_topic_does_not_create_it(either: Admin, fresh: Fresh) -> None:
+    name = fresh("absent")
+    either.probe([name])
+    with pytest.raises(TopicMissingError, match=name):
+        either.ends([(name, 0)])
+    assert either.topics([name]) == {}
+
+
+def test_a_partition_that_does_not_exist_is_named(either: Admin, fresh: Fresh) -> None:
+    name = fresh("two")
+    either.create_topics([TopicSpec(name, 2, 1)])
+    with pytest.raises(TopicMissingError, match="no partition 2 \\(it has 2\\)"):
+        either.ends([(name, 0), (name, 2)])
+
+
+def test_ends_of_many_partitions_are_read_together(either: Admin, fresh: Fresh, account: SecurityProfile) -> None:
+    name = fresh("wide")
+    either.create_topics([TopicSpec(name, 12, 1)])
+    for partition in range(12):
+        produce(settings(either.cluster, account), name, partition, partition)
+    found = either.ends([(name, partition) for partition in range(12)])
+    assert [found[name, partition].log_end for partition in range(12)] == list(range(12))
+    assert all(one.settled and not one.open_transaction for one in found.values())
+
+
+def test_records_acknowledged_by_the_leader_alone_count_to_the_end_and_unsettle_it(
+    running: Stack, west: Admin, fresh: Fresh, account: SecurityProfile
+) -> None:
+    # Given a partition whose only follower has stopped to fetch
+    name = fresh("leader-only")
+    west.create_topics([TopicSpec(name, 6, 2, {"min.insync.replicas": "1"})])
+    found = west.ends([(name, partition) for partition in range(6)])
+    partition = next(part for (_, part), one in found.items() if one.leader == 1)
+    (follower,) = _replicas(west, account, name, partition) - {1}
+    # One that has found the leader already: a new one might ask the sleeping broker for it
+    producer = Producer(settings(west.cluster, account) | {"acks": "1"})
+    for _ in range(3):
+        producer.produce(name, b"x", partition=partition)
+    assert producer.flush(20) == 0
+    assert west.settled_ends([(name, partition)])[name, partition].settled
+    running.pause(f"cluster/west/{follower}")
+    try:
+        # When the leader acknowledges more
+        for _ in range(4):
+            producer.produce(name, b"x", partition=partition)
+        assert producer.flush(20) == 0
+        lagging = west.ends([(name, partition)])[name, partition]
+    finally:
+        running.resume(f"cluster/west/{follower}")
+    # Then the end has them, above the high watermark, and is settled once they are replicated
+    assert (lagging.high_watermark, lagging.log_end, lagging.settled) == (3, 7, False)
+    later = west.settled_ends([(name, partition)])[name, partition]
+    assert (later.high_watermark, later.log_end, later.settled) == (7, 7, True)
+
+
+def test_an_open_transaction_shows_in_the_ends_and_in_the_producers(
+    either: Admin, fresh: Fresh, account: SecurityProfile
+) -> None:
+    name = fresh("ledger")
+    either.create_topics([TopicSpec(name, 1, 1)])
+    producer = Producer(settings(either.cluster, account) | {"transactional.id": fresh("tx")})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(name, b"x", partition=0)
+    producer.flush(20)
+
+    during, states = either.settled_ends([(name, 0)])[name, 0], either.producers([(name, 0)])[name, 0]
+    producer.commit_transaction(30)
+
+    assert during.settled
+    assert during.open_transaction
+    assert [state.transaction_start_offset for state in states] == [0]
+    # The commit is acknowledged before its marker is appended.
+    while (after := either.settled_ends([(name, 0)])[name, 0]).open_transaction:
+        pass
+    assert (after.last_stable, after.log_end) == (2, 2)
+
+
+def test_leaders_tell_the_last_sequence_of_each_producer(either: Admin, fresh: Fresh, account: SecurityProfile) -> None:
+    name = fresh("sequences")
+    either.create_topics([TopicSpec(name, 3, 1)])
+    base = settings(either.cluster, account)
+    produce(base, name, 7, 0, enable_idempotence=True)
+    produce(base, name, 4, 0, enable_idempotence=True)
+    produce(base, name, 5, 2, enable_idempotence=False)
+
+    found = either.producers([(name, 0), (name, 1), (name, 2)])
+
+    assert sorted(state.last_sequence for state in found[name, 0]) == [3, 6]
+    assert len({state.producer_id for state in found[name, 0]}) == 2
+    assert found[name, 1] == ()
+    assert found[name, 2] == ()
+    assert {state.coordinator_epoch for state in found[name, 0]} == {-1}
+
+
+def test_a_stopped_leader_is_left_out_of_the_topics_and_named_by_the_ends(
+    running: Stack, west: Admin, fresh: Fresh
+) -> None:
+    name = fresh("headless")
+    west.create_topics([TopicSpec(name, 6, 1)])
+    keys = [(name, partition) for partition in range(6)]
+    leaders = {key: one.leader for key, one in west.ends(keys).items()}
+    running.pause("cluster/west/3")
+    try:
+        found = west.topics([name], timeout_s=4)[name]
+        with pytest.raises(KafkaAdminError, match="Cluster west: .*" + west.cluster.bootstrap.split(",")[2]):
+            west.ends(keys, timeout_s=2)
+    finally:
+        running.resume("cluster/west/3")
+    assert set(found.ends) == {part for (_, part), leader in leaders.items() if leader != 3}
+    assert len(west.settled_ends(keys)) == 6
+
+
+def _replicas(admin: Admin, account: SecurityProfile, topic: str, partition: int) -> set[int]:
+    from confluent_kafka.admin import AdminClient
+
+    client = AdminClient(settings(admin.cluster, account))
+    return set(client.list_topics(topic, timeout=20).topics[topic].partitions[partition].replicas)

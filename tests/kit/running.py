@@ -1,0 +1,209 @@
+"""What tests do with a stack: clients, topics, moves, and the verdict at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from stack.clients.process import Client, history_of
+from stack.harness import Stack
+from stack.history.blackout import Move
+from stack.history.checker import Result, check
+from stack.history.delivery import Redelivery, acknowledged
+from stack.history.events import Delivered
+from stack.history.evidence import cuts_of, dump_topic
+from stack.history.history import Cut, Fault, History, LogDump, Values
+
+ZOOKEEPER_ROOT = "/switchyard"
+
+
+def bootstrap(stack: Stack, cluster: str) -> str:
+    """A cluster's own address."""
+    return str(stack.clusters[cluster]["bootstrap"])
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int = 3, **config: str) -> None:
+    """Create it and return when every partition has a leader there."""
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+    admin.create_topics([NewTopic(topic, partitions, config=config)])[topic].result(30)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        found = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        if len(found) == partitions and all(one.leader >= 0 for one in found.values()):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{topic} at {bootstrap} has no leader for each of its {partitions} partitions after 30 s")
+
+
+class Run:
+    """The clients of one test against one stack, their faults, and the check of it all.
+
+    Clients go through the gateways, or, with `cluster`, straight to that cluster. With `user` they name it by their
+    client ids, as clients without authentication may: many users on one stack, each with a world of its own.
+    """
+
+    def __init__(self, stack: Stack, directory: Path, *, cluster: str | None = None, user: str = "") -> None:
+        self.stack = stack
+        self.directory = directory
+        self.clients: list[Client] = []
+        self.faults: list[Fault] = []
+        self.moves: list[Move] = []
+        self.user = user
+        self._cluster = cluster
+
+    @property
+    def bootstrap(self) -> str:
+        if self._cluster is not None:
+            return bootstrap(self.stack, self._cluster)
+        return self.stack.bootstrap
+
+    def start(self, kind: str, client: str, topic: str, **options: Any) -> Client:
+        """Start a client; `options` are the fields of stack.clients.options.Options."""
+        options.setdefault("bootstrap", self.bootstrap)
+        if self.user:
+            options.setdefault("client_id", f"HA#{self.user}#{topic}")
+        started = Client.start(kind, directory=self.directory, client=client, topic=topic, **options)
+        self.clients.append(started)
+        return started
+
+    @contextlib.contextmanager
+    def fault(self, what: str, settle_s: float = 1.0) -> Iterator[None]:
+        """Whatever is in flight inside may lose its answer."""
+        begun = time.time()
+        try:
+            yield
+        finally:
+            self.faults.append(Fault(begun, time.time() + settle_s, what))
+
+    def switch(self, origin: str, target: str, **options: str) -> dict[str, Any]:
+        """Move the user; its document, and the time it took among `moves`."""
+        begun = time.time()
+        document = switch(self.stack, f"user:{self.user}", origin=origin, target=target, **options)
+        self.moves.append(Move(begun, time.time()))
+        return document
+
+    def end(self) -> None:
+        """Kill what still runs."""
+        for client in self.clients:
+            client.kill()
+
+    def finish(self, producers: Collection[Client], consumers: Collection[Client], timeout_s: float = 90.0) -> None:
+        """Stop the producers; when the consumers' groups were given everything acknowledged, stop them too.
+
+        A record that never comes does not fail here: the check names it.
+        """
+        for producer in producers:
+            producer.stop()
+        written = history_of(producers)
+        promised = {(ack.topic, value) for value, ack in acknowledged(written, Values(written)).items()}
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and not self._all_given(promised, consumers):
+            time.sleep(0.2)
+        for consumer in consumers:
+            if consumer.running:
+                consumer.stop()
+
+    def _all_given(self, promised: set[tuple[str, str]], consumers: Collection[Client]) -> bool:
+        """Groups count what members gave that are gone by now."""
+        for reader, topics in {(one.options.group or one.name, one.options.topics) for one in consumers}:
+            members = [one for one in self.clients if reader in (one.options.group, one.name)]
+            given = {
+                (event.topic, event.value)
+                for events in history_of(members).clients.values()
+                for event in events
+                if isinstance(event, Delivered)
+            }
+            if not {record for record in promised if record[0] in topics} <= given:
+                return False
+        return True
+
+    def history(self, *topics: str, cuts: Collection[Cut] | None = None) -> History:
+        """Everything: clients, faults, and for `topics` the cuts from their maps and the clusters' logs."""
+        found = tuple(self.cuts(topics)) if cuts is None else tuple(cuts)
+        logs = [dump for topic in topics for dump in self.dumps(topic)]
+        return history_of(self.clients).with_evidence(found, self.faults, logs)
+
+    def cuts(self, topics: Collection[str]) -> tuple[Cut, ...]:
+        if self._cluster is not None:
+            return ()
+        from ha_core.store import connect
+
+        store = connect(self.stack.zookeeper, root=ZOOKEEPER_ROOT)
+        try:
+            view = store.load()
+        finally:
+            store.close()
+        return cuts_of(view.topics[name] for name in topics if name in view.topics)
+
+    def dumps(self, topic: str) -> tuple[LogDump, ...]:
+        clusters = self.stack.clusters if self._cluster is None else {self._cluster: self.stack.clusters[self._cluster]}
+        service = self.stack.service
+        settings = {}
+        if service is not None:
+            settings = {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": service["user"],
+                "sasl.password": service["password"],
+            }
+        return tuple(
+            dump for name, one in clusters.items() for dump in dump_topic(name, one["bootstrap"], topic, settings)
+        )
+
+    def verdict(self, *topics: str, complete: Collection[str] = (), redelivery: Redelivery = "uncommitted") -> Result:
+        """Check everything; `complete` are the groups that read all of their topics."""
+        return check(self.history(*topics), complete_readers=complete, redelivery=redelivery)
+
+
+class CommandFailedError(Exception):
+    """The `switchyard` command ended with an error."""
+
+    def __init__(self, arguments: list[str], code: int, document: dict[str, Any], said: str) -> None:
+        super().__init__(f"switchyard {' '.join(arguments)}: exit code {code}, {document}\n{said}")
+        self.code = code
+        self.document = document
+        self.said = said
+
+
+def bind(stack: Stack, user: str, cluster: str) -> None:
+    """Bind a user, and return when the command says that it is published."""
+    switchyard(stack, "bindings", "set", f"user:{user}", cluster, "--reason", "test", "--yes")
+
+
+def switchyard(stack: Stack, *arguments: str, timeout_s: float = 120.0) -> dict[str, Any]:
+    """Run `switchyard … --json` on the stack's state; the document it prints. Raises CommandFailedError."""
+    done = subprocess.run(
+        switchyard_command(stack, *arguments),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    lines = done.stdout.strip().splitlines()
+    document: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    if done.returncode != 0:
+        raise CommandFailedError(list(arguments), done.returncode, document, done.stderr)
+    return document
+
+
+def switchyard_command(stack: Stack, *arguments: str) -> list[str]:
+    """The command line of `switchyard`."""
+    program = str(Path(sys.executable).with_name("switchyard"))
+    return [program, *arguments, "--json", "--zookeeper", stack.zookeeper]
+
+
+def switch(stack: Stack, *scope: str, origin: str, target: str, reason: str = "test", **options: str) -> dict[str, Any]:
+    """`switchyard switch SCOPE… --from --to`; `options` such as mode="forced" are added as they are."""
+    more = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value) if part]
+    route = ("--from", origin, "--to", target, "--reason", reason, "--yes")
+    return switchyard(stack, "switch", *scope, *route, *more)

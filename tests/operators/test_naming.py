@@ -1,0 +1,65 @@
+"""Operations of a DAG run are found again by the run's own name."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ha_core.model import Operation
+from ha_core.model.operation import OperationState
+from tests.dags import airflow_home
+
+assert airflow_home  # before anything of airflow: the package below imports it
+
+from ha_core.operators.naming import MOST_ATTEMPTS, base_id, current_id, known_ids  # noqa: E402
+
+RUN = ("switch", "manual__2026-01-02T03:04:05+00:00", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+
+class Operations:
+    """Operations by id."""
+
+    def __init__(self, *states: OperationState) -> None:
+        base = base_id(*RUN)
+        ids = [base, *(f"{base}.{number}" for number in range(2, len(states) + 1))]
+        self.known = dict(zip(ids, states, strict=False))
+
+    def read(self, operation_id: str) -> Operation | None:
+        state = self.known.get(operation_id)
+        if state is None:
+            return None
+        return Operation(id=operation_id, kind="switch", state=state, by="test", reason="test", started="now")
+
+
+def test_an_id_is_the_same_whenever_it_is_asked_for_and_another_for_another_run() -> None:
+    assert base_id(*RUN) == base_id(*RUN)
+    assert base_id(*RUN) != base_id(RUN[0], RUN[1] + "x", RUN[2])
+    assert base_id(*RUN).startswith("switch-20260102-030405-")
+
+
+def test_every_id_can_name_an_operation() -> None:
+    operations = Operations(*["undone"] * (MOST_ATTEMPTS - 1))
+
+    Operation(id=current_id(base_id(*RUN), operations.read), kind="switch", by="test", reason="test", started="now")
+
+
+@pytest.mark.parametrize("state", ["planned", "running", "fenced", "cut", "succeeded", "failed"])
+def test_a_run_goes_on_with_its_operation(state: OperationState) -> None:
+    assert current_id(base_id(*RUN), Operations(state).read) == base_id(*RUN)
+
+
+def test_after_an_undone_operation_the_run_begins_a_new_one() -> None:
+    assert current_id(base_id(*RUN), Operations("undone").read) == f"{base_id(*RUN)}.2"
+    assert current_id(base_id(*RUN), Operations("undone", "running").read) == f"{base_id(*RUN)}.2"
+    assert current_id(base_id(*RUN), Operations("undone", "undone").read) == f"{base_id(*RUN)}.3"
+
+
+def test_a_run_that_was_undone_too_often_says_so() -> None:
+    with pytest.raises(ValueError, match="Trigger a new run"):
+        current_id(base_id(*RUN), Operations(*["undone"] * MOST_ATTEMPTS).read)
+
+
+def test_the_operations_of_a_run_are_those_that_exist() -> None:
+    base = base_id(*RUN)
+
+    assert known_ids(base, Operations().read) == []
+    assert known_ids(base, Operations("undone", "cut").read) == [base, f"{base}.2"]

@@ -1,0 +1,71 @@
+"""What a stack is asked to be: refused before anything starts, with the way out."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from stack.cli import app
+from stack.errors import StackError
+from stack.jars import locked_versions
+from stack.specs import ClusterSpec, StackSpec, parse_cluster, stack_spec
+
+
+def test_a_cluster_is_a_name_a_version_and_a_number_of_brokers() -> None:
+    assert parse_cluster("east=3.9.2") == ClusterSpec("east", "3.9.2", 1)
+    assert parse_cluster("west=4.3.1x3") == ClusterSpec("west", "4.3.1", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("east", "'east' is not NAME=VERSION"),
+        ("East=3.9.2", "'East'"),
+        ("=3.9.2", "''"),
+        ("east/1=3.9.2", "'east/1'"),
+        ("east=", "east: ''"),
+        ("east=three", "'three'"),
+        ("east=3.9.2x", "'3.9.2x'"),
+        ("east=3.9.2x0", "0 brokers"),
+        ("east=3.9.2x10", "10 brokers"),
+    ],
+)
+def test_a_bad_cluster_is_refused_by_name(text: str, named: str) -> None:
+    with pytest.raises(StackError) as caught:
+        parse_cluster(text)
+    assert named in str(caught.value)
+
+
+def test_an_unknown_version_is_answered_with_those_that_have_a_lock_file() -> None:
+    with pytest.raises(StackError) as caught:
+        parse_cluster("east=1.2.3")
+    assert "1.2.3" in str(caught.value)
+    assert {"3.9.2", "4.3.1"} <= set(locked_versions())
+    for version in locked_versions():
+        assert version in str(caught.value)
+
+
+def test_a_stack_without_clusters_or_with_one_twice_is_refused() -> None:
+    east = parse_cluster("east=3.9.2")
+    with pytest.raises(StackError, match="needs a cluster"):
+        stack_spec([], 2, False, "none")
+    with pytest.raises(StackError, match="east is given more than once"):
+        stack_spec([east, parse_cluster("east=4.3.1")], 2, False, "none")
+    with pytest.raises(StackError, match="9 gateways"):
+        stack_spec([east], 9, False, "none")
+    with pytest.raises(StackError, match="'ssl' is neither"):
+        stack_spec([east], 2, False, "ssl")
+
+
+def test_a_request_survives_its_file() -> None:
+    spec = stack_spec([parse_cluster("east=3.9.2"), parse_cluster("west=4.3.1x3")], 2, True, "sasl")
+    assert StackSpec.from_json(spec.to_json()) == spec
+
+
+def test_the_command_ends_with_code_1_and_one_clear_line() -> None:
+    result = CliRunner().invoke(app, ["up", "--cluster", "east=9.9.9"])
+    assert result.exit_code == 1
+    known = ", ".join(locked_versions())
+    assert result.stderr.splitlines() == [
+        f"error: cluster east: there is no locked module list for Kafka 9.9.9; there is one for {known}"
+    ]

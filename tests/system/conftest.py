@@ -1,0 +1,41 @@
+"""Stacks and runs for system tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stack.harness import Stack
+from tests.kit.running import Run
+
+MakeRun = Callable[..., Run]
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """Two clusters of different major versions behind two gateways."""
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=2) as stack:
+        yield stack
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name of the test's own, for its topic, group and user."""
+    return re.sub(r"[^a-zA-Z0-9.]+", "-", request.node.name.removeprefix("test_")).strip("-")[-100:]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Iterator[MakeRun]:
+    """`make_run(stack, cluster=None, user="")`: a Run whose clients end with the test."""
+    runs: list[Run] = []
+
+    def make(stack: Stack, cluster: str | None = None, user: str = "") -> Run:
+        runs.append(Run(stack, tmp_path / f"run-{len(runs)}", cluster=cluster, user=user))
+        return runs[-1]
+
+    yield make
+    for run in runs:
+        run.end()

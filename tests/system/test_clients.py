@@ -1,0 +1,110 @@
+"""Every client and compression, without gateways and through them: groups, commits, takeovers, transactions, seeks.
+
+The runs without gateways show that the kit tells the truth; the others that a gateway changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from stack.clients.kinds import CONSUMERS, PRODUCERS
+from stack.harness import Stack
+from stack.history.events import Committed, Delivered, Stopped, TransactionEnded
+from tests.kit.running import Run, bootstrap, create_topic
+from tests.system.conftest import MakeRun
+
+pytestmark = pytest.mark.stack
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+SEEKERS = ("confluent-consumer", "kafka-python-consumer", "aiokafka-consumer")
+
+
+@pytest.fixture(params=["directly", "through-gateways"])
+def run(request: pytest.FixtureRequest, stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """Clients of a user of their own, and a topic in cluster east that has the test's name."""
+    create_topic(bootstrap(stack, "east"), name)
+    return make_run(stack, cluster="east" if request.param == "directly" else None, user=name)
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_every_consumer_reads_what_every_producer_wrote(run: Run, name: str, compression: str) -> None:
+    consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in CONSUMERS]
+    producers = [
+        run.start(kind, f"w-{kind}", name, compression=compression, count=150, rate=150, size_bytes=200)
+        for kind in PRODUCERS
+    ]
+    for producer in producers:
+        producer.wait_for(150, "acknowledged")
+    run.finish(producers, consumers)
+
+    result = run.verdict(name, complete=[f"{name}-{kind}" for kind in CONSUMERS], redelivery="never")
+    assert result.sound, str(result)
+    assert result.acknowledged == 150 * len(PRODUCERS)
+    assert all(isinstance(client.history().clients[client.name][-1], Stopped) for client in run.clients)
+
+
+@pytest.mark.parametrize("kind", CONSUMERS)
+def test_a_group_hands_over_from_a_killed_member_without_losing_a_record(run: Run, name: str, kind: str) -> None:
+    producer = run.start("confluent-producer", "w", name, rate=200)
+    first = run.start(kind, "r1", name, group=name, commit="batch", instance_id="one")
+    first.wait_for(100, "delivered")
+
+    first.kill()
+    second = run.start(kind, "r2", name, group=name, commit="batch", instance_id="one")
+    second.wait_for(100, "delivered")
+    run.finish([producer], [second])
+
+    result = run.verdict(name, complete=[name])
+    assert result.sound, str(result)
+    assert any(isinstance(event, Committed) for event in second.history().clients["r2"])
+
+
+def test_read_committed_readers_see_no_aborted_record_and_the_others_see_all(run: Run, name: str) -> None:
+    writer = run.start("confluent-transactions", "w", name, count=200, transaction_records=10)
+    clean = [
+        run.start(kind, f"clean-{kind}", name, group=f"{name}-{kind}", isolation="read_committed") for kind in CONSUMERS
+    ]
+    dirty = run.start("confluent-consumer", "dirty", name, group=f"{name}-dirty", isolation="read_uncommitted")
+    writer.wait(60)
+    dirty.wait_for(200, "delivered")
+    run.finish([writer], [*clean, dirty])
+
+    ended = [event for event in writer.history().clients["w"] if isinstance(event, TransactionEnded)]
+    committed = 10 * sum(event.outcome == "committed" for event in ended)
+    assert 0 < committed < 200
+    result = run.verdict(
+        name, complete=[f"{name}-dirty", *(f"{name}-{kind}" for kind in CONSUMERS)], redelivery="never"
+    )
+    assert result.sound, str(result)
+    assert [client.count("delivered") for client in clean] == [committed] * len(clean)
+
+
+@pytest.mark.parametrize("kind", SEEKERS)
+def test_a_consumer_seeks_to_the_beginning_to_a_time_to_an_offset_and_to_the_end(
+    run: Run, name: str, kind: str
+) -> None:
+    run.start("confluent-producer", "before", name, count=40).wait(60)
+    time.sleep(0.05)
+    middle_ms = int(time.time() * 1000)
+    run.start("confluent-producer", "after", name, count=30).wait(60)
+
+    readers = {
+        seek: run.start(kind, f"r-{seek.partition(':')[0]}", name, seek=seek, to_end=True)
+        for seek in ("beginning", f"timestamp:{middle_ms}", "offset:0", "end")
+    }
+    for reader in readers.values():
+        reader.wait(60)
+
+    found = {
+        seek.partition(":")[0]: [e.value for e in next(iter(r.history().clients.values())) if isinstance(e, Delivered)]
+        for seek, r in readers.items()
+    }
+    assert {seek: len(values) for seek, values in found.items()} == {
+        "beginning": 70,
+        "timestamp": 30,
+        "offset": 70,
+        "end": 0,
+    }
+    assert {value.split("-")[0] for value in found["timestamp"]} == {"after"}
+    assert run.verdict(name, complete=["r-beginning", "r-offset"], redelivery="never").sound

@@ -1,0 +1,471 @@
+"""Gateways, commands and ZooKeeper that are killed or put to sleep at the worst instants of a move under load."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ha_core.model import View
+from ha_core.plan.move import FINAL
+from ha_core.store import connect
+from stack.clients.process import Client, history_of
+from stack.harness import Stack
+from stack.history.events import Delivered, Failed, Noted
+from tests.kit.running import (
+    ZOOKEEPER_ROOT,
+    CommandFailedError,
+    Run,
+    bind,
+    bootstrap,
+    create_topic,
+    switchyard,
+    switchyard_command,
+)
+from tests.system.conftest import MakeRun
+
+pytestmark = [pytest.mark.stack, pytest.mark.soak]
+RATE = 100
+SHORTER_THAN_A_LEASE_S = 1.5
+LONGER_THAN_A_SESSION_S = 8.0
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """A user bound to east, with a topic there; both have the test's name."""
+    create_topic(bootstrap(stack, "east"), name)
+    bind(stack, name, "east")
+    return make_run(stack, user=name)
+
+
+@pytest.fixture
+def chance(request: pytest.FixtureRequest) -> random.Random:
+    """Random instants; the seed is printed, and taken from FAULT_SEED to see the same again."""
+    seed = int(os.environ.get("FAULT_SEED") or random.SystemRandom().randrange(1 << 32))
+    print(f"{request.node.name}: FAULT_SEED={seed}")
+    return random.Random(seed)
+
+
+class Work:
+    """An idempotent producer on each gateway, and a group with a member on each."""
+
+    def __init__(self, stack: Stack, run: Run, java: bool = False) -> None:
+        self.run = run
+        self.topic = run.user
+        ids = [client_id_at(stack, run.user, number) for number in (1, 2)]
+        self.producers = [self._producer("confluent-producer", number, ids[number - 1]) for number in (1, 2)]
+        if java:
+            self.producers.append(self._producer("java-producer", 1, ids[0]))
+        self.consumers = [
+            run.start("confluent-consumer", f"r{number}", self.topic, group=self.topic, client_id=ids[number - 1])
+            for number in (1, 2)
+        ]
+        for client, what in (
+            *((one, "acknowledged") for one in self.producers),
+            *((one, "delivered") for one in self.consumers),  # each of both: the group is at rest
+        ):
+            client.wait_for(30, what)
+
+    def _producer(self, kind: str, gateway: int, client_id: str) -> Client:
+        options = {"rate": RATE, "idempotence": "on", "client_id": client_id}
+        return self.run.start(kind, f"w{gateway}-{kind.removesuffix('-producer')}", self.topic, **options)
+
+    def delivered(self) -> int:
+        return sum(one.count("delivered") for one in self.consumers)
+
+    def goes_on(self) -> None:
+        """Everybody is served again."""
+        before = self.delivered()
+        for producer in self.producers:
+            producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+        until(lambda: self.delivered() > before + 50, "the group was given more")
+
+    def assert_sound(self, stack: Stack) -> None:
+        """The end: nothing lost, doubled, disordered or renumbered; no error shown; nothing left standing."""
+        self.run.finish(self.producers, self.consumers)
+        result = self.run.verdict(self.topic, complete=[self.topic])
+        assert result.sound, str(result)
+        assert result.acknowledged > 0
+        events = [event for known in history_of(self.run.clients).clients.values() for event in known]
+        assert [one for one in events if isinstance(one, Failed) or (isinstance(one, Noted) and one.fatal)] == []
+        assert_nothing_stands(stack, self.topic)
+        print(result)
+
+
+def until(holds: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+    """Wait for a condition; an AssertionError names it."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, f"not after {timeout_s:.0f} s: {what}"
+        time.sleep(0.02)
+
+
+def client_id_at(stack: Stack, user: str, gateway: int) -> str:
+    """A client id of the user whose clients are sent to the ports of that gateway."""
+    from confluent_kafka.admin import AdminClient
+
+    first_port = next(
+        one["first_node_port"] for one in switchyard(stack, "status")["gateways"] if one["id"] == f"gw-{gateway}"
+    )
+    for number in range(40):
+        client_id = f"HA#{user}#{number}"
+        client = AdminClient({"bootstrap.servers": stack.bootstrap, "client.id": client_id, "log_level": 3})
+        found = client.list_topics(user, timeout=20)
+        leaders = {one.leader for one in found.topics[user].partitions.values()}
+        if all(0 <= found.brokers[leader].port - first_port < 100 for leader in leaders):
+            return client_id
+    raise AssertionError(f"none of 40 client ids is served by gateway {gateway}")
+
+
+def assert_nothing_stands(stack: Stack, user: str) -> None:
+    """No fence, no lock, no unfinished operation."""
+    store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
+    try:
+        view = store.load()
+        assert {topic.name for topic in view.topics.values() if topic.fence} == set()
+        assert {group.name for group in view.groups.values() if group.fence} == set()
+        assert store.locks() == []
+        mine = [one for one in store.operations(50) if one.request and user in one.request.scope.users]
+        assert {one.state for one in mine} <= FINAL
+    finally:
+        store.close()
+
+
+class Onlooker:
+    """Sees fence and cut of a topic's next move as gateways see them, and acts at once."""
+
+    def __init__(
+        self, stack: Stack, topic: str, on_fence: Callable[[], None] | None, on_cut: Callable[[], None] | None
+    ) -> None:
+        self.topic = topic
+        self.fenced, self.cut = threading.Event(), threading.Event()
+        self.cut_revision = 0
+        self._on_fence, self._on_cut = on_fence, on_cut
+        self._writer: str | None = None
+        self._loaded = threading.Event()
+        self.store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
+        self._follower = self.store.follow(self._look)
+        assert self._loaded.wait(20), "the state was not loaded"
+
+    def _look(self, view: View, _changed: frozenset[str]) -> None:
+        topic = view.topics.get(self.topic)
+        writer = topic.writer if topic else None
+        if not self._loaded.is_set():
+            self._writer = writer
+            self._loaded.set()
+        elif writer is not None and writer != self._writer and not self.cut.is_set():
+            if self._on_cut:
+                self._on_cut()
+            self.cut_revision = view.revision
+            self.cut.set()
+        elif topic and topic.fence and not self.fenced.is_set():
+            if self._on_fence:
+                self._on_fence()
+            self.fenced.set()
+
+    def revision_of(self, gateway: int) -> int:
+        return next((one.revision for one in self.store.gateways() if one.id == f"gw-{gateway}"), 0)
+
+    def wait_until_drained(self) -> None:
+        """Every gateway has said that nothing of the fenced topic is in flight."""
+        topic = self.store.load().topics.get(self.topic)
+        assert topic is not None
+        assert topic.fence is not None
+        operation = topic.fence.operation
+        until(lambda: all(operation in one.drained for one in self.store.gateways()), "every gateway has drained", 20)
+
+    def close(self) -> None:
+        self._follower.close()
+        self.store.close()
+
+
+@contextlib.contextmanager
+def looking(
+    stack: Stack,
+    topic: str,
+    on_fence: Callable[[], None] | None = None,
+    on_cut: Callable[[], None] | None = None,
+) -> Iterator[Onlooker]:
+    onlooker = Onlooker(stack, topic, on_fence, on_cut)
+    try:
+        yield onlooker
+    finally:
+        onlooker.close()
+
+
+class Command:
+    """`switchyard switch` from one cluster to the other, as a process that can be killed."""
+
+    def __init__(self, stack: Stack, user: str, origin: str, target: str) -> None:
+        route = ("--from", origin, "--to", target, "--reason", "test", "--yes", "--drain-timeout", "30")
+        self.arguments = ("switch", f"user:{user}", *route)
+        self.process = subprocess.Popen(
+            switchyard_command(stack, *self.arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        self.said: list[str] = []
+
+    def operation(self) -> str:
+        """Wait until it has begun; the id of its operation."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := re.fullmatch(r"operation (switch-\S+)\n", line):
+                return found[1]
+        raise AssertionError(f"the command ended without an operation: {''.join(self.said)}")
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def result(self) -> str:
+        """Wait for its end: `succeeded`, `undone` … or `killed`."""
+        out, said = self.process.communicate(timeout=90)
+        self.said.append(said)
+        lines = out.strip().splitlines()
+        if not lines:
+            assert self.process.returncode == -signal.SIGKILL, "".join(self.said)
+            return "killed"
+        return str(json.loads(lines[-1])["result"])
+
+
+def repeated(stack: Stack, arguments: tuple[str, ...]) -> str:
+    """Run a command until it is not refused any more because of the operation that stands in its way; its result."""
+    result = "refused"
+
+    def is_settled() -> bool:
+        nonlocal result
+        try:
+            result = str(switchyard(stack, *arguments)["result"])
+        except CommandFailedError as error:
+            result = str(error.document.get("result"))
+            if result == "refused" and "switchyard resume" not in json.dumps(error.document) + error.said:
+                raise
+        return result != "refused"
+
+    until(is_settled, f"{' '.join(arguments)} is not refused any more")
+    return result
+
+
+def refusals(stack: Stack, gateway: int, cause: str) -> float:
+    """How many requests a gateway has refused for that cause."""
+    url = next(one["http"] for one in stack.gateways if one["id"] == f"gw-{gateway}") + "/metrics"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=10) as answer:
+        text = answer.read().decode()
+    return sum(float(count) for count in re.findall(rf'refusals_total{{cause="{cause}"}} (\S+)', text))
+
+
+def ends(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
+    """Log ends, asked of the cluster itself."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap(stack, cluster), "group.id": "ends", "log_level": 3})
+    try:
+        parts = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=20)[1] for p in parts}
+    finally:
+        consumer.close()
+
+
+def test_a_gateway_killed_at_any_instant_of_a_move_costs_nothing(
+    stack: Stack, run: Run, name: str, chance: random.Random
+) -> None:
+    work = Work(stack, run, java=True)
+
+    for origin, target, number in (("east", "west", chance.choice((1, 2))), ("west", "east", chance.choice((1, 2)))):
+        command = Command(stack, name, origin, target)
+        command.operation()
+        delay_s = chance.uniform(0, 0.4)
+        with run.fault(f"gateway/{number} killed"):
+            time.sleep(delay_s)
+            stack.kill(f"gateway/{number}")
+            result = command.result()
+            print(f"gateway/{number} killed {delay_s:.3f} s after the move began: {result}")
+            work.goes_on()
+            if result != "succeeded":
+                assert result == "undone"
+                run.switch(origin, target)
+            stack.restart(f"gateway/{number}")
+        work.goes_on()
+
+    work.assert_sound(stack)
+    assert {extent.target for extent in run.cuts([name])} == {"east", "west"}
+
+
+@pytest.mark.parametrize("instant", ["fence", "cut"])
+def test_a_killed_command_is_settled_when_it_is_given_again(stack: Stack, run: Run, name: str, instant: str) -> None:
+    work = Work(stack, run)
+
+    command: list[Command] = []
+
+    def kill() -> None:
+        command[0].signal(signal.SIGKILL)
+
+    with looking(stack, name, **{f"on_{instant}": kill}) as onlooker:
+        command.append(Command(stack, name, "east", "west"))
+        assert (onlooker.fenced if instant == "fence" else onlooker.cut).wait(30)
+        assert command[0].result() == "killed"
+    result = repeated(stack, command[0].arguments)
+    print(f"killed at the {instant}; the command given again: {result}")
+    assert result == "succeeded"
+    work.goes_on()
+    run.switch("west", "east")
+    work.goes_on()
+
+    work.assert_sound(stack)
+
+
+def test_a_command_killed_at_any_instant_can_be_resumed(
+    stack: Stack, run: Run, name: str, chance: random.Random
+) -> None:
+    work = Work(stack, run)
+
+    command = Command(stack, name, "east", "west")
+    operation = command.operation()
+    delay_s = chance.uniform(0, 0.5)
+    time.sleep(delay_s)
+    command.signal(signal.SIGKILL)
+    killed = command.result()
+    result = repeated(stack, ("resume", operation))
+    print(f"killed {delay_s:.3f} s after the move began: {killed}; resumed: {result}")
+    assert result in {"succeeded", "undone"}
+    if result == "undone":
+        assert_nothing_stands(stack, name)
+        run.switch("east", "west")
+    work.goes_on()
+
+    work.assert_sound(stack)
+    assert {cut.target for cut in run.cuts([name])} == {"west"}
+
+
+def test_a_gateway_that_sleeps_past_its_session_writes_nothing_to_the_old_cluster_when_it_wakes(
+    stack: Stack, run: Run, name: str
+) -> None:
+    work = Work(stack, run, java=True)
+    refused_before = refusals(stack, 1, "lease")
+
+    with run.fault("gateway/1 asleep"):
+        stack.pause("gateway/1")
+        assert run.switch("east", "west", drain_timeout="30")["result"] == "succeeded"
+        at_the_cut = ends(stack, "east", name)
+        stack.resume("gateway/1")
+        work.goes_on()
+
+    assert refusals(stack, 1, "lease") > refused_before
+    assert ends(stack, "east", name) == at_the_cut
+    work.assert_sound(stack)
+    assert ends(stack, "east", name) == at_the_cut
+
+
+def test_a_gateway_asleep_while_the_cut_is_published_follows_it_when_it_wakes(
+    stack: Stack, run: Run, name: str
+) -> None:
+    work = Work(stack, run)
+    late = 0
+
+    for number, (origin, target) in enumerate((("east", "west"), ("west", "east")) * 3):
+        gateway = number % 2 + 1
+        late += _asleep_at_the_cut(stack, run, work, (origin, target), gateway)
+        work.goes_on()
+        if late == 2:
+            break
+
+    assert late == 2, "no gateway was ever at the revision of the fence while the cut was published"
+    work.assert_sound(stack)
+
+
+def _asleep_at_the_cut(stack: Stack, run: Run, work: Work, route: tuple[str, str], gateway: int) -> bool:
+    """One move; the command is held in its fence until every gateway has drained and one sleeps.
+
+    Whether that gateway was at the older revision when the cut was published (the command may have been too quick).
+    """
+    commands: list[Command] = []
+    with looking(stack, work.topic, on_fence=lambda: commands[0].signal(signal.SIGSTOP)) as onlooker:
+        commands.append(Command(stack, work.topic, *route))
+        assert onlooker.fenced.wait(30)
+        with run.fault(f"gateway/{gateway} late"):
+            if not onlooker.cut.is_set():
+                onlooker.wait_until_drained()
+            stack.pause(f"gateway/{gateway}")
+            commands[0].signal(signal.SIGCONT)
+            assert onlooker.cut.wait(20)
+            time.sleep(SHORTER_THAN_A_LEASE_S)
+            was_late = onlooker.revision_of(gateway) < onlooker.cut_revision
+            stack.resume(f"gateway/{gateway}")
+            assert commands[0].result() == "succeeded", commands[0].said
+    return was_late
+
+
+def test_a_move_in_the_middle_of_a_rebalance_is_not_held_up_by_members_that_wait_for_each_other(
+    stack: Stack, run: Run, name: str
+) -> None:
+    producer = run.start("confluent-producer", "w", name, rate=RATE, idempotence="on")
+    # It hears of a rebalance by its heartbeats only: until then the other one waits to be let in.
+    settings = ("heartbeat.interval.ms=12000",)
+    consumers = [run.start("confluent-consumer", "r1", name, group=name, settings=settings)]
+    consumers[0].wait_for(30, "delivered")
+    consumers.append(run.start("confluent-consumer", "r2", name, group=name))
+    until(lambda: group_state(stack, "east", name) == "PREPARING_REBALANCING", "the other one joins")
+
+    document = run.switch("east", "west")
+    assert document["result"] == "succeeded"
+    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    run.finish([producer], consumers)
+
+    result = run.verdict(name, complete=[name])
+    assert result.sound, str(result)
+    assert_nothing_stands(stack, name)
+
+
+def group_state(stack: Stack, cluster: str, group: str) -> str:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 3})
+    return str(admin.describe_consumer_groups([group])[group].result(20).state.name)
+
+
+def test_without_zookeeper_writes_are_refused_reads_go_on_and_all_recovers_by_itself(
+    stack: Stack, run: Run, name: str
+) -> None:
+    work = Work(stack, run)
+    refused_before = [refusals(stack, number, "lease") for number in (1, 2)]
+
+    with run.fault("ZooKeeper asleep"):
+        stack.pause("zookeeper")
+        asleep_since = time.monotonic()
+        until(
+            lambda: all(refusals(stack, number, "lease") > refused_before[number - 1] for number in (1, 2)),
+            "both gateways refuse produce",
+        )
+        direct = run.start("confluent-producer", "direct", name, bootstrap=bootstrap(stack, "east"), count=100, rate=0)
+        direct.wait()
+        written = [producer.count("acknowledged") for producer in work.producers]
+        until(lambda: given_of(work.consumers, "direct-") == 100, "what was written past the gateways is read")
+        until(lambda: time.monotonic() > asleep_since + LONGER_THAN_A_SESSION_S, "sessions are over")
+        assert [producer.count("acknowledged") for producer in work.producers] == written
+        stack.resume("zookeeper")
+        work.goes_on()
+
+    run.switch("east", "west")
+    work.goes_on()
+    work.assert_sound(stack)
+
+
+def given_of(consumers: list[Client], prefix: str) -> int:
+    """How many different records of a producer were given to consumers."""
+    events = (event for known in history_of(consumers).clients.values() for event in known)
+    return len({event.value for event in events if isinstance(event, Delivered) and event.value.startswith(prefix)})

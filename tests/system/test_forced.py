@@ -1,0 +1,205 @@
+"""A cluster dies under load, and its users are forced into the other one: they go on; what is given up is counted."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ha_core.store import connect
+from stack.clients.process import Client, history_of
+from stack.clients.recorder import name_in
+from stack.harness import Stack
+from stack.history.checker import check
+from stack.history.events import Acked, Delivered
+from stack.history.history import History, LogDump
+from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
+from tests.system.conftest import MakeRun
+
+pytestmark = pytest.mark.stack
+RATE = 100
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
+    """A user bound to east, with a topic in both clusters; east lives again afterwards, whatever happened."""
+    for cluster in ("east", "west"):
+        create_topic(bootstrap(stack, cluster), name)
+    bind(stack, name, "east")
+    until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
+    yield make_run(stack, user=name)
+    if any(part["part"].startswith("cluster/east") and part["state"] != "ready" for part in stack.status()):
+        stack.restart("cluster/east")
+    switchyard(stack, "unmask", "east")
+
+
+def until(holds: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+    """Wait for a condition; an AssertionError names it."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, f"not after {timeout_s:.0f} s: {what}"
+        time.sleep(0.05)
+
+
+def led_from(stack: Stack, name: str) -> set[str]:
+    """Clusters to whose brokers the gateways send clients of the topic."""
+    from confluent_kafka.admin import AdminClient
+
+    store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
+    try:
+        clusters = {node: key.split(":", maxsplit=1)[0] for key, node in store.nodes().items()}
+    finally:
+        store.close()
+    found: set[str] = set()
+    for gateway in stack.gateways:
+        settings = {"bootstrap.servers": gateway["bootstrap"], "client.id": f"HA#{name}#{name}", "log_level": 3}
+        partitions = AdminClient(settings).list_topics(name, timeout=20).topics[name].partitions.values()
+        found |= {clusters.get(one.leader, "nowhere") for one in partitions}
+    return found
+
+
+def at_work(run: Run, name: str) -> tuple[Client, Client]:
+    """An idempotent producer and a group of one, past their first records."""
+    producer = run.start("confluent-producer", "w", name, rate=RATE, idempotence="on")
+    consumer = run.start("confluent-consumer", "r", name, group=name, commit="batch")
+    producer.wait_for(200, "acknowledged")
+    consumer.wait_for(200, "delivered")
+    return producer, consumer
+
+
+def kill_and_force(run: Run, name: str, mask: bool, unread: str) -> None:
+    """SIGKILL for all brokers of east; a planned move is refused, a forced one done."""
+    run.stack.kill("cluster/east")
+    with pytest.raises(CommandFailedError) as refused:
+        run.switch("east", "west")
+    assert refused.value.code == 2
+    assert "--mode forced" in json.dumps(refused.value.document)
+    if mask:
+        switchyard(run.stack, "mask", "east", "--reason", "died")
+    document = run.switch("east", "west", mode="forced", unread=unread)
+    assert document["result"] == "succeeded"
+
+
+def test_a_cluster_that_answers_is_not_given_up(run: Run, name: str) -> None:
+    run.start("confluent-producer", "w", name, count=10, rate=0).wait()
+    with pytest.raises(CommandFailedError, match="planned") as refused:
+        run.switch("east", "west", mode="forced")
+    assert refused.value.code == 2
+    assert run.cuts([name]) == ()
+
+
+def test_after_a_forced_move_clients_go_on_and_only_what_lay_unread_in_the_dead_cluster_is_missing(
+    run: Run, stack: Stack, name: str
+) -> None:
+    producer, consumer = at_work(run, name)
+
+    kill_and_force(run, name, mask=True, unread="skip")
+    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
+    consumer.wait_for(consumer.count("delivered") + 200, "delivered", timeout_s=30)
+    producer.stop()
+    cut = {one.partition: one.cut for one in run.cuts([name])}
+    promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
+    until(lambda: promised <= {one.value for one in given(consumer)}, "all that west acknowledged is read")
+    consumer.stop()
+    stack.restart("cluster/east")
+
+    history, given_up = without_what_was_given_up(run, name, consumer)
+    kept_by_east = {one.value for one in acked(producer) if 0 <= one.offset < cut[one.partition]}
+    result = check(history, complete_readers=[name])
+    found = [
+        one
+        for one in result.violations
+        if not (one.kind == "lost" and one.value in given_up)
+        # Appended, read, and not answered before the end: the producer sent it again, and west knows nothing of it.
+        and not (one.kind == "doubled" and one.about == "log" and one.value not in kept_by_east)
+    ]
+    print(f"{len(given_up)} records of east were given up; {result}")
+    assert found == [], "\n".join(map(str, found))
+    assert_ascending(consumer)
+
+
+def test_readers_that_wait_for_the_dead_cluster_get_nothing_and_skip_nothing_until_it_returns(
+    run: Run, stack: Stack, name: str
+) -> None:
+    producer, member = at_work(run, name)
+    reader = run.start("confluent-consumer", "alone", name, seek="beginning")
+    reader.wait_for(200, "delivered")
+
+    kill_and_force(run, name, mask=False, unread="wait")
+    before = given(reader)
+    producer.wait_for(producer.count("acknowledged") + 300, "acknowledged", timeout_s=30)
+    producer.stop()
+    cut = {one.partition: one.cut for one in run.cuts([name])}
+    promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
+    assert promised
+    assert read_from(run, name, cut, len(promised)) == promised
+    assert given(reader) == before
+    assert all(one.offset < cut[one.partition] for one in given(member))
+    assert_ascending(member)
+
+    stack.restart("cluster/east")
+    held = {value for dump in run.dumps(name) if dump.cluster == "east" for value in dump.records.values()}
+    until(lambda: {one.value for one in given(reader)} >= held, "the rest of east is read")
+    for consumer in (reader, member):
+        consumer.stop()
+    assert {one.value for one in given(reader)} == held
+    assert_ascending(reader)
+
+
+def read_from(run: Run, name: str, offsets: dict[int, int], count: int) -> set[str]:
+    """The values from these offsets on, through the gateways, until there are `count`."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    settings = {"bootstrap.servers": run.bootstrap, "client.id": f"HA#{name}#{name}", "group.id": f"{name}-beyond"}
+    consumer = Consumer({**settings, "enable.auto.commit": False, "log_level": 3})
+    values: set[str] = set()
+    try:
+        consumer.assign([TopicPartition(name, partition, offset) for partition, offset in offsets.items()])
+
+        def all_read() -> bool:
+            messages = consumer.consume(500, 0.2)
+            values.update(name_in(one.value()) for one in messages if one.error() is None)
+            return len(values) >= count
+
+        until(all_read, f"{count} records from the cut on")
+    finally:
+        consumer.close()
+    return values
+
+
+def acked(producer: Client) -> list[Acked]:
+    return [one for one in producer.history().clients[producer.name] if isinstance(one, Acked)]
+
+
+def given(consumer: Client) -> list[Delivered]:
+    return [one for one in consumer.history().clients[consumer.name] if isinstance(one, Delivered)]
+
+
+def assert_ascending(consumer: Client) -> None:
+    """Offsets never go back, nor mean a second record, whatever the assignments."""
+    last: dict[int, int] = {}
+    for one in given(consumer):
+        assert one.offset > last.get(one.partition, -1), f"{one} after offset {last[one.partition]}"
+        last[one.partition] = one.offset
+
+
+def without_what_was_given_up(run: Run, name: str, consumer: Client) -> tuple[History, set[str]]:
+    """The history as if east had ended where it was read last, and what it held beyond."""
+    logs, cuts = run.dumps(name), run.cuts([name])
+    ends = dict.fromkeys((cut.partition for cut in cuts), 0)
+    for one in given(consumer):
+        if one.offset < next(cut.cut for cut in cuts if cut.partition == one.partition):
+            ends[one.partition] = max(ends[one.partition], one.offset + 1)
+    given_up: set[str] = set()
+    kept: list[LogDump] = []
+    for dump in logs:
+        records = dict(dump.records)
+        if dump.cluster == "east":
+            given_up |= {value for offset, value in records.items() if offset >= ends[dump.partition]}
+            records = {offset: value for offset, value in records.items() if offset < ends[dump.partition]}
+        kept.append(dataclasses.replace(dump, records=records))
+    shorter = [dataclasses.replace(cut, origin_end=ends[cut.partition]) for cut in cuts]
+    return history_of(run.clients).with_evidence(shorter, run.faults, kept), given_up

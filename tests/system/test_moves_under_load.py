@@ -1,0 +1,87 @@
+"""Planned moves there and back while every kind of client works through the gateways."""
+
+from __future__ import annotations
+
+import pytest
+
+from stack.clients.kinds import CONSUMERS, PRODUCERS
+from stack.harness import Stack
+from stack.history.blackout import blackouts
+from stack.history.events import Noted
+from tests.kit.running import Run, bind, bootstrap, create_topic
+from tests.system.conftest import MakeRun
+
+pytestmark = pytest.mark.stack
+ROUNDS = 5
+CLUSTERS = ("east", "west")
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """A user bound to east, with a topic there; both have the test's name."""
+    create_topic(bootstrap(stack, "east"), name)
+    bind(stack, name, "east")
+    return make_run(stack, user=name)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(400)
+def test_five_rounds_there_and_back_lose_double_and_renumber_nothing_for_any_client(run: Run, name: str) -> None:
+    consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in CONSUMERS]
+    producers = [run.start(kind, f"w-{kind}", name, rate=40) for kind in PRODUCERS]
+    producers.append(run.start("confluent-producer", "w-idempotent", name, rate=40, idempotence="on"))
+    for producer in producers:
+        producer.wait_for(20, "acknowledged")
+    for consumer in consumers:
+        consumer.wait_for(20, "delivered")
+
+    for _ in range(ROUNDS):
+        for origin, target in (CLUSTERS, CLUSTERS[::-1]):
+            document = run.switch(origin, target)
+            assert document["result"] == "succeeded"
+            before = {client: client.count("acknowledged") for client in producers}
+            for producer, count in before.items():
+                producer.wait_for(count + 20, "acknowledged", timeout_s=30)
+    run.finish(producers, consumers)
+
+    result = run.verdict(name, complete=[f"{name}-{kind}" for kind in CONSUMERS])
+    assert result.sound, str(result)
+    assert len(run.cuts([name])) == 3 * 2 * ROUNDS
+    history = run.history(name)
+    fatal = [e for events in history.clients.values() for e in events if isinstance(e, Noted) and e.fatal]
+    assert fatal == []
+    figures = blackouts(history, run.moves)
+    print("\n".join([str(result), *(f"{client}: {numbers} ms" for client, numbers in sorted(figures.items()))]))
+    assert all(number is not None for numbers in figures.values() for number in numbers)
+
+
+def test_a_user_moves_while_another_through_the_same_gateways_does_not(
+    run: Run, stack: Stack, make_run: MakeRun, name: str
+) -> None:
+    other_name = f"other-{name}"
+    create_topic(bootstrap(stack, "east"), other_name)
+    bind(stack, other_name, "east")
+    other = make_run(stack, user=other_name)
+    clients = [
+        (one.start("confluent-producer", f"w-{one.user[:5]}", one.user, rate=100),
+         one.start("kafka-python-consumer", f"r-{one.user[:5]}", one.user, group=one.user))
+        for one in (run, other)
+    ]  # fmt: skip
+    for producer, consumer in clients:
+        producer.wait_for(50, "acknowledged")
+        consumer.wait_for(50, "delivered")
+
+    run.switch("east", "west")
+    for producer, consumer in clients:
+        producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
+        consumer.wait_for(consumer.count("delivered") + 100, "delivered")
+    for one, (producer, consumer) in zip((run, other), clients, strict=True):
+        one.finish([producer], [consumer])
+
+    for one in (run, other):
+        result = one.verdict(one.user, complete=[one.user])
+        assert result.sound, str(result)
+    assert {cut.target for cut in run.cuts([name])} == {"west"}
+    assert other.cuts([other_name]) == ()
+    assert {dump.cluster for dump in other.dumps(other_name) if dump.records} == {"east"}
+    assert {dump.cluster for dump in run.dumps(name) if dump.records} == {"east", "west"}

@@ -1,0 +1,177 @@
+"""Keeps the design's arrows: which part may import what, and which parts know neither clock nor network."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+OURS = ("ha_core", "gateway", "stack", "bench", "spark_jobs", "dags", "plugins")
+IMPURE = frozenset(
+    {"asyncio", "socket", "selectors", "ssl", "time", "random", "secrets", "threading", "multiprocessing", "subprocess"}
+    | {"concurrent", "kazoo", "confluent_kafka", "uvloop", "logging.handlers", "http", "urllib.request", "signal"}
+)
+SESSION_IMPURE = frozenset({"asyncio", "socket", "selectors", "ssl", "time", "uvloop", "kazoo", "threading", "random"})
+CLOCK_CALLS = frozenset({"now", "utcnow", "today"})
+
+
+@dataclass(frozen=True)
+class Rule:
+    folder: str
+    """Relative to the project; the rule holds for every Python file below it."""
+    ours: tuple[str, ...] | None
+    """Parts of this project that it may import besides itself; None: this rule does not say."""
+    others: tuple[str, ...] | None
+    """Packages besides the standard library that it may import; None: any."""
+    forbidden: frozenset[str] = frozenset()
+    clock: bool = True
+    """Whether it may read the clock by datetime."""
+
+
+RULES = (
+    Rule("ha_core/model", (), ("pydantic",), IMPURE, clock=False),
+    Rule("ha_core/plan", ("ha_core.model",), (), IMPURE, clock=False),
+    Rule("ha_core/wire", (), ("google_crc32c",), IMPURE, clock=False),
+    Rule("ha_core/store", ("ha_core.model",), ("kazoo",)),
+    Rule("ha_core/kafka", ("ha_core.model", "ha_core.plan.facts", "ha_core.wire"), None),
+    Rule("gateway", ("ha_core.wire", "ha_core.model", "ha_core.plan", "ha_core.store"), None),
+    Rule("gateway/session", None, None, SESSION_IMPURE, clock=False),
+    Rule("gateway/composed", None, None, SESSION_IMPURE, clock=False),
+)
+
+
+def violations(source: str, module: str, rule: Rule) -> list[str]:
+    """What in `source`, the text of `module`, breaks `rule`; in words with line numbers."""
+    own = rule.folder.replace("/", ".")
+    found: list[str] = []
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        for name in _imported(node, module):
+            why = _why_not(name, own, rule)
+            if why:
+                found.append(f"{module}:{getattr(node, 'lineno', 0)}: imports {name}, {why}")
+        if (
+            not rule.clock
+            and isinstance(node, ast.Attribute)
+            and node.attr in CLOCK_CALLS
+            and ast.unparse(node.value).split(".")[-1] in {"datetime", "date"}
+        ):
+            found.append(
+                f"{module}:{node.lineno}: reads the clock by {ast.unparse(node)}; take the time as an argument"
+            )
+    return found
+
+
+def _imported(node: ast.AST, module: str) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        base = node.module or ""
+        if node.level:
+            package = module.split(".")[: -node.level]
+            base = ".".join([*package, base] if base else package)
+        return [f"{base}.{alias.name}" for alias in node.names]
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in {
+        "__import__",
+        "import_module",
+        "importlib.import_module",
+    }:
+        first = node.args[0] if node.args else None
+        return [str(first.value)] if isinstance(first, ast.Constant) else ["(a computed name)"]
+    return []
+
+
+def _why_not(name: str, own: str, rule: Rule) -> str:
+    if any(_within(name, part) for part in rule.forbidden):
+        return "which this part must not know"
+    if _within(name, own):
+        return ""
+    top = name.partition(".")[0]
+    if top in OURS:
+        if rule.ours is None or any(_within(name, part) for part in rule.ours):
+            return ""
+        return f"and {own} may import only {', '.join(rule.ours) or 'itself'}"
+    if top in sys.stdlib_module_names or rule.others is None or top in rule.others:
+        return ""
+    return f"and {own} may import only the standard library{''.join(f' and {o}' for o in rule.others)}"
+
+
+def _within(name: str, part: str) -> bool:
+    return name == part or name.startswith(f"{part}.")
+
+
+def _files(rule: Rule) -> list[Path]:
+    return sorted((ROOT / rule.folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.folder)
+def test_every_part_imports_only_what_the_design_lets_it(rule: Rule) -> None:
+    found = []
+    for path in _files(rule):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found += violations(path.read_text(), ".".join(parts), rule)
+
+    assert found == []
+
+
+def test_the_parts_that_the_rules_are_about_are_looked_at() -> None:
+    assert len(_files(RULES[0])) > 5
+    assert len(_files(RULES[1])) > 5
+
+
+PLAN = RULES[1]
+GATEWAY = RULES[5]
+SESSION = RULES[6]
+
+
+@pytest.mark.parametrize(
+    ("rule", "source"),
+    [
+        (PLAN, "import asyncio"),
+        (PLAN, "import time as t"),
+        (PLAN, "from concurrent.futures import Future"),
+        (PLAN, "import logging.handlers"),
+        (PLAN, "from logging import handlers"),
+        (PLAN, "def later():\n    from kazoo.client import KazooClient"),
+        (PLAN, "if True:\n    import random"),
+        (PLAN, "import pydantic"),
+        (PLAN, "from ha_core.store import Store"),
+        (PLAN, "from ha_core import store"),
+        (PLAN, "from ..store import Store"),
+        (PLAN, "from .. import store"),
+        (PLAN, "import gateway.session"),
+        (PLAN, "import importlib\nimportlib.import_module('socket')"),
+        (PLAN, "from datetime import datetime\nat = datetime.now()"),
+        (PLAN, "import datetime\nat = datetime.datetime.utcnow()"),
+        (RULES[0], "from ha_core.plan import extents"),
+        (RULES[2], "import kio"),
+        (RULES[3], "from ha_core.plan.move import steps"),
+        (RULES[4], "from ha_core.plan.move import steps"),
+        (GATEWAY, "from ha_core.kafka import Admin"),
+        (GATEWAY, "import stack"),
+        (SESSION, "import asyncio"),
+        (SESSION, "from time import monotonic"),
+    ],
+)
+def test_a_planted_violation_is_found(rule: Rule, source: str) -> None:
+    assert violations(source, f"{rule.folder.replace('/', '.')}.planted", rule)
+
+
+@pytest.mark.parametrize(
+    ("rule", "source"),
+    [
+        (PLAN, "from __future__ import annotations\nimport ast, logging\nfrom ha_core.model import View"),
+        (PLAN, "from ha_core.plan.extents import live\nfrom .extents import cut\nfrom . import extents"),
+        (PLAN, "from datetime import datetime\nat = datetime.fromisoformat('2026-01-01')"),
+        (RULES[0], "import pydantic"),
+        (RULES[4], "from ha_core.plan.facts import TopicFacts\nimport confluent_kafka"),
+        (GATEWAY, "import uvloop\nimport socket\nfrom ha_core.store import connect"),
+        (SESSION, "from gateway.topology import Topology\nfrom ha_core.wire import ErrorCode"),
+    ],
+)
+def test_what_the_design_allows_is_not_found(rule: Rule, source: str) -> None:
+    assert violations(source, f"{rule.folder.replace('/', '.')}.planted", rule) == []
