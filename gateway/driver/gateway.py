@@ -27,6 +27,7 @@ from gateway.nodes import NodeBook, NodePortError, gateway_key
 from gateway.session.authentication import Authentication
 from gateway.session.commands import Cause, Compose, Inquire, Node, Saw
 from gateway.session.conversation import Settings
+from gateway.session.overtaking import Overtaking
 from gateway.session.session import Session
 from gateway.session.snapshot import Lease, Port, Snapshot
 from gateway.session.terms import Terms
@@ -89,6 +90,7 @@ class Gateway:
             next_producer_id=self.producer_ids.next,
             counts=self.counts,
             terms=self.terms,
+            overtaking=Overtaking(),
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         self.failed = asyncio.Event()

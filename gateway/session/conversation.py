@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gateway.counts import Counts
 from gateway.session.authentication import Authentication
 from gateway.session.commands import Cause, Close, Command, Node, ToClient, ToUpstream, Wake
+from gateway.session.overtaking import Overtaking
 from gateway.session.routes import Routes
 from gateway.session.slots import Kind, Slot, Upstream
 from gateway.session.snapshot import Lease, Port, Snapshot
@@ -36,6 +37,7 @@ class Settings(NamedTuple):
     """The next client producer id; None while the next block is being fetched."""
     counts: Counts
     terms: Terms
+    overtaking: Overtaking
     max_in_flight: int = 100
 
 

@@ -52,10 +52,12 @@ def stream_produce(
     routes = session.routes(header.client_id)
     if scan is None or not session.settings.lease.holds(session.now):
         return False
-    if routes.plain or (scan.complete and producing.passes(scan, routes)):
+    terms, overtaking = session.settings.terms, session.settings.overtaking
+    in_order = not overtaking.watches(session.now)
+    if in_order and (routes.plain or scan.complete) and producing.passes(scan, routes):
         _pass_produce(session, header, scan, memoryview(buf)[pos:end])
     elif scan.complete and len(scan.partitions) == 1:
-        verdict = producing.judge_head(buf, scan, end, routes, session.settings.terms, session.now)
+        verdict = producing.judge_head(buf, scan, end, routes, terms, overtaking, session.now)
         if verdict is None:
             return False
         _forward(session, header, scan, memoryview(buf)[pos:end], verdict)
@@ -90,13 +92,17 @@ def produce(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
     if scan is None or not scan.complete:
         raise RemoteProtocolError("a produce request ends inside its partitions")
     routes = session.routes(header.client_id)
+    terms, overtaking = session.settings.terms, session.settings.overtaking
     if not session.settings.lease.holds(session.now):
-        _refuse_produce(session, header, scan, {}, None)
+        everything = {(p[0], p[1]): ErrorCode.NOT_LEADER_OR_FOLLOWER for p in scan.partitions}
+        producing.note_refused(buf, scan, everything, overtaking, session.now)
+        _refuse_produce(session, header, scan, everything, None)
         return
-    if routes.plain or producing.passes(scan, routes):
+    if not overtaking.watches(session.now) and producing.passes(scan, routes):
         _pass_produce(session, header, scan, memoryview(buf)[pos:end])
         return
-    verdict = producing.judge(buf, scan, routes, session.settings.terms, session.now)
+    verdict = producing.judge(buf, scan, routes, terms, overtaking, session.now)
+    producing.note_refused(buf, scan, verdict.refused, overtaking, session.now)
     for topic, partition in verdict.early:
         session.emit(Inquire(_here(session).cluster, topic.decode("utf-8", "replace"), partition))
     if len(verdict.refused) == len(scan.partitions):

@@ -6,8 +6,10 @@ writer's term; a batch that an earlier term holds is answered as the duplicate t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from gateway.session.overtaking import Overtaking
 from gateway.session.routes import Routes, Way
 from gateway.session.terms import Terms, opens
 from ha_core.model import LastSequences
@@ -36,10 +38,12 @@ class ProduceVerdict(NamedTuple):
 
 def passes(scan: ProduceScan, routes: Routes) -> bool:
     """Whether everything seen so far may be forwarded as it is."""
-    return all(routes.topic(partition[0]).produce is Way.PASS for partition in scan.partitions)
+    return routes.plain or all(routes.topic(partition[0]).produce is Way.PASS for partition in scan.partitions)
 
 
-def judge(frame: Any, scan: ProduceScan, routes: Routes, terms: Terms, now: float) -> ProduceVerdict:
+def judge(
+    frame: Any, scan: ProduceScan, routes: Routes, terms: Terms, overtaking: Overtaking, now: float
+) -> ProduceVerdict:
     """Decides on each partition, and rewrites the producer ids of those that are forwarded, in place.
 
     :param frame: buffer that holds the whole request, positions as in `scan`.
@@ -49,11 +53,15 @@ def judge(frame: Any, scan: ProduceScan, routes: Routes, terms: Terms, now: floa
     openers: dict[Key, tuple[int, int]] = {}
     early: set[Key] = set()
     fence: str | None = None
+    watches = overtaking.watches(now)
     for topic, partition, at, length in scan.partitions:
         route = routes.topic(topic)
+        key = (topic, partition)
+        if watches and any(overtaking.overtakes(key, b, now) for b in batches(frame, at, at + length)):
+            refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            continue
         if route.produce is Way.PASS:
             continue
-        key = (topic, partition)
         if route.produce is Way.REFUSE or route.topic is None:
             refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             fence = route.fence or fence
@@ -83,7 +91,7 @@ def judge(frame: Any, scan: ProduceScan, routes: Routes, terms: Terms, now: floa
 
 
 def judge_head(
-    frame: Any, scan: ProduceScan, end: int, routes: Routes, terms: Terms, now: float
+    frame: Any, scan: ProduceScan, end: int, routes: Routes, terms: Terms, overtaking: Overtaking, now: float
 ) -> ProduceVerdict | None:
     """As `judge`, for a request of one partition and one batch of which only the bytes before `end` have arrived.
 
@@ -91,13 +99,15 @@ def judge_head(
     """
     topic, partition, at, length = scan.partitions[0]
     route = routes.topic(topic)
-    if route.produce is not Way.MAPPED or route.topic is None or length <= 0:
-        return None
-    extent = live(extents_of(route.topic, partition))
-    batch = first_batch(frame, at, end, at + length)
-    if batch is None or extent.cluster != routes.port.cluster:
-        return None
     key = (topic, partition)
+    batch = first_batch(frame, at, end, at + length) if length > 0 else None
+    if batch is None or route.produce is Way.REFUSE or overtaking.overtakes(key, batch, now):
+        return None
+    if route.topic is None or route.produce is Way.PASS:
+        return ProduceVerdict({}, {}, None, {})
+    extent = live(extents_of(route.topic, partition))
+    if extent.cluster != routes.port.cluster:
+        return None
     openers: dict[Key, tuple[int, int]] = {}
     if extent.term > 0:
         if _held(batch, route.sequences, partition) is not None:
@@ -109,6 +119,15 @@ def judge_head(
         _rename(frame, batch, extent.term)
     shift = extent.start - extent.base
     return ProduceVerdict({}, {key: shift} if shift else {}, None, openers)
+
+
+def note_refused(
+    frame: Any, scan: ProduceScan, refused: Mapping[Key, ErrorCode], overtaking: Overtaking, now: float
+) -> None:
+    """What is refused has to come first again. `frame` holds the whole request."""
+    for topic, partition, at, length in scan.partitions:
+        if length > 0 and refused.get((topic, partition)) is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            overtaking.refused((topic, partition), batches(frame, at, at + length), now)
 
 
 def _last(batch: Batch, sequences: LastSequences | None, partition: int) -> tuple[int, int] | None:

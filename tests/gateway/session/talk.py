@@ -9,6 +9,7 @@ from gateway.counts import Counts
 from gateway.session.authentication import Authentication
 from gateway.session.commands import Close, Command, Node, ToClient, ToUpstream, Wake
 from gateway.session.conversation import Settings
+from gateway.session.overtaking import Overtaking
 from gateway.session.session import Session
 from gateway.session.snapshot import Lease, Port, Snapshot
 from gateway.session.terms import Terms
@@ -74,6 +75,7 @@ class Talk:
             lambda: next(self.ids),
             Counts(),
             self.terms,
+            Overtaking(),
         )
         self.session = Session(port, settings, state or snapshot())
         self.chunks = chunks

@@ -1,0 +1,88 @@
+"""Batches that must not overtake one that was refused here: shared by all sessions of a gateway.
+
+A client pipelines. When a batch is refused, the next ones of its producer are on their way already, and by the time
+they are read here the reason may be gone: the lease is back, the fence was undone. The broker would answer them with
+OUT_OF_ORDER_SEQUENCE_NUMBER; librdkafka then raises its epoch and sends again all that it has no answer for, also what
+is in the log (KIP-360). That is a doubled record.
+
+Invariant: after a refused batch, the next one of its producer that is forwarded for that partition is the refused one,
+or one before it. The rule ends `FORGET_S` after that batch was refused last: its client has gone elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ha_core.wire.records import Batch
+from ha_core.wire.sequences import at_or_before
+
+Key = tuple[bytes, int]
+
+FORGET_S = 5.0
+"""Clients come back within their `retry.backoff.max.ms` (1 s by default)."""
+MOST_REMEMBERED = 100_000
+"""Producers and partitions come from the wire."""
+
+
+class _Refused(NamedTuple):
+    epoch: int
+    sequence: int
+    at: float
+
+
+class Overtaking:
+    """The earliest batch that each producer has to send again, by partition."""
+
+    def __init__(self) -> None:
+        self._refused: dict[tuple[Key, int], _Refused] = {}
+        self._until = 0.0
+
+    def watches(self, now: float) -> bool:
+        """Whether any batch has to be looked at."""
+        if self._refused and now > self._until:
+            self._refused.clear()
+        return bool(self._refused)
+
+    def refused(self, key: Key, found: Iterable[Batch], now: float) -> None:
+        """The batches of a partition were answered with a retriable error, and are in no log."""
+        for batch in found:
+            if not _ordered(batch):
+                continue
+            place = (key, batch.producer_id)
+            known = self._refused.get(place)
+            if known is not None and not _expired(known, now) and known.epoch == batch.producer_epoch:
+                earlier = at_or_before(batch.base_sequence, known.sequence)
+            else:
+                earlier = known is None or known.epoch <= batch.producer_epoch or _expired(known, now)
+            if earlier:
+                if known is None and len(self._refused) >= MOST_REMEMBERED:
+                    self._forget(now)
+                self._refused[place] = _Refused(batch.producer_epoch, batch.base_sequence, now)
+                self._until = now + FORGET_S
+
+    def overtakes(self, key: Key, batch: Batch, now: float) -> bool:
+        """Whether an earlier batch has to come first. If not, the caller forwards this one, or refuses it anew."""
+        known = self._refused.get((key, batch.producer_id))
+        if known is None or not _ordered(batch):
+            return False
+        if known.epoch == batch.producer_epoch and not _expired(known, now):
+            if not at_or_before(batch.base_sequence, known.sequence):
+                return True
+            if batch.base_sequence != known.sequence:
+                return False
+        del self._refused[key, batch.producer_id]
+        return False
+
+    def _forget(self, now: float) -> None:
+        self._refused = {place: known for place, known in self._refused.items() if not _expired(known, now)}
+        if len(self._refused) >= MOST_REMEMBERED:
+            self._refused.clear()
+
+
+def _ordered(batch: Batch) -> bool:
+    return batch.magic == 2 and batch.producer_id >= 0 and batch.base_sequence >= 0
+
+
+def _expired(known: _Refused, now: float) -> bool:
+    return now - known.at > FORGET_S

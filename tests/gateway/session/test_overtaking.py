@@ -1,0 +1,151 @@
+"""After a refused batch, its producer's next ones wait for it, however they were pipelined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.session.overtaking import FORGET_S
+from gateway.session.snapshot import Port
+from ha_core.model import Fence, Topic
+from ha_core.model.producer import upstream_id
+from ha_core.wire import ErrorCode
+from ha_core.wire.records import Batch, batches
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.test_data_path import CLIENT_PID, PRODUCE, entry, moved, produce, produced, state
+
+REFUSED = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def ask(talk: Talk, sequence: int, *, epoch: int = 0, producer_id: int = CLIENT_PID, topic: str = "orders") -> None:
+    talk.ask(PRODUCE, 9, produce((topic, 0, batch(producer_id=producer_id, epoch=epoch, sequence=sequence))))
+
+
+def codes(talk: Talk, topic: str = "orders") -> list[int]:
+    """Brokers take all that reached them; the error code of every request that was answered."""
+    for asked in talk.asked(EAST):
+        talk.answer(EAST, asked, produced((topic, 0, 0, 7)))
+    talk.wait(0.25)
+    return [entry(answer)["error_code"] for answer in talk.answers()]
+
+
+def without_lease(*sequences: int, chunked: bool = False) -> Talk:
+    """A gateway without its lease has refused these, and has its lease again."""
+    talk = Talk(state(), lease=False, chunks=bytewise if chunked else whole)
+    for sequence in sequences:
+        ask(talk, sequence)
+    assert codes(talk) == [REFUSED] * len(sequences)
+    talk.lease.valid_until = 1e9
+    return talk
+
+
+def whole(data: bytes) -> list[bytes]:
+    return [data]
+
+
+def bytewise(data: bytes) -> list[bytes]:
+    return [data[at : at + 1] for at in range(len(data))]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_what_was_pipelined_behind_a_refused_batch_is_refused_until_that_one_comes_again(chunked: bool) -> None:
+    # Given 5 was refused for want of a lease, and 6 and 7 are read when the lease is back
+    talk = without_lease(5, chunked=chunked)
+    ask(talk, 6)
+    ask(talk, 7)
+    # Then the broker sees neither: it would call 6 out of order, and librdkafka would send again what is in the log
+    assert codes(talk) == [REFUSED, REFUSED]
+    # When the client sends them again in order, all pass
+    for sequence in (5, 6, 7):
+        ask(talk, sequence)
+    assert codes(talk) == [0, 0, 0]
+
+
+def test_the_earliest_refused_batch_is_the_one_that_is_waited_for() -> None:
+    talk = without_lease(5, 6)
+    ask(talk, 6)
+    ask(talk, 7)
+    ask(talk, 5)
+    ask(talk, 6)
+    assert codes(talk) == [REFUSED, REFUSED, 0, 0]
+
+
+def test_a_batch_from_before_the_refused_one_passes_and_the_refused_one_is_still_waited_for() -> None:
+    talk = without_lease(5)
+    ask(talk, 4)
+    ask(talk, 6)
+    ask(talk, 5)
+    assert codes(talk) == [0, REFUSED, 0]
+
+
+def test_a_fence_that_was_undone_lets_nothing_overtake_what_it_refused() -> None:
+    fence = Fence(operation="op-1", since="2026-01-01T00:00:00Z")
+    talk = Talk(state(Topic(name="orders", fence=fence)))
+    ask(talk, 5)
+    talk.follow(state(revision=2))
+    ask(talk, 6)
+    ask(talk, 5)
+    ask(talk, 6)
+    assert codes(talk) == [REFUSED, REFUSED, 0, 0]
+
+
+def test_sequences_count_on_from_zero_after_their_highest() -> None:
+    talk = without_lease((1 << 31) - 1)
+    ask(talk, 0)
+    ask(talk, (1 << 31) - 1)
+    ask(talk, 0)
+    assert codes(talk) == [REFUSED, 0, 0]
+
+
+def test_a_new_epoch_a_new_producer_and_another_topic_do_not_wait() -> None:
+    talk = without_lease(5)
+    ask(talk, 9, producer_id=CLIENT_PID + 1)
+    ask(talk, 0, producer_id=-1, epoch=-1)
+    ask(talk, 0, epoch=1)
+    assert codes(talk) == [0, 0, 0]
+    ask(talk, 9, topic="other")
+    assert codes(talk, "other") == [0]
+
+
+def test_a_batch_whose_client_went_elsewhere_is_waited_for_some_seconds_only() -> None:
+    talk = without_lease(5)
+    talk.now += FORGET_S + 0.1
+    ask(talk, 9)
+    assert codes(talk) == [0]
+
+
+def test_a_request_with_many_partitions_loses_only_the_one_that_overtakes() -> None:
+    talk = without_lease(5)
+    body = produce(
+        ("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=6)),
+        ("other", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=3)),
+    )
+    talk.ask(PRODUCE, 9, body)
+    (asked,) = talk.asked(EAST)
+    assert [topic["name"] for topic in asked[3]["topic_data"]] == ["other"]
+    talk.answer(EAST, asked, produced(("other", 0, 0, 7)))
+    (answer,) = talk.answers()
+    found = {topic["name"]: topic["partition_responses"][0]["error_code"] for topic in answer["responses"]}
+    assert found == {"orders": REFUSED, "other": 0}
+
+
+def test_a_moved_topic_waits_as_well_and_its_batches_are_renamed_only_when_they_pass() -> None:
+    talk = Talk(state(moved(0), revision=1), Port("west", 1), lease=False)
+    ask(talk, 5)
+    assert codes(talk) == [REFUSED]
+    talk.lease.valid_until = 1e9
+    for sequence in (6, 5, 6):
+        ask(talk, sequence)
+    passed = [batch_of(asked) for asked in talk.asked(WEST)]
+    assert [(one.producer_id, one.base_sequence) for one in passed] == [
+        (upstream_id(CLIENT_PID, 1), 5),
+        (upstream_id(CLIENT_PID, 1), 6),
+    ]
+
+
+def batch_of(asked: tuple[int, int, int, dict[str, Any]]) -> Batch:
+    records = asked[3]["topic_data"][0]["partition_data"][0]["records"]
+    (found,) = batches(records, 0, len(records))
+    return found
