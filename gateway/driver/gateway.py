@@ -21,6 +21,7 @@ from gateway.driver.connection import Connection
 from gateway.driver.drains import Drains
 from gateway.driver.peers import Peer, addresses, peer
 from gateway.driver.producer_ids import ProducerIds
+from gateway.driver.reports import Reports
 from gateway.driver.sightings import Sightings
 from gateway.links.links import Links
 from gateway.nodes import NodeBook, NodePortError, gateway_key
@@ -82,6 +83,7 @@ class Gateway:
         self.drains = Drains(self._report)
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
         self.sightings = Sightings(store.record_usage)
+        self.reports = Reports(self.sightings, self._update_registration)
         auth = config.authentication
         self.settings = Settings(
             limits=config.limits.wire(),
@@ -142,6 +144,7 @@ class Gateway:
         for task in (*self._tasks, *self._composing):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._composing, return_exceptions=True)
+        self.reports.close()
         await self.sightings.flush()
         await self.links.close()
         for closing in (self._follower, self._registration, self.store):
@@ -225,7 +228,11 @@ class Gateway:
 
     def _report(self) -> None:
         if self._registration is not None:
-            self._registration.update(self._record())
+            self.reports.report(self._record())
+
+    def _update_registration(self, record: GatewayRecord) -> None:
+        if self._registration is not None:
+            self._registration.update(record)
 
     async def _watch_peers(self) -> None:
         while True:

@@ -14,7 +14,7 @@ from ha_core.store import Sighting
 
 _log = logging.getLogger(__name__)
 
-FLUSH_S = 0.5
+FLUSH_S = 0.1
 MOST_REMEMBERED = 200_000
 
 
@@ -25,6 +25,12 @@ class Sightings:
         self._record = record
         self._known: set[tuple[str, str, str, str, str]] = set()
         self._fresh: dict[str, list[Sighting]] = {}
+        self._writing = asyncio.Lock()
+
+    @property
+    def pending(self) -> bool:
+        """Whether something seen is not in the store yet."""
+        return bool(self._fresh) or self._writing.locked()
 
     def saw(self, command: Saw) -> None:
         user, instance, _ = command.identity
@@ -46,14 +52,21 @@ class Sightings:
             await asyncio.sleep(FLUSH_S)
             await self.flush()
 
-    async def flush(self) -> None:
-        fresh, self._fresh = self._fresh, {}
-        for user, uses in fresh.items():
-            try:
-                left_out = await asyncio.to_thread(self._record, user, uses)
-            except Exception as error:
-                _log.warning("usage of %s was not written: %s", user, error)
-                self._fresh.setdefault(user, []).extend(uses)
-            else:
-                if left_out:
-                    _log.warning("usage of %s is full: %d uses are not recorded; declare what it uses", user, left_out)
+    async def flush(self) -> bool:
+        """Whether all that was seen before the call is in the store now."""
+        async with self._writing:
+            fresh, self._fresh = self._fresh, {}
+            written = True
+            for user, uses in fresh.items():
+                try:
+                    left_out = await asyncio.to_thread(self._record, user, uses)
+                except Exception as error:
+                    _log.warning("usage of %s was not written: %s", user, error)
+                    self._fresh.setdefault(user, []).extend(uses)
+                    written = False
+                else:
+                    if left_out:
+                        _log.warning(
+                            "usage of %s is full: %d uses are not recorded; declare what it uses", user, left_out
+                        )
+            return written

@@ -53,6 +53,8 @@ class MoveSet(BaseModel):
     groups: tuple[str, ...] = ()
     reasons: dict[str, str] = Field(default_factory=dict)
     """`topic:NAME` or `group:NAME` → why it moves."""
+    left_out: tuple[str, ...] = ()
+    """`topic:NAME` or `group:NAME` that was found with it, and stays: it is in the target, or nowhere."""
 
 
 class Operation(Document):

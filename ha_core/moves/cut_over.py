@@ -17,6 +17,7 @@ from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotDrainedError, StepFailedError
 from ha_core.moves.gateways import drained, name_them, serves, wait_for_all
 from ha_core.moves.journal import Journal, Stopwatch
+from ha_core.moves.latecomers import refuse_latecomers
 from ha_core.moves.sides import admin_of, adopted_of, asked, in_target, origin_of
 from ha_core.moves.targets import renew_adoption, still_adopted
 from ha_core.moves.window import Window
@@ -35,9 +36,11 @@ def cut_over(journal: Journal) -> None:
     try:
         window = _open(journal)
         touched = Touched.read(journal)
+        refuse_latecomers(journal, touched.view)
         fence_revision = _fence(journal, touched, watch)
         fenced_at = environment.monotonic()
         _drain(environment, journal.operation, fence_revision, watch)
+        refuse_latecomers(journal, touched.view)
         revision = _cut(journal, touched, window, watch)
         fenced_ms = (environment.monotonic() - fenced_at) * 1000
     except MoveDamagedError as error:

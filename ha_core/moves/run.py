@@ -59,8 +59,8 @@ def start(
     if recheck:
         again = plan(environment, proposal.request)
         again.require_sound()
-        if again.moves != proposal.moves:
-            changed = sorted({key for key, _ in again.moves.reasons.items() ^ proposal.moves.reasons.items()})
+        if again.moves.reasons.keys() != proposal.moves.reasons.keys():
+            changed = sorted(again.moves.reasons.keys() ^ proposal.moves.reasons.keys())
             raise RefusedError(
                 f"Nothing was changed. What moves is not what was proposed any more: {', '.join(changed)}. "
                 "Look at a new proposal."

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ha_core.model import MoveRequest, MoveSet, Scope, Usage, Use, UserBindings, View
+from ha_core.plan.scope import users_of
 
 
 class Stranger(NamedTuple):
@@ -70,7 +71,7 @@ def closure(view: View, usage: Mapping[str, Usage], request: MoveRequest) -> Clo
         found.add(f"topic:{topic}", "named in the scope")
     topics = tuple(sorted(key[6:] for key in found.reasons if key.startswith("topic:")))
     groups = tuple(sorted(key[6:] for key in found.reasons if key.startswith("group:")))
-    named = _named_users(scope)
+    named = users_of(scope)
     return Closure(
         moves=MoveSet(topics=topics, groups=groups, reasons={key: found.reasons[key] for key in sorted(found.reasons)}),
         strangers=tuple(sorted(_strangers(view, usage, scope, topics))),
@@ -171,11 +172,6 @@ def _used(usage: Mapping[str, Usage], user: str) -> bool:
 
 def _bindings(view: View, user: str) -> UserBindings:
     return view.bindings.get(user) or UserBindings(user=user)
-
-
-def _named_users(scope: Scope) -> tuple[str, ...]:
-    pairs = (*scope.instances, *scope.user_topics, *scope.user_groups)
-    return tuple(dict.fromkeys([*scope.users, *(user for user, _ in pairs)]))
 
 
 def _words(use: Use) -> str:

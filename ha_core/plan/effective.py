@@ -15,7 +15,9 @@ def effective(view: View, request: MoveRequest, closure: Closure, facts: Facts) 
     groups = tuple(g for g in moves.groups if coordinator_of(view, request, closure, g) != request.target)
     kept = {*(f"topic:{t}" for t in topics), *(f"group:{g}" for g in groups)}
     reasons = {key: why for key, why in moves.reasons.items() if key in kept}
-    return MoveSet(topics=topics, groups=groups, reasons=reasons)
+    return MoveSet(
+        topics=topics, groups=groups, reasons=reasons, left_out=tuple(sorted(moves.reasons.keys() - reasons.keys()))
+    )
 
 
 def outside_topics(moves: MoveSet, facts: Facts) -> tuple[str, ...]:

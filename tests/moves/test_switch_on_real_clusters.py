@@ -244,6 +244,41 @@ def test_a_failure_before_the_cut_is_undone_at_once(
     assert found.state == "undone"
 
 
+def test_what_the_scope_began_to_use_since_the_plan_is_not_left_behind(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    operation_id = begin(environment, work)
+    # When a new group of the user appears before the fence
+    declare_usage(environment, work.user, (), (f"late-{work.group}",))
+    report = run.run_all(environment, operation_id)
+    # Then the move is undone: its coordinator would be in west, and what it committed in east
+    assert report.result == "undone"
+    assert f"group:late-{work.group}" in report.error
+    assert "Start the move again" in report.error
+    assert_nothing_left(environment, operation_id, work)
+    # And the next one takes it along
+    assert run.run_all(environment, begin(environment, work)).result == "succeeded"
+    assert environment.store.load().groups[f"late-{work.group}"].cluster == "west"
+
+
+def test_what_appears_behind_the_fence_is_not_left_behind_either(
+    environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fence = cut_over._fence
+
+    def fence_and_appear(*args: Any) -> int:
+        revision = fence(*args)
+        declare_usage(environment, work.user, (f"late-{work.topic}",), ())
+        return revision
+
+    monkeypatch.setattr(cut_over, "_fence", fence_and_appear)
+    operation_id = begin(environment, work)
+    report = run.run_all(environment, operation_id)
+    assert report.result == "undone"
+    assert f"topic:late-{work.topic}" in report.error
+    assert_nothing_left(environment, operation_id, work)
+
+
 def test_somebody_who_writes_around_the_gateways_is_noticed_and_the_move_undone(
     stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
