@@ -32,6 +32,7 @@ def test_a_live_consumer_that_lags_crosses_two_cuts_in_order(run: Run, name: str
     }[kind]
     reader = run.start(kind, "reader", name, group=name, settings=slow)
     run.start("confluent-producer", "before", name, count=2000, rate=0, size_bytes=500, keys=16).wait()
+    reader.wait_for(1, "delivered")
     for number, (origin, target) in enumerate((CLUSTERS, CLUSTERS[::-1])):
         run.switch(origin, target)
         run.start("confluent-producer", f"after{number}", name, count=PER_STAY, rate=0, keys=16).wait()
