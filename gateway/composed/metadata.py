@@ -102,12 +102,15 @@ def _named_topics(
     new: list[str] = []
     for name in names:
         if places.is_mapped(context, name) or context.topology.existing(name):
-            cluster = places.resolve(context, name).cluster
-            if cluster in usable:
+            resolved = places.resolve(context, name)
+            # The topology may be some seconds old: where a binding leads to a cluster that lacks the topic as far as
+            # is known, that cluster is asked as well, or the client would write to another copy until the next survey.
+            asked = {resolved.cluster, places.wished(context, name) if resolved.differs else None}
+            for cluster in asked.intersection(usable):
                 wanted.setdefault(cluster, []).append(name)
         else:
             new.append(name)
-    # The topology may be some seconds old: a topic that it lacks is looked for everywhere before anyone creates it.
+    # Likewise a topic that it lacks altogether is looked for everywhere before anyone creates it.
     if new:
         for cluster in usable:
             wanted.setdefault(cluster, []).extend(new)
@@ -166,7 +169,8 @@ def _choose(
         return cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE)
     if places.is_mapped(context, name):
         return cluster, _moved(context, topic, cluster)
-    if len(context.topology.existing(name)) > 1:
+    described = {c for c, topics in seen.topics.items() if topics.get(name, {}).get("partitions")}
+    if len(described.union(context.topology.existing(name))) > 1:
         # A binding may lead this client to the other copy later, whose epochs may be lower: Java and librdkafka
         # ignore metadata with a lower epoch than the last one that they have seen.
         partitions = [partition | {"leader_epoch": _NO_EPOCH} for partition in topic["partitions"]]

@@ -58,6 +58,11 @@ def resolve(context: Context, topic: str, also: dict[str, set[str]] | None = Non
     )
 
 
+def wished(context: Context, topic: str) -> str | None:
+    """The cluster that would serve a topic which exists nowhere yet: what the bindings say, wherever it is."""
+    return cluster_for_topic(context.view, context.identity, topic, lambda _name: ()).cluster
+
+
 def group_cluster(context: Context, group: str) -> str | None:
     return cluster_for_group(context.view, context.identity, group)
 

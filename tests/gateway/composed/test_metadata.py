@@ -226,6 +226,28 @@ def test_a_topic_that_came_to_be_elsewhere_a_moment_ago_is_found_there_and_not_c
     assert play.result["topics"][0]["partitions"][0]["leader_id"] == 22
 
 
+def test_a_topic_that_came_to_be_in_its_users_cluster_a_moment_ago_is_found_there() -> None:
+    # Given the survey has seen it in east only, and alice is bound to west
+    play = Answer(
+        metadata(world(east={"a": {0: 1}}, bindings=(UserBindings(user="alice", cluster="west"),)), 9, ask("a"))
+    )
+
+    play.asked(EAST, WEST).answers({"east": cluster("east", a=1), "west": cluster("west", a=2)})
+
+    (partition,) = play.result["topics"][0]["partitions"]
+    assert (partition["leader_id"], partition["leader_epoch"]) == (22, -1)
+
+
+def test_a_topic_that_its_users_cluster_lacks_is_served_where_it_is() -> None:
+    play = Answer(
+        metadata(world(east={"a": {0: 1}}, bindings=(UserBindings(user="alice", cluster="west"),)), 9, ask("a"))
+    )
+
+    play.asked(EAST, WEST).answers({"east": cluster("east", a=1), "west": cluster("west")})
+
+    assert play.result["topics"][0]["partitions"][0]["leader_id"] == 11
+
+
 def test_a_partition_without_a_leader_stays_without_one() -> None:
     play = Answer(metadata(world(east={"a": {0: -1}}), 9, ask("a")))
 
