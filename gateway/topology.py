@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 Address = tuple[str, int]
 ApiRange = tuple[int, int]
 
+_GROUPS_TOPIC = "__consumer_offsets"
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterTopology:
@@ -49,6 +51,15 @@ class Topology:
         broker = found.topics.get(topic, {}).get(partition)
         return broker if broker is not None and broker >= 0 else None
 
+    def coordinator(self, cluster: str, group: str) -> int | None:
+        """Broker id of a group's coordinator, which leads the partition of __consumer_offsets that the group's name
+        falls on; None while that is not known."""
+        found = self.clusters.get(cluster)
+        leaders = found.topics.get(_GROUPS_TOPIC) if found is not None and found.reachable else None
+        if not leaders:
+            return None
+        return self.leader(cluster, _GROUPS_TOPIC, _java_hash(group) % len(leaders))
+
     def reachable(self, cluster: str) -> bool:
         found = self.clusters.get(cluster)
         return found is not None and found.reachable
@@ -56,3 +67,14 @@ class Topology:
     def apis(self) -> tuple[Mapping[int, ApiRange], ...]:
         """What each cluster offers. A cluster that was never reached is left out: it cannot narrow what is unknown."""
         return tuple(c.api_versions for _, c in sorted(self.clusters.items()) if c.api_versions)
+
+
+def _java_hash(text: str) -> int:
+    """Java's String.hashCode, made positive as brokers do (Utils.abs)."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFF_FFFF
+    if value == 0x8000_0000:
+        return 0
+    return value if value < 0x8000_0000 else (1 << 32) - value

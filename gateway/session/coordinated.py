@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.session import answers, groups, refusals
-from gateway.session.commands import Cause, Node, Saw
+from gateway.session.commands import Cause, Node, Refresh, Saw
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind, Slot
 from ha_core.model.producer import is_gateway_id
@@ -40,7 +40,11 @@ def _pass(session: Conversation, slot: Slot, frame: bytes | memoryview) -> None:
 
 
 def group(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
-    """A request of a group's member."""
+    """A request of a group's member, passed to the coordinator whichever node it came in by.
+
+    NOT_COORDINATOR sends a member whose group has moved on a search. One that is just stopping loses its last commit
+    with it, or never ends: aiokafka (0.14) does not search while it stops, and repeats that commit for ever.
+    """
     name = peek_group(header.api_key, header.api_version, buf, header.body_at, end)
     routes = session.routes(header.client_id)
     route = routes.group(name)
@@ -52,8 +56,9 @@ def group(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
         error = groups.FENCED[header.api_key]
         # A heartbeat is answered at once: it blocks nothing, and the member must not think its coordinator dead.
         fence = route.group.fence.operation if error is not ErrorCode.NONE else None
-    elif not route.here or session.port.broker is None:
+    elif route.coordinator is None:
         error = ErrorCode.NOT_COORDINATOR
+        session.emit(Refresh())
     if error is not None:
         body = refusals.group(header.api_key, _request(session, header, buf, end), error)
         if error is ErrorCode.NONE:
@@ -61,6 +66,7 @@ def group(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
         else:
             session.refuse(_slot(header, Kind.WAIT), body, fence)
         return
+    assert route.coordinator is not None
     _notice(session, header, name)
     frame: bytes | memoryview = memoryview(buf)[pos:end]
     if route.members and route.group is not None:
@@ -75,7 +81,8 @@ def group(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
             )
     slot = _slot(header, Kind.PASS)
     slot.group = name
-    _pass(session, slot, frame)
+    session.enqueue(slot)
+    session.forward(slot, route.coordinator, frame)
 
 
 def wake_joiners(session: Conversation) -> None:

@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import NamedTuple
 from urllib.parse import quote
 
+from gateway.session.commands import Node
 from gateway.session.groups import members_by_id
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Group, Identity, LastSequences, Member, Topic
@@ -37,9 +38,12 @@ _REFUSE = TopicRoute(Way.REFUSE, Way.REFUSE, None, None, None)
 class GroupRoute(NamedTuple):
     here: bool
     """Whether the port's cluster coordinates the group."""
+    coordinator: Node | None
+    """The broker to pass the group's requests to: the port's own where its cluster coordinates the group; elsewhere
+    the coordinator itself, None while it is not known."""
     group: Group | None
     members: dict[str, Member]
-    """Aliases of the group by member id, if they lead to the port's cluster."""
+    """Aliases of the group by member id, if they lead to the cluster that coordinates it."""
 
 
 class Routes:
@@ -115,10 +119,19 @@ class Routes:
             cluster = cluster_for_group(self.snapshot.view, self.identity, text)
             here = not self.closed and cluster == self.port.cluster
             group = self.snapshot.view.groups.get(text)
-            carried = group is not None and group.cluster == self.port.cluster
-            members = members_by_id(group) if group is not None and carried else {}
-            route = self._groups[name] = GroupRoute(here, group, members)
+            members = members_by_id(group) if group is not None and group.cluster == cluster else {}
+            coordinator = self._coordinator(cluster, text)
+            route = self._groups[name] = GroupRoute(here, coordinator, group, members)
         return route
+
+    def _coordinator(self, cluster: str | None, group: str) -> Node | None:
+        known = self.snapshot.view.clusters.get(cluster or "")
+        if known is None or known.masked is not None or not self.snapshot.fresh:
+            return None
+        if known.name == self.port.cluster and self.port.broker is not None:
+            return Node(known.name, self.port.broker)
+        broker = self.snapshot.topology.coordinator(known.name, group)
+        return None if broker is None else Node(known.name, broker)
 
     def transactions_here(self) -> bool:
         """Whether the port's cluster coordinates the identity's transactions."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gateway.session.commands import Cause, Compose, Saw
+from gateway.session.commands import Cause, Compose, Node, Refresh, Saw
 from gateway.session.snapshot import Port, Snapshot
 from gateway.topology import Topology
-from ha_core.model import Fence, Group, Member, UserBindings, View
+from ha_core.model import Fence, Group, Mask, Member, UserBindings, View
 from ha_core.model.producer import is_gateway_id
 from ha_core.wire import Limits
 from ha_core.wire.sasl import plain_token
-from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot
+from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
 
 COMMIT, OFFSETS, FIND, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
 HANDSHAKE, VERSIONS, INIT, ADD_PARTITIONS, AUTHENTICATE, METADATA = 17, 18, 22, 24, 36, 3
@@ -22,9 +23,15 @@ COORDINATOR_NOT_AVAILABLE, LOADING, NOT_COORDINATOR = 15, 14, 16
 WEST_PORT = Port("west", 1)
 
 
-def grouped(group: Group | None, bound: str = "west") -> Snapshot:
+def grouped(group: Group | None, bound: str = "west", found: Topology | None = None) -> Snapshot:
     bindings = {"anonymous": UserBindings(user="anonymous", cluster=bound)}
-    return snapshot(View(1, CLUSTERS, bindings, groups={group.name: group} if group else {}))
+    return snapshot(View(1, CLUSTERS, bindings, groups={group.name: group} if group else {}), found)
+
+
+def offsets_led_by(broker: int) -> Topology:
+    """Both clusters' coordinators of every group are this broker."""
+    leaders = {"__consumer_offsets": dict.fromkeys(range(50), broker)}
+    return topology(east=leaders, west=leaders)
 
 
 def heartbeat(member: str = "m-1", generation: int = 4) -> dict[str, Any]:
@@ -71,7 +78,7 @@ def test_a_group_request_reaches_the_coordinators_cluster(api_key: int) -> None:
 
 @pytest.mark.parametrize("version", [0, 3, 5, 7])
 @pytest.mark.parametrize("api_key", REQUESTS)
-def test_a_group_request_to_another_cluster_is_sent_to_look_for_the_coordinator(api_key: int, version: int) -> None:
+def test_a_group_request_is_sent_to_look_for_a_coordinator_that_is_not_known_here(api_key: int, version: int) -> None:
     version = min(
         max(version, {COMMIT: 2, OFFSETS: 1}.get(api_key, 0)), {HEARTBEAT: 4, LEAVE: 5, SYNC: 5}.get(api_key, 7)
     )
@@ -79,6 +86,54 @@ def test_a_group_request_to_another_cluster_is_sent_to_look_for_the_coordinator(
     talk.ask(api_key, version, REQUESTS[api_key])
     assert error_of(talk.answers()[0]) == NOT_COORDINATOR
     assert not talk.asked(EAST)
+    assert any(isinstance(command, Refresh) for command in talk.others), "the next one may find it"
+
+
+@pytest.mark.parametrize("port", [Port("east", 1), Port()])
+@pytest.mark.parametrize("api_key", REQUESTS)
+def test_a_group_request_by_another_nodes_port_reaches_the_coordinator_under_the_members_new_name(
+    api_key: int, port: Port
+) -> None:
+    # Given a member whose group has moved, and who has not noticed
+    carried = Group(name="billing", cluster="west", aliases={"4:m-1": Member(member_id="w-9", generation=1)})
+    talk = Talk(grouped(carried, found=offsets_led_by(3)), port)
+    # When it goes on at the node of before
+    talk.ask(api_key, 3, REQUESTS[api_key])
+    # Then the coordinator is asked, about the member that it knows
+    ((asked, _, _, body),) = talk.asked(Node("west", 3))
+    assert asked == api_key
+    if api_key != OFFSETS:
+        assert "w-9" in (body["member_id"], *(one["member_id"] for one in body.get("members", ())))
+    assert not talk.asked(EAST)
+
+
+def test_a_stopping_member_whose_group_moved_behind_its_back_commits_and_leaves_in_the_target() -> None:
+    # Given a member that stops while its group is fenced: its last commit is held
+    talk = Talk(grouped(Group(name="billing", fence=Fence(operation="move")), bound="east", found=offsets_led_by(1)))
+    talk.ask(COMMIT, 2, commit())
+    # When the group has been moved, and the member repeats the commit at the same node, as it was told
+    carried = Group(name="billing", cluster="west", aliases={"4:m-1": Member(member_id="w-9", generation=1)})
+    talk.follow(grouped(carried, found=offsets_led_by(1)))
+    assert error_of(talk.answers()[0]) == LOADING
+    talk.ask(COMMIT, 2, commit())
+    # Then the target takes it, and the farewell after it
+    (request,) = talk.asked(WEST)
+    assert talk.session.holds_back(frozenset(), frozenset({b"billing"})), "the way back has to wait for it"
+    talk.answer(WEST, request, {"topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]})
+    talk.ask(LEAVE, 0, {"group_id": "billing", "member_id": "m-1"})
+    (farewell,) = talk.asked(WEST)
+    assert farewell[3]["member_id"] == "w-9"
+    talk.answer(WEST, farewell, {})
+    assert [error_of(answer) for answer in talk.answers()] == [0, 0]
+
+
+def test_no_group_request_is_passed_on_to_a_masked_cluster() -> None:
+    masked = CLUSTERS | {"west": CLUSTERS["west"].model_copy(update={"masked": Mask(since="t", by="me", reason="x")})}
+    state = grouped(None, found=offsets_led_by(1))
+    talk = Talk(replace(state, view=replace(state.view, clusters=masked)))
+    talk.ask(COMMIT, 7, commit())
+    assert error_of(talk.answers()[0]) == NOT_COORDINATOR
+    assert not talk.upstream
 
 
 def test_a_fenced_group_keeps_its_members_and_makes_commits_wait_for_the_cut() -> None:
