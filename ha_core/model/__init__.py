@@ -7,13 +7,14 @@ from ha_core.model.gateway import GatewayRecord, VirtualNode
 from ha_core.model.group import Group, Member
 from ha_core.model.identity import ANONYMOUS, Identity, identify
 from ha_core.model.operation import HistoryEntry, Lock, MoveRequest, MoveSet, Operation, Scope
-from ha_core.model.topic import Extent, Fence, LastSequences, Topic
+from ha_core.model.topic import Crossing, Extent, Fence, LastSequences, Topic
 from ha_core.model.usage import Usage, Use
 from ha_core.model.view import View
 
 __all__ = [
     "ANONYMOUS",
     "Cluster",
+    "Crossing",
     "Document",
     "Extent",
     "Fence",

@@ -3,12 +3,22 @@
 Every cluster counts producer ids from 0, so ids that clients see come from a range of their own. A stay of the writer
 in a cluster (a term) needs an id of its own there: a producer that comes back would otherwise meet its old sequence
 numbers and be refused with OUT_OF_ORDER_SEQUENCE_NUMBER, and a new epoch would have to start at sequence 0.
+
+Transactional producers have their id from a coordinator, and it is worth something in that coordinator's cluster only;
+in another one the same number is somebody else. So clients see it together with the virtual node that issued it: every
+gateway, also one that was restarted, can tell of each request whether its producer belongs where it is going.
+
+| what clients see | whose it is |
+|---|---|
+| below 2^44 | a coordinator's, given out past the gateways |
+| 2^44 to 2^46 | the gateways': idempotent producers |
+| node * 2^46 + id | `id` of the cluster of virtual node `node` (1 and up): transactional producers |
 """
 
 from __future__ import annotations
 
 FIRST_CLIENT_ID = 1 << 44
-"""Below it are the ids that clusters hand out themselves: transactional producers keep theirs in every term."""
+"""Below it are the ids that clusters hand out themselves."""
 TERM_STRIDE = 1 << 46
 MAX_TERM = (1 << 17) - 1
 
@@ -30,3 +40,13 @@ def upstream_id(client_id: int, term: int) -> int:
 def client_id(upstream: int) -> int:
     """The inverse of `upstream_id`; ids of clusters are returned as they are."""
     return upstream % TERM_STRIDE if upstream >= FIRST_CLIENT_ID else upstream
+
+
+def issued_id(own: int, node: int) -> int:
+    """What clients see of the id `own` that the coordinator behind the virtual node `node` has issued."""
+    return own + node * TERM_STRIDE
+
+
+def issuer(client_id: int) -> tuple[int, int]:
+    """The inverse of `issued_id`: (virtual node, id in its cluster). Node 0, or one below, has issued nothing."""
+    return divmod(client_id, TERM_STRIDE)

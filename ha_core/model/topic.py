@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from ha_core.model.document import Document
@@ -33,14 +35,31 @@ class Fence(BaseModel):
     operation: str
 
 
+class Crossing(BaseModel):
+    """A cut that lies ahead of the origin's log end: all partitions still write to the origin first.
+
+    `proposed`: not every gateway knows the cut yet, so what comes to lie at or above it is refused, and no record is in
+    the target. `open`: what comes to lie at or above it is written to the target.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    operation: str
+    state: Literal["proposed", "open"]
+
+
 class Topic(Document):
     """`/topics/{name}`. A topic without this document was never moved and is passed through untouched."""
 
     name: str = Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")
     writer: str | None = None
-    """Cluster of the partitions that `partitions` does not list; None while there is a fence and no map yet."""
+    """Cluster that clients write to, and that holds the partitions that `partitions` does not list.
+
+    None while there is a fence and no map yet; the origin while there is a crossing.
+    """
     partitions: dict[int, tuple[Extent, ...]] = Field(default_factory=dict)
     fence: Fence | None = None
+    crossing: Crossing | None = None
 
     @property
     def mapped(self) -> bool:

@@ -75,6 +75,20 @@ def live(extents: Sequence[Extent]) -> Extent:
     return extents[-1]
 
 
+def written(topic: Topic, partition: int) -> Extent:
+    """The extent that a producer's batch goes to first: the open one, or the origin's while the cut lies ahead of it.
+
+    :raises ValueError: the map is damaged.
+    """
+    extents = extents_of(topic, partition)
+    current = live(extents)
+    if topic.crossing is None or current.cluster == topic.writer:
+        return current
+    if len(extents) < 2 or extents[-2].cluster != topic.writer:
+        raise ValueError(f"topic {topic.name} partition {partition} crosses over from {topic.writer}: map is damaged")
+    return extents[-2]
+
+
 def extents_of(topic: Topic, partition: int) -> tuple[Extent, ...]:
     """The extents of a partition. One that the map does not list was added later: identity in the writer, term 0.
 
