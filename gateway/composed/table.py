@@ -10,6 +10,7 @@ from gateway.composed.cluster import describe_cluster
 from gateway.composed.configs import alter_configs, describe_configs, incremental_alter_configs
 from gateway.composed.coordinator import find_coordinator
 from gateway.composed.delete_records import delete_records
+from gateway.composed.end_transaction import end_transaction
 from gateway.composed.groups_admin import delete_groups, describe_groups, list_groups, offset_delete
 from gateway.composed.leader_epoch import offset_for_leader_epoch
 from gateway.composed.list_offsets import list_offsets
@@ -29,6 +30,8 @@ _HANDLERS: Mapping[int, Compose] = {
     ApiKey.CREATE_TOPICS: create_topics,
     ApiKey.DELETE_TOPICS: delete_topics,
     ApiKey.DELETE_RECORDS: delete_records,
+    # Only of what began in another cluster than its coordinator's node is in.
+    ApiKey.END_TXN: end_transaction,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
     ApiKey.DESCRIBE_ACLS: describe_acls,
     ApiKey.CREATE_ACLS: create_acls,

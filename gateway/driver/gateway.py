@@ -93,6 +93,7 @@ class Gateway:
             counts=self.counts,
             terms=self.terms,
             overtaking=Overtaking(),
+            nodes=self.nodes,
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         self.failed = asyncio.Event()

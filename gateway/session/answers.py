@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from gateway.session.commands import ToClient, Wake
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind, Slot, Upstream
-from ha_core.wire import RemoteProtocolError
+from ha_core.wire import RemoteProtocolError, RequestHeader, decode, response_body_at
 from ha_core.wire.fetch import FetchPatcher
 
 _HEAD = Struct(">ii").unpack_from
@@ -109,6 +110,15 @@ def _done(session: Conversation, upstream: Upstream) -> None:
 def gathered(session: Conversation, upstream: Upstream, frame: bytearray) -> None:
     """One of the answers that a slot awaits is whole."""
     _collect(session, upstream.queue.popleft(), upstream, frame)
+
+
+def decoded(session: Conversation, header: RequestHeader, frame: bytearray | None) -> dict[str, Any] | None:
+    """The body of a gathered answer; None where its broker was lost."""
+    if frame is None:
+        return None
+    at = response_body_at(header.api_key, header.api_version, frame, 4, len(frame))
+    body = memoryview(frame)[at:]
+    return decode(header.api_key, header.api_version, "response", body, limits=session.settings.limits)
 
 
 def _collect(session: Conversation, slot: Slot, upstream: Upstream, frame: bytearray | None) -> None:

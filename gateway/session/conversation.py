@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gateway.counts import Counts
 from gateway.session.authentication import Authentication
 from gateway.session.commands import Cause, Close, Command, Node, ToClient, ToUpstream, Wake
+from gateway.session.issuing import VirtualNodes
 from gateway.session.overtaking import Overtaking
 from gateway.session.routes import Routes
 from gateway.session.slots import Kind, Slot, Upstream
@@ -38,6 +39,7 @@ class Settings(NamedTuple):
     counts: Counts
     terms: Terms
     overtaking: Overtaking
+    nodes: VirtualNodes
     max_in_flight: int = 100
 
 

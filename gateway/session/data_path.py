@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import answers, refusals
+from gateway.session import answers, issuing, refusals
 from gateway.session import fetch as fetching
 from gateway.session import produce as producing
 from gateway.session.commands import Cause, Inquire, Node, Refresh, Saw
@@ -21,7 +21,6 @@ from ha_core.wire import (
     encode,
     encode_request,
     encode_response,
-    response_body_at,
 )
 from ha_core.wire.fetch import scan_fetch_request
 from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
@@ -50,7 +49,7 @@ def stream_produce(
     """Forwards the beginning of a request whose rest has not arrived, if it is certain that all of it passes."""
     scan = scan_produce(buf, pos, end, header.api_version, header.body_at, frame_end)
     routes = session.routes(header.client_id)
-    if scan is None or not session.settings.lease.holds(session.now):
+    if scan is None or scan.transactional_id is not None or not session.settings.lease.holds(session.now):
         return False
     terms, overtaking = session.settings.terms, session.settings.overtaking
     in_order = not overtaking.watches(session.now)
@@ -98,11 +97,14 @@ def produce(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
         producing.note_refused(buf, scan, everything, overtaking, session.now)
         _refuse_produce(session, header, scan, everything, None)
         return
-    if not overtaking.watches(session.now) and producing.passes(scan, routes):
+    ordinary = scan.transactional_id is None and not overtaking.watches(session.now)
+    if ordinary and producing.passes(scan, routes):
         _pass_produce(session, header, scan, memoryview(buf)[pos:end])
         return
     verdict = producing.judge(buf, scan, routes, terms, overtaking, session.now)
     producing.note_refused(buf, scan, verdict.refused, overtaking, session.now)
+    if scan.transactional_id is not None:
+        verdict = issuing.settle(buf, scan, verdict, session.settings.nodes, session.port.cluster)
     for topic, partition in verdict.early:
         session.emit(Inquire(_here(session).cluster, topic.decode("utf-8", "replace"), partition))
     if len(verdict.refused) == len(scan.partitions):
@@ -157,7 +159,7 @@ def _forward(
             answer = whole[4:]
             patch_produce_response(answer, header.api_version, verdict.shifts)
             return whole[:4] + answer
-        decoded = _decoded(session, ApiKey.PRODUCE, header, whole)
+        decoded = answers.decoded(session, header, whole)
         for key in producing.acknowledged(decoded) & verdict.openers.keys():
             session.settings.terms.opened(key, *verdict.openers[key])
         merged = producing.merge(order, decoded, verdict.refused, verdict.shifts)
@@ -192,15 +194,6 @@ def _refuse_produce(
         for topic, partition, _, _ in scan.partitions
     ]
     session.refuse(_slot(header, Kind.WAIT), refusals.produce(entries), fence)
-
-
-def _decoded(
-    session: Conversation, api_key: int, header: RequestHeader, frame: bytearray | None
-) -> dict[str, Any] | None:
-    if frame is None:
-        return None
-    at = response_body_at(api_key, header.api_version, frame, 4, len(frame))
-    return decode(api_key, header.api_version, "response", memoryview(frame)[at:], limits=session.settings.limits)
 
 
 def fetch(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
@@ -333,8 +326,8 @@ def _gather(session: Conversation, header: RequestHeader, plan: fetching.FetchPl
     slot.awaited = set(frames)
     slot.survives_loss = plan.closed.issuperset(frames)
 
-    def finish(answers: Frames) -> bytes:
-        decoded = {node: _decoded(session, ApiKey.FETCH, header, frame) for node, frame in answers.items()}
+    def finish(found: Frames) -> bytes:
+        decoded = {node: answers.decoded(session, header, frame) for node, frame in found.items()}
         merged, stale = fetching.merge(plan, decoded, session.exhausted)
         if stale:
             session.emit(Refresh())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gateway.session import coordinated, data_path, entrance
+from gateway.session import coordinated, data_path, entrance, transactions
 from gateway.session.commands import Cause, Compose
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind, Slot
@@ -35,7 +35,7 @@ def whole(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
     elif line.route is Route.GROUP:
         coordinated.group(session, header, buf, pos, end)
     elif line.route is Route.TRANSACTION:
-        coordinated.transaction(session, header, buf, pos, end)
+        transactions.transaction(session, header, buf, pos, end)
     elif line.route is Route.NODE:
         coordinated.node(session, header, buf, pos, end)
     else:

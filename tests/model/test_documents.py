@@ -6,7 +6,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ha_core.model import ANONYMOUS, Cluster, Extent, Identity, Topic, UnreadableDocumentError, View, identify
-from ha_core.model.producer import FIRST_CLIENT_ID, MAX_TERM, TERM_STRIDE, client_id, is_gateway_id, upstream_id
+from ha_core.model.producer import (
+    FIRST_CLIENT_ID,
+    MAX_TERM,
+    TERM_STRIDE,
+    client_id,
+    is_gateway_id,
+    issued_id,
+    issuer,
+    upstream_id,
+)
 
 TOPIC = Topic(name="t", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, term=0),)})
 
@@ -82,3 +91,16 @@ def test_producer_ids_that_clusters_hand_out_are_left_alone(producer: int, term:
 def test_a_term_that_does_not_fit_is_refused(term: int) -> None:
     with pytest.raises(ValueError, match="outside 0 to"):
         upstream_id(FIRST_CLIENT_ID, term)
+
+
+@given(st.integers(0, FIRST_CLIENT_ID - 1), st.integers(1, MAX_TERM))
+def test_a_transactional_producers_id_tells_who_issued_it_and_is_no_idempotent_producers(own: int, node: int) -> None:
+    shown = issued_id(own, node)
+    assert issuer(shown) == (node, own)
+    assert not is_gateway_id(shown)
+    assert 0 < shown < 1 << 63
+
+
+@given(st.integers(-1, TERM_STRIDE - 1))
+def test_no_node_has_issued_other_ids(producer: int) -> None:
+    assert issuer(producer)[0] < 1

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway.counts import Counts
+from gateway.nodes import Nodes
 from gateway.session.authentication import Authentication
 from gateway.session.commands import Close, Command, Node, ToClient, ToUpstream, Wake
 from gateway.session.conversation import Settings
@@ -32,6 +33,10 @@ CLUSTERS = {
     "east": Cluster(name="east", bootstrap="e:1", default=True),
     "west": Cluster(name="west", bootstrap="w:1"),
 }
+NODES = Nodes(20_000, 100, "gw")
+"""As all gateways know them: 11 is the east's broker, 21 the west's."""
+NODES.add(EAST, 11)
+NODES.add(WEST, 21)
 APIS = dict.fromkeys(range(90), (0, 20))
 
 
@@ -76,6 +81,7 @@ class Talk:
             Counts(),
             self.terms,
             Overtaking(),
+            NODES,
         )
         self.session = Session(port, settings, state or snapshot())
         self.chunks = chunks

@@ -152,7 +152,7 @@ def test_a_produce_after_the_cut_carries_the_terms_producer_id_and_is_answered_i
     assert entry(talk.answers()[0])["base_offset"] == 101
 
 
-def test_a_transactional_producer_keeps_the_id_of_its_coordinator() -> None:
+def test_an_id_that_is_not_the_gateways_is_left_as_it_is() -> None:
     talk = Talk(state(moved()), Port("west", 1))
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=12, epoch=0, sequence=0))))
     records = talk.asked(WEST)[0][3]["topic_data"][0]["partition_data"][0]["records"]

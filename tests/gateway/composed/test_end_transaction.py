@@ -1,0 +1,52 @@
+"""Transactions that began in a cluster which their user has left."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.composed import Coordinator
+from gateway.composed.end_transaction import end_transaction
+from ha_core.model import UserBindings
+from ha_core.model.producer import issued_id
+from ha_core.wire.codes import ApiKey, ErrorCode
+from tests.gateway.composed.playbook import NODES, Playbook, away, requested, world
+
+WEST = UserBindings(user="alice", cluster="west")
+AWAY, MAPPING = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def play(committed: bool, *, masked: str = "", node: int = NODES["east", 2]) -> Playbook:
+    """Alice is in the west, and ends what she began in the east."""
+    request = requested(
+        ApiKey.END_TXN,
+        3,
+        transactional_id="tx",
+        producer_id=issued_id(7, node),
+        producer_epoch=2,
+        committed=committed,
+    )
+    return Playbook(end_transaction(world(bindings=(WEST,), masked=masked, port=("west", 1)), 3, request))
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.PRODUCER_FENCED])
+def test_the_coordinator_that_issued_the_producers_id_is_asked_and_has_the_word(error: ErrorCode) -> None:
+    found = play(True)
+    found.asked(("east", Coordinator("transaction", "tx"), ApiKey.END_TXN))
+    found.message("east", producer_id=7, producer_epoch=2, committed=True)
+    found.answers({"east": {"error_code": int(error)}})
+    assert found.encodes(ApiKey.END_TXN, 3)["error_code"] == error
+
+
+@pytest.mark.parametrize(("committed", "error"), [(True, AWAY), (False, ErrorCode.NONE)])
+def test_while_it_is_away_a_commit_stays_open_and_an_abort_is_granted(committed: bool, error: ErrorCode) -> None:
+    found = play(committed).answers({"east": away("east")})
+    assert found.result["error_code"] == error
+
+
+@pytest.mark.parametrize(("committed", "error"), [(True, MAPPING), (False, ErrorCode.NONE)])
+def test_once_it_is_out_of_service_the_producer_begins_anew(committed: bool, error: ErrorCode) -> None:
+    assert play(committed, masked="east").result["error_code"] == error
+
+
+def test_an_id_of_nobody_is_refused() -> None:
+    assert play(True, node=99).result["error_code"] == MAPPING

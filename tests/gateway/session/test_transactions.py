@@ -1,0 +1,259 @@
+"""Transactional producers whose user is moved: what they began ends where it began, what they begin begins anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import google_crc32c
+import pytest
+
+from gateway.session.commands import Compose
+from gateway.session.snapshot import Port, Snapshot
+from ha_core.model import Extent, Fence, Group, Member, Topic, UserBindings, View
+from ha_core.model.producer import issued_id
+from ha_core.wire import ErrorCode
+from ha_core.wire.records import batches
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import CLUSTERS, EAST, NODES, WEST, Talk, snapshot, topology
+
+PRODUCE, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT = 0, 22, 24, 25, 26, 28
+EAST_PORT, WEST_PORT = Port("east", 1), Port("west", 1)
+EASTS, WESTS = issued_id(7, NODES.ids[EAST]), issued_id(7, NODES.ids[WEST])
+"""The clusters count alike: both have issued 7."""
+MAPPING, ILLEGAL_GENERATION = ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.ILLEGAL_GENERATION
+
+
+def bound(cluster: str, *topics: Topic, group: Group | None = None, masked: str = "") -> Snapshot:
+    """Everybody is bound to `cluster`."""
+    known = {name: c for name, c in CLUSTERS.items() if name != masked}
+    bindings = {"anonymous": UserBindings(user="anonymous", cluster=cluster)}
+    groups = {group.name: group} if group else {}
+    leaders = {"orders": {0: 1}, "other": {0: 1}}
+    view = View(1, known, bindings, topics={t.name: t for t in topics}, groups=groups)
+    return snapshot(view, topology(east=leaders, west=leaders))
+
+
+def moved(fence: str = "") -> Topic:
+    extents = (
+        Extent(cluster="east", start=0, end=100, base=0, term=0),
+        Extent(cluster="west", start=100, end=None, base=7, term=1),
+    )
+    return Topic(name="orders", writer="west", partitions={0: extents}, fence=Fence(operation=fence) if fence else None)
+
+
+def init(producer_id: int = -1, epoch: int = -1) -> dict[str, Any]:
+    return {
+        "transactional_id": "tx",
+        "transaction_timeout_ms": 1,
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+    }
+
+
+def add(producer_id: int, *topics: str) -> dict[str, Any]:
+    named = [{"name": name, "partitions": [0]} for name in topics or ("orders",)]
+    return {"transactional_id": "tx", "producer_id": producer_id, "producer_epoch": 0, "topics": named}
+
+
+def added(error: int = 0, *topics: str) -> dict[str, Any]:
+    result = [{"partition_index": 0, "partition_error_code": error}]
+    return {"results_by_topic": [{"name": name, "results_by_partition": result} for name in topics or ("orders",)]}
+
+
+def end(producer_id: int, committed: bool = True) -> dict[str, Any]:
+    return {"transactional_id": "tx", "producer_id": producer_id, "producer_epoch": 0, "committed": committed}
+
+
+def commit(producer_id: int) -> dict[str, Any]:
+    return {
+        "transactional_id": "tx",
+        "group_id": "billing",
+        "producer_id": producer_id,
+        "producer_epoch": 0,
+        "generation_id": 4,
+        "member_id": "m-1",
+        "topics": [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 7}]}],
+    }
+
+
+REQUESTS: dict[int, dict[str, Any]] = {
+    ADD_PARTITIONS: add(EASTS),
+    ADD_OFFSETS: {"transactional_id": "tx", "producer_id": EASTS, "producer_epoch": 0, "group_id": "billing"},
+    COMMIT: commit(EASTS),
+    END: end(EASTS),
+}
+
+
+def produce(*partitions: tuple[str, int, bytes]) -> dict[str, Any]:
+    return {
+        "transactional_id": "tx",
+        "acks": -1,
+        "timeout_ms": 1000,
+        "topic_data": [{"name": t, "partition_data": [{"index": p, "records": r}]} for t, p, r in partitions],
+    }
+
+
+def written(producer_id: int, topic: str = "orders", size: int = 20) -> tuple[str, int, bytes]:
+    return topic, 0, batch(producer_id=producer_id, epoch=0, sequence=3, payload=b"x" * size)
+
+
+def errors(answer: dict[str, Any]) -> list[int]:
+    """Every error code in an answer, in order."""
+    found = [value for key, value in answer.items() if key in ("error_code", "partition_error_code")]
+    for value in answer.values():
+        for entry in value if isinstance(value, list) else ():
+            found += errors(entry) if isinstance(entry, dict) else []
+    return found
+
+
+def test_a_coordinators_id_is_shown_with_the_node_that_issued_it_and_sent_back_without() -> None:
+    talk = Talk(bound("east"))
+    # Given a producer that was initialised in the east
+    talk.ask(INIT, 4, init())
+    (request,) = talk.asked(EAST)
+    talk.answer(EAST, request, {"error_code": 0, "producer_id": 7, "producer_epoch": 0})
+    (answer,) = talk.answers()
+    assert answer["producer_id"] == EASTS
+    # When it begins a transaction there, writes, and ends it
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS))
+    talk.ask(PRODUCE, 9, produce(written(EASTS)))
+    talk.ask(END, 3, end(EASTS))
+    # Then the east knows the producer by its own id, under a valid checksum
+    adding, producing, ending = (body for _, _, _, body in talk.asked(EAST))
+    assert (adding["producer_id"], ending["producer_id"]) == (7, 7)
+    records = producing["topic_data"][0]["partition_data"][0]["records"]
+    (seen,) = batches(records, 0, len(records))
+    assert (seen.producer_id, seen.base_sequence) == (7, 3)
+    assert seen.crc == google_crc32c.value(records[21:])
+
+
+@pytest.mark.parametrize("error", [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TRANSACTION_TIMEOUT])
+def test_a_coordinator_that_issued_nothing_is_heard_as_it_is(error: ErrorCode) -> None:
+    talk = Talk(bound("east"))
+    talk.ask(INIT, 4, init())
+    (request,) = talk.asked(EAST)
+    talk.answer(EAST, request, {"error_code": int(error), "producer_id": -1, "producer_epoch": -1})
+    (answer,) = talk.answers()
+    assert (answer["error_code"], answer["producer_id"]) == (error, -1)
+
+
+@pytest.mark.parametrize(("mapped", "size"), [(False, 20), (True, 20), (True, 300_000)])
+def test_what_a_producer_of_another_cluster_writes_is_refused_before_any_broker_sees_it(
+    mapped: bool, size: int
+) -> None:
+    # Given a user that was moved to the west, and a producer that the east has initialised, however long ago
+    chunks = lambda data: [data[i : i + 60_000] for i in range(0, len(data), 60_000)]  # noqa: E731
+    talk = Talk(bound("west", *([moved()] if mapped else [])), WEST_PORT, chunks=chunks)
+    # When its batch arrives in the west, where the same number may be somebody else's
+    talk.ask(PRODUCE, 9, produce(written(EASTS, size=size)))
+    # Then it is told to begin anew
+    assert errors(talk.answers()[0]) == [MAPPING]
+    assert not talk.asked(WEST)
+
+
+def test_an_id_that_no_gateway_has_shown_is_refused_as_well() -> None:
+    talk = Talk(bound("west"), WEST_PORT)
+    talk.ask(PRODUCE, 9, produce(written(7)))
+    talk.ask(ADD_PARTITIONS, 3, add(issued_id(7, 99)))
+    talk.wait(0.2)
+    assert [errors(answer) for answer in talk.answers()] == [[MAPPING], [MAPPING]]
+
+
+def test_a_partition_that_is_not_here_is_looked_for_before_its_producer_is() -> None:
+    talk = Talk(bound("west", moved()), EAST_PORT)
+    talk.ask(PRODUCE, 9, produce(written(WESTS)))
+    assert errors(talk.answers()[0]) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_batch_refused_for_its_producer_does_not_hold_up_what_the_new_one_writes() -> None:
+    talk = Talk(bound("west", moved()), WEST_PORT)
+    talk.ask(PRODUCE, 9, produce(written(EASTS)))
+    talk.ask(PRODUCE, 9, produce(written(WESTS)))
+    assert len(talk.asked(WEST)) == 1
+
+
+@pytest.mark.parametrize(
+    ("api_key", "expected"), [(ADD_PARTITIONS, MAPPING), (ADD_OFFSETS, MAPPING), (COMMIT, ILLEGAL_GENERATION)]
+)
+@pytest.mark.parametrize("version", [0, 3])
+def test_a_transaction_of_another_cluster_gets_no_further(api_key: int, version: int, expected: ErrorCode) -> None:
+    talk = Talk(bound("west"), WEST_PORT)
+    talk.ask(api_key, version, REQUESTS[api_key])
+    assert errors(talk.answers()[0])[-1] == expected
+    assert not talk.asked(WEST)
+
+
+@pytest.mark.parametrize("api_key", [INIT, ADD_PARTITIONS, ADD_OFFSETS])
+def test_through_the_old_clusters_port_the_coordinator_is_looked_for_first(api_key: int) -> None:
+    talk = Talk(bound("west"), EAST_PORT)
+    talk.ask(api_key, 3, {**REQUESTS, INIT: init()}[api_key])
+    assert errors(talk.answers()[0]) == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_a_producer_that_asks_to_go_on_after_a_move_is_new_to_the_target() -> None:
+    # Given a producer of the east in the west, which may know its transactional id from an earlier stay
+    talk = Talk(bound("west"), WEST_PORT)
+    # When it asks to have its epoch raised, as after an aborted transaction (KIP-360)
+    talk.ask(INIT, 4, init(EASTS, 3))
+    # Then the west is not asked about a producer that it never had, which it would answer PRODUCER_FENCED
+    (request,) = talk.asked(WEST)
+    assert (request[3]["producer_id"], request[3]["producer_epoch"]) == (-1, -1)
+    talk.answer(WEST, request, {"error_code": 0, "producer_id": 7, "producer_epoch": 4})
+    (answer,) = talk.answers()
+    assert (answer["producer_id"], answer["producer_epoch"]) == (WESTS, 4)
+
+
+def test_a_producer_that_was_not_moved_keeps_its_id_when_its_epoch_rises() -> None:
+    talk = Talk(bound("west"), WEST_PORT)
+    talk.ask(INIT, 4, init(WESTS, 3))
+    (request,) = talk.asked(WEST)
+    assert (request[3]["producer_id"], request[3]["producer_epoch"]) == (7, 3)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_transaction_ends_in_the_cluster_where_it_began(committed: bool) -> None:
+    # Given a user that was moved to the west while the answer to its commit was lost
+    talk = Talk(bound("west"), WEST_PORT)
+    # When the client asks again
+    talk.ask(END, 3, end(EASTS, committed))
+    # Then the west is not asked: whether the transaction is committed, the east knows
+    (question,) = (command for command in talk.others if isinstance(command, Compose))
+    assert (question.api_key, question.request["producer_id"]) == (END, EASTS)
+    talk.take(talk.session.answered(question.token, {"error_code": 0}, talk.now))
+    assert errors(talk.answers()[0]) == [0]
+    assert not talk.asked(WEST)
+
+
+def test_a_client_that_still_talks_to_the_old_coordinator_ends_its_transaction_there() -> None:
+    talk = Talk(bound("west"), EAST_PORT)
+    talk.ask(END, 3, end(EASTS))
+    ((_, _, _, body),) = talk.asked(EAST)
+    assert body["producer_id"] == 7
+
+
+def test_without_a_lease_no_transaction_goes_on_or_ends() -> None:
+    talk = Talk(bound("east"), EAST_PORT, lease=False)
+    for api_key, body in {**REQUESTS, INIT: init()}.items():
+        talk.ask(api_key, 3, body)
+        talk.wait(0.2)
+        assert errors(talk.answers()[0])[-1] == ErrorCode.NOT_COORDINATOR
+    assert not talk.asked(EAST)
+    assert not talk.others
+
+
+def test_offsets_are_committed_in_a_transaction_under_the_names_that_the_target_gave_the_members() -> None:
+    # Given a group that was carried to the west with its members, and a producer that began anew there
+    carried = Group(name="billing", cluster="west", aliases={"4:m-1": Member(member_id="w-9", generation=1)})
+    talk = Talk(bound("west", group=carried), WEST_PORT)
+    talk.ask(COMMIT, 3, commit(WESTS))
+    ((_, _, _, body),) = talk.asked(WEST)
+    assert (body["producer_id"], body["member_id"], body["generation_id"]) == (7, "w-9", 1)
+
+
+def test_the_offsets_of_a_fenced_group_wait_for_the_cut() -> None:
+    fenced = Group(name="billing", fence=Fence(operation="op-1"))
+    talk = Talk(bound("east", group=fenced), EAST_PORT)
+    talk.ask(COMMIT, 3, commit(EASTS))
+    assert not talk.answers()
+    talk.wait(0.2)
+    assert errors(talk.answers()[0]) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
