@@ -1,4 +1,4 @@
-"""Requests for a coordinator or for one broker: groups, transactions, log dirs."""
+"""Requests for a group's coordinator or for one broker: groups, log dirs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from gateway.session import answers, groups, refusals
 from gateway.session.commands import Cause, Node, Refresh, Saw
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind, Slot
-from ha_core.model.producer import is_gateway_id
 from ha_core.wire import ApiKey, ErrorCode, RequestHeader, decode, encode, encode_request, encode_response
 from ha_core.wire.policy import peek_group
 
@@ -110,55 +109,6 @@ def _notice(session: Conversation, header: RequestHeader, name: bytes) -> None:
     if how is not None and (how, name) not in session.seen and len(session.seen) < 10_000:
         session.seen.add((how, name))
         session.emit(Saw(session.identity(header.client_id), "group", name.decode("utf-8", "replace"), how))
-
-
-def transaction(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
-    """A request for a transaction coordinator, and the producer ids of those who have none."""
-    if header.api_key == ApiKey.INIT_PRODUCER_ID:
-        request = _request(session, header, buf, end)
-        if request["transactional_id"] is None:
-            _producer_id(session, header, request)
-            return
-    routes = session.routes(header.client_id)
-    if not session.settings.lease.holds(session.now) or session.port.broker is None or not routes.transactions_here():
-        body = refusals.transaction(header.api_key, _request(session, header, buf, end), ErrorCode.NOT_COORDINATOR)
-        session.refuse(_slot(header, Kind.WAIT), body)
-        return
-    if header.api_key == ApiKey.TXN_OFFSET_COMMIT:
-        _commit_in_transaction(session, header, buf, pos, end)
-        return
-    _pass(session, _slot(header, Kind.PASS), memoryview(buf)[pos:end])
-
-
-def _commit_in_transaction(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
-    name = peek_group(header.api_key, header.api_version, buf, header.body_at, end)
-    route = session.routes(header.client_id).group(name)
-    fence = route.group.fence if route.group is not None else None
-    if fence is not None or not route.here:
-        error = ErrorCode.NOT_COORDINATOR if fence is None else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        body = refusals.transaction(header.api_key, _request(session, header, buf, end), error)
-        session.refuse(_slot(header, Kind.WAIT), body, fence.operation if fence else None)
-        return
-    slot = _slot(header, Kind.PASS)
-    slot.group = name
-    _pass(session, slot, memoryview(buf)[pos:end])
-
-
-def _producer_id(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:
-    """Every cluster counts producer ids from 0, so ids come from the gateways' own range.
-
-    A producer that asks to raise its epoch (KIP-360) keeps its id; its sequences start at 0 again.
-    """
-    known, epoch = request["producer_id"], request["producer_epoch"]
-    if is_gateway_id(known) and 0 <= epoch < 32_766:
-        session.reply(_slot(header, Kind.WAIT), {"error_code": 0, "producer_id": known, "producer_epoch": epoch + 1})
-        return
-    fresh = session.settings.next_producer_id()
-    if fresh is None:
-        body = {"error_code": int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), "producer_id": -1, "producer_epoch": -1}
-        session.refuse(_slot(header, Kind.WAIT), body)
-        return
-    session.reply(_slot(header, Kind.WAIT), {"error_code": 0, "producer_id": fresh, "producer_epoch": 0})
 
 
 def node(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
