@@ -7,25 +7,19 @@ import time
 from typing import Any
 
 from stack.clients.options import Options
+from stack.clients.python_clients import (
+    FLUSH_S,
+    POLL_MS,
+    Rebalances,
+    committed,
+    consumer_settings,
+    failure,
+    not_committed,
+    producer_settings,
+)
 from stack.clients.recorder import Ending, Pace, Recorder, key_of, name_in, value_of
 from stack.clients.start_point import StartPoint, started_consumer
-from stack.history.events import (
-    Acked,
-    Assigned,
-    Committed,
-    Delivered,
-    Failed,
-    Noted,
-    Positioned,
-    Revoked,
-    Sent,
-    Started,
-    Stopped,
-)
-
-_NOT_APPENDED = frozenset({"MessageSizeTooLargeError", "InvalidTopicError", "TopicAuthorizationFailedError"})
-_POLL_MS = 100
-_FLUSH_S = 60.0
+from stack.history.events import Acked, Delivered, Failed, Noted, Positioned, Sent, Started, Stopped
 
 
 def produce(options: Options) -> int:
@@ -36,32 +30,11 @@ def consume(options: Options) -> int:
     return asyncio.run(_consume(options))
 
 
-def _common(options: Options) -> dict[str, Any]:
-    settings: dict[str, Any] = {"bootstrap_servers": options.bootstrap, "client_id": options.identifier}
-    if options.user:
-        settings |= {
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": "PLAIN",
-            "sasl_plain_username": options.user,
-            "sasl_plain_password": options.password,
-        }
-    return settings
-
-
 async def _produce(options: Options) -> int:
     from aiokafka import AIOKafkaProducer
     from aiokafka.errors import KafkaError
 
-    settings = _common(options)
-    if options.compression and options.compression != "none":
-        settings["compression_type"] = options.compression
-    if options.acks:
-        settings["acks"] = "all" if options.acks == "all" else int(options.acks)
-    if options.idempotence:
-        settings["enable_idempotence"] = options.idempotence == "on"
-    if options.linger_ms >= 0:
-        settings["linger_ms"] = options.linger_ms
-    settings |= options.own_numbers_and_settings
+    settings = producer_settings(options)
     with Recorder(options.out) as recorder:
         recorder.write(
             Started(
@@ -88,7 +61,7 @@ async def _produce(options: Options) -> int:
                 try:
                     answer = await producer.send(options.topic, value=value, key=key.encode() if key else None)
                 except KafkaError as error:
-                    recorder.write(_failure(options, name, error))
+                    recorder.write(failure(options, name, error))
                     continue
                 answers.add(answer)
                 answer.add_done_callback(answers.discard)
@@ -98,7 +71,7 @@ async def _produce(options: Options) -> int:
             await asyncio.sleep(0.005)
         left: set[Any] = set()
         if answers:
-            _, left = await asyncio.wait(answers, timeout=_FLUSH_S)
+            _, left = await asyncio.wait(answers, timeout=FLUSH_S)
         if left:
             text = f"{len(left)} records without an answer at the end"
             recorder.write(Noted(options.client, time.time(), text, fatal=True))
@@ -111,42 +84,28 @@ def _outcome(options: Options, name: str, done: asyncio.Future[Any]) -> Acked | 
     if done.cancelled():
         return Failed(options.client, time.time(), options.topic, name, False, "cancelled")
     if (error := done.exception()) is not None:
-        return _failure(options, name, error)
+        return failure(options, name, error)
     place = done.result()
     return Acked(options.client, time.time(), place.topic, place.partition, max(-1, place.offset), name)
-
-
-def _failure(options: Options, name: str, error: BaseException) -> Failed:
-    definite = type(error).__name__ in _NOT_APPENDED
-    return Failed(options.client, time.time(), options.topic, name, definite, repr(error))
 
 
 async def _consume(options: Options) -> int:
     from aiokafka import AIOKafkaConsumer
 
     reset = "latest" if options.seek == "end" else options.reset  # assign() begins to reset before a seek can follow
-    settings = _common(options) | {"auto_offset_reset": reset}
-    if options.group:
-        settings["group_id"] = options.group
-    if options.commit == "batch" or not options.group:
-        settings["enable_auto_commit"] = False
-    if options.instance_id:
-        settings["group_instance_id"] = options.instance_id
-    if options.isolation:
-        settings["isolation_level"] = options.isolation
     with Recorder(options.out) as recorder:
         recorder.write(started_consumer(options, "aiokafka"))
         ending = Ending(options)
-        consumer = AIOKafkaConsumer(**(settings | options.own_numbers_and_settings))
+        consumer = AIOKafkaConsumer(**consumer_settings(options, reset))
         await consumer.start()
         ends: dict[Any, int] = {}
         if options.seek:
             ends = await _seek(consumer, options, recorder)
         else:
-            consumer.subscribe(list(options.topics), listener=_listener(recorder, options))
+            _subscribe(consumer, options, recorder)
         count = 0
         while not ending.reached(count):
-            batches = await consumer.getmany(timeout_ms=_POLL_MS, max_records=500)
+            batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=500)
             now = time.time()
             for part, records in batches.items():
                 for record in records:
@@ -170,6 +129,15 @@ async def _at(consumer: Any, ends: dict[Any, int]) -> bool:
     return True
 
 
+def _subscribe(consumer: Any, options: Options, recorder: Recorder) -> None:
+    from aiokafka import ConsumerRebalanceListener
+
+    class Listener(Rebalances, ConsumerRebalanceListener):  # type: ignore[misc]
+        pass
+
+    consumer.subscribe(list(options.topics), listener=Listener(recorder, options))
+
+
 async def _commit(consumer: Any, recorder: Recorder, options: Options, batches: Any) -> None:
     from aiokafka.errors import KafkaError
 
@@ -177,10 +145,9 @@ async def _commit(consumer: Any, recorder: Recorder, options: Options, batches: 
     try:
         await consumer.commit(offsets)
     except KafkaError as error:
-        recorder.write(Noted(options.client, time.time(), f"commit: {error!r}"))
+        not_committed(recorder, options, error)
         return
-    for part, offset in offsets.items():
-        recorder.write(Committed(options.client, time.time(), options.group, part.topic, part.partition, offset))
+    committed(recorder, options, offsets)
 
 
 async def _seek(consumer: Any, options: Options, recorder: Recorder) -> dict[Any, int]:
@@ -207,20 +174,3 @@ async def _seek(consumer: Any, options: Options, recorder: Recorder) -> dict[Any
     for part in parts:
         recorder.write(Positioned(options.client, time.time(), part.topic, part.partition, options.seek))
     return ends
-
-
-def _listener(recorder: Recorder, options: Options) -> Any:
-    from aiokafka import ConsumerRebalanceListener
-
-    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-        def on_partitions_assigned(self, assigned: Any) -> None:
-            recorder.write(Assigned(options.client, time.time(), _spots(assigned), options.group))
-
-        def on_partitions_revoked(self, revoked: Any) -> None:
-            recorder.write(Revoked(options.client, time.time(), _spots(revoked), options.group))
-
-    return Listener()
-
-
-def _spots(parts: Any) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted((part.topic, part.partition) for part in parts))
