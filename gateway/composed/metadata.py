@@ -105,9 +105,10 @@ def _named_topics(
             resolved = places.resolve(context, name)
             # The topology may be some seconds old: where a binding leads to a cluster that lacks the topic as far as
             # is known, that cluster is asked as well, or the client would write to another copy until the next survey.
-            asked = {resolved.cluster, places.wished(context, name) if resolved.differs else None}
-            for cluster in asked.intersection(usable):
-                wanted.setdefault(cluster, []).append(name)
+            wished = places.wished(context, name) if resolved.differs else resolved.cluster
+            for cluster in usable:
+                if cluster in (resolved.cluster, wished):
+                    wanted.setdefault(cluster, []).append(name)
         else:
             new.append(name)
     # Likewise a topic that it lacks altogether is looked for everywhere before anyone creates it.
