@@ -25,6 +25,11 @@ class Extent(BaseModel):
     term: int = Field(ge=0)
     ignored: bool = False
     """Readers skip it: its cluster died, and the operator chose to go on without what was not read."""
+    known_end: int | None = None
+    """Set while `end` is only an upper bound, because the cluster was dead at the cut: the client offset, exclusive, up
+    to which it was known to have given out. None: the end is true."""
+    found_end: int | None = None
+    """Set when the cluster came back with less than `known_end`: where its log ended. Nobody has accepted that yet."""
 
 
 class Fence(BaseModel):

@@ -107,7 +107,9 @@ def identity(cluster: str) -> tuple[Extent, ...]:
     return (Extent(cluster=cluster, start=0, end=None, base=0, term=0),)
 
 
-def append(extents: Sequence[Extent], target: str, at: int, base: int) -> tuple[Extent, ...]:
+def append(
+    extents: Sequence[Extent], target: str, at: int, base: int, known_end: int | None = None
+) -> tuple[Extent, ...]:
     """Close the writer's extent at client offset `at` and open one in `target`, whose log ends at `base` (physical).
 
     A stay in which nothing was written leaves no extent, but its term is used up all the same: producer ids of that
@@ -115,6 +117,7 @@ def append(extents: Sequence[Extent], target: str, at: int, base: int) -> tuple[
     A forced move closes an extent above anything it can hold. When the writer comes back to that cluster, its log end
     says what it did hold, so the older extent is closed there.
 
+    :param known_end: of a forced move, see `Extent.known_end`.
     :raises ValueError: the cut lies below the writer's extent, the target is the writer, or terms are used up.
     """
     current = live(extents)
@@ -124,7 +127,7 @@ def append(extents: Sequence[Extent], target: str, at: int, base: int) -> tuple[
         raise ValueError(f"the cut {at} lies below {current.start}, where the stay in {current.cluster} began")
     if current.term >= MAX_TERM:
         raise ValueError(f"the partition has changed its writer {current.term} times, the most that can be counted")
-    closed = current.model_copy(update={"end": at})
+    closed = current.model_copy(update={"end": at, "known_end": known_end})
     kept = tuple(_within(extent, target, base) for extent in (*extents[:-1], closed))
     opened = Extent(cluster=target, start=at, end=None, base=base, term=current.term + 1)
     return (*_without_empty(kept), opened)
@@ -141,14 +144,14 @@ def cut(extents: Sequence[Extent], origin_end: int, target: str, base: int) -> t
 def close(extents: Sequence[Extent], cluster: str, true_end: int) -> tuple[Extent, ...]:
     """Lower the end of the newest closed extent of `cluster` to `true_end` (physical), known once it has returned.
 
-    The cut itself never changes: what lay between is a hole.
+    From then on its end is confirmed. The cut itself never changes: what lay between is a hole.
 
     :raises ValueError: no closed extent there, or `true_end` lies outside it.
     """
     for index in reversed(range(len(extents) - 1)):
         extent = extents[index]
         if extent.cluster == cluster:
-            shorter = extent.model_copy(update={"end": to_client(extent, true_end)})
+            shorter = extent.model_copy(update={"end": to_client(extent, true_end), **_CONFIRMED})
             return _without_empty((*extents[:index], shorter, *extents[index + 1 :]))
     raise ValueError(f"cluster {cluster} has no closed extent in this partition")
 
@@ -178,6 +181,8 @@ def check(extents: Sequence[Extent]) -> list[str]:
             problems.append(f"{where} is open, but it is not the last one: two clusters would be written")
         if extent.end is not None and extent.end <= extent.start:
             problems.append(f"{where} is empty: [{extent.start}, {extent.end})")
+        if extent.known_end is not None and (extent.end is None or not extent.start <= extent.known_end <= extent.end):
+            problems.append(f"{where} is said to have held offsets up to {extent.known_end}, which lies outside of it")
         if index:
             before = extents[index - 1]
             if extent.start < (before.start + 1 if before.end is None else before.end):
@@ -198,7 +203,10 @@ def _within(extent: Extent, cluster: str, base: int) -> Extent:
         return extent
     held = min(end, max(base, extent.base))
     # A cluster that takes the writer is back: whatever readers had to skip there can be read again.
-    return extent.model_copy(update={"end": extent.start + (held - extent.base), "ignored": False})
+    return extent.model_copy(update={"end": extent.start + (held - extent.base), "ignored": False, **_CONFIRMED})
+
+
+_CONFIRMED = {"known_end": None, "found_end": None}
 
 
 def _without_empty(extents: Sequence[Extent]) -> tuple[Extent, ...]:

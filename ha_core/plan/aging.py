@@ -1,0 +1,193 @@
+"""When an old extent may go: nothing of it can be read any more, and nobody still needs it.
+
+One rule per reason, each over plain numbers, so that a command that asks brokers and a job over recorded rows come to
+the same verdict. An extent may be dropped when none of them speaks against it:
+
+1. *unconfirmed*: its end is only an upper bound, because its cluster was dead at the cut. What it holds is not known.
+2. *unasked*: its cluster, or one that coordinates groups, did not answer and nothing is recorded of it.
+3. *held*: its log still has records below its end.
+4. *lost*: its log ends below the extent's end, or the topic is not there: records are missing. That may as well be a
+   wrong address, so an operator has to say that it is accepted.
+5. *written*: its log grows behind the extent's end: somebody writes there past the gateways.
+6. *lagging* and *dead*: a group has committed an offset below the extent's end. A group with members will get there;
+   one without never will, and waits for somebody to reset or delete it.
+
+A reader below a dropped extent goes on at the start of the next one, as where a log's start has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from ha_core.model import Extent, Topic
+from ha_core.plan.extents import physical_end
+
+RESTLESS_MS = 3_600_000
+"""A log that was appended to this recently may be again."""
+
+Reason = Literal["unconfirmed", "unasked", "held", "lost", "written", "lagging", "dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """One partition's log in the cluster of the extent, in that cluster's own offsets."""
+
+    start: int
+    end: int
+    """Log end, exclusive."""
+    earlier_end: int | None = None
+    """The same at an earlier look; None: there was none."""
+    last_write_ms: int | None = None
+    """When an idempotent producer last appended (milliseconds since 1970); None: not known."""
+    config: Mapping[str, str] = field(default_factory=dict)
+    """What is set for the topic itself."""
+    exists: bool = True
+
+    @property
+    def empty(self) -> bool:
+        return self.start >= self.end
+
+
+GONE = LogFacts(0, 0, exists=False)
+"""The cluster answers, and does not have the topic (any more)."""
+
+
+class Commit(NamedTuple):
+    """A committed offset, which is a client offset, of one partition."""
+
+    group: str
+    cluster: str
+    """Whose coordinator holds it."""
+    offset: int
+    live: bool
+    """The group has members."""
+
+
+class Block(NamedTuple):
+    """Why an extent stays, in words for the operator."""
+
+    reason: Reason
+    text: str
+
+
+def blocks(
+    extent: Extent,
+    log: LogFacts | None,
+    commits: Iterable[Commit],
+    now_ms: int,
+    unasked: Collection[str] = (),
+    accept_loss: bool = False,
+) -> tuple[Block, ...]:
+    """What speaks against dropping the closed `extent`; nothing: it is aged.
+
+    :param log: its partition in `extent.cluster`; None: that cluster did not answer.
+    :param commits: of the same partition, in all clusters.
+    :param unasked: clusters of whose groups nothing is known.
+    :param accept_loss: the operator does without what was lost.
+    :raises ValueError: the extent is open, so it is written.
+    """
+    if extent.end is None:
+        raise ValueError(f"the extent of {extent.cluster} is open: it is the writer's and never ages")
+    found = []
+    if extent.known_end is not None:
+        found.append(
+            Block(
+                "unconfirmed",
+                f"{extent.cluster} was dead at the cut, and its end is not confirmed: `switchyard origins check`",
+            )
+        )
+    found += [one for one in _log_blocks(extent, log, now_ms) if not (accept_loss and one.reason == "lost")]
+    found += [Block("unasked", f"nothing is known of the groups of {name}") for name in sorted(unasked)]
+    found += _group_blocks(extent.end, commits)
+    return tuple(found)
+
+
+def closed(topic: Topic) -> Iterator[tuple[int, Extent]]:
+    """Every (partition, closed extent) of the map."""
+    for partition, extents in sorted(topic.partitions.items()):
+        yield from ((partition, extent) for extent in extents if extent.end is not None)
+
+
+def drop(extents: Sequence[Extent], terms: Collection[int]) -> tuple[Extent, ...]:
+    """`extents` without the closed ones of these terms. A term has at most one extent, so it names it.
+
+    :raises ValueError: one of them is open.
+    """
+    for extent in extents:
+        if extent.term in terms and extent.end is None:
+            raise ValueError(f"the extent of term {extent.term} in {extent.cluster} is open: it is the writer's")
+    return tuple(extent for extent in extents if extent.term not in terms)
+
+
+def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts]) -> str:
+    """Why the topic in `cluster` may not be deleted; empty: it is what an aged migration has left behind.
+
+    :param topic: the map as it is once aged extents are dropped.
+    :param logs: every partition of the topic in that cluster.
+    """
+    if topic.writer == cluster:
+        return f"{cluster} is its writer"
+    left = [p for p, extents in sorted(topic.partitions.items()) if any(e.cluster == cluster for e in extents)]
+    if left:
+        return f"{len(left)} of {len(topic.partitions)} partitions are not aged there"
+    if not logs:
+        return f"{cluster} does not have it"
+    holding = [p for p, log in sorted(logs.items()) if not log.empty]
+    if holding:
+        log = logs[holding[0]]
+        return f"partition {holding[0]} holds offsets {log.start} to {log.end} that are in no map"
+    if all(log.end == 0 for log in logs.values()):
+        return "it was never used, so it is not what was left behind: it may be the beginning of another move"
+    return ""
+
+
+def _log_blocks(extent: Extent, log: LogFacts | None, now_ms: int) -> Iterator[Block]:
+    end = physical_end(extent)
+    assert end is not None
+    if log is None:
+        yield Block("unasked", f"{extent.cluster} does not answer")
+        return
+    if not log.exists:
+        yield Block("lost", f"{extent.cluster} does not have the topic: check its address, or say --accept-loss")
+    elif log.end < end and extent.known_end is None:
+        yield Block(
+            "lost",
+            f"its log in {extent.cluster} ends at {log.end}, below {end}, so records were lost there: restore them, or "
+            "say --accept-loss",
+        )
+    first, last = max(log.start, extent.base), min(end, log.end)
+    if first < last:
+        yield Block("held", f"{extent.cluster} holds offsets {first} to {last}: {_retention(log.config)}")
+    if log.end > end:
+        grown = log.earlier_end is not None and log.end > max(end, log.earlier_end)
+        recent = log.last_write_ms is not None and now_ms - log.last_write_ms < RESTLESS_MS
+        if grown or recent:
+            yield Block(
+                "written",
+                f"somebody writes to {extent.cluster} past the gateways: its log ends at {log.end}, not at {end}",
+            )
+
+
+def _retention(config: Mapping[str, str]) -> str:
+    policy = config.get("cleanup.policy", "delete")
+    if "delete" not in policy:
+        return "a compacted log keeps the newest record of each key for ever, so it does not age by itself"
+    if config.get("retention.ms") == "-1" and config.get("retention.bytes", "-1") == "-1":
+        return "its retention is unlimited, so it ages only when that is changed"
+    time = config.get("retention.ms")
+    return f"retention deletes them ({time} ms)" if time else "retention deletes them"
+
+
+def _group_blocks(end: int, commits: Iterable[Commit]) -> Iterator[Block]:
+    for commit in sorted(commits):
+        if commit.offset >= end:
+            continue
+        behind = (
+            f"group {commit.group} at offset {commit.offset}, {end - commit.offset} before the end ({commit.cluster})"
+        )
+        if commit.live:
+            yield Block("lagging", f"lagging {behind}: it gets there by itself")
+        else:
+            yield Block("dead", f"dead {behind}: reset or delete it")

@@ -1,0 +1,161 @@
+"""When an old extent may go: each rule by itself, then all of them against a model of what a reader can still get."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.model import Extent, Topic
+from ha_core.plan.aging import GONE, RESTLESS_MS, Commit, LogFacts, blocks, closed, drop, undeletable
+from ha_core.plan.extents import Hole, check, locate
+
+NOW_MS = 10_000_000
+OLD = Extent(cluster="east", start=0, end=100, base=20, term=0)
+LIVE = Extent(cluster="west", start=100, end=None, base=0, term=1)
+ORDERS = Topic(name="orders", writer="west", partitions={0: (OLD, LIVE)})
+DRAINED = LogFacts(start=120, end=120)
+
+
+def reasons(extent: Extent = OLD, log: LogFacts | None = DRAINED, *commits: Commit) -> list[str]:
+    return [block.reason for block in blocks(extent, log, commits, NOW_MS)]
+
+
+def test_an_extent_of_which_nothing_is_left_and_that_no_group_needs_is_aged() -> None:
+    assert reasons() == []
+    assert reasons(OLD, DRAINED, Commit("billing", "west", 100, True)) == []
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (LogFacts(20, 120), ["held"]),
+        (LogFacts(119, 120), ["held"]),
+        (LogFacts(120, 130), []),
+        (LogFacts(130, 130), []),
+        (LogFacts(90, 90), ["lost"]),
+        (LogFacts(20, 90), ["lost", "held"]),
+        (LogFacts(0, 0), ["lost"]),
+        (GONE, ["lost"]),
+        (None, ["unasked"]),
+    ],
+)
+def test_its_log_must_have_passed_its_end(log: LogFacts | None, expected: list[str]) -> None:
+    assert reasons(OLD, log) == expected
+
+
+def test_a_loss_is_accepted_by_the_operator_only_and_nothing_else_with_it() -> None:
+    assert blocks(OLD, GONE, (), NOW_MS, accept_loss=True) == ()
+    assert [b.reason for b in blocks(OLD, LogFacts(20, 90), (), NOW_MS, accept_loss=True)] == ["held"]
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({}, "retention deletes them"),
+        ({"retention.ms": "60000"}, "60000 ms"),
+        ({"retention.ms": "-1"}, "unlimited"),
+        ({"retention.ms": "-1", "retention.bytes": "1000"}, "retention deletes them"),
+        ({"cleanup.policy": "compact"}, "compacted"),
+        ({"cleanup.policy": "compact,delete", "retention.ms": "60000"}, "60000 ms"),
+    ],
+)
+def test_what_holds_the_records_is_said(config: dict[str, str], words: str) -> None:
+    (block,) = blocks(OLD, LogFacts(20, 120, config=config), (), NOW_MS)
+
+    assert words in block.text
+
+
+def test_groups_below_the_end_are_named_and_those_without_members_are_called_dead() -> None:
+    found = blocks(
+        OLD, DRAINED, [Commit("slow", "west", 7, True), Commit("gone", "east", 99, False)], NOW_MS, unasked=["north"]
+    )
+
+    assert [block.reason for block in found] == ["unasked", "dead", "lagging"]
+    assert "north" in found[0].text
+    assert "group gone at offset 99" in found[1].text
+    assert "reset or delete" in found[1].text
+    assert "group slow at offset 7, 93 before the end" in found[2].text
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (LogFacts(130, 130, earlier_end=125), ["written"]),
+        (LogFacts(130, 130, earlier_end=130), []),
+        (LogFacts(130, 130, last_write_ms=NOW_MS - 1), ["written"]),
+        (LogFacts(130, 130, last_write_ms=NOW_MS - RESTLESS_MS), []),
+        (LogFacts(120, 120, earlier_end=100, last_write_ms=NOW_MS - 1), []),
+    ],
+)
+def test_whoever_writes_there_past_the_gateways_is_noticed(log: LogFacts, expected: list[str]) -> None:
+    assert reasons(OLD, log) == expected
+
+
+def test_an_end_that_was_never_confirmed_keeps_the_extent() -> None:
+    unconfirmed = OLD.model_copy(update={"known_end": 50})
+
+    assert reasons(unconfirmed, LogFacts(70, 70)) == ["unconfirmed"]
+
+
+def test_the_writers_extent_never_ages() -> None:
+    with pytest.raises(ValueError, match="writer"):
+        blocks(LIVE, DRAINED, (), NOW_MS)
+    with pytest.raises(ValueError, match="writer"):
+        drop((OLD, LIVE), {1})
+
+
+def test_a_reader_below_a_dropped_extent_goes_on_at_the_next() -> None:
+    left = drop((OLD, LIVE), {0})
+
+    assert left == (LIVE,)
+    assert check(left) == []
+    assert locate(left, 5) == Hole(LIVE)
+
+
+@pytest.mark.parametrize(
+    ("topic", "logs", "words"),
+    [
+        (ORDERS, {0: DRAINED}, "1 of 1 partitions"),
+        (ORDERS.model_copy(update={"partitions": {0: (LIVE,)}}), {0: DRAINED}, ""),
+        (ORDERS.model_copy(update={"partitions": {0: (LIVE,)}}), {0: DRAINED, 1: LogFacts(3, 4)}, "offsets 3 to 4"),
+        (ORDERS.model_copy(update={"partitions": {0: (LIVE,)}}), {0: LogFacts(0, 0)}, "never used"),
+        (ORDERS.model_copy(update={"partitions": {0: (LIVE,)}}), {}, "does not have it"),
+        (ORDERS.model_copy(update={"writer": "east"}), {0: DRAINED}, "writer"),
+    ],
+)
+def test_only_what_an_aged_migration_left_behind_may_be_deleted(
+    topic: Topic, logs: dict[int, LogFacts], words: str
+) -> None:
+    reason = undeletable(topic, "east", logs)
+
+    assert words in reason
+    assert bool(reason) == bool(words)
+
+
+@given(
+    start=st.integers(0, 60),
+    length=st.integers(0, 60),
+    commits=st.lists(st.integers(0, 60), max_size=3),
+    end=st.integers(1, 40),
+    base=st.integers(0, 10),
+)
+def test_nothing_is_dropped_that_a_reader_could_get_or_a_group_waits_for(
+    start: int, length: int, commits: list[int], end: int, base: int
+) -> None:
+    extent = Extent(cluster="east", start=0, end=end, base=base, term=0)
+    log = LogFacts(start, start + length)
+    readable = {offset for offset in range(end) if log.start <= base + offset < log.end}
+
+    found = blocks(extent, log, [Commit(f"g{n}", "west", o, True) for n, o in enumerate(commits)], NOW_MS)
+
+    if not found:
+        assert not readable
+        assert all(offset >= end for offset in commits)
+    for block in found:
+        assert block.reason != "held" or readable
+        assert block.reason != "lost" or log.end < base + end
+
+
+def test_closed_extents_are_named_by_partition_and_term() -> None:
+    assert [(partition, extent.term) for partition, extent in closed(ORDERS)] == [(0, 0)]
