@@ -1,0 +1,57 @@
+"""Members that stop before they have noticed that their group was moved."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+
+from stack.clients.kinds import CONSUMERS
+from stack.clients.process import Client
+from stack.harness import Stack
+from stack.history.events import Delivered
+from tests.kit.running import Run, bind, bootstrap, create_topic
+from tests.system.conftest import MakeRun
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    create_topic(bootstrap(stack, "east"), name)
+    bind(stack, name, "east")
+    return make_run(stack, user=name)
+
+
+def test_members_that_stop_right_behind_a_move_commit_and_leave_in_the_target(
+    run: Run, stack: Stack, name: str
+) -> None:
+    # Given members of every kind whose groups were moved once, so that both clusters have coordinators
+    consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in CONSUMERS]
+    producer = run.start("confluent-producer", "w", name, rate=100)
+    for consumer in consumers:
+        consumer.wait_for(50, "delivered")
+    run.switch("east", "west")
+    so_far = {consumer: consumer.count("delivered") for consumer in consumers}
+    for consumer, count in so_far.items():
+        consumer.wait_for(count + 400, "delivered")  # longer than between two heartbeats
+    producer.stop()
+
+    # When they are moved back and stop at once
+    run.switch("west", "east")
+    for consumer in consumers:
+        consumer.stop(timeout_s=20)
+
+    # Then what they had read is committed where their groups are now, and nobody waits for the end of their sessions
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east"), "log_level": 3})
+    for consumer in consumers:
+        group = consumer.options.group
+        assert admin.describe_consumer_groups([group])[group].result(10).members == [], group
+        (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+        found = {(part.topic, part.partition): part.offset for part in asked.result(10).topic_partitions}
+        assert found == _read_up_to(consumer), group
+
+
+def _read_up_to(consumer: Client) -> dict[tuple[str, int], int]:
+    events = consumer.history().clients[consumer.name]
+    return {(one.topic, one.partition): one.offset + 1 for one in events if isinstance(one, Delivered)}
