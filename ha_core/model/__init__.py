@@ -6,6 +6,7 @@ from ha_core.model.document import Document, UnreadableDocumentError
 from ha_core.model.gateway import GatewayRecord, VirtualNode
 from ha_core.model.group import Group, Member
 from ha_core.model.identity import ANONYMOUS, Identity, identify
+from ha_core.model.known import KnownGroup, KnownTopic
 from ha_core.model.operation import HistoryEntry, Lock, MoveRequest, MoveSet, Operation, Scope
 from ha_core.model.topic import Crossing, Extent, Fence, LastSequences, Topic
 from ha_core.model.usage import Usage, Use
@@ -22,6 +23,8 @@ __all__ = [
     "Group",
     "HistoryEntry",
     "Identity",
+    "KnownGroup",
+    "KnownTopic",
     "LastSequences",
     "Lock",
     "Mask",

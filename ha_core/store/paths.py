@@ -11,6 +11,8 @@ from ha_core.model import (
     Cluster,
     Document,
     Group,
+    KnownGroup,
+    KnownTopic,
     LastSequences,
     Lock,
     Operation,
@@ -38,6 +40,8 @@ FOLDERS: dict[type[Document], str] = {
     Lock: LOCKS,
     Usage: USAGE,
     VirtualNode: NODES,
+    KnownTopic: "/known_topics",
+    KnownGroup: "/known_groups",
 }
 VIEW_KINDS: tuple[type[Document], ...] = (Cluster, UserBindings, Topic, LastSequences, Group)
 """What a `View` is made of."""
@@ -68,7 +72,7 @@ def name_of(document: Document) -> str:
         return document.user
     if isinstance(document, Operation):
         return document.id
-    if isinstance(document, Lock | VirtualNode):
+    if isinstance(document, Lock | VirtualNode | KnownTopic | KnownGroup):
         return document.key
     if isinstance(document, Cluster | Topic | LastSequences | Group):
         return document.name

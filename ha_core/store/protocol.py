@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
-from ha_core.model import Document, GatewayRecord, HistoryEntry, Lock, Operation, Usage, Use, View
+from ha_core.model import (
+    Document,
+    GatewayRecord,
+    HistoryEntry,
+    KnownGroup,
+    KnownTopic,
+    Lock,
+    Operation,
+    Usage,
+    Use,
+    View,
+)
 from ha_core.store.change import Change
 
 D = TypeVar("D", bound=Document)
+K = TypeVar("K", KnownTopic, KnownGroup)
 
 State = Literal["connected", "suspended", "lost"]
 """`suspended`: no connection, the session may live on. `lost`: the session is over, its ephemeral nodes are gone."""
@@ -181,6 +193,13 @@ class Store(Protocol):
 
     def usage(self) -> dict[str, Usage]:
         """Usage of all users by user; entries that this version cannot read are left out."""
+
+    # What was last seen of clusters
+    def keep_known(self, kind: type[K], cluster: str, seen: Collection[K]) -> None:
+        """Replace all that is known of a cluster's topics, or groups, by what was just `seen`. It is no revision."""
+
+    def known(self, kind: type[K], cluster: str, names: Collection[str] | None = None) -> dict[str, K]:
+        """What was last seen of topics or groups of `cluster` (None: all), by name; unreadable ones are left out."""
 
     def close(self) -> None:
         """End followers, registrations and the session."""

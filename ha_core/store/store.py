@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from ha_core.model import Document, GatewayRecord, HistoryEntry, Lock, Operation, Usage, View
+from ha_core.model import (
+    Document,
+    GatewayRecord,
+    HistoryEntry,
+    KnownGroup,
+    KnownTopic,
+    Lock,
+    Operation,
+    Usage,
+    View,
+)
 from ha_core.model.producer import FIRST_CLIENT_ID
-from ha_core.store import allocation, commits, documents, locks, notes, operations, paths, registration, usage
+from ha_core.store import allocation, commits, documents, known, locks, notes, operations, paths, registration, usage
 from ha_core.store.change import Change
 from ha_core.store.errors import StoreUnavailableError
 from ha_core.store.follow import TreeFollower
@@ -19,6 +29,7 @@ from ha_core.store.replica import Replica
 from ha_core.store.tree import Create, RefusedError, ReplyLostError, Tree
 
 D = TypeVar("D", bound=Document)
+K = TypeVar("K", KnownTopic, KnownGroup)
 
 
 class TreeStore:
@@ -106,6 +117,12 @@ class TreeStore:
 
     def usage(self) -> dict[str, Usage]:
         return usage.usage(self._tree)
+
+    def keep_known(self, kind: type[K], cluster: str, seen: Collection[K]) -> None:
+        known.keep(self._tree, kind, cluster, seen)
+
+    def known(self, kind: type[K], cluster: str, names: Collection[str] | None = None) -> dict[str, K]:
+        return known.read(self._tree, kind, cluster, names)
 
     def close(self) -> None:
         with self._guard:

@@ -1,0 +1,51 @@
+"""What was last seen of a cluster while it answered: all there is to go by when it no longer does.
+
+One document for each topic and group of each cluster, replaced at every look and kept when the cluster is gone. It is
+no part of the state that gateways follow: nothing is decided on it while its cluster can be asked.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ha_core.model.document import Document
+
+
+class KnownTopic(Document):
+    """`/known_topics/{cluster}:{name}`. Offsets are the cluster's own."""
+
+    cluster: str
+    name: str
+    at: str
+    """UTC, ISO 8601: before the first of the offsets was read."""
+    partitions: int
+    replication: int
+    config: dict[str, str] = Field(default_factory=dict)
+    """Only what was set for the topic itself."""
+    ends: dict[int, int] = Field(default_factory=dict)
+    """partition → log end; those whose leader did not answer are missing."""
+
+    @property
+    def key(self) -> str:
+        return known_key(self.cluster, self.name)
+
+
+class KnownGroup(Document):
+    """`/known_groups/{cluster}:{name}`: what a group had committed, in client offsets."""
+
+    cluster: str
+    name: str
+    at: str
+    state: str = ""
+    """As the coordinator said it; empty where it did not."""
+    offsets: dict[str, dict[int, int]] = Field(default_factory=dict)
+    """topic → partition → offset."""
+
+    @property
+    def key(self) -> str:
+        return known_key(self.cluster, self.name)
+
+
+def known_key(cluster: str, name: str) -> str:
+    """The name of both kinds of document; cluster names have no colon."""
+    return f"{cluster}:{name}"

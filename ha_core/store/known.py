@@ -1,0 +1,92 @@
+"""What was last seen of clusters: replaced a cluster at a time, outside of the revisions that gateways follow."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from ha_core.model import KnownGroup, KnownTopic, UnreadableDocumentError
+from ha_core.model.known import known_key
+from ha_core.store import documents, paths
+from ha_core.store.errors import StoreUnavailableError
+from ha_core.store.once import once
+from ha_core.store.tree import Create, Op, Put, RefusedError, Remove, Tree
+
+log = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 20
+BATCH_BYTES = 500_000
+BATCH_NODES = 500
+
+K = TypeVar("K", KnownTopic, KnownGroup)
+
+
+def keep(tree: Tree, kind: type[K], cluster: str, seen: Collection[K]) -> None:
+    """See `Store.keep_known`."""
+    wanted = {paths.path_of(kind, one.key): documents.to_bytes(one) for one in seen}
+    folder, prefix = paths.FOLDERS[kind], paths.encode(f"{cluster}:")
+    gone = [
+        path for name in tree.children(folder) if name.startswith(prefix) and (path := f"{folder}/{name}") not in wanted
+    ]
+    for batch in _batches({**wanted, **dict.fromkeys(gone)}):
+        # Whoever looks at the same time has seen the same cluster: the last one may win.
+        once(tree, f"what is known of {cluster}", partial(_write, tree, cluster, batch), lambda: None)
+
+
+def read(tree: Tree, kind: type[K], cluster: str, names: Collection[str] | None) -> dict[str, K]:
+    """See `Store.known`."""
+    if names is None:
+        folder, prefix = paths.FOLDERS[kind], paths.encode(f"{cluster}:")
+        wanted = [f"{folder}/{name}" for name in sorted(tree.children(folder)) if name.startswith(prefix)]
+    else:
+        wanted = [paths.path_of(kind, known_key(cluster, name)) for name in sorted(names)]
+    found: dict[str, K] = {}
+    for path, node in zip(wanted, tree.get_many(wanted), strict=True):
+        if node is None:
+            continue
+        try:
+            document = documents.from_bytes(kind, node.data, path)
+        except UnreadableDocumentError as error:
+            log.warning("left out: %s", error)
+            continue
+        found[document.name] = document
+    return found
+
+
+def _batches(wanted: Mapping[str, bytes | None]) -> Iterator[dict[str, bytes | None]]:
+    batch: dict[str, bytes | None] = {}
+    size = 0
+    for path, data in wanted.items():
+        length = len(path) + len(data or b"")
+        if batch and (size + length > BATCH_BYTES or len(batch) >= BATCH_NODES):
+            yield batch
+            batch, size = {}, 0
+        batch[path] = data
+        size += length
+    if batch:
+        yield batch
+
+
+def _write(tree: Tree, cluster: str, batch: Mapping[str, bytes | None]) -> None:
+    """:param batch: path → bytes, None to remove."""
+    order: Sequence[str] = sorted(batch)
+    for _ in range(MAX_ATTEMPTS):
+        ops: list[Op] = []
+        for path, node in zip(order, tree.get_many(order), strict=True):
+            data = batch[path]
+            if data is None:
+                if node is not None:
+                    ops.append(Remove(path, node.version))
+            elif node is None:
+                ops.append(Create(path, data))
+            elif node.data != data:
+                ops.append(Put(path, data, node.version))
+        try:
+            if ops:
+                tree.write(ops)
+        except RefusedError:
+            continue
+        return
+    raise StoreUnavailableError(f"what is known of {cluster} is written by others all the time; repeat it")

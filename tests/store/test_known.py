@@ -1,0 +1,68 @@
+"""What was last seen of clusters."""
+
+from __future__ import annotations
+
+import pytest
+
+from ha_core.model import KnownGroup, KnownTopic
+
+from .sessions import Session
+
+AT = "2026-11-21T10:00:00Z"
+
+
+def topic(name: str, cluster: str = "east", end: int = 5) -> KnownTopic:
+    return KnownTopic(cluster=cluster, name=name, at=AT, partitions=1, replication=1, ends={0: end})
+
+
+def test_a_look_replaces_what_was_known_of_that_cluster_and_of_no_other(session: Session) -> None:
+    store = session.store
+    store.keep_known(KnownTopic, "east", [topic("orders"), topic("bills")])
+    store.keep_known(KnownTopic, "west", [topic("orders", "west")])
+
+    store.keep_known(KnownTopic, "east", [topic("orders", end=9)])
+
+    assert store.known(KnownTopic, "east") == {"orders": topic("orders", end=9)}
+    assert store.known(KnownTopic, "west") == {"orders": topic("orders", "west")}
+
+
+def test_names_are_found_one_by_one_and_topics_and_groups_are_apart(session: Session) -> None:
+    group = KnownGroup(cluster="east", name="a/b:c", at=AT, offsets={"orders": {0: 3}})
+    session.store.keep_known(KnownGroup, "east", [group])
+
+    assert session.store.known(KnownGroup, "east", ["a/b:c", "other"]) == {"a/b:c": group}
+    assert session.store.known(KnownTopic, "east") == {}
+
+
+def test_it_is_no_revision_for_gateways_do_not_follow_it(session: Session) -> None:
+    before = session.store.load().revision
+
+    session.store.keep_known(KnownTopic, "east", [topic("orders")])
+
+    assert session.store.load().revision == before
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_it_survives_a_lost_reply(session: Session, made: bool) -> None:
+    session.lose_next_reply(made)
+
+    session.store.keep_known(KnownTopic, "east", [topic("orders")])
+
+    assert session.losses_left() == 0
+    assert set(session.store.known(KnownTopic, "east")) == {"orders"}
+
+
+def test_more_than_one_write_holds_is_kept_in_several(session: Session) -> None:
+    many = [topic(f"t-{number}") for number in range(1_200)]
+
+    session.store.keep_known(KnownTopic, "east", many)
+    session.store.keep_known(KnownTopic, "east", many[:3])
+
+    assert set(session.store.known(KnownTopic, "east")) == {"t-0", "t-1", "t-2"}
+
+
+def test_what_cannot_be_read_is_left_out(session: Session) -> None:
+    session.store.keep_known(KnownTopic, "east", [topic("orders"), topic("bills")])
+    session.plant("/known_topics/east%3Abills", b"{")
+
+    assert set(session.store.known(KnownTopic, "east")) == {"orders"}
