@@ -27,16 +27,19 @@ _DAMAGED = Found(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def client_offset(
-    topic: str, partition: int, extents: Sequence[Extent], timestamp: int, isolation: int
+    topic: str, partition: int, extents: Sequence[Extent], timestamp: int, isolation: int, ahead: bool = False
 ) -> Inquiry[Found]:
-    """What LIST_OFFSETS is to answer for `timestamp`: a time in ms, or one of the negative words."""
+    """What LIST_OFFSETS is to answer for `timestamp`: a time in ms, or one of the negative words.
+
+    :param ahead: the last cut lies ahead, so the extent before it may still grow.
+    """
     if not extents:
         return _damaged()
     replicas = [(extent, Replica(extent.cluster, topic, partition)) for extent in extents if not extent.ignored]
     if timestamp == LATEST:
-        return _latest(*replicas[-1], isolation)
+        return _latest_ahead(replicas, isolation) if ahead and len(replicas) > 1 else _latest(*replicas[-1], isolation)
     if timestamp == EARLIEST:
-        return _earliest(replicas)
+        return _earliest(replicas, ahead)
     if timestamp == MAX_TIMESTAMP:
         return _largest_timestamp(replicas)
     if timestamp < 0:
@@ -44,9 +47,9 @@ def client_offset(
     return _at_time(replicas, timestamp, isolation)
 
 
-def end_offset(topic: str, partition: int, extents: Sequence[Extent]) -> Inquiry[Found]:
+def end_offset(topic: str, partition: int, extents: Sequence[Extent], ahead: bool = False) -> Inquiry[Found]:
     """The client offset behind the last record that consumers can see."""
-    return client_offset(topic, partition, extents, LATEST, READ_UNCOMMITTED)
+    return client_offset(topic, partition, extents, LATEST, READ_UNCOMMITTED, ahead)
 
 
 _Replicas = Sequence[tuple[Extent, Replica]]
@@ -71,7 +74,23 @@ def _latest(extent: Extent, replica: Replica, isolation: int) -> Inquiry[Found]:
     return Found(0, -1, to_client(extent, max(found.offset, extent.base)))
 
 
-def _earliest(replicas: _Replicas) -> Inquiry[Found]:
+def _latest_ahead(replicas: _Replicas, isolation: int) -> Inquiry[Found]:
+    """In the origin until its log has reached the cut, in the target from then on."""
+    (origin, here), (target, there) = replicas[-2:]
+    queries = [Query(replica, LATEST, isolation) for replica in (here, there)]
+    found = yield tuple(queries)
+    first, second = (found[query] for query in queries)
+    if first.error:
+        return _failed(first)
+    end = physical_end(origin)
+    if end is not None and first.offset < end:
+        return Found(0, -1, to_client(origin, max(first.offset, origin.base)))
+    if second.error:
+        return _failed(second)
+    return Found(0, -1, to_client(target, max(second.offset, target.base)))
+
+
+def _earliest(replicas: _Replicas, ahead: bool) -> Inquiry[Found]:
     closed, (extent, replica) = replicas[:-1], replicas[-1]
     starts = {r: Query(r, EARLIEST) for _, r in replicas}
     ends = {r: Query(r, LATEST) for _, r in closed}
@@ -81,7 +100,8 @@ def _earliest(replicas: _Replicas) -> Inquiry[Found]:
         if start.error or log_end.error:
             return _failed(start if start.error else log_end)
         first = max(start.offset, older.base)
-        if end is not None and first < min(end, log_end.offset):
+        grows = ahead and older is replicas[-2][0]
+        if end is not None and (first < min(end, log_end.offset) or (grows and first < end)):
             return Found(0, -1, to_client(older, first))
     start = found[starts[replica]]
     if start.error:

@@ -41,11 +41,16 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
 
     outcomes = yield from to_leaders(context, shape, others, some)
     plans = yield from rounds(
-        context, {key: _plan(*key, places.extents(context, *key), wanted[key]["offset"]) for key in mapped}
+        context, {key: _plan(*key, _extents(context, *key), wanted[key]["offset"]) for key in mapped}
     )
     outcomes.update((yield from _delete(context, shape, plans, request["timeout_ms"])))
     # The codec's default for a missing watermark is 0, which would be a claim.
     return {"topics": shape.topics(wanted, {key: _NO_WATERMARK | answer for key, answer in outcomes.items()})}
+
+
+def _extents(context: Context, topic: str, partition: int) -> Sequence[Extent]:
+    """None while a cut lies ahead: what has to be deleted where is not decided yet, so the client has to ask again."""
+    return () if places.ahead(context, topic) else places.extents(context, topic, partition)
 
 
 def _plan(topic: str, partition: int, extents: Sequence[Extent], offset: int) -> Inquiry[_Plan]:

@@ -29,7 +29,8 @@ def offset_for_leader_epoch(context: Context, version: int, request: Message) ->
         return {"replica_id": request["replica_id"], "topics": _SHAPE.topics(batch, wanted)}
 
     outcomes = yield from to_leaders(context, _SHAPE, others, some)
-    found = yield from rounds(context, {key: end_offset(*key, places.extents(context, *key)) for key in mapped})
+    ends = {key: end_offset(*key, places.extents(context, *key), places.ahead(context, key[0])) for key in mapped}
+    found = yield from rounds(context, ends)
     for key, (error, _, end) in found.items():
         epoch = -1 if error else wanted[key]["leader_epoch"]
         outcomes[key] = {"partition": key[1], "error_code": int(error), "leader_epoch": epoch, "end_offset": end}

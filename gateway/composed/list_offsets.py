@@ -32,7 +32,13 @@ def list_offsets(context: Context, version: int, request: Message) -> Handler:
     found = yield from rounds(
         context,
         {
-            key: client_offset(*key, places.extents(context, *key), wanted[key]["timestamp"], isolation)
+            key: client_offset(
+                *key,
+                places.extents(context, *key),
+                wanted[key]["timestamp"],
+                isolation,
+                places.ahead(context, key[0]),
+            )
             for key in mapped
         },
     )

@@ -182,9 +182,8 @@ def _choose(
 def _moved(context: Context, topic: Message, cluster: str) -> Message:
     partitions = []
     for partition in topic["partitions"]:
-        extents = places.extents(context, topic["name"], partition["partition_index"])
         answer = partition | {"leader_epoch": _NO_EPOCH}
-        if not extents or extents[-1].cluster != cluster:
+        if places.written_in(context, topic["name"], partition["partition_index"]) != cluster:
             # Its writer is not the topic's: no leader is better than one that refuses.
             answer |= {"error_code": ErrorCode.LEADER_NOT_AVAILABLE, "leader_id": _NO_LEADER}
         partitions.append(answer)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from gateway.composed.ask import Any_, Ask, BrokerKey, ClusterUnavailableError, Context, Message, Reply
 from ha_core.model import Extent
-from ha_core.plan.extents import extents_of, live
+from ha_core.plan.extents import extents_of, live, written
 from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
 from ha_core.wire.codes import ApiKey
 
@@ -90,6 +90,20 @@ def extents(context: Context, topic: str, partition: int) -> tuple[Extent, ...]:
     except ValueError:
         return ()
     return found
+
+
+def written_in(context: Context, topic: str, partition: int) -> str | None:
+    """The cluster to which producers of a mapped topic's partition are led; None where its map is damaged."""
+    try:
+        return written(context.view.topics[topic], partition).cluster
+    except ValueError:
+        return None
+
+
+def ahead(context: Context, topic: str) -> bool:
+    """Whether the topic's cut lies ahead: its second last extent still grows."""
+    document = context.view.topics.get(topic)
+    return document is not None and document.crossing is not None
 
 
 def real_broker(context: Context, node_id: int) -> BrokerKey | None:

@@ -125,8 +125,10 @@ def _collect(session: Conversation, slot: Slot, upstream: Upstream, frame: bytea
     slot.frames[upstream.node] = frame
     slot.awaited.discard(upstream.node)
     if not slot.awaited and slot.finish is not None:
-        data = slot.finish(slot.frames)
-        slot.frames = {}
+        frames, slot.frames = slot.frames, {}
+        data = slot.finish(frames)
+        if data is None:
+            return
         slot.ready(data, session.now + slot.delay if slot.delay else 0.0)
         if slot.delay:
             session.out.append(Wake(slot.ready_at))

@@ -78,6 +78,8 @@ class Conversation:
         self.known_routes: dict[str | None, Routes] = {}
         self.waiting: dict[int, Slot] = {}
         self._token = 0
+        self.legs: deque[tuple[Slot, Callable[[], bytes | None]]] = deque()
+        """Requests whose second half goes to another cluster, one after the other (`crossing`)."""
 
     def emit(self, command: Command) -> None:
         self.out.append(command)
@@ -172,5 +174,5 @@ class Conversation:
         queue = self.queue
         while queue and queue[0].kind is Kind.READY and queue[0].ready_at <= self.now:
             slot = queue.popleft()
-            if not self.left:
+            if not self.left and not slot.mute:
                 self.out.append(ToClient(slot.data))

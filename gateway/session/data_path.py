@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import answers, issuing, refusals
+from gateway.session import answers, crossing, issuing, refusals
 from gateway.session import fetch as fetching
 from gateway.session import produce as producing
 from gateway.session.commands import Cause, Inquire, Node, Refresh, Saw
@@ -28,6 +28,8 @@ from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produ
 _PROBE = 0x7FFF_FFFF
 """Correlation id of the gateway's own question on a client's upstream connection."""
 
+CROSSING_WAIT_MS = 20
+"""Longest wait of a fetch that is answered by two clusters: the one with records waits for the one without."""
 MAX_COLD_BYTES = 16 << 20
 """Most bytes that one request reads from a closed extent: that answer is held in memory whole."""
 
@@ -101,6 +103,7 @@ def produce(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
     if ordinary and producing.passes(scan, routes):
         _pass_produce(session, header, scan, memoryview(buf)[pos:end])
         return
+    parts = crossing.parts(buf, scan, routes)
     verdict = producing.judge(buf, scan, routes, terms, overtaking, session.now)
     producing.note_refused(buf, scan, verdict.refused, overtaking, session.now)
     if scan.transactional_id is not None:
@@ -109,6 +112,11 @@ def produce(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
         session.emit(Inquire(_here(session).cluster, topic.decode("utf-8", "replace"), partition))
     if len(verdict.refused) == len(scan.partitions):
         _refuse_produce(session, header, scan, dict(verdict.refused), verdict.fence)
+        return
+    if parts.keys() - verdict.refused.keys():
+        for part in scan.partitions:
+            _notice(session, header, part[0], "produce")
+        crossing.send(session, header, memoryview(buf)[header.body_at : end], scan, verdict, parts)
         return
     _write(session, header, buf, pos, end, scan, verdict)
 
@@ -123,7 +131,7 @@ def _write(
     verdict: producing.ProduceVerdict,
 ) -> None:
     frame: bytes | memoryview = memoryview(buf)[pos:end]
-    if verdict.refused:
+    if verdict.refused or verdict.halves:
         request = decode(
             ApiKey.PRODUCE,
             header.api_version,
@@ -131,7 +139,8 @@ def _write(
             memoryview(buf)[header.body_at : end],
             limits=session.settings.limits,
         )
-        body = encode(ApiKey.PRODUCE, header.api_version, "request", producing.without(request, verdict.refused))
+        kept = producing.without(request, verdict.refused, verdict.halves)
+        body = encode(ApiKey.PRODUCE, header.api_version, "request", kept)
         frame = encode_request(ApiKey.PRODUCE, header.api_version, header.correlation_id, header.client_id, body)
     _forward(session, header, scan, frame, verdict)
 
@@ -155,7 +164,7 @@ def _forward(
 
     def finish(frames: Frames) -> bytes | bytearray:
         whole = frames[node]
-        if whole is not None and not verdict.refused and not verdict.openers:
+        if whole is not None and not (verdict.refused or verdict.openers or verdict.halves):
             answer = whole[4:]
             patch_produce_response(answer, header.api_version, verdict.shifts)
             return whole[:4] + answer
@@ -163,6 +172,7 @@ def _forward(
         for key in producing.acknowledged(decoded) & verdict.openers.keys():
             session.settings.terms.opened(key, *verdict.openers[key])
         merged = producing.merge(order, decoded, verdict.refused, verdict.shifts)
+        producing.hide_offsets(merged, verdict.halves)
         return encode_response(
             ApiKey.PRODUCE,
             header.api_version,
@@ -256,11 +266,12 @@ def _read(session: Conversation, header: RequestHeader, request: dict[str, Any],
     if not plan.closed and not plan.local and len(plan.parts) == 1:
         _stream(session, header, request, plan)
         return
-    hurry = plan.refused or len(plan.parts) > len(plan.closed) > 0
+    most_wait_ms = CROSSING_WAIT_MS if plan.both and len(plan.parts) > 1 else 500
+    hurry = plan.refused or (not plan.both and len(plan.parts) > len(plan.closed) > 0)
     frames: dict[Node, bytes] = {}
     for node, topics in plan.parts.items():
         cold = node in plan.closed
-        wait_ms = min(request["max_wait_ms"], 500) if cold or not hurry else 0
+        wait_ms = min(request["max_wait_ms"], most_wait_ms) if cold or not hurry else 0
         most = min(request["max_bytes"], MAX_COLD_BYTES)
         part = fetching.upstream_request(request, topics, max_wait_ms=wait_ms, max_bytes=most)
         frames[node] = _fetch_frame(header, part)

@@ -50,7 +50,7 @@ class Read(NamedTuple):
 class FetchPlan:
     """What becomes of one inspected fetch."""
 
-    __slots__ = ("away", "closed", "local", "order", "parts", "reads", "refused", "unreachable")
+    __slots__ = ("away", "both", "closed", "local", "order", "parts", "reads", "refused", "unreachable")
 
     def __init__(self) -> None:
         self.parts: dict[Node, dict[str, list[dict[str, Any]]]] = {}
@@ -63,6 +63,8 @@ class FetchPlan:
         """Upstreams from which closed extents are read: their answers have to be looked at whole."""
         self.away: dict[Key, Node] = {}
         """Open extents that are read through the port of another cluster."""
+        self.both = False
+        """A cut lies ahead, and records may appear on either side of it: nothing may wait long on one side."""
         self.refused = False
         """Something is answered with an error that the client should learn soon."""
         self.unreachable = False
@@ -148,6 +150,8 @@ def _place(
         return
     if closed:
         result.closed.add(node)
+    elif topic.crossing is not None:
+        result.both = True
     elif not here:
         result.away[key] = node
     result.reads[key] = Read(extent, closed, offset, len(extents) == 1)

@@ -5,6 +5,9 @@ they are read here the reason may be gone: the lease is back, the fence was undo
 OUT_OF_ORDER_SEQUENCE_NUMBER; librdkafka then raises its epoch and sends again all that it has no answer for, also what
 is in the log (KIP-360). That is a doubled record.
 
+The same when a batch is on its way across a cut (`crossing`) while the cut becomes the ordinary one: a later batch of
+its producer, that comes straight to the target by another connection, waits for it.
+
 Invariant: after a refused batch, the next one of its producer that is forwarded for that partition is the refused one,
 or one before it. The rule ends `FORGET_S` after that batch was refused last: its client has gone elsewhere.
 """
@@ -21,6 +24,8 @@ Key = tuple[bytes, int]
 
 FORGET_S = 5.0
 """Clients come back within their `retry.backoff.max.ms` (1 s by default)."""
+LOST_S = 30.0
+"""Longer than a request takes: what has departed and never arrived is not waited for any more."""
 MOST_REMEMBERED = 100_000
 """Producers and partitions come from the wire."""
 
@@ -37,6 +42,8 @@ class Overtaking:
     def __init__(self) -> None:
         self._refused: dict[tuple[Key, int], _Refused] = {}
         self._until = 0.0
+        self._under_way: dict[tuple[Key, int], tuple[int, float]] = {}
+        """How many batches, and when the last one departed."""
 
     def watches(self, now: float) -> bool:
         """Whether any batch has to be looked at."""
@@ -73,6 +80,31 @@ class Overtaking:
                 return False
         del self._refused[key, batch.producer_id]
         return False
+
+    def departed(self, key: Key, batch: Batch, now: float) -> None:
+        """The batch goes to one cluster, and maybe to another one afterwards."""
+        if _ordered(batch):
+            count, _ = self._under_way.get((key, batch.producer_id), (0, now))
+            self._under_way[key, batch.producer_id] = (count + 1, now)
+
+    def arrived(self, key: Key, batch: Batch) -> None:
+        """It is answered. What never is, because its connection broke, is forgotten in time."""
+        if _ordered(batch):
+            count, at = self._under_way.get((key, batch.producer_id), (1, 0.0))
+            if count > 1:
+                self._under_way[key, batch.producer_id] = (count - 1, at)
+            else:
+                self._under_way.pop((key, batch.producer_id), None)
+
+    def under_way(self, key: Key, batch: Batch, now: float) -> bool:
+        """Whether a batch of the same producer is still on its way across the cut."""
+        found = self._under_way.get((key, batch.producer_id)) if self._under_way else None
+        if found is None:
+            return False
+        if now - found[1] > LOST_S:
+            del self._under_way[key, batch.producer_id]
+            return False
+        return True
 
     def _forget(self, now: float) -> None:
         self._refused = {place: known for place, known in self._refused.items() if not _expired(known, now)}

@@ -14,11 +14,12 @@ from gateway.session.routes import Routes, Way
 from gateway.session.terms import Terms, opens
 from ha_core.model import LastSequences
 from ha_core.model.producer import is_gateway_id, upstream_id
-from ha_core.plan.extents import extents_of, live
+from ha_core.plan.extents import written
 from ha_core.wire import ErrorCode
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import Batch, batches, first_batch, rewrite_producer_id
-from ha_core.wire.sequences import at_or_before, last_sequence
+from ha_core.wire.sequences import MODULUS, at_or_before, last_sequence
+from ha_core.wire.split import tail
 
 Key = tuple[bytes, int]
 
@@ -34,6 +35,8 @@ class ProduceVerdict(NamedTuple):
     """Forwarded partitions whose (term, producer) is opened once the broker acknowledges."""
     early: frozenset[Key] = frozenset()
     """Refused partitions whose producer has not opened the term yet, as far as is known here."""
+    halves: Mapping[Key, int] = {}
+    """Partitions of whose batch an earlier term holds so many records: only the rest is forwarded."""
 
 
 def passes(scan: ProduceScan, routes: Routes) -> bool:
@@ -52,6 +55,7 @@ def judge(
     shifts: dict[Key, int] = {}
     openers: dict[Key, tuple[int, int]] = {}
     early: set[Key] = set()
+    halves: dict[Key, int] = {}
     fence: str | None = None
     watches = overtaking.watches(now)
     for topic, partition, at, length in scan.partitions:
@@ -66,18 +70,22 @@ def judge(
             refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             fence = route.fence or fence
             continue
-        extent = live(extents_of(route.topic, partition))
-        if extent.cluster != routes.port.cluster:
+        extent = written(route.topic, partition)
+        if extent.cluster != routes.port.cluster or (
+            route.topic.crossing is None and _under_way(overtaking, key, frame, at, length, now)
+        ):
             refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             continue
         if length > 0 and extent.term > 0:
             found = list(batches(frame, at, at + length))
-            error = next((e for e in (_held(batch, route.sequences, partition) for batch in found) if e), None)
-            if error is not None:
-                refused[key] = error
+            held = max((_held(batch, route.sequences, partition) for batch in found), default=0)
+            if held and held >= found[0].records_count:
+                refused[key] = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
                 continue
+            if held:
+                halves[key] = held
             watched = [batch for batch in found if _watched(batch, key, extent.term, route.sequences, terms, now)]
-            if not all(_opens(batch, route.sequences, partition) for batch in watched[:1]):
+            if not held and not all(_opens(batch, route.sequences, partition) for batch in watched[:1]):
                 refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 early.add(key)
                 continue
@@ -87,7 +95,7 @@ def judge(
                 openers[key] = (extent.term, watched[0].producer_id)
         if extent.start != extent.base:
             shifts[key] = extent.start - extent.base
-    return ProduceVerdict(refused, shifts, fence, openers, frozenset(early))
+    return ProduceVerdict(refused, shifts, fence, openers, frozenset(early), halves)
 
 
 def judge_head(
@@ -105,12 +113,12 @@ def judge_head(
         return None
     if route.topic is None or route.produce is Way.PASS:
         return ProduceVerdict({}, {}, None, {})
-    extent = live(extents_of(route.topic, partition))
-    if extent.cluster != routes.port.cluster:
+    extent = written(route.topic, partition)
+    if extent.cluster != routes.port.cluster or route.topic.crossing or overtaking.under_way(key, batch, now):
         return None
     openers: dict[Key, tuple[int, int]] = {}
     if extent.term > 0:
-        if _held(batch, route.sequences, partition) is not None:
+        if _held(batch, route.sequences, partition):
             return None
         if _watched(batch, key, extent.term, route.sequences, terms, now):
             if not _opens(batch, route.sequences, partition):
@@ -119,6 +127,10 @@ def judge_head(
         _rename(frame, batch, extent.term)
     shift = extent.start - extent.base
     return ProduceVerdict({}, {key: shift} if shift else {}, None, openers)
+
+
+def _under_way(overtaking: Overtaking, key: Key, frame: Any, at: int, length: int, now: float) -> bool:
+    return length > 0 and any(overtaking.under_way(key, batch, now) for batch in batches(frame, at, at + length))
 
 
 def note_refused(
@@ -145,19 +157,20 @@ def _opens(batch: Batch, sequences: LastSequences | None, partition: int) -> boo
     return opens(batch, _last(batch, sequences, partition))
 
 
-def _held(batch: Batch, sequences: LastSequences | None, partition: int) -> ErrorCode | None:
-    """The answer to a batch that an earlier term holds, else None."""
+def _held(batch: Batch, sequences: LastSequences | None, partition: int) -> int:
+    """How many records of a batch, from its first on, an earlier term holds.
+
+    All of them: it is a duplicate. Some: it straddled a cut that lay ahead, and what came to lie behind may be nowhere.
+    """
     if batch.magic != 2 or not is_gateway_id(batch.producer_id):
-        return None
+        return 0
     entry = _last(batch, sequences, partition)
-    if entry is None or entry[0] != batch.producer_epoch:
-        return None
-    if at_or_before(last_sequence(batch.base_sequence, batch.last_offset_delta + 1), entry[1]):
-        return ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-    if at_or_before(batch.base_sequence, entry[1]):
-        # Only a batch that was cut anew since could straddle: half of it is in the old cluster.
-        return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    return None
+    if entry is None or entry[0] != batch.producer_epoch or not at_or_before(batch.base_sequence, entry[1]):
+        return 0
+    count = max(batch.records_count, batch.last_offset_delta + 1)
+    if at_or_before(last_sequence(batch.base_sequence, count), entry[1]):
+        return count
+    return (entry[1] - batch.base_sequence) % MODULUS + 1
 
 
 def _rename(frame: Any, batch: Batch, term: int) -> None:
@@ -176,15 +189,29 @@ def acknowledged(answer: dict[str, Any] | None) -> set[Key]:
     }
 
 
-def without(request: dict[str, Any], refused: dict[Key, ErrorCode]) -> dict[str, Any]:
-    """The decoded request less the refused partitions."""
+def without(
+    request: dict[str, Any], refused: Mapping[Key, ErrorCode], halves: Mapping[Key, int] | None = None
+) -> dict[str, Any]:
+    """The decoded request less the refused partitions, and less the records that an earlier term holds."""
     kept = []
     for topic in request["topic_data"]:
         name = topic["name"].encode()
-        partitions = [p for p in topic["partition_data"] if (name, p["index"]) not in refused]
+        partitions = [
+            {**p, "records": tail(p["records"], held)} if (held := (halves or {}).get((name, p["index"]))) else p
+            for p in topic["partition_data"]
+            if (name, p["index"]) not in refused
+        ]
         if partitions:
             kept.append({**topic, "partition_data": partitions})
     return {**request, "topic_data": kept}
+
+
+def hide_offsets(answer: dict[str, Any], halves: Mapping[Key, int]) -> None:
+    """A batch of which only the rest was written has no one base offset: it is answered as a duplicate, without one."""
+    for topic in answer["responses"] if halves else ():
+        for entry in topic["partition_responses"]:
+            if (topic["name"].encode(), entry["index"]) in halves and entry["error_code"] == ErrorCode.NONE:
+                entry.update(error_code=int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), base_offset=-1)
 
 
 def merge(

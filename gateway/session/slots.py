@@ -39,7 +39,7 @@ class Slot:
 
     __slots__ = (
         "api_key", "api_version", "awaited", "correlation_id", "data", "delay", "finish", "frames", "group",
-        "in_session", "kind", "lifts_with", "node", "reads", "ready_at", "shifts", "survives_loss", "topics",
+        "in_session", "kind", "lifts_with", "mute", "node", "reads", "ready_at", "shifts", "survives_loss", "topics",
     )  # fmt: skip
 
     def __init__(self, api_key: int, api_version: int, correlation_id: int, kind: Kind) -> None:
@@ -56,7 +56,10 @@ class Slot:
         self.shifts: Mapping[tuple[bytes, int], FetchShift] | None = None
         self.awaited: set[Node] = set()
         self.frames: Frames = {}
-        self.finish: Callable[[Frames], bytes | bytearray] | None = None
+        self.finish: Callable[[Frames], bytes | bytearray | None] | None = None
+        """Makes the answer; None: something else makes the slot ready, or more is awaited."""
+        self.mute = False
+        """The client expects no answer (acks=0): the slot keeps its place, and says nothing."""
         self.topics: tuple[bytes, ...] | None = ()
         """Topics that a forwarded produce writes to; None when the request was streamed before all were seen."""
         self.reads: tuple[bytes, ...] = ()

@@ -30,6 +30,7 @@ class Terms:
     def __init__(self) -> None:
         self._view: View | None = None
         self._began: dict[Key, tuple[int, float]] = {}
+        self._crossing: set[str] = set()
         self._opened: dict[Key, set[int]] = {}
 
     def follow(self, view: View, now: float) -> None:
@@ -38,12 +39,17 @@ class Terms:
         for name, topic in view.topics.items():
             if before is not None and before.topics.get(name) is topic:
                 continue
+            # Where a cut lay ahead, the term is written directly from the end of the crossing on.
+            arrived = name in self._crossing and topic.crossing is None
+            (self._crossing.add if topic.crossing else self._crossing.discard)(name)
             for partition, extents in topic.partitions.items():
                 key = (name.encode(), partition)
                 term = extents[-1].term
                 if self._began.get(key, (-1, 0.0))[0] != term:
                     self._began[key] = (term, float("-inf") if before is None else now)
                     self._opened.pop(key, None)
+                elif arrived:
+                    self._began[key] = (term, now)
 
     def watched(self, key: Key, term: int, producer_id: int, now: float) -> bool:
         """Whether the producer has yet to open the term, as far as is known here."""

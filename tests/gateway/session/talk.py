@@ -67,6 +67,7 @@ class Talk:
         chunks: Callable[[bytes], list[bytes]] = lambda data: [data],
         lease: bool = True,
         limits: Limits | None = None,
+        overtaking: Overtaking | None = None,
     ) -> None:
         self.now = 100.0
         self.lease = Lease(1e9 if lease else 0.0)
@@ -80,7 +81,7 @@ class Talk:
             lambda: next(self.ids),
             Counts(),
             self.terms,
-            Overtaking(),
+            overtaking or Overtaking(),
             NODES,
         )
         self.session = Session(port, settings, state or snapshot())

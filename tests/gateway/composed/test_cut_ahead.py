@@ -1,0 +1,82 @@
+"""What the gateway says of a topic whose cut lies ahead: its origin still grows, and clients write there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.composed.delete_records import delete_records
+from gateway.composed.leader_epoch import offset_for_leader_epoch
+from gateway.composed.list_offsets import list_offsets
+from gateway.composed.metadata import metadata
+from ha_core.model import Crossing, Topic
+from ha_core.wire.codes import ApiKey
+from tests.gateway.composed.playbook import Playbook, away, moved, requested, world
+from tests.gateway.composed.test_list_offsets import EARLIEST, HOLDS, LATEST, NO_LEADER, ask, listed, log
+from tests.gateway.composed.test_metadata import Answer, cluster
+from tests.gateway.composed.test_metadata import ask as ask_metadata
+
+
+def crossing() -> Topic:
+    """Client offsets 0 to 99 in east, which may not be there yet; from 100 on in west, from its own offset 40."""
+    return moved().model_copy(update={"writer": "east", "crossing": Crossing(operation="m-1", state="open")})
+
+
+@pytest.mark.parametrize(("end", "latest"), [(0, 0), (60, 60), (99, 99), (100, 115), (130, 115)])
+def test_the_latest_offset_is_the_origins_until_its_log_has_reached_the_cut(end: int, latest: int) -> None:
+    assert listed(LATEST, log(0, end), log(40, 55), crossing()) == (0, -1, latest)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "earliest"),
+    [(0, 0, 0), (30, 30, 30), (30, 70, 30), (100, 120, 115)],
+    ids=["nothing was written yet", "all was deleted", "some is there", "all below the cut is gone"],
+)
+def test_the_earliest_offset_is_where_the_next_record_of_the_origin_will_be(
+    start: int, end: int, earliest: int
+) -> None:
+    # A reader that began behind the cut would miss what is still to come before it
+    west = log(55, 55) if earliest == 115 else log(40, 40)
+    assert listed(EARLIEST, log(start, end), west, crossing()) == (0, -1, earliest)
+
+
+def played(handler: Any, east: Any, west: Any) -> dict[str, Any]:
+    play = Playbook(handler)
+    while isinstance(play._step, tuple):
+        play.answers({"east": east, "west": west})
+    return play.result
+
+
+def test_the_end_of_an_epoch_is_the_origins_end_too() -> None:
+    key = ApiKey.OFFSET_FOR_LEADER_EPOCH
+    request = requested(
+        key, 4, replica_id=-1, topics=[{"topic": "orders", "partitions": [{"partition": 0, "leader_epoch": 3}]}]
+    )
+    context = world(east=HOLDS, west=HOLDS, topics=(crossing(),), port=("east", 1))
+    result = played(offset_for_leader_epoch(context, 4, request), log(0, 60), log(40, 40))
+    assert result["topics"][0]["partitions"][0]["end_offset"] == 60
+
+
+def test_records_are_not_deleted_while_it_is_not_decided_where_they_lie() -> None:
+    key = ApiKey.DELETE_RECORDS
+    request = requested(
+        key, 2, timeout_ms=1000, topics=[{"name": "orders", "partitions": [{"partition_index": 0, "offset": -1}]}]
+    )
+    context = world(east=HOLDS, west=HOLDS, topics=(crossing(),), port=("east", 1))
+    result = played(delete_records(context, 2, request), log(0, 60), log(40, 40))
+    assert result["topics"][0]["partitions"][0]["error_code"] == NO_LEADER
+
+
+def test_clients_are_led_to_the_origin() -> None:
+    play = Answer(metadata(world(east=HOLDS, west=HOLDS, topics=(crossing(),)), 9, ask_metadata("orders")))
+    play.answers({"east": cluster("east", orders=1)})
+    (partition,) = play.result["topics"][0]["partitions"]
+    assert (partition["error_code"], partition["leader_id"], partition["leader_epoch"]) == (0, 11, -1)
+
+
+def test_a_question_about_the_end_waits_when_the_origin_cannot_be_asked() -> None:
+    context = world(east=HOLDS, west=HOLDS, topics=(crossing(),), port=("west", 1), down="east")
+    play = Playbook(list_offsets(context, 7, ask(LATEST)))
+    play.answers({"east": away("east"), "west": log(40, 55)})
+    assert play.result["topics"][0]["partitions"][0]["error_code"] == NO_LEADER

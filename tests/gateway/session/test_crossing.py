@@ -1,0 +1,305 @@
+"""Produce to a topic whose cut lies ahead, played without I/O: cut 100, and the target's log begins at 7."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from gateway.session.commands import Cause
+from gateway.session.overtaking import LOST_S
+from gateway.session.snapshot import Port
+from ha_core.model import Crossing, Extent, Fence, LastSequences, Topic
+from ha_core.model.producer import upstream_id
+from ha_core.wire import ErrorCode
+from ha_core.wire.records import Batch, batches
+from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.test_data_path import CLIENT_PID, FETCH, PRODUCE, entry, fetch, produce, produced, state
+
+CUT, BASE = 100, 7
+REFUSED, TAKEN = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), 0
+IN_WEST = upstream_id(CLIENT_PID, 1)
+
+
+def topic(crossing: str | None = "open", **fields: Any) -> Topic:
+    return Topic(
+        name="orders",
+        writer="west" if crossing is None else "east",
+        partitions={
+            0: (
+                Extent(cluster="east", start=0, end=CUT, base=0, term=0),
+                Extent(cluster="west", start=CUT, base=BASE, term=1),
+            )
+        },
+        crossing=None if crossing is None else Crossing(operation="m-1", state=crossing),  # type: ignore[arg-type]
+        **fields,
+    )
+
+
+def settled(revision: int = 2, last: int | None = None) -> Any:
+    known = {} if last is None else {0: {CLIENT_PID: (0, last)}}
+    return state(topic(None), sequences=LastSequences(name="orders", partitions=known, terms={0: 1}), revision=revision)
+
+
+def records(sequence: int, count: int = 1, codec: int = 0, producer_id: int = CLIENT_PID) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, codec, 0, producer_id, 0 if producer_id >= 0 else -1, sequence, 1 << 20)
+    for number in range(count):
+        builder.append(number, 1_700_000_000_000, None, b"value %d of %d" % (sequence + number, count), [])
+    return bytes(builder.build())
+
+
+def ask(talk: Talk, data: bytes, acks: int = -1) -> None:
+    talk.ask(PRODUCE, 9, produce(("orders", 0, data), acks=acks))
+
+
+def arrived(talk: Talk, node: Any) -> list[tuple[Any, Batch]]:
+    """(request, its one batch) of everything that reached a broker since the last look."""
+    found = []
+    for asked in talk.asked(node):
+        data = asked[3]["topic_data"][0]["partition_data"][0]["records"]
+        (batch,) = batches(data, 0, len(data))
+        found.append((asked, batch))
+    return found
+
+
+def answer(talk: Talk, node: Any, asked: Any, offset: int, error: int = 0) -> None:
+    talk.answer(node, asked, produced(("orders", 0, error, offset)))
+
+
+def outcome(talk: Talk) -> list[tuple[int, int]]:
+    """(error, client offset) of every request answered since the last look."""
+    talk.wait(0.25)
+    return [(e["error_code"], e["base_offset"]) for e in map(entry, talk.answers())]
+
+
+def test_what_lies_below_the_cut_is_the_origins_alone() -> None:
+    talk = Talk(state(topic()))
+    ask(talk, records(0, 10))
+    ((asked, _),) = arrived(talk, EAST)
+    answer(talk, EAST, asked, 90)
+    assert outcome(talk) == [(TAKEN, 90)]
+    assert not talk.asked(WEST)
+
+
+def test_what_lies_at_the_cut_or_above_is_written_to_the_target_under_the_terms_producer_id() -> None:
+    talk = Talk(state(topic()))
+    for sequence, offset, there in ((0, 100, 7), (3, 140, 12)):
+        ask(talk, records(sequence, 3))
+        ((asked, first),) = arrived(talk, EAST)
+        assert first.producer_id == CLIENT_PID
+        answer(talk, EAST, asked, offset)
+        assert outcome(talk) == []
+        ((leg, batch),) = arrived(talk, WEST)
+        assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, sequence, 3)
+        answer(talk, WEST, leg, there)
+        assert outcome(talk) == [(TAKEN, CUT + there - BASE)]
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_batch_that_straddles_the_cut_is_split_by_record_always_at_the_same_place(codec: int) -> None:
+    talk = Talk(state(topic()))
+    legs = []
+    for _ in range(2):  # the client's retry meets the same offset in the origin, as the duplicate that it is
+        ask(talk, records(20, 10, codec))
+        ((asked, whole),) = arrived(talk, EAST)
+        assert whole.records_count == 10
+        answer(talk, EAST, asked, 96)
+        ((leg, batch),) = arrived(talk, WEST)
+        assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, 24, 6)
+        legs.append(leg[3]["topic_data"][0]["partition_data"][0]["records"])
+        answer(talk, WEST, leg, BASE)
+        assert outcome(talk) == [(TAKEN, 96)]
+    assert legs[0] == legs[1]
+
+
+def test_a_straddling_batch_whose_halves_do_not_follow_each_other_is_taken_without_an_offset() -> None:
+    talk = Talk(state(topic()))
+    ask(talk, records(20, 10))
+    ((asked, _),) = arrived(talk, EAST)
+    answer(talk, EAST, asked, 96)
+    ((leg, _),) = arrived(talk, WEST)
+    answer(talk, WEST, leg, BASE + 40)  # others were there first
+    assert outcome(talk) == [(int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), -1)]
+
+
+@pytest.mark.parametrize("acks", [0, 1, -1])
+def test_the_origin_is_asked_with_acks_all_whatever_the_client_wants(acks: int) -> None:
+    talk = Talk(state(topic()))
+    ask(talk, records(-1, 2, producer_id=-1), acks=acks)
+    ((asked, _),) = arrived(talk, EAST)
+    assert asked[3]["acks"] == -1
+    assert talk.session.busy
+    answer(talk, EAST, asked, 100)
+    ((leg, batch),) = arrived(talk, WEST)
+    assert (leg[3]["acks"], batch.producer_id) == (-1, -1)
+    answer(talk, WEST, leg, BASE)
+    assert outcome(talk) == ([] if acks == 0 else [(TAKEN, CUT)])
+    assert not talk.session.queue
+
+
+def test_an_acks_0_client_whose_batch_is_refused_is_cut_off_as_a_broker_does_it() -> None:
+    talk = Talk(state(topic("proposed")))
+    ask(talk, records(-1, 2, producer_id=-1), acks=0)
+    ((asked, _),) = arrived(talk, EAST)
+    answer(talk, EAST, asked, 99)
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
+
+
+def test_while_the_cut_is_only_proposed_nothing_at_or_above_it_is_acknowledged_or_written() -> None:
+    talk = Talk(state(topic("proposed")))
+    for sequence in (0, 5, 10):
+        ask(talk, records(sequence, 5))
+    for (asked, _), offset in zip(arrived(talk, EAST), (94, 99, 104), strict=True):
+        answer(talk, EAST, asked, offset)
+    assert outcome(talk) == [(TAKEN, 94), (REFUSED, -1), (REFUSED, -1)]
+    assert not talk.asked(WEST)
+    # When a higher cut is proposed the same batches are ordinary ones
+    higher = topic("proposed").model_copy(
+        update={
+            "partitions": {
+                0: (
+                    Extent(cluster="east", start=0, end=500, base=0, term=0),
+                    Extent(cluster="west", start=500, base=BASE, term=1),
+                )
+            }
+        }
+    )
+    talk.follow(state(higher, revision=2))
+    for sequence in (5, 10):
+        ask(talk, records(sequence, 5))
+    for (asked, _), offset in zip(arrived(talk, EAST), (99, 104), strict=True):
+        answer(talk, EAST, asked, offset)
+    assert outcome(talk) == [(TAKEN, 99), (TAKEN, 104)]
+
+
+def test_pipelined_batches_reach_the_target_one_after_the_other() -> None:
+    talk = Talk(state(topic()))
+    for sequence in (0, 1, 2):
+        ask(talk, records(sequence))
+    for (asked, _), offset in zip(arrived(talk, EAST), (100, 101, 102), strict=True):
+        answer(talk, EAST, asked, offset)
+    for sequence in (0, 1, 2):
+        ((leg, batch),) = arrived(talk, WEST)
+        assert batch.base_sequence == sequence
+        answer(talk, WEST, leg, BASE + sequence)
+    assert outcome(talk) == [(TAKEN, 100), (TAKEN, 101), (TAKEN, 102)]
+
+
+def test_what_follows_a_batch_that_the_target_refused_is_not_sent_there() -> None:
+    # Given the target would take any first sequence of a producer that it does not know
+    talk = Talk(state(topic()))
+    for sequence in (0, 1):
+        ask(talk, records(sequence))
+    for (asked, _), offset in zip(arrived(talk, EAST), (100, 101), strict=True):
+        answer(talk, EAST, asked, offset)
+    ((leg, _),) = arrived(talk, WEST)
+    answer(talk, WEST, leg, -1, int(ErrorCode.NOT_ENOUGH_REPLICAS))
+    assert not talk.asked(WEST)
+    assert outcome(talk) == [(int(ErrorCode.NOT_ENOUGH_REPLICAS), -1), (REFUSED, -1)]
+    # Then both come again, in order, and the origin knows them
+    for sequence in (0, 1):
+        ask(talk, records(sequence))
+    for (asked, _), offset in zip(arrived(talk, EAST), (100, 101), strict=True):
+        answer(talk, EAST, asked, offset)
+    for sequence in (0, 1):
+        ((leg, batch),) = arrived(talk, WEST)
+        assert batch.base_sequence == sequence
+        answer(talk, WEST, leg, BASE + sequence)
+    assert outcome(talk) == [(TAKEN, 100), (TAKEN, 101)]
+
+
+@pytest.mark.parametrize("change", ["withdrawn", "proposed again", "lease lost", "fenced by the next move"])
+def test_the_target_is_not_written_when_the_state_changed_while_the_origin_was_asked(change: str) -> None:
+    talk = Talk(state(topic()))
+    ask(talk, records(0))
+    ((asked, _),) = arrived(talk, EAST)
+    if change == "withdrawn":
+        talk.follow(state(revision=2))
+    elif change == "proposed again":
+        talk.follow(state(topic("proposed"), revision=2))
+    elif change == "lease lost":
+        talk.lease.valid_until = 0.0
+    else:
+        talk.follow(state(topic(None, fence=Fence(operation="op-2")), revision=2))
+    answer(talk, EAST, asked, 100)
+    assert outcome(talk) == [(REFUSED, -1)]
+    assert not talk.asked(WEST)
+
+
+def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_one_waits_for_it() -> None:
+    talk = Talk(state(topic()))
+    ask(talk, records(0))
+    ((asked, _),) = arrived(talk, EAST)
+    talk.follow(settled())
+    # When the client has learnt of the new leader, and sends the next batch there by another connection
+    other = Talk(settled(), Port("west", 1), overtaking=talk.session.settings.overtaking)
+    ask(other, records(1))
+    assert outcome(other) == [(REFUSED, -1)]
+    answer(talk, EAST, asked, 100)
+    ((leg, _),) = arrived(talk, WEST)
+    answer(talk, WEST, leg, BASE)
+    assert outcome(talk) == [(TAKEN, 100)]
+    ask(other, records(1))
+    ((asked, _),) = arrived(other, WEST)
+    answer(other, WEST, asked, BASE + 1)
+    assert outcome(other) == [(TAKEN, 101)]
+
+
+def test_a_batch_whose_connection_broke_is_not_waited_for_for_ever() -> None:
+    talk = Talk(state(topic()))
+    ask(talk, records(0))
+    other = Talk(settled(), Port("west", 1), overtaking=talk.session.settings.overtaking)
+    other.now += LOST_S + 1
+    ask(other, records(1))
+    assert len(arrived(other, WEST)) == 1
+
+
+def test_of_a_straddling_batch_that_comes_again_after_the_crossing_only_the_rest_is_written() -> None:
+    # Given the gateway was killed between origin and target, and the crossing has ended since
+    talk = Talk(settled(last=23), Port("west", 1))
+    ask(talk, records(20, 10))
+    ((asked, batch),) = arrived(talk, WEST)
+    assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, 24, 6)
+    answer(talk, WEST, asked, BASE)
+    assert outcome(talk) == [(int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), -1)]
+
+
+def test_producers_are_led_to_the_origin_while_the_cut_lies_ahead() -> None:
+    talk = Talk(state(topic()), Port("west", 1))
+    ask(talk, records(0))
+    assert outcome(talk) == [(REFUSED, -1)]
+
+
+def test_a_request_in_pieces_is_gathered_before_it_is_sent_because_it_may_have_to_go_twice() -> None:
+    talk = Talk(state(topic()), chunks=lambda data: [data[at : at + 7] for at in range(0, len(data), 7)])
+    ask(talk, records(0, 10))
+    ((asked, batch),) = arrived(talk, EAST)
+    answer(talk, EAST, asked, 95)
+    ((_, rest),) = arrived(talk, WEST)
+    assert (batch.records_count, rest.records_count) == (10, 5)
+
+
+def test_a_reader_of_both_sides_is_not_sent_away_and_waits_long_on_neither() -> None:
+    crossing = topic().model_copy(
+        update={
+            "partitions": {
+                0: topic().partitions[0],
+                1: (
+                    Extent(cluster="east", start=0, end=5000, base=0, term=0),
+                    Extent(cluster="west", start=5000, base=0, term=1),
+                ),
+            }
+        }
+    )
+    talk = Talk(state(crossing))
+    request = fetch(("orders", 0, 120))
+    request["topics"][0]["partitions"].append(
+        {**request["topics"][0]["partitions"][0], "partition": 1, "fetch_offset": 4}
+    )
+    talk.ask(FETCH, 11, request)
+    ((_, _, _, here),) = talk.asked(EAST)
+    ((_, _, _, there),) = talk.asked(WEST)
+    assert [here["max_wait_ms"], there["max_wait_ms"]] == [20, 20]
+    assert there["topics"][0]["partitions"][0]["fetch_offset"] == 27
