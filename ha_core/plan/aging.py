@@ -8,9 +8,10 @@ the same verdict. An extent may be dropped when none of them speaks against it:
 3. *held*: its log still has records below its end.
 4. *lost*: its log ends below the extent's end, or the topic is not there: records are missing. That may as well be a
    wrong address, so an operator has to say that it is accepted.
-5. *written*: its log grows behind the extent's end: somebody writes there past the gateways.
+5. *written*: its log grows behind what the map knows of it: somebody writes there past the gateways.
 6. *lagging* and *dead*: a group has committed an offset below the extent's end. A group with members will get there;
-   one without never will, and waits for somebody to reset or delete it.
+   one without never will, and waits for somebody to reset or delete it. Of an `ignored` extent nobody waits for
+   anything, so groups do not count there.
 
 A reader below a dropped extent goes on at the start of the next one, as where a log's start has moved.
 """
@@ -73,6 +74,7 @@ class Block(NamedTuple):
 
 
 def blocks(
+    extents: Sequence[Extent],
     extent: Extent,
     log: LogFacts | None,
     commits: Iterable[Commit],
@@ -80,7 +82,7 @@ def blocks(
     unasked: Collection[str] = (),
     accept_loss: bool = False,
 ) -> tuple[Block, ...]:
-    """What speaks against dropping the closed `extent`; nothing: it is aged.
+    """What speaks against dropping `extent`, a closed one of the partition's `extents`; nothing: it is aged.
 
     :param log: its partition in `extent.cluster`; None: that cluster did not answer.
     :param commits: of the same partition, in all clusters.
@@ -98,9 +100,10 @@ def blocks(
                 f"{extent.cluster} was dead at the cut, and its end is not confirmed: `switchyard origins check`",
             )
         )
-    found += [one for one in _log_blocks(extent, log, now_ms) if not (accept_loss and one.reason == "lost")]
-    found += [Block("unasked", f"nothing is known of the groups of {name}") for name in sorted(unasked)]
-    found += _group_blocks(extent.end, commits)
+    found += [one for one in _log_blocks(extents, extent, log, now_ms) if not (accept_loss and one.reason == "lost")]
+    if not extent.ignored:
+        found += [Block("unasked", f"nothing is known of the groups of {name}") for name in sorted(unasked)]
+        found += _group_blocks(extent.end, commits)
     return tuple(found)
 
 
@@ -143,7 +146,7 @@ def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts]) -> str
     return ""
 
 
-def _log_blocks(extent: Extent, log: LogFacts | None, now_ms: int) -> Iterator[Block]:
+def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts | None, now_ms: int) -> Iterator[Block]:
     end = physical_end(extent)
     assert end is not None
     if log is None:
@@ -160,13 +163,14 @@ def _log_blocks(extent: Extent, log: LogFacts | None, now_ms: int) -> Iterator[B
     first, last = max(log.start, extent.base), min(end, log.end)
     if first < last:
         yield Block("held", f"{extent.cluster} holds offsets {first} to {last}: {_retention(log.config)}")
-    if log.end > end:
-        grown = log.earlier_end is not None and log.end > max(end, log.earlier_end)
+    mapped_end = physical_end([one for one in extents if one.cluster == extent.cluster][-1])
+    if mapped_end is not None and log.end > mapped_end:
+        grown = log.earlier_end is not None and log.end > max(mapped_end, log.earlier_end)
         recent = log.last_write_ms is not None and now_ms - log.last_write_ms < RESTLESS_MS
         if grown or recent:
             yield Block(
                 "written",
-                f"somebody writes to {extent.cluster} past the gateways: its log ends at {log.end}, not at {end}",
+                f"somebody writes to {extent.cluster} past the gateways: its log ends at {log.end}, not at {mapped_end}",
             )
 
 

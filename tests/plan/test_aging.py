@@ -18,7 +18,7 @@ DRAINED = LogFacts(start=120, end=120)
 
 
 def reasons(extent: Extent = OLD, log: LogFacts | None = DRAINED, *commits: Commit) -> list[str]:
-    return [block.reason for block in blocks(extent, log, commits, NOW_MS)]
+    return [block.reason for block in blocks((extent, LIVE), extent, log, commits, NOW_MS)]
 
 
 def test_an_extent_of_which_nothing_is_left_and_that_no_group_needs_is_aged() -> None:
@@ -45,8 +45,8 @@ def test_its_log_must_have_passed_its_end(log: LogFacts | None, expected: list[s
 
 
 def test_a_loss_is_accepted_by_the_operator_only_and_nothing_else_with_it() -> None:
-    assert blocks(OLD, GONE, (), NOW_MS, accept_loss=True) == ()
-    assert [b.reason for b in blocks(OLD, LogFacts(20, 90), (), NOW_MS, accept_loss=True)] == ["held"]
+    assert blocks((OLD, LIVE), OLD, GONE, (), NOW_MS, accept_loss=True) == ()
+    assert [b.reason for b in blocks((OLD, LIVE), OLD, LogFacts(20, 90), (), NOW_MS, accept_loss=True)] == ["held"]
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,19 @@ def test_a_loss_is_accepted_by_the_operator_only_and_nothing_else_with_it() -> N
     ],
 )
 def test_what_holds_the_records_is_said(config: dict[str, str], words: str) -> None:
-    (block,) = blocks(OLD, LogFacts(20, 120, config=config), (), NOW_MS)
+    (block,) = blocks((OLD, LIVE), OLD, LogFacts(20, 120, config=config), (), NOW_MS)
 
     assert words in block.text
 
 
 def test_groups_below_the_end_are_named_and_those_without_members_are_called_dead() -> None:
     found = blocks(
-        OLD, DRAINED, [Commit("slow", "west", 7, True), Commit("gone", "east", 99, False)], NOW_MS, unasked=["north"]
+        (OLD, LIVE),
+        OLD,
+        DRAINED,
+        [Commit("slow", "west", 7, True), Commit("gone", "east", 99, False)],
+        NOW_MS,
+        unasked=["north"],
     )
 
     assert [block.reason for block in found] == ["unasked", "dead", "lagging"]
@@ -92,6 +97,23 @@ def test_whoever_writes_there_past_the_gateways_is_noticed(log: LogFacts, expect
     assert reasons(OLD, log) == expected
 
 
+def test_what_a_later_stay_wrote_to_the_same_log_is_no_stranger() -> None:
+    again = Extent(cluster="east", start=150, end=160, base=120, term=2)
+    back = (OLD, LIVE.model_copy(update={"end": 150}), again, Extent(cluster="west", start=160, base=50, term=3))
+    log = LogFacts(120, 130, earlier_end=125, last_write_ms=NOW_MS - 1)
+
+    assert blocks(back, OLD, log, (), NOW_MS) == ()
+    assert [block.reason for block in blocks(back, again, log, (), NOW_MS)] == ["held"]
+    assert blocks((OLD, LIVE, Extent(cluster="east", start=150, base=120, term=2)), OLD, log, (), NOW_MS) == ()
+
+
+def test_for_an_extent_that_readers_skip_no_group_waits() -> None:
+    skipped = OLD.model_copy(update={"ignored": True})
+
+    assert reasons(skipped, DRAINED, Commit("billing", "west", 7, False)) == []
+    assert reasons(skipped, LogFacts(20, 120)) == ["held"]
+
+
 def test_an_end_that_was_never_confirmed_keeps_the_extent() -> None:
     unconfirmed = OLD.model_copy(update={"known_end": 50})
 
@@ -100,7 +122,7 @@ def test_an_end_that_was_never_confirmed_keeps_the_extent() -> None:
 
 def test_the_writers_extent_never_ages() -> None:
     with pytest.raises(ValueError, match="writer"):
-        blocks(LIVE, DRAINED, (), NOW_MS)
+        blocks((OLD, LIVE), LIVE, DRAINED, (), NOW_MS)
     with pytest.raises(ValueError, match="writer"):
         drop((OLD, LIVE), {1})
 
@@ -147,7 +169,7 @@ def test_nothing_is_dropped_that_a_reader_could_get_or_a_group_waits_for(
     log = LogFacts(start, start + length)
     readable = {offset for offset in range(end) if log.start <= base + offset < log.end}
 
-    found = blocks(extent, log, [Commit(f"g{n}", "west", o, True) for n, o in enumerate(commits)], NOW_MS)
+    found = blocks((extent,), extent, log, [Commit(f"g{n}", "west", o, True) for n, o in enumerate(commits)], NOW_MS)
 
     if not found:
         assert not readable
