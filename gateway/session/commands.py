@@ -13,6 +13,8 @@ class Node(NamedTuple):
 
     cluster: str
     broker: int
+    lane: int = 0
+    """Further connections to the same broker, for what must not wait behind the answers of the first."""
 
 
 class ToClient(NamedTuple):

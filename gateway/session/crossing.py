@@ -36,6 +36,9 @@ from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import Batch, batches, rewrite_producer_id
 from ha_core.wire.split import tail
 
+_LANE = 1
+"""Answers leave in the order of the requests. On the connection by which the client reads from the target, the answer
+to a leg could come behind one that has to wait for it."""
 _ALL = -1
 """acks: every replica in sync. An answer that a leader change could take back would move the cut."""
 
@@ -199,7 +202,7 @@ def _depart(
         if leader is None or early or not _may_write(session, name, key[1], leg.part.target):
             _refuse(session, key, entries[key], leg.part.batch)
             continue
-        node = Node(leg.part.target.cluster, leader)
+        node = Node(leg.part.target.cluster, leader, _LANE)
         partition = {"index": key[1], "records": bytes(leg.records)}
         requests.setdefault(node, {}).setdefault(name, []).append(partition)
         sent[key] = leg

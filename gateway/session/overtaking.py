@@ -84,6 +84,8 @@ class Overtaking:
     def departed(self, key: Key, batch: Batch, now: float) -> None:
         """The batch goes to one cluster, and maybe to another one afterwards."""
         if _ordered(batch):
+            if len(self._under_way) >= MOST_REMEMBERED:
+                self._under_way = {place: one for place, one in self._under_way.items() if now - one[1] <= LOST_S}
             count, _ = self._under_way.get((key, batch.producer_id), (0, now))
             self._under_way[key, batch.producer_id] = (count + 1, now)
 

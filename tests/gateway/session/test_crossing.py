@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from gateway.session.commands import Cause
+from gateway.session.commands import Cause, Node
 from gateway.session.overtaking import LOST_S
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Fence, LastSequences, Topic
@@ -18,6 +18,7 @@ from tests.gateway.session.talk import EAST, WEST, Talk
 from tests.gateway.session.test_data_path import CLIENT_PID, FETCH, PRODUCE, entry, fetch, produce, produced, state
 
 CUT, BASE = 100, 7
+LEG = Node("west", 1, lane=1)
 REFUSED, TAKEN = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), 0
 IN_WEST = upstream_id(CLIENT_PID, 1)
 
@@ -79,7 +80,7 @@ def test_what_lies_below_the_cut_is_the_origins_alone() -> None:
     ((asked, _),) = arrived(talk, EAST)
     answer(talk, EAST, asked, 90)
     assert outcome(talk) == [(TAKEN, 90)]
-    assert not talk.asked(WEST)
+    assert not talk.asked(LEG)
 
 
 def test_what_lies_at_the_cut_or_above_is_written_to_the_target_under_the_terms_producer_id() -> None:
@@ -90,9 +91,9 @@ def test_what_lies_at_the_cut_or_above_is_written_to_the_target_under_the_terms_
         assert first.producer_id == CLIENT_PID
         answer(talk, EAST, asked, offset)
         assert outcome(talk) == []
-        ((leg, batch),) = arrived(talk, WEST)
+        ((leg, batch),) = arrived(talk, LEG)
         assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, sequence, 3)
-        answer(talk, WEST, leg, there)
+        answer(talk, LEG, leg, there)
         assert outcome(talk) == [(TAKEN, CUT + there - BASE)]
 
 
@@ -105,10 +106,10 @@ def test_a_batch_that_straddles_the_cut_is_split_by_record_always_at_the_same_pl
         ((asked, whole),) = arrived(talk, EAST)
         assert whole.records_count == 10
         answer(talk, EAST, asked, 96)
-        ((leg, batch),) = arrived(talk, WEST)
+        ((leg, batch),) = arrived(talk, LEG)
         assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, 24, 6)
         legs.append(leg[3]["topic_data"][0]["partition_data"][0]["records"])
-        answer(talk, WEST, leg, BASE)
+        answer(talk, LEG, leg, BASE)
         assert outcome(talk) == [(TAKEN, 96)]
     assert legs[0] == legs[1]
 
@@ -118,8 +119,8 @@ def test_a_straddling_batch_whose_halves_do_not_follow_each_other_is_taken_witho
     ask(talk, records(20, 10))
     ((asked, _),) = arrived(talk, EAST)
     answer(talk, EAST, asked, 96)
-    ((leg, _),) = arrived(talk, WEST)
-    answer(talk, WEST, leg, BASE + 40)  # others were there first
+    ((leg, _),) = arrived(talk, LEG)
+    answer(talk, LEG, leg, BASE + 40)  # others were there first
     assert outcome(talk) == [(int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), -1)]
 
 
@@ -131,9 +132,9 @@ def test_the_origin_is_asked_with_acks_all_whatever_the_client_wants(acks: int) 
     assert asked[3]["acks"] == -1
     assert talk.session.busy
     answer(talk, EAST, asked, 100)
-    ((leg, batch),) = arrived(talk, WEST)
+    ((leg, batch),) = arrived(talk, LEG)
     assert (leg[3]["acks"], batch.producer_id) == (-1, -1)
-    answer(talk, WEST, leg, BASE)
+    answer(talk, LEG, leg, BASE)
     assert outcome(talk) == ([] if acks == 0 else [(TAKEN, CUT)])
     assert not talk.session.queue
 
@@ -154,7 +155,7 @@ def test_while_the_cut_is_only_proposed_nothing_at_or_above_it_is_acknowledged_o
     for (asked, _), offset in zip(arrived(talk, EAST), (94, 99, 104), strict=True):
         answer(talk, EAST, asked, offset)
     assert outcome(talk) == [(TAKEN, 94), (REFUSED, -1), (REFUSED, -1)]
-    assert not talk.asked(WEST)
+    assert not talk.asked(LEG)
     # When a higher cut is proposed the same batches are ordinary ones
     higher = topic("proposed").model_copy(
         update={
@@ -181,9 +182,9 @@ def test_pipelined_batches_reach_the_target_one_after_the_other() -> None:
     for (asked, _), offset in zip(arrived(talk, EAST), (100, 101, 102), strict=True):
         answer(talk, EAST, asked, offset)
     for sequence in (0, 1, 2):
-        ((leg, batch),) = arrived(talk, WEST)
+        ((leg, batch),) = arrived(talk, LEG)
         assert batch.base_sequence == sequence
-        answer(talk, WEST, leg, BASE + sequence)
+        answer(talk, LEG, leg, BASE + sequence)
     assert outcome(talk) == [(TAKEN, 100), (TAKEN, 101), (TAKEN, 102)]
 
 
@@ -194,9 +195,9 @@ def test_what_follows_a_batch_that_the_target_refused_is_not_sent_there() -> Non
         ask(talk, records(sequence))
     for (asked, _), offset in zip(arrived(talk, EAST), (100, 101), strict=True):
         answer(talk, EAST, asked, offset)
-    ((leg, _),) = arrived(talk, WEST)
-    answer(talk, WEST, leg, -1, int(ErrorCode.NOT_ENOUGH_REPLICAS))
-    assert not talk.asked(WEST)
+    ((leg, _),) = arrived(talk, LEG)
+    answer(talk, LEG, leg, -1, int(ErrorCode.NOT_ENOUGH_REPLICAS))
+    assert not talk.asked(LEG)
     assert outcome(talk) == [(int(ErrorCode.NOT_ENOUGH_REPLICAS), -1), (REFUSED, -1)]
     # Then both come again, in order, and the origin knows them
     for sequence in (0, 1):
@@ -204,9 +205,9 @@ def test_what_follows_a_batch_that_the_target_refused_is_not_sent_there() -> Non
     for (asked, _), offset in zip(arrived(talk, EAST), (100, 101), strict=True):
         answer(talk, EAST, asked, offset)
     for sequence in (0, 1):
-        ((leg, batch),) = arrived(talk, WEST)
+        ((leg, batch),) = arrived(talk, LEG)
         assert batch.base_sequence == sequence
-        answer(talk, WEST, leg, BASE + sequence)
+        answer(talk, LEG, leg, BASE + sequence)
     assert outcome(talk) == [(TAKEN, 100), (TAKEN, 101)]
 
 
@@ -225,7 +226,7 @@ def test_the_target_is_not_written_when_the_state_changed_while_the_origin_was_a
         talk.follow(state(topic(None, fence=Fence(operation="op-2")), revision=2))
     answer(talk, EAST, asked, 100)
     assert outcome(talk) == [(REFUSED, -1)]
-    assert not talk.asked(WEST)
+    assert not talk.asked(LEG)
 
 
 def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_one_waits_for_it() -> None:
@@ -238,8 +239,8 @@ def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_on
     ask(other, records(1))
     assert outcome(other) == [(REFUSED, -1)]
     answer(talk, EAST, asked, 100)
-    ((leg, _),) = arrived(talk, WEST)
-    answer(talk, WEST, leg, BASE)
+    ((leg, _),) = arrived(talk, LEG)
+    answer(talk, LEG, leg, BASE)
     assert outcome(talk) == [(TAKEN, 100)]
     ask(other, records(1))
     ((asked, _),) = arrived(other, WEST)
@@ -277,7 +278,7 @@ def test_a_request_in_pieces_is_gathered_before_it_is_sent_because_it_may_have_t
     ask(talk, records(0, 10))
     ((asked, batch),) = arrived(talk, EAST)
     answer(talk, EAST, asked, 95)
-    ((_, rest),) = arrived(talk, WEST)
+    ((_, rest),) = arrived(talk, LEG)
     assert (batch.records_count, rest.records_count) == (10, 5)
 
 
@@ -303,3 +304,17 @@ def test_a_reader_of_both_sides_is_not_sent_away_and_waits_long_on_neither() -> 
     ((_, _, _, there),) = talk.asked(WEST)
     assert [here["max_wait_ms"], there["max_wait_ms"]] == [20, 20]
     assert there["topics"][0]["partitions"][0]["fetch_offset"] == 27
+
+
+def test_a_client_that_reads_from_the_target_by_the_same_connection_does_not_hold_up_its_own_batch() -> None:
+    talk = Talk(state(topic()))
+    ask(talk, records(0))
+    ((asked, _),) = arrived(talk, EAST)
+    talk.ask(FETCH, 11, fetch(("orders", 0, 100)))
+    answer(talk, EAST, asked, 100)
+    # When the target answers the fetch first, whose turn comes after the batch's
+    (waiting,) = talk.asked(WEST)
+    talk.answer(WEST, waiting, {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": []})
+    ((leg, _),) = arrived(talk, LEG)
+    answer(talk, LEG, leg, BASE)
+    assert len(talk.answers()) == 2
