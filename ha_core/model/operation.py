@@ -10,8 +10,10 @@ from ha_core.model.document import Document
 
 Mode = Literal["planned", "forced"]
 Unread = Literal["wait", "skip"]
-OperationState = Literal["planned", "running", "fenced", "cut", "succeeded", "undone", "failed"]
-"""`fenced`: a fence may stand. `cut`: the map was published, from here on only forward. The last three are final."""
+CutMode = Literal["barrier", "predicted"]
+OperationState = Literal["planned", "running", "crossing", "fenced", "cut", "succeeded", "undone", "failed"]
+"""`crossing`: cuts that lie ahead are published. `fenced`: a fence may stand. `cut`: the map was published, from here
+on only forward. The last three are final."""
 
 
 class Scope(BaseModel):
@@ -42,6 +44,11 @@ class MoveRequest(BaseModel):
     """Topics that identities outside the scope use too: False refuses the move, True says that they follow."""
     unread: Unread = "skip"
     """Forced only: what readers below the cut do while the origin is away."""
+    cut: CutMode = "barrier"
+    preparation_s: float = Field(default=300.0, ge=0, le=7 * 86_400)
+    """Predicted only: a cut lies as far ahead as the log grows in so many seconds."""
+    finish_after_s: float | None = Field(default=None, gt=0)
+    """Predicted only: so many seconds after it was opened, a crossing that has not ended is ended behind a fence."""
 
 
 class MoveSet(BaseModel):
@@ -61,7 +68,7 @@ class Operation(Document):
     """`/operations/{id}`. Its history, one node per entry below it, is never deleted."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")
-    kind: Literal["switch", "mask", "unmask", "bindings"]
+    kind: Literal["switch", "migrate", "mask", "unmask", "bindings"]
     state: OperationState = "planned"
     by: str
     """Who runs it: `cli:USER@HOST` or `airflow:DAG/RUN`."""

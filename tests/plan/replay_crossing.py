@@ -1,0 +1,438 @@
+"""A small world in which a topic crosses over: gateways lag and keep acknowledging, producers retry.
+
+As in `replay`, every step is a generator that yields between its effects; whoever stops to advance it has killed the
+executor there. `faults` leaves out what the invariant rests on: the checker has to find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import NamedTuple
+
+from ha_core.model import LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model.producer import FIRST_CLIENT_ID, client_id, upstream_id
+from ha_core.plan.below import Surplus, below_cut
+from ha_core.plan.crossing import (
+    Back,
+    Decision,
+    Done,
+    Go,
+    Lift,
+    crossings,
+    finish_change,
+    hold_change,
+    lift_change,
+    open_change,
+    passed,
+    propose_change,
+    reopen_change,
+    resume,
+    retreat_change,
+    settle_change,
+    stages,
+    withdraw_change,
+)
+from ha_core.plan.extents import check, extents_of, identity, live, written
+from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
+from ha_core.plan.move import Documents, MoveDamagedError
+
+TOPIC, ORIGIN, TARGET = "orders", "east", "west"
+PARTITIONS = (0, 1)
+STEPS = ("prepare", "open", "cross", "verify")
+
+
+class BrokenError(AssertionError):
+    """The invariant does not hold."""
+
+
+class Record(NamedTuple):
+    producer: int
+    """As the client calls it."""
+    sequence: int
+
+
+@dataclass
+class Log:
+    """One partition in one cluster: idempotent, and it never forgets."""
+
+    records: list[tuple[int, Record]] = field(default_factory=list)
+    """(the producer's id there, record)."""
+
+    def append(self, producer_id: int, batch: tuple[Record, ...]) -> int:
+        """The offset of the batch's first record, also if it is there already."""
+        entries = [(producer_id, record) for record in batch]
+        if entries[0] in self.records:
+            return self.records.index(entries[0])
+        self.records += entries
+        return len(self.records) - len(entries)
+
+    def last(self) -> tuple[ProducerFacts, ...]:
+        found = {producer: record.sequence for producer, record in self.records}
+        return tuple(ProducerFacts(producer, 0, sequence, 0) for producer, sequence in found.items())
+
+    def surplus(self, cut: int) -> Surplus:
+        first: dict[int, tuple[int, int]] = {}
+        for producer, record in self.records[cut:]:
+            first.setdefault(producer, (0, record.sequence))
+        return Surplus(first)
+
+
+@dataclass
+class Flight:
+    """A batch on its way. `known` is the topic as its gateway knew it when it sent the batch."""
+
+    partition: int
+    batch: tuple[Record, ...]
+    known: Topic | None
+    cluster: str = ORIGIN
+    rest: tuple[Record, ...] = ()
+    """What goes to the target."""
+    answer: int | None = None
+    """The origin's answer, not looked at yet."""
+
+
+@dataclass
+class Gateway:
+    """Follows the state late, forwards late, and looks at answers late."""
+
+    view: View
+    revision: int = 0
+    flights: list[Flight] = field(default_factory=list)
+
+    @property
+    def topic(self) -> Topic | None:
+        return self.view.topics.get(TOPIC)
+
+    def drained(self) -> bool:
+        """Nothing is in flight from before the state that this gateway follows, or, behind a fence, at all."""
+        now = self.topic
+        if now is not None and now.fence is not None:
+            return not self.flights
+        return all(_way(flight.known) == _way(now) for flight in self.flights)
+
+
+def _way(topic: Topic | None) -> object:
+    return None if topic is None else (topic.crossing and topic.crossing.state, topic.writer, topic.partitions)
+
+
+class World:
+    def __init__(self, seed: int, faults: frozenset[str] = frozenset()) -> None:
+        self.random = Random(seed)
+        self.faults = faults
+        self.view = View()
+        self.revision = 0
+        self.logs = {(cluster, p): Log() for cluster in (ORIGIN, TARGET) for p in PARTITIONS}
+        for p in PARTITIONS:
+            # What was written there once, and is no part of the topic: base and start differ.
+            self.logs[TARGET, p].records += [(7, Record(7, n)) for n in range(3)]
+        self.gateways = [Gateway(self.view) for _ in range(3)]
+        self.waiting: dict[tuple[int, int], tuple[Record, ...]] = {}
+        """(partition, producer) → the batch that it has no answer to."""
+        self.next: dict[tuple[int, int], int] = {}
+        self.acknowledged: dict[tuple[int, Record], int | None] = {}
+        """(partition, record) → the client offset that was told; None: answered as a duplicate."""
+        self.idle: set[int] = set()
+        self.locked = True
+        request = MoveRequest(scope=Scope(topics=(TOPIC,)), origin=ORIGIN, target=TARGET, reason="replay")
+        self.operation = Operation(
+            id="op-1",
+            kind="migrate",
+            by="t",
+            reason="replay",
+            started="now",
+            request=request,
+            moves=MoveSet(topics=(TOPIC,)),
+        )
+
+    # --- what clients and gateways do all the time
+
+    def tick(self) -> None:
+        for gateway in self.random.sample(self.gateways, len(self.gateways)):
+            event = self.random.randrange(5)
+            if event == 0:
+                gateway.view, gateway.revision = self.view, self.revision
+            elif event in {1, 2}:
+                self.send(gateway)
+            elif gateway.flights:
+                self.progress(gateway, self.random.choice(gateway.flights))
+        self.check()
+
+    def send(self, gateway: Gateway) -> None:
+        partition = self.random.choice([p for p in PARTITIONS if p not in self.idle] or [PARTITIONS[0]])
+        if partition in self.idle:
+            return
+        producer = FIRST_CLIENT_ID + self.random.randrange(2)
+        place = (partition, producer)
+        if any(f.partition == partition and f.batch[0].producer == producer for g in self.gateways for f in g.flights):
+            return  # its answer is still awaited
+        if place not in self.waiting:
+            first = self.next.get(place, 0)
+            self.waiting[place] = tuple(Record(producer, first + n) for n in range(self.random.randint(1, 4)))
+        batch, topic = self.waiting[place], gateway.topic
+        if topic is not None and topic.fence is not None:
+            return
+        if topic is None or topic.crossing is not None or topic.writer == ORIGIN:
+            gateway.flights.append(Flight(partition, batch, topic))
+            return
+        held = gateway.view.sequences.get(TOPIC) or LastSequences(name=TOPIC)
+        last = held.partitions.get(partition, {}).get(producer, (0, -1))[1]
+        rest = tuple(record for record in batch if record.sequence > last)
+        if not rest:
+            self.acknowledge(partition, batch, None)
+        else:
+            gateway.flights.append(Flight(partition, batch, topic, cluster=TARGET, rest=rest))
+
+    def progress(self, gateway: Gateway, flight: Flight) -> None:
+        """The batch is appended, or its answer is looked at."""
+        partition, producer = flight.partition, flight.batch[0].producer
+        if flight.cluster == TARGET:
+            assert flight.known is not None
+            gateway.flights.remove(flight)
+            extent = live(extents_of(flight.known, partition))
+            self.logs[TARGET, partition].append(upstream_id(producer, extent.term), flight.rest)
+            self.acknowledge(partition, flight.batch, None)
+            return
+        if flight.answer is None:
+            flight.answer = self.logs[ORIGIN, partition].append(producer, flight.batch)
+            return
+        if flight.known is None or flight.known.crossing is None:
+            gateway.flights.remove(flight)
+            self.acknowledge(partition, flight.batch, flight.answer)
+            return
+        below = max(0, written(flight.known, partition).end - flight.answer)  # type: ignore[operator]
+        if below >= len(flight.batch):
+            gateway.flights.remove(flight)
+            self.acknowledge(partition, flight.batch, flight.answer)
+        elif flight.known.crossing.state == "open":
+            flight.cluster, flight.rest = TARGET, flight.batch[below:]
+        else:
+            gateway.flights.remove(flight)
+
+    def acknowledge(self, partition: int, batch: tuple[Record, ...], offset: int | None) -> None:
+        place = (partition, batch[0].producer)
+        if self.waiting.get(place) != batch:
+            return  # an older answer: its producer asked again elsewhere
+        del self.waiting[place]
+        self.next[place] = batch[-1].sequence + 1
+        for number, record in enumerate(batch):
+            self.acknowledged[partition, record] = None if offset is None else offset + number
+
+    def kill_gateway(self) -> None:
+        """Its node vanishes; what it had in flight lands or does not, and nobody is told."""
+        gateway = self.gateways.pop()
+        for flight in gateway.flights:
+            if self.random.random() < 0.5 and flight.cluster == ORIGIN:
+                self.logs[ORIGIN, flight.partition].append(flight.batch[0].producer, flight.batch)
+
+    def check(self, end: bool = False) -> None:
+        """What was acknowledged is read once, in order and where it was said to be.
+
+        While cuts are only proposed, a gateway that does not know them may be ahead of the map.
+        """
+        topic = self.view.topics.get(TOPIC)
+        if not end and topic is not None and topic.crossing is not None and topic.crossing.state == "proposed":
+            return
+        for partition in PARTITIONS:
+            seen = self.visible(partition)
+            at = {record: offset for offset, record in seen}
+            if len(at) != len(seen):
+                raise BrokenError(f"partition {partition} has a record twice")
+            for producer in {record.producer for record in at}:
+                sequences = [record.sequence for _, record in seen if record.producer == producer]
+                if sequences != sorted(sequences):
+                    raise BrokenError(f"partition {partition}: {sequences} of producer {producer} is out of order")
+            for (p, record), offset in self.acknowledged.items():
+                if p == partition and record not in at:
+                    raise BrokenError(f"{record} was acknowledged in partition {p} and cannot be read")
+                if p == partition and offset is not None and at[record] != offset:
+                    raise BrokenError(f"{record} was acknowledged at {offset} and is read at {at[record]}")
+
+    def visible(self, partition: int) -> list[tuple[int, Record]]:
+        topic = self.view.topics.get(TOPIC)
+        extents = identity(ORIGIN) if topic is None else extents_of(topic, partition)
+        found = []
+        for extent in extents:
+            records = self.logs[extent.cluster, partition].records[extent.base :]
+            end = len(records) if extent.end is None else extent.end - extent.start
+            found += [(extent.start + n, record) for n, (_, record) in enumerate(records[:end])]
+        return found
+
+    # --- what an executor does
+
+    def publish(self, documents: Documents) -> None:
+        topics, sequences = dict(self.view.topics), dict(self.view.sequences)
+        for document in documents.puts:
+            if isinstance(document, Operation):
+                self.operation = document
+            elif isinstance(document, Topic):
+                topics[document.name] = document
+            elif isinstance(document, LastSequences):
+                sequences[document.name] = document
+        for _, name in documents.deletes:
+            del topics[name]
+        self.revision += 1
+        self.view = replace(self.view, revision=self.revision, topics=topics, sequences=sequences)
+        for topic in topics.values():
+            for partition in topic.partitions:
+                if problems := check(extents_of(topic, partition)):
+                    raise BrokenError("; ".join(problems))
+
+    def ends(self) -> Iterator[str]:
+        """Both sides, one partition after the other, into `found`."""
+        self.found: dict[Partition, PartitionEnds] = {}
+        for p in PARTITIONS:
+            yield "reading ends"
+            self.found[TOPIC, p] = PartitionEnds(len(self.logs[TARGET, p].records), len(self.logs[ORIGIN, p].records))
+
+    def served(self) -> Iterator[str]:
+        revision = self.revision
+        while any(g.revision < revision or ("drain" not in self.faults and not g.drained()) for g in self.gateways):
+            yield "waiting for gateways"
+
+    def run(self, decision: Decision) -> Iterator[str]:
+        """Carries the decision out, and those that follow from the state then; yields between effects."""
+        while not isinstance(decision, Done):
+            if isinstance(decision, Lift):
+                self.publish(lift_change(self.operation, self.view))
+            elif isinstance(decision, Back):
+                yield from self._back()
+            else:
+                yield from getattr(self, f"_{decision.step}")()
+            yield "between two steps"
+            decision = self.decide()
+        self.locked = False
+
+    def decide(self) -> Decision:
+        return resume(self.operation, self.view.topics)
+
+    def _prepare(self) -> Iterator[str]:
+        yield from self.ends()
+        yield from self._propose(self.found, TOPIC)
+
+    def _propose(self, found: dict[Partition, PartitionEnds], *topics: str) -> Iterator[str]:
+        cuts = {(TOPIC, p): (found[TOPIC, p].origin or 0) + 1 + self.random.randrange(6) for p in PARTITIONS}
+        known = self.view.topics.get(TOPIC)
+        if known is not None and known.crossing is not None:
+            cuts = {key: cut for key, cut in cuts.items() if key[1] in passed(known, found)}
+        try:
+            documents = propose_change(self.operation, self.view, topics, found, cuts)
+        except MoveDamagedError as error:
+            if "below" not in str(error) and "above" not in str(error):
+                raise
+            yield from self.ends()
+            return
+        yield "about to propose"
+        self.publish(documents)
+
+    def _open(self) -> Iterator[str]:
+        if "serve" not in self.faults:
+            yield from self.served()
+        if "look before" not in self.faults:
+            yield from self.ends()
+        topic = self.view.topics[TOPIC]
+        if passed(topic, self.found) and "end check" not in self.faults:
+            yield from self._propose(self.found, TOPIC)
+            return
+        if "end check" in self.faults:
+            low = {key: PartitionEnds(one.target, 0) for key, one in self.found.items()}
+            self.publish(open_change(self.operation, self.view, [TOPIC], low))
+            return
+        documents = open_change(self.operation, self.view, [TOPIC], self.found)
+        yield "about to open"
+        self.publish(documents)
+
+    def _cross(self) -> Iterator[str]:
+        yield from self.ends()
+        topic = self.view.topics[TOPIC]
+        if len(passed(topic, self.found)) < len(PARTITIONS):
+            if self.idle and self.random.random() < 0.3:
+                yield from self._finish()
+            return
+        found = self.found
+        yield from self._read_producers({p: target.start for p, _, target in crossings(topic)})
+        documents = settle_change(self.operation, self.view, [TOPIC], found, self.producers)
+        yield "about to settle"
+        self.publish(documents)
+
+    def _finish(self) -> Iterator[str]:
+        self.publish(hold_change(self.operation, self.view, [TOPIC]))
+        yield "fenced"
+        if "drain behind the fence" not in self.faults:
+            yield from self.served()
+        yield from self.ends()
+        topic, found = self.view.topics[TOPIC], self.found
+        cuts = {p: min(target.start, found[TOPIC, p].origin or 0) for p, _, target in crossings(topic)}
+        yield from self._read_producers(cuts)
+        documents = finish_change(self.operation, self.view, [TOPIC], found, self.producers)
+        yield "about to end behind the fence"
+        self.publish(documents)
+
+    def _read_producers(self, cuts: dict[int, int]) -> Iterator[str]:
+        self.producers: dict[Partition, tuple[ProducerFacts, ...]] = {}
+        for p, cut in cuts.items():
+            log = self.logs[ORIGIN, p]
+            known = log.last()
+            yield "producers were asked"
+            surplus = Surplus() if "surplus" in self.faults else log.surplus(cut)
+            below = below_cut(known, surplus)
+            assert below is not None
+            if "sequences" not in self.faults:
+                self.producers[TOPIC, p] = below
+
+    def _verify(self) -> Iterator[str]:
+        yield from self.served()
+        self.operation = self.operation.model_copy(update={"state": "succeeded"})
+
+    def begin_back(self) -> None:
+        self.publish(retreat_change(self.operation, self.view))
+
+    def _back(self) -> Iterator[str]:
+        self.publish(retreat_change(self.operation, self.view))
+        yield "retreated"
+        if "drain on the way back" not in self.faults:
+            yield from self.served()
+        yield from self.ends()
+        try:
+            documents = withdraw_change(self.operation, self.view, self.found)
+        except MoveDamagedError:
+            self.publish(reopen_change(self.operation, self.view))
+            return
+        yield "about to withdraw"
+        self.publish(documents)
+        yield "withdrawn"
+        self.operation = self.operation.model_copy(update={"state": "undone"})
+
+    # --- the end
+
+    def settle(self) -> None:
+        """Every gateway catches up, and every batch gets its answer."""
+        self.idle = set(PARTITIONS)
+        for gateway in self.gateways:
+            while gateway.flights:
+                self.progress(gateway, gateway.flights[0])
+            gateway.view, gateway.revision = self.view, self.revision
+
+    def require_sound_end(self) -> None:
+        if self.operation.state not in {"succeeded", "undone"}:
+            raise BrokenError(f"the operation ended as {self.operation.state}")
+        if self.locked:
+            raise BrokenError("locks are left")
+        topic = self.view.topics.get(TOPIC)
+        if self.operation.state == "undone" and topic is not None:
+            raise BrokenError("an undone first migration leaves a map behind")
+        if topic is not None and (topic.crossing is not None or topic.fence is not None):
+            raise BrokenError("a crossing or a fence is left")
+        if set(stages(self.operation, self.view.topics).values()) - {"settled", "ahead"}:
+            raise BrokenError("a topic is left between two stages")
+        self.check(end=True)
+        for partition in PARTITIONS:
+            extents = identity(ORIGIN) if topic is None else extents_of(topic, partition)
+            for extent in extents[:-1]:
+                ids = {one for one, _ in self.logs[extent.cluster, partition].records[extent.base :]}
+                if not {client_id(one) for one in ids} >= ids and extent.cluster == ORIGIN:
+                    raise BrokenError("a term's ids are in another cluster")
+
+
+__all__ = ["Back", "BrokenError", "Done", "Go", "Lift", "World"]

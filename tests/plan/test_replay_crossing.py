@@ -1,0 +1,167 @@
+"""The planner of a crossing from every interrupted prefix, with gateways that lag behind and keep acknowledging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ha_core.plan.crossing import Done
+from ha_core.plan.move import MoveDamagedError
+from tests.plan.replay_crossing import PARTITIONS, TARGET, BrokenError, World
+
+BEYOND = 3000
+"""More effects than any run has."""
+
+
+def nothing(_count: int) -> None:
+    pass
+
+
+def a_world(seed: int, *faults: str) -> World:
+    world = World(seed, frozenset(faults))
+    for _ in range(12):
+        world.tick()
+    return world
+
+
+def advance(world: World, work: Iterator[str], effects: int | None, meanwhile: Callable[[int], None] = nothing) -> bool:
+    """Runs `work` for at most `effects` yields, the world going on in between. Whether it came to its end."""
+    for count, _ in enumerate(work):
+        if count == effects:
+            return False
+        assert count < BEYOND, "the crossing never came to its end"
+        meanwhile(count)
+        world.tick()
+        world.tick()
+    return True
+
+
+def bring_to_an_end(world: World) -> None:
+    assert advance(world, world.run(world.decide()), None)
+    assert isinstance(world.decide(), Done)
+    for _ in range(10):
+        world.tick()
+    world.settle()
+    world.require_sound_end()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crossing_killed_between_any_two_effects_is_continued_by_a_rerun(seed: int) -> None:
+    for prefix in range(BEYOND):
+        world = a_world(seed)
+        finished = advance(world, world.run(world.decide()), prefix)
+        for _ in range(6):
+            world.tick()
+        bring_to_an_end(world)
+        assert world.operation.state == "succeeded"
+        if finished:
+            break
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_partition_that_nobody_writes_to_is_cut_at_its_end_behind_a_fence_killed_anywhere(seed: int) -> None:
+    for prefix in range(BEYOND):
+        world = a_world(seed)
+        world.idle = {PARTITIONS[1]} if seed % 2 else set(PARTITIONS)
+        finished = advance(world, world.run(world.decide()), prefix)
+        bring_to_an_end(world)
+        assert world.operation.state == "succeeded"
+        if finished:
+            break
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_operator_can_go_back_until_the_target_is_written_and_the_crossing_goes_on_otherwise(seed: int) -> None:
+    ends = set()
+    for prefix in range(BEYOND):
+        world = a_world(seed)
+        finished = advance(world, world.run(world.decide()), prefix)
+        try:
+            world.begin_back()
+        except MoveDamagedError:
+            assert world.operation.state in {"cut", "succeeded"}
+        bring_to_an_end(world)
+        ends.add(world.operation.state)
+        if finished:
+            break
+    assert ends == {"undone", "succeeded"}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_way_back_that_is_killed_anywhere_is_gone_to_its_end_or_given_up(seed: int) -> None:
+    for prefix in range(0, 60, 5):
+        for second in range(BEYOND):
+            world = a_world(seed)
+            advance(world, world.run(world.decide()), prefix)
+            if world.operation.state in {"cut", "succeeded"}:
+                break
+            try:
+                world.begin_back()
+            except MoveDamagedError:
+                break
+            finished = advance(world, world.run(world.decide()), second)
+            world.tick()
+            bring_to_an_end(world)
+            if finished:
+                break
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_gateway_that_dies_at_any_point_neither_blocks_the_crossing_nor_breaks_it(seed: int) -> None:
+    for moment in range(BEYOND):
+        world = a_world(seed)
+        died: list[int] = []
+
+        def kill(count: int, world: World = world, moment: int = moment, died: list[int] = died) -> None:
+            if count == moment:
+                world.kill_gateway()
+                died.append(count)
+
+        assert advance(world, world.run(world.decide()), None, kill)
+        bring_to_an_end(world)
+        if not died:
+            break
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "serve",
+        "drain",
+        "end check",
+        "look before",
+        "surplus",
+        "sequences",
+        "drain on the way back",
+        "drain behind the fence",
+    ],
+)
+def test_what_the_invariant_rests_on_is_missed_when_it_is_left_out(fault: str) -> None:
+    faults = (fault, "serve") if fault == "end check" else (fault,)
+
+    def attempt(seed: int) -> None:
+        world = a_world(seed, *faults)
+        if fault == "drain behind the fence":
+            world.idle = {PARTITIONS[1]}
+        back = fault == "drain on the way back"
+        for count, _ in enumerate(world.run(world.decide())):
+            assert count < BEYOND
+            world.tick()
+            if back and any(flight.cluster == TARGET for one in world.gateways for flight in one.flights):
+                back = False
+                world.begin_back()
+            if count % 7 == 0 and fault == "drain behind the fence":
+                world.idle ^= {PARTITIONS[1]}
+        for _ in range(30):
+            world.tick()
+        world.settle()
+        world.require_sound_end()
+
+    broken = 0
+    for seed in range(60):
+        try:
+            attempt(seed)
+        except (BrokenError, MoveDamagedError):
+            broken += 1
+    assert broken > 0
