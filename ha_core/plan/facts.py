@@ -41,6 +41,8 @@ class TopicFacts:
     replication: int = 0
     transactional: bool = False
     """Its leaders remember transactional producers."""
+    age_s: float | None = None
+    """None: it was asked just now. Else the cluster does not answer, and this is what was last seen of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class GroupFacts:
     """Member ids."""
     offsets: Mapping[Partition, int] = field(default_factory=dict)
     """Committed offsets, which are client offsets."""
+    age_s: float | None = None
+    """As of `TopicFacts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,5 +106,8 @@ class PartitionEnds:
     target: int
     origin: int | None = None
     """None: the origin cannot be asked."""
+    seen: int | None = None
+    """Log end of the origin when it was last looked at."""
+    seen_age_s: float = 0.0
     known: int | None = None
-    """Highest *client* offset, exclusive, that anybody knows the origin to have given out (gateways, commits)."""
+    """Highest *client* offset that groups have committed, here or in another cluster."""

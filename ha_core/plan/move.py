@@ -39,6 +39,7 @@ from ha_core.plan.extents import append, check, extents_of, identity, live, to_c
 from ha_core.plan.facts import AdoptedGroup, Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.scope import lock_keys, users_of
 
+from ha_core.plan.forced import RESERVE, forced_cut
 __all__ = [
     "Continue",
     "Documents",
@@ -55,10 +56,6 @@ __all__ = [
     "undo_change",
 ]
 
-RESERVE = 1_000_000
-"""Offsets between the last known end of a dead origin and the forced cut."""
-UNKNOWN_RESERVE = 1 << 40
-"""The same where no end is known at all: years of records."""
 FINAL = frozenset({"succeeded", "undone", "failed"})
 
 Name = Literal["prepare", "adopt", "fence", "drain", "ends", "offsets", "cut", "verify", "record"]
@@ -331,8 +328,8 @@ def _cut_partition(
         if request.mode == "planned" and found.origin is not None:
             at = to_client(current, found.origin)
         else:
-            at = _forced_cut(current, found, reserve)
-        after = append(before, request.target, at, found.target)
+            at, known_end = forced_cut(current, found, reserve)
+        after = append(before, request.target, at, found.target, known_end)
     except ValueError as error:
         raise MoveDamagedError(f"{where}: {error}") from error
     if request.mode == "forced" and request.unread == "skip":
@@ -346,20 +343,13 @@ def _cut_partition(
     return after
 
 
-def _forced_cut(current: Extent, found: PartitionEnds, reserve: int) -> int:
-    known = [found.known] if found.known is not None else []
-    if found.origin is not None:
-        known.append(to_client(current, found.origin))
-    if not known:
-        return current.start + max(reserve, UNKNOWN_RESERVE)
-    return max(current.start, *known) + reserve
-
-
 def _sequences(
     request: MoveRequest,
     topic: Topic,
     old: LastSequences | None,
     producers: Mapping[Partition, Sequence[ProducerFacts]],
+        at: int
+        known_end: int | None = None
 ) -> LastSequences | None:
     before = old.partitions if old else {}
     after = dict(before)

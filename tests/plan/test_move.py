@@ -26,8 +26,7 @@ from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, compose_aliases, merg
 from ha_core.plan.extents import cut, identity, live
 from ha_core.plan.facts import AdoptedGroup, PartitionEnds, ProducerFacts
 from ha_core.plan.move import (
-    RESERVE,
-    UNKNOWN_RESERVE,
+from ha_core.plan.forced import FASTEST_PER_S, RESERVE, UNKNOWN_RESERVE
     Continue,
     Documents,
     Done,
@@ -198,7 +197,12 @@ def test_a_log_end_below_the_stay_is_refused_as_lost_records() -> None:
     ("ends", "expected"),
     [
         (PartitionEnds(target=0), UNKNOWN_RESERVE),
-        (PartitionEnds(target=0, known=50), 50 + RESERVE),
+        (PartitionEnds(target=0, known=50), 50 + UNKNOWN_RESERVE),
+        (PartitionEnds(target=0, seen=50), 50 + RESERVE),
+        (PartitionEnds(target=0, seen=50, known=70), 70 + RESERVE),
+        (PartitionEnds(target=0, seen=50, known=60 + RESERVE), 50 + RESERVE),
+        (PartitionEnds(target=0, seen=50, seen_age_s=60), 50 + RESERVE + 60 * FASTEST_PER_S),
+        (PartitionEnds(target=0, seen=50, seen_age_s=60, origin=60), 60 + RESERVE),
         (PartitionEnds(target=0, origin=60, known=50), 60 + RESERVE),
         (PartitionEnds(target=0, origin=40, known=50), 50 + RESERVE),
     ],
@@ -232,6 +236,7 @@ def test_the_undo_lifts_only_its_own_fences_and_leaves_no_empty_documents() -> N
     mapped = Topic(name="t", writer="east", partitions={0: identity("east")})
     fresh = undo_change(operation("fenced"), fenced_view())
     kept = undo_change(operation("fenced"), fenced_view(mapped, Group(name="g", cluster="east")))
+    assert the(documents, Topic).partitions[0][0].known_end is not None
     others = undo_change(operation("running"), View(topics={"t": Topic(name="t", fence=Fence(operation="other"))}))
 
     assert fresh.deletes == ((Topic, "t"), (Group, "g"))

@@ -1,0 +1,54 @@
+"""The cut of a move whose origin is dead lies above whatever the origin may have acknowledged, and never moves."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.model import Extent
+from ha_core.plan.extents import Place, append, check, close, identity, live, locate, to_client
+from ha_core.plan.facts import PartitionEnds
+from ha_core.plan.forced import FASTEST_PER_S, RESERVE, forced_cut
+
+STAY = Extent(cluster="east", start=100, end=None, base=7, term=2)
+
+
+@given(
+    seen=st.integers(0, 10**6),
+    age_s=st.floats(0, 10**6),
+    share=st.floats(0, 1),
+    committed=st.one_of(st.none(), st.integers(0, 2**62)),
+)
+def test_no_log_that_grows_since_it_was_seen_gets_to_the_cut(
+    seen: int, age_s: float, share: float, committed: int | None
+) -> None:
+    true_end = max(STAY.base, seen) + int(age_s * FASTEST_PER_S * share)
+
+    at, known_end = forced_cut(STAY, PartitionEnds(0, seen=seen, seen_age_s=age_s, known=committed))
+
+    assert to_client(STAY, true_end) < at
+    assert STAY.start <= known_end < at
+    assert at < 2**62
+
+
+def test_what_was_seen_before_the_stay_began_says_only_that_it_began() -> None:
+    assert forced_cut(STAY, PartitionEnds(0, seen=3)) == (100 + RESERVE, 100)
+
+
+def test_one_offset_never_means_two_records_however_much_comes_back() -> None:
+    """The open problem of renumbering: what the dead cluster had acknowledged beyond what was known, and what the new
+    one was given meanwhile, would have had the same offsets."""
+    at, known_end = forced_cut(live(identity("east")), PartitionEnds(0, seen=10, seen_age_s=1))
+    moved = append(identity("east"), "west", at, 0, known_end)
+    written_in_west = {to_client(live(moved), physical) for physical in range(50)}
+
+    for true_end in (10, 11, 60, at):
+        back = close(moved, "east", true_end)
+
+        assert check(back) == []
+        assert live(back) == live(moved)
+        held_by_east = set(range(10, min(true_end, 60)))
+        assert held_by_east.isdisjoint(written_in_west)
+        assert all(locate(back, offset) == Place(back[0], offset) for offset in held_by_east)
+        assert all(locate(back, offset) == locate(moved, offset) for offset in written_in_west)
+        assert back[0].known_end is None
