@@ -64,6 +64,11 @@ class Topic(Document):
     """
     partitions: dict[int, tuple[Extent, ...]] = Field(default_factory=dict)
     fence: Fence | None = None
+    transaction_fence: Fence | None = None
+    """No transaction may begin to write to the topic. Those that write to it go on and end, all other produce as well.
+
+    It stands before the fence, and makes way for it: behind a fence an open transaction could never end.
+    """
     crossing: Crossing | None = None
 
     @property

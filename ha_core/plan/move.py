@@ -7,17 +7,19 @@ The invariant, at every point of every move, however often it is interrupted:
    it follows the fence and that nothing is in flight any more (one whose node is gone has stopped by its lease). So
    between the last append to the origin and the first one to the target lies a time in which nobody writes.
 2. A fence is lifted only in the revision of the cut or of the undo. Both write the operation's state as well, so
-   whoever finds an interrupted operation sees which of the two has happened: it is never inferred from memory.
+   whoever finds an interrupted operation sees which of the two has happened: it is never inferred from memory. The
+   same holds for the transaction fence that may stand before it.
 3. What was acknowledged below the cut is readable for ever: the cut lies at or above the origin's log end, read behind
    the fence, and the origin's extent stays in the map. After the cut there is no undo, only another move.
 4. A group's offsets are in the target before its coordinator is there, and the topics that they name exist there.
 
-Before the fence clients notice nothing; from fence to cut they wait; after the cut nothing has to be done for them.
+Before the fence clients notice nothing, but that transactions wait to begin while open ones end; from fence to cut
+they wait; after the cut nothing has to be done for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -37,9 +39,9 @@ from ha_core.model import (
 from ha_core.plan.carry import compose_aliases, merge_sequences
 from ha_core.plan.extents import append, check, extents_of, identity, live, to_client
 from ha_core.plan.facts import AdoptedGroup, Partition, PartitionEnds, ProducerFacts
+from ha_core.plan.forced import RESERVE, forced_cut
 from ha_core.plan.scope import lock_keys, users_of
 
-from ha_core.plan.forced import RESERVE, forced_cut
 __all__ = [
     "Continue",
     "Documents",
@@ -50,6 +52,7 @@ __all__ = [
     "cut_change",
     "fence_change",
     "lock_keys",
+    "quiesce_change",
     "resume",
     "steps",
     "touched",
@@ -58,7 +61,7 @@ __all__ = [
 
 FINAL = frozenset({"succeeded", "undone", "failed"})
 
-Name = Literal["prepare", "adopt", "fence", "drain", "ends", "offsets", "cut", "verify", "record"]
+Name = Literal["prepare", "adopt", "quiesce", "fence", "drain", "ends", "offsets", "cut", "verify", "record"]
 UndoName = Literal["lift", "leave", "discard", "record"]
 
 
@@ -70,6 +73,7 @@ class Step(NamedTuple):
 _STEPS = (
     Step("prepare", "create the topics that are missing in the target, and remember which"),
     Step("adopt", "join the groups in the target on their live members' behalf"),
+    Step("quiesce", "let no transaction begin in what moves, in one revision; wait until the open ones have ended"),
     Step("fence", "refuse produce and group calls of what moves, in one revision"),
     Step("drain", "wait until every live gateway follows the fence and has nothing in flight"),
     Step("ends", "no transaction open; log ends of both sides, read until they agree; last sequences"),
@@ -111,8 +115,8 @@ class MoveDamagedError(ValueError):
 
 
 def steps(request: MoveRequest) -> tuple[Step, ...]:
-    """The steps of a move in safe order. A dead origin has no members to ask for, so a forced move adopts no group."""
-    return tuple(step for step in _STEPS if request.mode == "planned" or step.name != "adopt")
+    """The steps of a move in safe order. A dead origin has neither members nor transactions to wait for."""
+    return tuple(step for step in _STEPS if request.mode == "planned" or step.name not in ("adopt", "quiesce"))
 
 
 def touched(operation: Operation) -> tuple[tuple[type[Document], str], ...]:
@@ -154,8 +158,26 @@ def resume(operation: Operation, topics: Mapping[str, Topic], groups: Mapping[st
     return Continue("prepare")
 
 
+def quiesce_change(operation: Operation, view: View, topics: Collection[str]) -> Documents:
+    """Transaction fences on `topics`, which are among those that move, and the operation as `fenced`.
+
+    :param view: the documents in `touched`, as they are now.
+    :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
+    """
+    request, moves = _asked(operation)
+    _require(operation, "planned", "running", "fenced")
+    puts: list[Document] = [
+        _unfenced(operation, request, view, name).model_copy(
+            update={"transaction_fence": Fence(operation=operation.id)}
+        )
+        for name in moves.topics
+        if name in topics
+    ]
+    return Documents((*puts, operation.model_copy(update={"state": "fenced"})))
+
+
 def fence_change(operation: Operation, view: View) -> Documents:
-    """Fences on all that moves, and the operation as `fenced`.
+    """Fences on all that moves, in place of its transaction fences, and the operation as `fenced`.
 
     :param view: the documents in `touched`, as they are now.
     :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
@@ -165,11 +187,8 @@ def fence_change(operation: Operation, view: View) -> Documents:
     fence = Fence(operation=operation.id)
     puts: list[Document] = []
     for name in moves.topics:
-        topic = view.topics.get(name) or Topic(name=name)
-        _require_free(operation, f"topic {name}", topic.fence)
-        if topic.mapped and topic.writer != request.origin:
-            raise MoveDamagedError(f"topic {name} is written in {topic.writer}, not in {request.origin} any more")
-        puts.append(topic.model_copy(update={"fence": fence}))
+        topic = _unfenced(operation, request, view, name)
+        puts.append(topic.model_copy(update={"fence": fence, "transaction_fence": None}))
     for name in moves.groups:
         group = view.groups.get(name) or Group(name=name)
         _require_free(operation, f"group {name}", group.fence)
@@ -201,7 +220,7 @@ def cut_change(
     unknown: dict[str, list[int]] = {}
     for name in moves.topics:
         topic = view.topics.get(name)
-        if topic is None or not _is_fenced(operation, topic):
+        if topic is None or topic.fence is None or topic.fence.operation != operation.id:
             raise MoveDamagedError(f"the fence of operation {operation.id} on topic {name} does not stand any more")
         partitions: dict[int, tuple[Extent, ...]] = {}
         for partition in _all_partitions(topic, ends):
@@ -244,7 +263,7 @@ def undo_change(operation: Operation, view: View) -> Documents:
         topic = view.topics.get(name)
         if topic is not None and _is_fenced(operation, topic):
             if topic.mapped:
-                puts.append(topic.model_copy(update={"fence": None}))
+                puts.append(topic.model_copy(update={"fence": None, "transaction_fence": None}))
             else:
                 deletes.append((Topic, name))
     for name in moves.groups:
@@ -284,8 +303,21 @@ def _require_free(operation: Operation, what: str, fence: Fence | None) -> None:
         raise MoveDamagedError(f"{what} is fenced by operation {fence.operation}: resume or undo that one first")
 
 
+def _unfenced(operation: Operation, request: MoveRequest, view: View, name: str) -> Topic:
+    """The topic's document, which may be new."""
+    topic = view.topics.get(name) or Topic(name=name)
+    _require_free(operation, f"topic {name}", topic.fence or topic.transaction_fence)
+    if topic.mapped and topic.writer != request.origin:
+        raise MoveDamagedError(f"topic {name} is written in {topic.writer}, not in {request.origin} any more")
+    return topic
+
+
 def _is_fenced(operation: Operation, document: Topic | Group | None) -> bool:
-    return document is not None and document.fence is not None and document.fence.operation == operation.id
+    """Whether a fence of either kind stands on it."""
+    if document is None:
+        return False
+    fences = (document.fence, document.transaction_fence if isinstance(document, Topic) else None)
+    return any(fence is not None and fence.operation == operation.id for fence in fences)
 
 
 def _maps_show_cut(operation: Operation, topics: Mapping[str, Topic]) -> bool:
@@ -325,6 +357,8 @@ def _cut_partition(
     if request.mode == "planned" and found.origin is None:
         raise MoveDamagedError(f"{where}: a planned cut needs the log end of {request.origin}")
     try:
+        at: int
+        known_end: int | None = None
         if request.mode == "planned" and found.origin is not None:
             at = to_client(current, found.origin)
         else:
@@ -348,8 +382,6 @@ def _sequences(
     topic: Topic,
     old: LastSequences | None,
     producers: Mapping[Partition, Sequence[ProducerFacts]],
-        at: int
-        known_end: int | None = None
 ) -> LastSequences | None:
     before = old.partitions if old else {}
     after = dict(before)

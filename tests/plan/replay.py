@@ -36,6 +36,7 @@ from ha_core.plan.move import (
     cut_change,
     fence_change,
     lock_keys,
+    quiesce_change,
     resume,
     steps,
     undo_change,
@@ -52,19 +53,37 @@ class BrokenError(AssertionError):
 
 
 @dataclass
+class Transaction:
+    """Ends when all that belongs to it is written."""
+
+    cluster: str
+    left: int
+    partitions: set[int] = field(default_factory=set)
+    """Where its records lie."""
+
+
+@dataclass
 class Gateway:
     """Follows the state late, and forwards late."""
 
     view: View
     revision: int = 0
-    in_flight: list[tuple[int, str, str]] = field(default_factory=list)
-    """(partition, cluster, record)."""
+    in_flight: list[tuple[int, str, str, Transaction | None]] = field(default_factory=list)
+    """(partition, cluster, record, what it belongs to)."""
+    transaction: Transaction | None = None
+    """Of its transactional producer."""
 
     def accepts(self, partition: int) -> str | None:
         topic = self.view.topics.get(TOPIC)
         if topic is not None and topic.fence is not None:
             return None
         return live(extents_now(self.view, partition)).cluster
+
+    @property
+    def begins(self) -> bool:
+        """Whether a transaction may begin."""
+        topic = self.view.topics.get(TOPIC)
+        return topic is None or (topic.fence is None and topic.transaction_fence is None)
 
 
 def extents_now(view: View, partition: int) -> tuple[Extent, ...]:
@@ -127,10 +146,13 @@ class World:
                 gateway.view, gateway.revision = self.view, self.revision
             elif event == 1:
                 self.send(gateway)
-            elif event == 2 and gateway.in_flight:
-                self.land(gateway)
+            elif event == 2:
+                for _ in range(min(len(gateway.in_flight), self.random.randrange(1, 4))):
+                    self.land(gateway)
             elif event == 3:
                 self.commit(gateway)
+            if self.random.random() < 0.5:
+                self.transact(gateway)
             self.require_one_writer()
 
     def send(self, gateway: Gateway) -> None:
@@ -138,12 +160,37 @@ class World:
         cluster = gateway.accepts(partition)
         if cluster is not None:
             self.sent += 1
-            gateway.in_flight.append((partition, cluster, f"r{self.sent}"))
+            gateway.in_flight.append((partition, cluster, f"r{self.sent}", None))
+
+    def transact(self, gateway: Gateway) -> None:
+        """A transactional producer begins, goes on or ends."""
+        partition = self.random.choice(PARTITIONS)
+        cluster = gateway.accepts(partition)
+        transaction = gateway.transaction
+        if transaction is None:
+            if gateway.begins and cluster is not None and cluster != self.dead:
+                gateway.transaction = Transaction(cluster, self.random.randrange(1, 3))
+        elif transaction.left:
+            if cluster == transaction.cluster:
+                self.sent += 1
+                transaction.left -= 1
+                gateway.in_flight.append((partition, cluster, f"t{self.sent}", transaction))
+            elif cluster is not None:
+                gateway.transaction = None  # what it wrote was in no log of this cluster: it begins anew
+        elif all(of is not transaction for _, _, _, of in gateway.in_flight):
+            gateway.transaction = None
+
+    def open_in(self, cluster: str) -> bool:
+        """Whether the cluster holds records of a transaction that has not ended."""
+        open_now = (g.transaction for g in self.gateways if g.transaction is not None)
+        return any(transaction.cluster == cluster and transaction.partitions for transaction in open_now)
 
     def land(self, gateway: Gateway) -> None:
-        partition, cluster, record = gateway.in_flight.pop(0)
+        partition, cluster, record, transaction = gateway.in_flight.pop(0)
         if cluster == self.dead:
             return
+        if transaction is not None:
+            transaction.partitions.add(partition)
         log = self.logs[cluster, partition]
         extent = live(extents_now(self.view, partition))
         if extent.cluster != cluster:
@@ -172,7 +219,7 @@ class World:
 
     def require_one_writer(self) -> None:
         for partition in PARTITIONS:
-            writers = {c for g in self.gateways for p, c, _ in g.in_flight if p == partition}
+            writers = {c for g in self.gateways for p, c, _, _ in g.in_flight if p == partition}
             writers |= {c for g in self.gateways if (c := g.accepts(partition)) is not None}
             if len(writers) > 1:
                 raise BrokenError(f"partition {partition} is written in {sorted(writers)}")
@@ -239,6 +286,15 @@ class World:
         yield "joining"
         self.members[target] = {m: f"{m}-{target}" for m in self.members[origin].values()}
 
+    def _quiesce(self) -> Iterator[str]:
+        origin, _ = self._sides
+        documents = quiesce_change(self.operation, self.view, [TOPIC])
+        yield "about to let no transaction begin"
+        self.publish(documents)
+        revision = self.revision
+        while any(g.revision < revision or g.transaction is not None for g in self.gateways) or self.open_in(origin):
+            yield "transactions end"
+
     def _fence(self) -> Iterator[str]:
         documents = fence_change(self.operation, self.view)
         yield "about to fence"
@@ -251,6 +307,8 @@ class World:
 
     def _ends(self) -> Iterator[str]:
         origin, target = self._sides
+        while self.open_in(origin) and origin != self.dead:
+            yield "a transaction is open"
         for partition in PARTITIONS:
             there = len(self.logs[target, partition])
             if self.dead:
@@ -271,6 +329,8 @@ class World:
         adopted = {} if self.dead or not members else {GROUP: AdoptedGroup(2, 1, members)}
         documents = cut_change(self.operation, self.view, self.ends, {}, adopted)
         yield "about to cut"
+        if not self.dead and self.open_in(origin):
+            raise BrokenError(f"a transaction is open in {origin} below the cut: nobody could read past it")
         self.publish(documents)
 
     def _verify(self) -> Iterator[str]:
@@ -314,16 +374,17 @@ class World:
         return resume(self.operation, self.view.topics, self.view.groups)
 
     def settle(self) -> None:
-        """Every gateway catches up and nothing is in flight: what a while of peace does."""
+        """Every gateway catches up, nothing is in flight and every transaction ends: what a while of peace does."""
         for gateway in self.gateways:
             while gateway.in_flight:
                 self.land(gateway)
+            gateway.transaction = None
             gateway.view, gateway.revision = self.view, self.revision
 
     def require_sound_end(self) -> None:
         if self.operation.state not in {"succeeded", "undone"}:
             raise BrokenError(f"the operation ended as {self.operation.state}")
-        fenced = [name for name, topic in self.view.topics.items() if topic.fence is not None]
+        fenced = [name for name, topic in self.view.topics.items() if topic.fence or topic.transaction_fence]
         fenced += [name for name, group in self.view.groups.items() if group.fence is not None]
         if fenced:
             raise BrokenError(f"a fence is left on {fenced}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -25,8 +26,8 @@ from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, compose_aliases, merge_sequences
 from ha_core.plan.extents import cut, identity, live
 from ha_core.plan.facts import AdoptedGroup, PartitionEnds, ProducerFacts
-from ha_core.plan.move import (
 from ha_core.plan.forced import FASTEST_PER_S, RESERVE, UNKNOWN_RESERVE
+from ha_core.plan.move import (
     Continue,
     Documents,
     Done,
@@ -35,6 +36,7 @@ from ha_core.plan.forced import FASTEST_PER_S, RESERVE, UNKNOWN_RESERVE
     UndoName,
     cut_change,
     fence_change,
+    quiesce_change,
     resume,
     steps,
     touched,
@@ -79,12 +81,12 @@ def cut_now(
     return cut_change(op, view, ends or ENDS, producers or {}, adopted or {}, reserve)
 
 
-def test_a_forced_move_has_the_same_steps_without_adoption() -> None:
+def test_a_forced_move_has_the_same_steps_without_those_that_wait_for_clients() -> None:
     planned = [step.name for step in steps(PLANNED)]
     forced = [step.name for step in steps(FORCED)]
 
-    assert planned == ["prepare", "adopt", "fence", "drain", "ends", "offsets", "cut", "verify", "record"]
-    assert forced == [name for name in planned if name != "adopt"]
+    assert planned == ["prepare", "adopt", "quiesce", "fence", "drain", "ends", "offsets", "cut", "verify", "record"]
+    assert forced == [name for name in planned if name not in ("adopt", "quiesce")]
 
 
 def test_every_put_and_delete_is_of_a_document_that_was_named_before() -> None:
@@ -93,7 +95,8 @@ def test_every_put_and_delete_is_of_a_document_that_was_named_before() -> None:
     view = fenced_view()
     producers = {("t", 0): [ProducerFacts(P1, 0, 5, 1)]}
 
-    for documents in (fence_change(operation(), View()), cut_now(op, view, producers=producers), undo_change(op, view)):
+    first = (quiesce_change(operation(), View(), ["t"]), fence_change(operation(), View()))
+    for documents in (*first, cut_now(op, view, producers=producers), undo_change(op, view)):
         names = {"Operation": "id", "UserBindings": "user"}
         written = {(type(d), getattr(d, names.get(type(d).__name__, "name"))) for d in documents.puts}
         assert written | set(documents.deletes) <= named
@@ -110,11 +113,33 @@ def test_the_fence_stands_on_all_that_moves_and_keeps_what_was_there() -> None:
     assert the(documents, Operation).state == "fenced"
 
 
-def test_what_another_operation_fences_is_not_touched() -> None:
-    other = Topic(name="t", fence=Fence(operation="other"))
+def test_the_transaction_fence_stands_on_moving_topics_alone_and_makes_way_for_the_fence() -> None:
+    mapped = Topic(name="t", writer="east", partitions={0: identity("east")})
+
+    first = quiesce_change(operation("running"), View(topics={"t": mapped}), ["t", "elsewhere"])
+    second = fence_change(the(first, Operation), View(topics={"t": the(first, Topic)}))
+
+    assert [type(put) for put in first.puts] == [Topic, Operation]
+    assert the(first, Topic) == mapped.model_copy(update={"transaction_fence": FENCE})
+    assert the(first, Operation).state == "fenced"
+    assert the(second, Topic) == mapped.model_copy(update={"fence": FENCE})
+
+
+@pytest.mark.parametrize("kind", ["fence", "transaction_fence"])
+def test_what_another_operation_fences_is_not_touched(kind: str) -> None:
+    other = Topic.model_validate({"name": "t", kind: {"operation": "other"}})
 
     with pytest.raises(MoveDamagedError, match="fenced by operation other"):
         fence_change(operation(), View(topics={"t": other}))
+    with pytest.raises(MoveDamagedError, match="fenced by operation other"):
+        quiesce_change(operation(), View(topics={"t": other}), ["t"])
+
+
+def test_behind_a_transaction_fence_alone_nothing_is_cut() -> None:
+    view = replace(fenced_view(), topics={"t": Topic(name="t", transaction_fence=FENCE)})
+
+    with pytest.raises(MoveDamagedError, match="does not stand any more"):
+        cut_now(operation("fenced"), view)
 
 
 def test_a_topic_that_left_the_origin_meanwhile_is_not_fenced() -> None:
@@ -211,6 +236,7 @@ def test_a_forced_cut_lies_above_all_that_anybody_knows_of(ends: PartitionEnds, 
     documents = cut_now(operation("fenced", request={"mode": "forced"}), fenced_view(), ends={("t", 0): ends})
 
     assert live(the(documents, Topic).partitions[0]).start == expected
+    assert the(documents, Topic).partitions[0][0].known_end is not None
     unknown = the(documents, Operation).evidence.get("unknown_ends")
     assert unknown == ({"t": [0]} if ends.origin is None else None)
 
@@ -236,11 +262,14 @@ def test_the_undo_lifts_only_its_own_fences_and_leaves_no_empty_documents() -> N
     mapped = Topic(name="t", writer="east", partitions={0: identity("east")})
     fresh = undo_change(operation("fenced"), fenced_view())
     kept = undo_change(operation("fenced"), fenced_view(mapped, Group(name="g", cluster="east")))
-    assert the(documents, Topic).partitions[0][0].known_end is not None
+    quiet = undo_change(operation("fenced"), View(topics={"t": Topic(name="t", transaction_fence=FENCE)}))
+    held = undo_change(operation("fenced"), View(topics={"t": mapped.model_copy(update={"transaction_fence": FENCE})}))
     others = undo_change(operation("running"), View(topics={"t": Topic(name="t", fence=Fence(operation="other"))}))
 
     assert fresh.deletes == ((Topic, "t"), (Group, "g"))
     assert the(kept, Topic) == mapped
+    assert quiet.deletes == ((Topic, "t"),)
+    assert the(held, Topic) == mapped
     assert the(kept, Group).fence is None
     assert [type(d) for d in others.puts] == [Operation]
     assert the(fresh, Operation).evidence["undoing"] is True
@@ -260,6 +289,8 @@ def test_resume_goes_by_what_stands_in_the_state() -> None:
     assert resume(operation("running"), {}, {}) == Continue("prepare")
     assert resume(operation("running", evidence={"adopted": {"g": 1}}), {}, {}) == Undo(rest)
     assert resume(operation("fenced"), fenced, {}) == Undo(("lift", *rest))
+    quiet = {"t": Topic(name="t", transaction_fence=FENCE)}
+    assert resume(operation("fenced"), quiet, {}) == Undo(("lift", *rest))
     assert resume(operation("running"), {}, {"g": Group(name="g", fence=FENCE)}) == Undo(("lift", *rest))
     assert resume(operation("running", evidence={"undoing": True}), {}, {}) == Undo(rest)
     assert resume(operation("fenced", **forced), fenced, {}) == Continue("drain")
