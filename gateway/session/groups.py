@@ -11,7 +11,10 @@ FENCED: dict[int, ErrorCode] = {
     ApiKey.OFFSET_COMMIT: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ApiKey.OFFSET_FETCH: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ApiKey.JOIN_GROUP: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ApiKey.SYNC_GROUP: ErrorCode.NOT_COORDINATOR,
+    # The end of this rebalance: the member joins the next one at once. NOT_COORDINATOR would have it look for the
+    # coordinator first, whom nobody names while the fence stands.
+    ApiKey.SYNC_GROUP: ErrorCode.REBALANCE_IN_PROGRESS,
+    # No client asks a second time: the member stays in the group until its session ends.
     ApiKey.LEAVE_GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     # A member whose heartbeat fails gives up its partitions; the fence is far shorter than its session.
     ApiKey.HEARTBEAT: ErrorCode.NONE,

@@ -18,7 +18,7 @@ from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, top
 
 COMMIT, OFFSETS, FIND, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
 HANDSHAKE, VERSIONS, INIT, ADD_PARTITIONS, AUTHENTICATE, METADATA = 17, 18, 22, 24, 36, 3
-COORDINATOR_NOT_AVAILABLE, LOADING, NOT_COORDINATOR = 15, 14, 16
+COORDINATOR_NOT_AVAILABLE, LOADING, NOT_COORDINATOR, REBALANCING = 15, 14, 16, 27
 
 WEST_PORT = Port("west", 1)
 
@@ -182,7 +182,7 @@ def test_a_commit_in_flight_holds_the_groups_fence_back() -> None:
     assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}))
 
 
-@pytest.mark.parametrize(("api_key", "error"), [(JOIN, LOADING), (SYNC, NOT_COORDINATOR)])
+@pytest.mark.parametrize(("api_key", "error"), [(JOIN, LOADING), (SYNC, REBALANCING)])
 def test_a_member_that_waits_for_the_others_when_its_group_is_fenced_is_answered_and_holds_no_fence_back(
     api_key: int, error: int
 ) -> None:
