@@ -1,50 +1,70 @@
-"""Which fences are drained: nothing of what they hold back is in flight to a broker any more."""
+"""Which operations are drained: nothing of what they fence, or have proposed a cut for, is in flight from before."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from gateway.driver.connection import Connection
-from ha_core.model import View
+from ha_core.model import Fence, View
+
+
+class Scope(NamedTuple):
+    topics: frozenset[bytes]
+    groups: frozenset[bytes]
 
 
 class Drains:
-    """Per operation, the connections that still have something of its topics or groups in flight."""
+    """Per operation, the connections that still have something of its topics or groups in flight.
+
+    Behind a fence nothing new is forwarded. Where a cut is proposed produce goes on, by new rules; so only what was
+    forwarded before this gateway followed the revision counts.
+    """
 
     def __init__(self, on_drained: Callable[[], None]) -> None:
         self._on_drained = on_drained
-        self._fences: dict[str, tuple[frozenset[bytes], frozenset[bytes]]] = {}
+        self._scopes: dict[str, Scope] = {}
+        self._since: dict[str, int] = {}
         self._waiting: dict[str, set[Connection]] = {}
 
     @property
     def drained(self) -> tuple[str, ...]:
-        """Operations whose fence stands and holds nothing back any more."""
-        return tuple(sorted(operation for operation in self._fences if not self._waiting[operation]))
+        """Operations of which nothing is held back any more."""
+        return tuple(sorted(operation for operation in self._scopes if not self._waiting[operation]))
 
     def follow(self, view: View, connections: Iterable[Connection]) -> None:
-        """The sessions follow `view` already: nothing fenced is forwarded from here on."""
-        fences: dict[str, tuple[set[bytes], set[bytes]]] = {}
-        for topic in view.topics.values():
-            if topic.fence is not None:
-                fences.setdefault(topic.fence.operation, (set(), set()))[0].add(topic.name.encode())
-        for group in view.groups.values():
-            if group.fence is not None:
-                fences.setdefault(group.fence.operation, (set(), set()))[1].add(group.name.encode())
-        found = {op: (frozenset(topics), frozenset(groups)) for op, (topics, groups) in fences.items()}
-        fresh = {op: scope for op, scope in found.items() if self._fences.get(op) != scope}
-        self._fences = found
+        """The sessions follow `view` already: nothing is forwarded by the old rules from here on."""
+        found = _scopes(view)
+        fresh = {op: scope for op, scope in found.items() if self._scopes.get(op) != scope}
+        self._scopes = found
+        self._since = {op: since for op, since in self._since.items() if op in found}
         self._waiting = {op: waiting for op, waiting in self._waiting.items() if op in found}
         if fresh:
             everyone = tuple(connections)
             for op, scope in fresh.items():
-                self._waiting[op] = {c for c in everyone if c.session.holds_back(*scope)}
+                self._since[op] = view.revision
+                self._waiting[op] = {c for c in everyone if c.session.holds_back(*scope, view.revision)}
 
     def progressed(self, connection: Connection) -> None:
         """Something of the connection was answered, or it ended."""
         for operation, waiting in self._waiting.items():
             if connection in waiting and (
-                connection.ended or not connection.session.holds_back(*self._fences[operation])
+                connection.ended or not connection.session.holds_back(*self._scopes[operation], self._since[operation])
             ):
                 waiting.discard(connection)
                 if not waiting:
                     self._on_drained()
+
+
+def _scopes(view: View) -> dict[str, Scope]:
+    found: dict[str, tuple[set[bytes], set[bytes]]] = {}
+    for topic in view.topics.values():
+        holder = topic.fence
+        if topic.crossing is not None and topic.crossing.state == "proposed":
+            holder = holder or Fence(operation=topic.crossing.operation)
+        if holder is not None:
+            found.setdefault(holder.operation, (set(), set()))[0].add(topic.name.encode())
+    for group in view.groups.values():
+        if group.fence is not None:
+            found.setdefault(group.fence.operation, (set(), set()))[1].add(group.name.encode())
+    return {op: Scope(frozenset(topics), frozenset(groups)) for op, (topics, groups) in found.items()}

@@ -10,6 +10,7 @@ from gateway.counts import Counts
 from gateway.session.authentication import Authentication
 from gateway.session.commands import Cause, Close, Command, Node, ToClient, ToUpstream, Wake
 from gateway.session.issuing import VirtualNodes
+from gateway.session.open_transactions import OpenTransactions
 from gateway.session.overtaking import Overtaking
 from gateway.session.routes import Routes
 from gateway.session.slots import Kind, Slot, Upstream
@@ -78,6 +79,7 @@ class Conversation:
         self.known_routes: dict[str | None, Routes] = {}
         self.waiting: dict[int, Slot] = {}
         self._token = 0
+        self.transactions = OpenTransactions()
         self.legs: deque[tuple[Slot, Callable[[], bytes | None]]] = deque()
         """Requests whose second half goes to another cluster, one after the other (`crossing`)."""
 
@@ -139,6 +141,7 @@ class Conversation:
 
     def enqueue(self, slot: Slot) -> None:
         """A slot for a request that is about to be forwarded or composed."""
+        slot.revision = self.snapshot.view.revision
         self.queue.append(slot)
         self.settings.counts.requests[slot.api_key, _OUTCOMES[slot.kind]] += 1
 

@@ -314,8 +314,12 @@ def wake_readers(session: Conversation, before: View) -> None:
 
 def probe_silent(session: Conversation) -> None:
     """Behind requests that get no answer (acks=0), asks for one: a broker answers a connection in order, so when it
-    does, they are in the log, and a fence on their topics is drained."""
-    fenced = {name.encode() for name, topic in session.snapshot.view.topics.items() if topic.fence is not None}
+    does, they are in the log, and an operation on their topics is drained."""
+    fenced = {
+        name.encode()
+        for name, topic in session.snapshot.view.topics.items()
+        if topic.fence is not None or topic.crossing is not None
+    }
     for upstream in tuple(session.upstreams.values()):
         if upstream.silent.isdisjoint(fenced):
             continue

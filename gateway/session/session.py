@@ -14,7 +14,7 @@ from gateway.session.commands import Cause, Command, Node
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind
 from gateway.session.snapshot import Snapshot
-from ha_core.wire import RemoteProtocolError, WireError, read_request_header
+from ha_core.wire import ApiKey, RemoteProtocolError, WireError, read_request_header
 from ha_core.wire.frames import frame_size
 
 LEAST_REQUEST_BYTES = 10
@@ -123,12 +123,22 @@ class Session(Conversation):
             return True
         return any(slot.node is not None and (slot.topics != () or slot.group is not None) for slot in self.queue)
 
-    def holds_back(self, topics: frozenset[bytes], groups: frozenset[bytes]) -> bool:
-        """Whether a fence on these has to wait: something of them is in flight to a broker."""
+    def holds_back(
+        self, topics: frozenset[bytes], groups: frozenset[bytes], since: int, quiet: frozenset[bytes] = frozenset()
+    ) -> bool:
+        """Whether an operation on these has to wait: something of them is in flight to a broker.
+
+        :param since: revision of the operation's rules: what was forwarded on it or later does not count.
+        :param quiet: topics under a transaction fence, which waits for open transactions, and for no other produce.
+        """
+        if quiet and self.transactions.write_to(quiet):
+            return True
         for slot in self.queue:
-            if slot.node is None or slot.kind is Kind.READY:
+            if slot.node is None or slot.kind is Kind.READY or slot.revision >= since:
                 continue
-            if slot.topics is None or not topics.isdisjoint(slot.topics):
+            if slot.api_key == ApiKey.ADD_PARTITIONS_TO_TXN and not quiet.isdisjoint(slot.topics or ()):
+                return True
+            if not topics.isdisjoint(slot.topics) if slot.topics is not None else topics:
                 return True
             if slot.group is not None and slot.group in groups:
                 return True
@@ -148,7 +158,8 @@ class Session(Conversation):
         if not any(slot.lifts_with for slot in self.queue):
             return
         view = self.snapshot.view
-        fences = (*(topic.fence for topic in view.topics.values()), *(group.fence for group in view.groups.values()))
+        fences = [topic.fence or topic.transaction_fence for topic in view.topics.values()]
+        fences += [group.fence for group in view.groups.values()]
         standing = {fence.operation for fence in fences if fence is not None}
         for slot in self.queue:
             if slot.lifts_with is not None and slot.lifts_with not in standing:

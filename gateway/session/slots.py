@@ -39,7 +39,7 @@ class Slot:
 
     __slots__ = (
         "api_key", "api_version", "awaited", "correlation_id", "data", "delay", "finish", "frames", "group",
-        "in_session", "kind", "lifts_with", "mute", "node", "reads", "ready_at", "shifts", "survives_loss", "topics",
+        "in_session", "kind", "lifts_with", "mute", "node", "reads", "ready_at", "revision", "shifts", "survives_loss", "topics",
     )  # fmt: skip
 
     def __init__(self, api_key: int, api_version: int, correlation_id: int, kind: Kind) -> None:
@@ -50,6 +50,8 @@ class Slot:
         self.node: Node | None = None
         self.data: bytes | bytearray = b""
         self.ready_at = 0.0
+        self.revision = 0
+        """Of the state on which the request was forwarded."""
         self.delay = 0.0
         self.lifts_with: str | None = None
         """A refusal held for the fence of this operation: answered at once when the fence is lifted."""

@@ -6,6 +6,7 @@ begins after the cut begins in the target, under an id of the target; what began
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from gateway.session import answers, groups, refusals
@@ -25,6 +26,15 @@ from ha_core.wire import (
 )
 
 _MOST_EPOCH = 32_766
+_TRY_AGAIN = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    }
+)
+"""Answers after which a transaction is still open."""
 
 
 def transaction(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
@@ -40,8 +50,10 @@ def transaction(session: Conversation, header: RequestHeader, buf: bytearray, po
         _end(session, header, request)
     elif header.api_key == ApiKey.TXN_OFFSET_COMMIT:
         _commit_offsets(session, header, request)
+    elif header.api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
+        _add_partitions(session, header, request)
     else:
-        _add(session, header, request)
+        _add_offsets(session, header, request)
 
 
 def _slot(header: RequestHeader, kind: Kind) -> Slot:
@@ -54,17 +66,45 @@ def _refuse(
     session.refuse(_slot(header, Kind.WAIT), refusals.transaction(header.api_key, request, error), fence)
 
 
-def _pass(session: Conversation, header: RequestHeader, request: dict[str, Any], slot: Slot) -> None:
+def _node(session: Conversation) -> Node:
     port = session.port
     assert port.cluster is not None
     assert port.broker is not None
+    return Node(port.cluster, port.broker)
+
+
+def _pass(session: Conversation, header: RequestHeader, request: dict[str, Any], slot: Slot) -> None:
     body = encode(header.api_key, header.api_version, "request", request)
     frame = encode_request(header.api_key, header.api_version, header.correlation_id, header.client_id, body)
-    node = Node(port.cluster, port.broker)
-    if slot.kind is Kind.GATHER:
-        slot.awaited = {node}
     session.enqueue(slot)
-    session.forward(slot, node, frame)
+    session.forward(slot, _node(session), frame)
+
+
+def _ask(
+    session: Conversation,
+    header: RequestHeader,
+    request: dict[str, Any],
+    look: Callable[[dict[str, Any]], None],
+    topics: tuple[bytes, ...] = (),
+) -> None:
+    """As `_pass`, for an answer that is looked at, and changed, on its way.
+
+    :param topics: in whose logs the request may have traces.
+    """
+    slot = _slot(header, Kind.GATHER)
+    slot.awaited = {_node(session)}
+    slot.topics = topics
+
+    def finish(frames: Frames) -> bytes | bytearray:
+        (frame,) = frames.values()
+        answer = answers.decoded(session, header, frame)
+        assert answer is not None  # the session ends when the broker is lost
+        look(answer)
+        encoded = encode(header.api_key, header.api_version, "response", answer)
+        return encode_response(header.api_key, header.api_version, header.correlation_id, encoded)
+
+    slot.finish = finish
+    _pass(session, header, request, slot)
 
 
 def _able(session: Conversation) -> bool:
@@ -101,31 +141,58 @@ def _initialise(session: Conversation, header: RequestHeader, request: dict[str,
         request["producer_id"] = issued.own
     else:
         request["producer_id"] = request["producer_epoch"] = -1
-    slot = _slot(header, Kind.GATHER)
 
-    def finish(frames: Frames) -> bytes | bytearray:
-        ((node, frame),) = frames.items()
-        answer = answers.decoded(session, header, frame)
-        assert answer is not None  # the session ends when the broker is lost
+    def initialised(answer: dict[str, Any]) -> None:
         if answer["error_code"] == ErrorCode.NONE:
-            answer["producer_id"] = shown(session.settings.nodes, node, answer["producer_id"])
-        encoded = encode(header.api_key, header.api_version, "response", answer)
-        return encode_response(header.api_key, header.api_version, header.correlation_id, encoded)
+            coordinator = _node(session)
+            broker = coordinator.cluster, coordinator.broker
+            answer["producer_id"] = shown(session.settings.nodes, broker, answer["producer_id"])
+            # What the producer had open, the coordinator has aborted.
+            session.transactions.ended(request["transactional_id"])
 
-    slot.finish = finish
-    _pass(session, header, request, slot)
+    _ask(session, header, request, initialised)
 
 
-def _add(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:
-    """Partitions, or a group's offsets, are to become part of a transaction."""
+def _add_partitions(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:
+    """A transaction takes partitions in: so it begins, for each client that sets out on a new one.
+
+    Behind a fence that is answered CONCURRENT_TRANSACTIONS, as while the last transaction's end is still being written
+    to the partitions: the only one that says to try the same again soon, to every client.
+    """
+    if not _coordinated(session, header, request):
+        return
+    name = request["transactional_id"]
+    topics = tuple(topic["name"].encode() for topic in request["topics"])
+    fence = session.transactions.fence_on(name, topics, session.snapshot.view)
+    if fence is not None:
+        _refuse(session, header, request, ErrorCode.CONCURRENT_TRANSACTIONS, fence)
+        return
+
+    def added(answer: dict[str, Any]) -> None:
+        results = (one for topic in answer["results_by_topic"] for one in topic["results_by_partition"])
+        if not any(one["partition_error_code"] for one in results):
+            session.transactions.begun(name, topics)
+
+    _ask(session, header, request, added, topics)
+
+
+def _add_offsets(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:
+    """A transaction takes a group's offsets in."""
+    if _coordinated(session, header, request):
+        _pass(session, header, request, _slot(header, Kind.PASS))
+
+
+def _coordinated(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> bool:
+    """Whether the port's cluster coordinates the transaction, which is under its own producer id then; else refused."""
     issued = issued_by(session.settings.nodes, request["producer_id"])
     if not _able(session) or not session.routes(header.client_id).transactions_here():
         _refuse(session, header, request, ErrorCode.NOT_COORDINATOR)
-    elif issued.cluster != session.port.cluster:
+        return False
+    if issued.cluster != session.port.cluster:
         _refuse(session, header, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    else:
-        request["producer_id"] = issued.own
-        _pass(session, header, request, _slot(header, Kind.PASS))
+        return False
+    request["producer_id"] = issued.own
+    return True
 
 
 def _end(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:
@@ -141,7 +208,13 @@ def _end(session: Conversation, header: RequestHeader, request: dict[str, Any]) 
         _refuse(session, header, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     elif _able(session) and issued.cluster == session.port.cluster and not session.routes(header.client_id).closed:
         request["producer_id"] = issued.own
-        _pass(session, header, request, _slot(header, Kind.PASS))
+        name = request["transactional_id"]
+
+        def ended(answer: dict[str, Any]) -> None:
+            if answer["error_code"] not in _TRY_AGAIN:
+                session.transactions.ended(name)
+
+        _ask(session, header, request, ended, session.transactions.topics(name))
     else:
         token = session.await_answer(_slot(header, Kind.WAIT))
         session.emit(Compose(token, header.api_key, header.api_version, session.identity(header.client_id), request))

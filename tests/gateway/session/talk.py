@@ -35,8 +35,8 @@ CLUSTERS = {
 }
 NODES = Nodes(20_000, 100, "gw")
 """As all gateways know them: 11 is the east's broker, 21 the west's."""
-NODES.add(EAST, 11)
-NODES.add(WEST, 21)
+NODES.add(("east", 1), 11)
+NODES.add(("west", 1), 21)
 APIS = dict.fromkeys(range(90), (0, 20))
 
 

@@ -118,7 +118,7 @@ def test_a_stopping_member_whose_group_moved_behind_its_back_commits_and_leaves_
     talk.ask(COMMIT, 2, commit())
     # Then the target takes it, and the farewell after it
     (request,) = talk.asked(WEST)
-    assert talk.session.holds_back(frozenset(), frozenset({b"billing"})), "the way back has to wait for it"
+    assert talk.session.holds_back(frozenset(), frozenset({b"billing"}), 99), "the way back has to wait for it"
     talk.answer(WEST, request, {"topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]})
     talk.ask(LEAVE, 0, {"group_id": "billing", "member_id": "m-1"})
     (farewell,) = talk.asked(WEST)
@@ -176,10 +176,10 @@ def test_a_member_of_a_later_generation_is_left_as_it_is() -> None:
 def test_a_commit_in_flight_holds_the_groups_fence_back() -> None:
     talk = Talk(grouped(None), WEST_PORT)
     talk.ask(COMMIT, 7, commit())
-    assert talk.session.holds_back(frozenset(), frozenset({b"billing"}))
+    assert talk.session.holds_back(frozenset(), frozenset({b"billing"}), 99)
     (request,) = talk.asked(WEST)
     talk.answer(WEST, request, {"topics": []})
-    assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}))
+    assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}), 99)
 
 
 @pytest.mark.parametrize(("api_key", "error"), [(JOIN, LOADING), (SYNC, REBALANCING)])
@@ -190,13 +190,13 @@ def test_a_member_that_waits_for_the_others_when_its_group_is_fenced_is_answered
     talk = Talk(grouped(None), WEST_PORT)
     talk.ask(api_key, 3, REQUESTS[api_key])
     (request,) = talk.asked(WEST)
-    assert talk.session.holds_back(frozenset(), frozenset({b"billing"}))
+    assert talk.session.holds_back(frozenset(), frozenset({b"billing"}), 99)
     # When the group is fenced, which keeps the others from joining
     talk.follow(grouped(Group(name="billing", fence=Fence(operation="move"))))
     # Then the member is told to ask again, and what the coordinator says later is dropped
     (answer,) = talk.answers()
     assert error_of(answer) == error
-    assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}))
+    assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}), 99)
     talk.answer(WEST, request, {"member_id": "m-1"} if api_key == JOIN else {})
     assert talk.answers() == []
 

@@ -318,3 +318,30 @@ def test_a_client_that_reads_from_the_target_by_the_same_connection_does_not_hol
     ((leg, _),) = arrived(talk, LEG)
     answer(talk, LEG, leg, BASE)
     assert len(talk.answers()) == 2
+
+
+def test_a_proposed_cut_waits_for_what_was_sent_before_it_and_for_nothing_later() -> None:
+    # Given a batch that passed before the gateway knew the cut: whatever offset it gets will be acknowledged
+    talk = Talk(state(revision=1))
+    ask(talk, records(0))
+    ((before, _),) = arrived(talk, EAST)
+    talk.follow(state(topic("proposed"), revision=2))
+    scope = frozenset({b"orders"}), frozenset[bytes](), 2
+    assert talk.session.holds_back(*scope)
+    # When it is answered, the operation may go on, although others follow by the new rules
+    ask(talk, records(1))
+    answer(talk, EAST, before, 40)
+    assert not talk.session.holds_back(*scope)
+    assert len(arrived(talk, EAST)) == 1
+
+
+def test_a_proposed_cut_waits_for_batches_without_an_answer_too() -> None:
+    talk = Talk(state(revision=1))
+    ask(talk, records(-1, producer_id=-1), acks=0)
+    assert len(arrived(talk, EAST)) == 1
+    talk.follow(state(topic("proposed"), revision=2))
+    scope = frozenset({b"orders"}), frozenset[bytes](), 2
+    assert talk.session.holds_back(*scope)
+    (probe,) = talk.asked(EAST)
+    talk.answer(EAST, probe, {"error_code": 0, "api_keys": []})
+    assert not talk.session.holds_back(*scope)

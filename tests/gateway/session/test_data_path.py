@@ -229,13 +229,13 @@ def test_what_was_in_flight_holds_the_fence_back_until_it_is_answered() -> None:
     talk.follow(state(Topic(name="orders", fence=Fence(operation="op-1")), revision=2))
     # Then it is not drained before the answer, nor if the client leaves meanwhile
     scope = (frozenset({b"orders"}), frozenset[bytes]())
-    assert talk.session.holds_back(*scope)
-    assert not talk.session.holds_back(frozenset({b"other"}), frozenset())
+    assert talk.session.holds_back(*scope, 99)
+    assert not talk.session.holds_back(frozenset({b"other"}), frozenset(), 99)
     talk.take(talk.session.client_left(talk.now))
     assert talk.closed is None
-    assert talk.session.holds_back(*scope)
+    assert talk.session.holds_back(*scope, 99)
     talk.answer(EAST, request, produced(("orders", 0, 0, 5)))
-    assert not talk.session.holds_back(*scope)
+    assert not talk.session.holds_back(*scope, 99)
     assert talk.closed is not None
     assert talk.closed.cause is Cause.CLIENT_LEFT
 
@@ -275,9 +275,9 @@ def test_a_fence_waits_for_records_that_were_sent_without_acks() -> None:
     # Then the broker is asked something behind them, and its answer drains the fence
     (probe,) = talk.asked(EAST)
     scope = (frozenset({b"orders"}), frozenset[bytes]())
-    assert talk.session.holds_back(*scope)
+    assert talk.session.holds_back(*scope, 99)
     talk.answer(EAST, probe, {"error_code": 0, "api_keys": []})
-    assert not talk.session.holds_back(*scope)
+    assert not talk.session.holds_back(*scope, 99)
     assert not talk.to_client
 
 

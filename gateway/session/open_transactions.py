@@ -1,0 +1,56 @@
+"""Which transactions are open on a client's connection, as far as a fence has to know.
+
+A transaction fence lets those go on that write to what is fenced already: they could not end otherwise. A client keeps
+one connection to its coordinator, so what began here ends here; what began on a connection that broke counts as not
+begun. Then it waits behind the fence like a new one, and the move ends by its drain timeout, as if it stayed open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ha_core.model import View
+
+MOST_REMEMBERED = 1_000
+"""Transactional ids come from the wire."""
+
+
+class OpenTransactions:
+    """Transactional id → the topics that its open transaction writes to."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, set[bytes]] = {}
+
+    def begun(self, transactional_id: str, topics: Collection[bytes]) -> None:
+        """The coordinator has taken the topics in."""
+        if transactional_id in self._topics or len(self._topics) < MOST_REMEMBERED:
+            self._topics.setdefault(transactional_id, set()).update(topics)
+
+    def ended(self, transactional_id: str) -> None:
+        self._topics.pop(transactional_id, None)
+
+    def topics(self, transactional_id: str) -> tuple[bytes, ...]:
+        return tuple(self._topics.get(transactional_id, ()))
+
+    def write_to(self, topics: frozenset[bytes]) -> bool:
+        """Whether any of them writes to one of `topics`."""
+        return any(not topics.isdisjoint(held) for held in self._topics.values())
+
+    def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View) -> str | None:
+        """The operation whose fence keeps the transaction from taking in `topics`; None if it may."""
+        for name in topics:
+            topic = view.topics.get(name.decode("utf-8", "replace"))
+            if topic is None:
+                continue
+            if topic.fence is not None:
+                return topic.fence.operation
+            fence = topic.transaction_fence
+            if fence is not None and not self._goes_on(transactional_id, fence.operation, view):
+                return fence.operation
+        return None
+
+    def _goes_on(self, transactional_id: str, operation: str, view: View) -> bool:
+        """Whether it writes already to something that the operation has put a transaction fence on."""
+        held = (view.topics.get(name.decode("utf-8", "replace")) for name in self._topics.get(transactional_id, ()))
+        fences = (topic.transaction_fence for topic in held if topic is not None)
+        return any(fence is not None and fence.operation == operation for fence in fences)
