@@ -11,7 +11,7 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Self
 
-from ha_core.kafka import adoption, creation, group_offsets, groups, offsets, probe, producers, topics
+from ha_core.kafka import adoption, creation, group_offsets, groups, offsets, probe, producers, surplus, topics
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.facts import (
@@ -29,6 +29,7 @@ from ha_core.kafka.security import NO_SECURITY, SecurityProfile
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model.cluster import Cluster
 from ha_core.model.group import Member
+from ha_core.plan.facts import Surplus
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -96,6 +97,20 @@ class Admin:
     ) -> dict[Partition, tuple[ProducerState, ...]]:
         """What the leaders remember of producers."""
         return producers.producers(self._brokers, partitions, self._deadline(timeout_s))
+
+    def surplus(
+        self, regions: Mapping[Partition, tuple[int, int]], timeout_s: float | None = None
+    ) -> dict[Partition, Surplus]:
+        """What the batch headers of each region `[start, end)` say of producers; reads all bytes, keeps none."""
+        return surplus.surplus(self._brokers, regions, self._deadline(timeout_s))
+
+    def min_in_sync(self, timeout_s: float | None = None) -> int:
+        """The brokers' default of `min.insync.replicas`; 1 where the account may not read it."""
+        deadline = self._deadline(timeout_s)
+        if not self._brokers.nodes:
+            self._brokers.metadata((), deadline)
+        found = topics.broker_setting(self._brokers, min(self._brokers.nodes), "min.insync.replicas", deadline)
+        return int(found) if found is not None and found.isdecimal() else 1
 
     def describe_groups(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, GroupDescription]:
         """State and members; a group that does not exist is `Dead`."""

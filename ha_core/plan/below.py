@@ -6,23 +6,12 @@ of the surplus say with which sequence each of its producers crossed the cut, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-from ha_core.plan.facts import ProducerFacts
+from ha_core.plan.facts import ProducerFacts, Surplus
 
 _NEWEST_MS = 1 << 62
 """A producer that the leader did not know yet when it was asked wrote after all the others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surplus:
-    """What the headers of an origin's batches at and above the cut say. Ids are the origin's own."""
-
-    first: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """Producer id → (epoch, sequence) of its first record there."""
-    whole: bool = True
-    """False: offsets are missing, by compaction or deletion. Whose first record was among them is not known."""
 
 
 def below_cut(known: Sequence[ProducerFacts], surplus: Surplus) -> tuple[ProducerFacts, ...] | None:

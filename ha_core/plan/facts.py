@@ -88,6 +88,16 @@ class ProducerFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Surplus:
+    """What the headers of an origin's batches at and above a cut say. Ids are the origin's own."""
+
+    first: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """Producer id → (epoch, sequence) of its first record there."""
+    whole: bool = True
+    """False: offsets are missing, by compaction or deletion. Whose first record was among them is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class AdoptedGroup:
     """A group that was joined in the target on its members' behalf."""
 

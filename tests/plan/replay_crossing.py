@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ha_core.model import LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
 from ha_core.model.producer import FIRST_CLIENT_ID, client_id, upstream_id
-from ha_core.plan.below import Surplus, below_cut
+from ha_core.plan.below import below_cut
 from ha_core.plan.crossing import (
     Back,
     Decision,
@@ -35,7 +35,7 @@ from ha_core.plan.crossing import (
     withdraw_change,
 )
 from ha_core.plan.extents import check, extents_of, identity, live, written
-from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
+from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.move import Documents, MoveDamagedError
 
 TOPIC, ORIGIN, TARGET = "orders", "east", "west"

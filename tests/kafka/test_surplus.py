@@ -1,0 +1,57 @@
+"""Which producer crossed an offset with which sequence, read from the headers of real batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ha_core.kafka import Admin, SecurityProfile, TopicSpec
+from ha_core.model import Cluster
+from ha_core.plan.below import below_cut
+from ha_core.plan.facts import ProducerFacts
+from tests.kafka.clients import produce, settings
+
+pytestmark = pytest.mark.stack
+Fresh = Callable[[str], str]
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_the_sequence_before_a_cut_is_known_wherever_in_a_batch_it_falls(
+    either: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh, codec: str
+) -> None:
+    # Given two idempotent producers, one after the other, and then one that is not
+    name, base = fresh("cut"), settings(clusters[either.cluster.name], account)
+    either.create_topics([TopicSpec(name, 1, 1)])
+    key = (name, 0)
+    produce(base, name, 40, enable_idempotence=True, compression_type=codec, linger_ms="50")
+    first = either.producers([key])[key][0].producer_id
+    produce(base, name, 30, enable_idempotence=True, compression_type=codec, linger_ms="50")
+    second = next(one.producer_id for one in either.producers([key])[key] if one.producer_id != first)
+    produce(base, name, 5)
+    # Then the last sequence of each below any cut is what it had written there
+    known = [ProducerFacts(o.producer_id, o.epoch, o.last_sequence, 0) for o in either.producers([key])[key]]
+    for cut in (0, 1, 17, 39, 40, 41, 55, 69, 70, 72, 75):
+        found = either.surplus({key: (cut, 75)})[key]
+        assert found.whole
+        last = {one.producer_id: one.last_sequence for one in below_cut(known, found) or ()}
+        expected = {first: min(cut, 40) - 1, second: min(cut - 40, 30) - 1}
+        assert last == {producer: sequence for producer, sequence in expected.items() if sequence >= 0}, cut
+
+
+def test_what_was_deleted_of_it_is_said(
+    east: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    name, base = fresh("cut"), settings(clusters["east"], account)
+    east.create_topics([TopicSpec(name, 1, 1)])
+    produce(base, name, 20)
+    admin = AdminClient(base)
+    (deleted,) = admin.delete_records([TopicPartition(name, 0, 10)]).values()
+    assert deleted.result(20).low_watermark == 10
+
+    assert not east.surplus({(name, 0): (5, 20)})[name, 0].whole
+    assert east.surplus({(name, 0): (10, 20)})[name, 0].whole
+    assert east.min_in_sync() == 1
