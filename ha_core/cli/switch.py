@@ -10,6 +10,7 @@ from rich.text import Text
 from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
+from ha_core.model import MoveRequest
 from ha_core.moves import run
 from ha_core.moves.prepare import Proposal, make_request, plan
 from ha_core.moves.report import Report
@@ -53,24 +54,7 @@ def add_to(app: typer.Typer) -> None:
             include_followers=include_followers,
             unread=unread,
         )
-        environment = session.environment
-        if not dry_run:
-            continued = run.settle_interrupted(environment, request)
-            if continued is not None:
-                return show_report(session, continued)
-        proposal = plan(environment, request)
-        show_proposal(session, proposal)
-        if dry_run:
-            session.out.result(proposal.to_json())
-            return BAD_INPUT if proposal.refused else SUCCESS
-        proposal.require_sound()
-        if not (yes or session.out.confirm("Move them now?")):
-            session.out.error("Nothing was changed: nobody confirmed. Say --yes, or run it in a terminal.")
-            session.out.result({"result": "refused", "error": "nobody confirmed; say --yes"})
-            return BAD_INPUT
-        operation = run.start(environment, proposal, by=environment.by, recheck=not yes)
-        session.out.progress(f"operation {operation.id}")
-        return show_report(session, run.run_all(environment, operation.id))
+        return carry_out(session, request, dry_run, yes)
 
     @app.command("resume", help="Continue an interrupted operation, or undo what it left behind.")
     @connected
@@ -83,6 +67,28 @@ def add_to(app: typer.Typer) -> None:
         report = run.undo(session.environment, operation)
         show_report(session, report)
         return SUCCESS if report.result == "undone" else FAILURE
+
+
+def carry_out(session: Session, request: MoveRequest, dry_run: bool, yes: bool) -> int:
+    """Judge, show, ask and move; the exit code. An interrupted move of the same scope is settled first."""
+    environment = session.environment
+    if not dry_run:
+        continued = run.settle_interrupted(environment, request)
+        if continued is not None:
+            return show_report(session, continued)
+    proposal = plan(environment, request)
+    show_proposal(session, proposal)
+    if dry_run:
+        session.out.result(proposal.to_json())
+        return BAD_INPUT if proposal.refused else SUCCESS
+    proposal.require_sound()
+    if not (yes or session.out.confirm("Move them now?")):
+        session.out.error("Nothing was changed: nobody confirmed. Say --yes, or run it in a terminal.")
+        session.out.result({"result": "refused", "error": "nobody confirmed; say --yes"})
+        return BAD_INPUT
+    operation = run.start(environment, proposal, by=environment.by, recheck=not yes)
+    session.out.progress(f"operation {operation.id}")
+    return show_report(session, run.run_all(environment, operation.id))
 
 
 def show_proposal(session: Session, proposal: Proposal) -> None:

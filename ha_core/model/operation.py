@@ -44,6 +44,8 @@ class MoveRequest(BaseModel):
     """Topics that identities outside the scope use too: False refuses the move, True says that they follow."""
     unread: Unread = "skip"
     """Forced only: what readers below the cut do while the origin is away."""
+    force: bool = False
+    """Forced only: give the origin up although it answers."""
     cut: CutMode = "barrier"
     preparation_s: float = Field(default=300.0, ge=0, le=7 * 86_400)
     """Predicted only: a cut lies as far ahead as the log grows in so many seconds."""

@@ -17,6 +17,7 @@ from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotDrainedError, StepFailedError
 from ha_core.moves.gateways import drained, name_them, serves, wait_for_all
 from ha_core.moves.journal import Journal, Stopwatch
+from ha_core.moves.last_known import LastKnown
 from ha_core.moves.latecomers import refuse_latecomers
 from ha_core.moves.sides import admin_of, adopted_of, asked, in_target, origin_of
 from ha_core.moves.targets import renew_adoption, still_adopted
@@ -75,6 +76,7 @@ def _open(journal: Journal) -> Window:
         moves.groups,
         request.drain_timeout_s,
         forced=request.mode == "forced",
+        known=LastKnown.read(environment, request.origin, moves) if request.mode == "forced" else LastKnown(),
     )
     window.warm()
     return window

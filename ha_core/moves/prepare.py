@@ -12,6 +12,7 @@ from ha_core.model import MoveRequest, MoveSet, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.gather import gather
+from ha_core.moves.last_known import with_last_known
 from ha_core.moves.scope import format_scope, parse_scope
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
@@ -76,7 +77,7 @@ def plan(environment: Environment, request: MoveRequest) -> Proposal:
     store = environment.store
     view = store.load()
     found = closure(view, store.usage(), request)
-    facts = judged_facts(environment, view, found.moves)
+    facts = judged_facts(environment, view, found.moves, request)
     verdicts = preflight(view, request, found, facts, store.locks(), store.gateways())
     moves = effective(view, request, found, facts)
     strangers: dict[str, tuple[str, ...]] = {}
@@ -87,9 +88,11 @@ def plan(environment: Environment, request: MoveRequest) -> Proposal:
     return Proposal(request=request, revision=view.revision, moves=moves, strangers=strangers, verdicts=tuple(verdicts))
 
 
-def judged_facts(environment: Environment, view: View, moves: MoveSet) -> Facts:
+def judged_facts(environment: Environment, view: View, moves: MoveSet, request: MoveRequest) -> Facts:
     """Facts of the moved topics and groups in every cluster, and of what else the groups have committed."""
     facts = gather(environment, view, view.clusters, moves)
+    if request.mode == "forced":
+        facts = with_last_known(environment, request.origin, moves, facts)
     outside = outside_topics(moves, facts)
     if not outside:
         return facts

@@ -7,10 +7,11 @@ from collections.abc import Collection
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
-from ha_core.model import Topic
+from ha_core.model import MoveSet, Topic
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import StepFailedError
 from ha_core.moves.journal import Journal
+from ha_core.moves.last_known import LastKnown
 from ha_core.moves.sides import admin_of, adopted_of, as_evidence, asked, in_origin, in_target, origin_of
 from ha_core.plan.facts import AdoptedGroup
 
@@ -22,7 +23,7 @@ def prepare_targets(journal: Journal) -> None:
     with journal.step("prepare") as seen:
         target, origin = admin_of(environment, request.target), origin_of(environment, request)
         there = target.topics(moves.topics, offsets=False)
-        specs = _specs(environment, origin, moves.topics, len(target.probe().brokers))
+        specs = _specs(environment, origin, request.origin, moves, len(target.probe().brokers))
         missing = [name for name in moves.topics if name not in there]
         created = list(dict.fromkeys([*journal.operation.evidence.get("created", []), *missing]))
         journal.update(state="running", evidence={**journal.operation.evidence, "created": created})
@@ -100,18 +101,23 @@ def renew_adoption(journal: Journal, origin: Admin, target: Admin) -> None:
         journal.evidence(adopted=as_evidence({**alive, **again}))
 
 
-def _specs(environment: Environment, origin: Admin | None, names: Collection[str], brokers: int) -> list[TopicSpec]:
+def _specs(
+    environment: Environment, origin: Admin | None, origin_name: str, moves: MoveSet, brokers: int
+) -> list[TopicSpec]:
     if origin is not None:
-        found = origin.topics(names, offsets=False)
-        missing = sorted(set(names) - found.keys())
+        found = origin.topics(moves.topics, offsets=False)
+        missing = sorted(set(moves.topics) - found.keys())
         if missing:
             raise StepFailedError(
                 f"Topic {missing[0]} does not exist in {origin.cluster.name} any more. Plan the move again."
             )
-        return [found[name].spec() for name in names]
+        return [found[name].spec() for name in moves.topics]
+    known = LastKnown.read(environment, origin_name, moves).specs()
     specs = []
-    for name in names:
+    for name in moves.topics:
         stored = environment.store.read(Topic, name)
-        if stored is not None and stored[0].mapped:
+        if name in known:
+            specs.append(known[name])
+        elif stored is not None and stored[0].mapped:
             specs.append(TopicSpec(name, max(stored[0].partitions) + 1, max(1, brokers)))
     return specs

@@ -18,6 +18,7 @@ from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Member
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import BypassError, StepFailedError
+from ha_core.moves.last_known import LastKnown
 from ha_core.plan.facts import PartitionEnds, ProducerFacts
 
 NAMED = 5
@@ -46,6 +47,8 @@ class Window:
     groups: tuple[str, ...]
     timeout_s: float
     forced: bool = False
+    known: LastKnown = field(default_factory=LastKnown)
+    """Of an origin that may not answer: forced only."""
     committed: Mapping[str, Mapping[Partition, Committed]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     """Committed partitions that the target does not have, `group topic-partition`."""
@@ -122,21 +125,22 @@ class Window:
                 producers = self._producers()
         return Found(
             {
-                key: PartitionEnds(target=one.log_end, origin=here[key].log_end if key in here else None)
+                key: self.known.ends(self.environment, key, one.log_end, here[key].log_end if key in here else None)
                 for key, one in there.items()
             },
             producers,
         )
 
     def _read_groups(self) -> None:
-        if self.origin is None or not self.groups:
+        if not self.groups:
             return
-        try:
-            found = self.origin.group_offsets(self.groups, timeout_s=DYING_S if self.forced else None)
-        except KafkaAdminError:
-            if not self.forced:
-                raise
-            return
+        found: Mapping[str, Mapping[Partition, Committed]] = self.known.group_offsets()
+        if self.origin is not None:
+            try:
+                found = self.origin.group_offsets(self.groups, timeout_s=DYING_S if self.forced else None)
+            except KafkaAdminError:
+                if not self.forced:
+                    raise
         topics = {topic for committed in found.values() for topic, _ in committed}
         there = self.target.topics(topics, offsets=False) if topics else {}
 

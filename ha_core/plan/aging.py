@@ -170,7 +170,7 @@ def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts | None,
         if grown or recent:
             yield Block(
                 "written",
-                f"somebody writes to {extent.cluster} past the gateways: the log goes on from {mapped_end} to {log.end}",
+                f"somebody writes to {extent.cluster} past the gateways: it goes on from {mapped_end} to {log.end}",
             )
 
 

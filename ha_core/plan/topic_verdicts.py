@@ -94,6 +94,7 @@ def _target_topic(document: Topic | None, topic: str, request: MoveRequest, fact
             f"Delete it in {target} if nobody needs it, or choose another target.",
         )
     yield from _kept(topic, target, held, there)
+    yield from _lost(document, topic, target, there)
 
 
 def _held(document: Topic | None, cluster: str) -> dict[int, int]:
@@ -132,6 +133,27 @@ def _kept(topic: str, target: str, held: dict[int, int], there: TopicFacts) -> I
                 "the reserve of a forced move, or records that were lost there.",
                 "If no forced move was made, find out what happened to the records.",
             )
+
+
+def _lost(document: Topic | None, topic: str, target: str, there: TopicFacts) -> Iterator[Verdict]:
+    """A cluster that comes back with less than it had must not be written before somebody has accepted that: the new
+    records would get the places of the lost ones."""
+    if document is None:
+        return
+    for partition, extents in sorted(document.partitions.items()):
+        for extent in extents:
+            log_end = there.ends.get(partition)
+            if extent.cluster != target or extent.known_end is None or log_end is None:
+                continue
+            known = extent.base + extent.known_end - extent.start
+            if log_end < known:
+                yield Verdict(
+                    "error",
+                    f"topic {topic}",
+                    f"Partition {partition} of topic {topic} ends at {log_end} in {target}, and held {known} offsets "
+                    "before that cluster died: records were lost there.",
+                    f"Restore them, or do without: `switchyard origins check {topic} --accept-loss`.",
+                )
 
 
 def _origin_topic(topic: str, request: MoveRequest, facts: Facts) -> Iterator[Verdict]:

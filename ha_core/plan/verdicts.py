@@ -9,6 +9,7 @@ from ha_core.plan.closure import Closure
 from ha_core.plan.effective import effective, outside_topics
 from ha_core.plan.facts import ClusterFacts, Facts
 from ha_core.plan.group_verdicts import group_verdicts
+from ha_core.plan.known_verdicts import known_verdicts
 from ha_core.plan.resolve import cluster_for_user
 from ha_core.plan.scope import lock_keys, named_in
 from ha_core.plan.topic_verdicts import stranger_verdicts, topic_verdicts
@@ -36,7 +37,9 @@ def preflight(
         found += _identities(view, request, closure)
         found += _locks(request, closure.moves, locks)
         found += topic_verdicts(view, request, closure, facts)
-        found += stranger_verdicts(request, closure, effective(view, request, closure, facts))
+        moves = effective(view, request, closure, facts)
+        found += stranger_verdicts(request, closure, moves)
+        found += known_verdicts(request, moves, facts)
         found += group_verdicts(view, request, closure, facts)
         found += _gateways(gateways)
         if not any(v.level == "error" for v in found) and _nothing(view, request, closure, facts):
@@ -119,12 +122,12 @@ def _reach(
                 "Upgrade the origin, or stop the producers for the move.",
             )
         return
-    if reachable and masked is None:
+    if reachable and masked is None and not request.force:
         yield Verdict(
             "error",
             about,
             f"Origin {name} answers: a forced move would give up what a planned one keeps.",
-            f"Use --mode planned. If it must be given up all the same, `switchyard mask {name}` first.",
+            f"Use --mode planned. If it must be given up all the same, say --force or `switchyard mask {name}` first.",
         )
         return
     yield Verdict(

@@ -426,6 +426,50 @@ def test_a_forced_move_knows_the_shape_of_a_topic_that_has_a_map() -> None:
     assert not any(v.level == "error" for v in replace(SOUND.forced, topics=(mapped,)).judge())
 
 
+def test_a_cluster_that_answers_is_given_up_by_force() -> None:
+    assert not any(v.level == "error" for v in SOUND.asking(mode="forced", force=True).judge())
+
+
+def test_a_forced_move_takes_the_shape_that_was_last_seen_and_says_how_old_that_is() -> None:
+    seen = replace(HERE, age_s=240.0)
+    case = SOUND.forced.with_topic("east", seen).with_group(
+        "east", GroupFacts("Empty", offsets={("orders", 0): 5}, age_s=60.0)
+    )
+
+    found = case.judge()
+
+    assert not any(v.level == "error" for v in found)
+    assert any(v.level == "info" and "4 min ago" in v.text for v in found)
+    assert any("offsets of 1 groups are those of 60 s ago" in v.text for v in found)
+    assert any(
+        v.level == "warning" and "2 days ago" in v.text
+        for v in case.with_topic("east", replace(HERE, age_s=2 * 86_400.0)).judge()
+    )
+
+
+def test_a_forced_move_leaves_behind_what_a_group_had_committed_of_topics_that_do_not_move() -> None:
+    group = GroupFacts("Empty", offsets={("orders", 0): 5, ("other", 0): 5}, age_s=60.0)
+    case = SOUND.forced.with_topic("east", replace(HERE, age_s=1.0)).with_group("east", group)
+
+    assert not any(v.level == "error" for v in case.judge())
+    assert any(v.level == "warning" and "other" in v.text for v in case.judge())
+
+
+def test_a_cluster_that_came_back_with_less_than_it_held_is_not_written_before_that_is_accepted() -> None:
+    east = append(identity("west"), "east", 1000, 0, known_end=80)
+    mapped = Topic(name="orders", writer="east", partitions={0: east, 1: identity("east")})
+    whole = replace(HERE, ends={0: 80, 1: 0})
+
+    only(
+        replace(SOUND, topics=(mapped,)).with_topic("west", replace(whole, ends={0: 79, 1: 0})),
+        "error",
+        "topic orders",
+        "ends at 79",
+        "--accept-loss",
+    )
+    assert not any(v.level == "error" for v in replace(SOUND, topics=(mapped,)).with_topic("west", whole).judge())
+
+
 def test_a_forced_move_needs_its_target() -> None:
     only(
         SOUND.forced.with_reach("west", reachable=False, error="timed out"),
