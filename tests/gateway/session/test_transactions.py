@@ -18,7 +18,7 @@ from tests.gateway.session.talk import CLUSTERS, EAST, NODES, WEST, Talk, snapsh
 
 PRODUCE, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT = 0, 22, 24, 25, 26, 28
 EAST_PORT, WEST_PORT = Port("east", 1), Port("west", 1)
-EASTS, WESTS = issued_id(7, NODES.ids[EAST]), issued_id(7, NODES.ids[WEST])
+EASTS, WESTS = issued_id(7, NODES.ids["east", 1]), issued_id(7, NODES.ids["west", 1])
 """The clusters count alike: both have issued 7."""
 MAPPING, ILLEGAL_GENERATION = ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.ILLEGAL_GENERATION
 
@@ -257,3 +257,107 @@ def test_the_offsets_of_a_fenced_group_wait_for_the_cut() -> None:
     assert not talk.answers()
     talk.wait(0.2)
     assert errors(talk.answers()[0]) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+
+
+QUIET = Fence(operation="op-1")
+NOTHING: frozenset[bytes] = frozenset()
+ORDERS = frozenset({b"orders"})
+LATER = 9
+"""Revision of the fence."""
+
+
+def quiet(*names: str) -> Snapshot:
+    """These topics are about to leave the east: no transaction begins in them."""
+    return bound("east", *(Topic(name=name, transaction_fence=QUIET) for name in names))
+
+
+def answer_to(talk: Talk, api_key: int, body: dict[str, Any], answer: dict[str, Any]) -> int:
+    """A request that reaches the east and is answered; the error that the client reads."""
+    talk.ask(api_key, 3, body)
+    (request,) = talk.asked(EAST)
+    talk.answer(EAST, request, answer)
+    (heard,) = talk.answers()
+    return max(errors(heard), default=0)
+
+
+def waits(talk: Talk, *topics: str) -> bool:
+    """Whether a producer that sets out to write to these topics is told to try again."""
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS, *topics))
+    assert not talk.answers()
+    talk.wait(0.2)
+    found = [set(errors(answer)) for answer in talk.answers()]
+    return found == [{ErrorCode.CONCURRENT_TRANSACTIONS}] and not talk.asked(EAST)
+
+
+def test_a_transaction_that_would_begin_behind_a_transaction_fence_is_held_until_the_cut() -> None:
+    talk = Talk(quiet("orders"))
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS, "other", "orders"))
+    assert not talk.answers()
+    talk.follow(bound("west", moved()))
+    assert set(errors(talk.answers()[0])) == {ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert not talk.asked(EAST)
+
+
+def test_what_is_no_transaction_in_these_topics_does_not_notice_the_fence() -> None:
+    talk = Talk(quiet("orders"))
+    assert answer_to(talk, ADD_PARTITIONS, add(EASTS, "other"), added(0, "other")) == 0
+    talk.ask(PRODUCE, 9, {**produce(("orders", 0, batch())), "transactional_id": None})
+    assert len(talk.asked(EAST)) == 1
+    assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
+
+
+def test_a_transaction_that_has_begun_goes_on_behind_a_transaction_fence_and_the_next_one_waits() -> None:
+    # Given a transaction that writes to one of two topics
+    talk = Talk(bound("east"))
+    assert answer_to(talk, ADD_PARTITIONS, add(EASTS), added()) == 0
+    # When both are about to be moved
+    talk.follow(quiet("orders", "other"))
+    # Then it takes the other one in as well, writes, and ends
+    assert answer_to(talk, ADD_PARTITIONS, add(EASTS, "other"), added(0, "other")) == 0
+    assert answer_to(talk, PRODUCE, produce(written(EASTS)), {"responses": []}) == 0
+    assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
+    assert answer_to(talk, END, end(EASTS), {"error_code": 0}) == 0
+    # And from its end on the fence waits for nothing, and the next transaction for the cut
+    assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
+    assert waits(talk, "orders")
+
+
+@pytest.mark.parametrize("error", [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR])
+def test_a_transaction_whose_end_has_to_be_asked_for_again_is_still_open(error: ErrorCode) -> None:
+    talk = Talk(bound("east"))
+    answer_to(talk, ADD_PARTITIONS, add(EASTS), added())
+    assert answer_to(talk, END, end(EASTS), {"error_code": int(error)}) == error
+    assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
+
+
+def test_a_transaction_that_the_coordinator_has_not_begun_or_has_aborted_keeps_no_fence_waiting() -> None:
+    # Given one that was refused by the coordinator, which still writes the end of the last one
+    talk = Talk(bound("east"))
+    answer_to(talk, ADD_PARTITIONS, add(EASTS), added(ErrorCode.CONCURRENT_TRANSACTIONS))
+    assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
+    # And one that ends with its producer, which is initialised anew
+    answer_to(talk, ADD_PARTITIONS, add(EASTS), added())
+    assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
+    answer_to(talk, INIT, init(EASTS, 0), {"error_code": 0, "producer_id": 7, "producer_epoch": 1})
+    assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
+
+
+def test_a_transaction_that_is_just_being_begun_or_ended_holds_both_kinds_of_fences_back() -> None:
+    talk = Talk(bound("east"))
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS))
+    (request,) = talk.asked(EAST)
+    assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
+    assert talk.session.holds_back(ORDERS, NOTHING, LATER)
+    talk.answer(EAST, request, added())
+    assert not talk.session.holds_back(ORDERS, NOTHING, LATER)
+    talk.ask(END, 3, end(EASTS))
+    assert talk.session.holds_back(ORDERS, NOTHING, LATER)
+
+
+def test_behind_a_fence_no_transaction_takes_a_topic_in_any_more() -> None:
+    talk = Talk(bound("east"))
+    answer_to(talk, ADD_PARTITIONS, add(EASTS, "other"), added(0, "other"))
+    talk.follow(bound("east", Topic(name="orders", fence=QUIET), Topic(name="other", fence=QUIET)))
+    assert waits(talk, "orders")
+    # But what it wrote before comes to its end
+    assert answer_to(talk, END, end(EASTS), {"error_code": 0}) == 0
