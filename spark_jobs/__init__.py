@@ -1,0 +1,1 @@
+"""PySpark jobs over whole fleets: facts to remember, offsets to cut at, extents that have aged."""

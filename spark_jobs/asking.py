@@ -1,0 +1,333 @@
+"""Questions to brokers, asked by executors: every function takes the rows of one Spark partition and gives answers.
+
+Bounds: an executor's task asks `CLUSTERS_AT_ONCE` clusters at a time, each over one connection per broker, in requests
+of at most `PARTITIONS_PER_REQUEST` partitions; so a broker sees as many connections as there are tasks
+(`Reach.parallel`). What goes wrong is an answer: a cluster that cannot be reached gives rows with an error, after one
+timeout, and a topic or group that is refused is told apart from its neighbours by halving the request.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, Protocol, TypeVar
+
+from ha_core.kafka import (
+    Admin,
+    AuthenticationRefusedError,
+    ClusterUnreachableError,
+    Committed,
+    GroupDescription,
+    KafkaAdminError,
+    NotKafkaError,
+    Partition,
+    ProducerState,
+    SecurityProfile,
+    TopicDescription,
+    UnsupportedByClusterError,
+)
+from ha_core.model import Cluster
+
+T = TypeVar("T")
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+CLUSTERS_AT_ONCE = 8
+PARTITIONS_PER_REQUEST = 2_000
+GROUPS_PER_REQUEST = 200
+_LIVE = frozenset({"Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+_HOPELESS = (ClusterUnreachableError, AuthenticationRefusedError, NotKafkaError)
+"""Asking this cluster again in this run costs a timeout and brings nothing."""
+
+
+class Asker(Protocol):
+    """What of `ha_core.kafka.Admin` is used here."""
+
+    def topics(self, names: Collection[str] | None = None, offsets: bool = True) -> dict[str, TopicDescription]: ...
+    def list_groups(self) -> dict[str, str]: ...
+    def describe_groups(self, names: Collection[str]) -> dict[str, GroupDescription]: ...
+    def group_offsets(self, names: Collection[str], stable: bool) -> dict[str, dict[Partition, Committed]]: ...
+    def producers(self, partitions: Collection[Partition]) -> dict[Partition, tuple[ProducerState, ...]]: ...
+    def close(self) -> None: ...
+
+
+def connect(cluster: Cluster, profile: SecurityProfile, timeout_s: float) -> Asker:
+    return Admin(cluster, profile, timeout_s)
+
+
+class Reach(NamedTuple):
+    """How executors reach the clusters. It travels with the task, accounts included, and is in no plan or log."""
+
+    clusters: Mapping[str, Cluster]
+    profiles: Mapping[str, SecurityProfile]
+    timeout_s: float = 10.0
+    """Of one request with its repetitions."""
+    parallel: int = 4
+    """Tasks at once, and so connections to one broker."""
+    connect: Callable[[Cluster, SecurityProfile, float], Asker] = connect
+
+    def open(self, cluster: str) -> Asker:
+        """:raises KafkaAdminError: the cluster is not registered, or its security profile is not known here."""
+        known = self.clusters.get(cluster)
+        if known is None:
+            raise KafkaAdminError(cluster, "is not registered. Add it, or correct the name in the map.")
+        if known.security not in self.profiles:
+            some = ", ".join(sorted(self.profiles))
+            raise KafkaAdminError(
+                cluster, f"needs the security profile {known.security!r}, which is not known here (known: {some})."
+            )
+        return self.connect(known, self.profiles[known.security], self.timeout_s)
+
+
+class ToList(NamedTuple):
+    """A cluster whose topics and groups are to be listed."""
+
+    cluster: str
+
+
+class Listed(NamedTuple):
+    """A topic (with its number of partitions) or group of a cluster; or why one of the lists is missing."""
+
+    cluster: str
+    what: str
+    """`topic`, `group` or `error`."""
+    name: str | None
+    partitions: int
+    internal: bool
+    state: str
+    """Of a group."""
+    error: str | None
+
+
+class TopicAsked(NamedTuple):
+    cluster: str
+    topic: str
+    partitions: int
+    """As far as is known: for the size of requests."""
+
+
+class TopicRead(NamedTuple):
+    """A topic as its brokers told it. Lists are by partition; what a leader did not tell is null in them."""
+
+    cluster: str
+    topic: str
+    exists: bool | None
+    """None: see `error`."""
+    partitions: int
+    replication: int
+    config: str
+    """JSON of what was set on the topic itself."""
+    internal: bool
+    starts: list[int]
+    ends: list[int]
+    """Log ends: all that was appended."""
+    read_at_ms: int
+    """By the executor's clock."""
+    error: str | None
+
+
+class GroupAsked(NamedTuple):
+    cluster: str
+    group: str
+    state: str
+
+
+class CommitRead(NamedTuple):
+    """One committed offset. A group without any gives one row without topic, one that could not be read an error."""
+
+    cluster: str
+    group: str
+    live: bool
+    """It has members, or is getting some."""
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    """A client offset."""
+    read_at_ms: int
+    error: str | None
+
+
+class PartitionAsked(NamedTuple):
+    cluster: str
+    topic: str
+    partition: int
+
+
+class ProducersRead(NamedTuple):
+    """What a partition's leader remembers of producers. `producers` is None where it cannot be asked."""
+
+    cluster: str
+    topic: str
+    partition: int
+    producers: int | None
+    newest_record_ms: int | None
+    """By the producers' clocks."""
+    error: str | None
+
+
+def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
+    """Names of everything in each cluster. A list that fails is one `error` row."""
+
+    def ask(admin: Asker, asked: Sequence[ToList]) -> Iterator[Listed]:
+        for one in asked:
+            for name, topic in admin.topics(None, offsets=False).items():
+                yield Listed(one.cluster, "topic", name, topic.partitions, topic.internal, "", None)
+            try:
+                for name, state in admin.list_groups().items():
+                    yield Listed(one.cluster, "group", name, 0, False, state, None)
+            except KafkaAdminError as error:
+                yield Listed(one.cluster, "error", None, 0, False, "", str(error))
+
+    def refused(asked: ToList, error: KafkaAdminError) -> Listed:
+        return Listed(asked.cluster, "error", None, 0, False, "", str(error))
+
+    return _ask_clusters(reach, rows, lambda _one: 1, 1, ask, refused)
+
+
+def read_topics(reach: Reach, rows: Iterable[TopicAsked]) -> Iterator[TopicRead]:
+    """Shape, configuration, starts and ends of each topic; one that does not exist is told as such."""
+
+    def ask(admin: Asker, asked: Sequence[TopicAsked]) -> Iterator[TopicRead]:
+        found = admin.topics([one.topic for one in asked])
+        at_ms = _now_ms()
+        for one in asked:
+            yield _read(one, found.get(one.topic), at_ms)
+
+    def refused(asked: TopicAsked, error: KafkaAdminError) -> TopicRead:
+        return TopicRead(asked.cluster, asked.topic, None, 0, 0, "{}", False, [], [], _now_ms(), str(error))
+
+    return _ask_clusters(reach, rows, lambda one: max(1, one.partitions), PARTITIONS_PER_REQUEST, ask, refused)
+
+
+def _read(asked: TopicAsked, found: TopicDescription | None, at_ms: int) -> TopicRead:
+    if found is None:
+        return TopicRead(asked.cluster, asked.topic, False, 0, 0, "{}", False, [], [], at_ms, None)
+    told = [found.ends.get(index) for index in range(found.partitions)]
+    silent = [str(index) for index, one in enumerate(told) if one is None]
+    error = f"no leader tells the offsets of partition {', '.join(silent[:5])}" if silent else None
+    return TopicRead(
+        cluster=asked.cluster,
+        topic=asked.topic,
+        exists=True,
+        partitions=found.partitions,
+        replication=found.replication,
+        config=json.dumps(dict(found.config), sort_keys=True),
+        internal=found.internal,
+        starts=[one and one.start for one in told],  # type: ignore[misc]  # nulls, as the class says
+        ends=[one and one.log_end for one in told],  # type: ignore[misc]
+        read_at_ms=at_ms,
+        error=f"{error}{' …' if len(silent) > 5 else ''}" if error else None,
+    )
+
+
+def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRead]:
+    """Everything that each group has committed."""
+
+    def ask(admin: Asker, asked: Sequence[GroupAsked]) -> Iterator[CommitRead]:
+        untold = [one.group for one in asked if not one.state]
+        states = {name: found.state for name, found in admin.describe_groups(untold).items()} if untold else {}
+        committed = admin.group_offsets([one.group for one in asked], stable=False)
+        at_ms = _now_ms()
+        for one in asked:
+            live = (one.state or states.get(one.group, "")) in _LIVE
+            offsets = committed.get(one.group) or {}
+            for (topic, partition), (offset, _) in offsets.items():
+                yield CommitRead(one.cluster, one.group, live, topic, partition, offset, at_ms, None)
+            if not offsets:
+                yield CommitRead(one.cluster, one.group, live, None, None, None, at_ms, None)
+
+    def refused(asked: GroupAsked, error: KafkaAdminError) -> CommitRead:
+        return CommitRead(asked.cluster, asked.group, False, None, None, None, _now_ms(), str(error))
+
+    return _ask_clusters(reach, rows, lambda _one: 1, GROUPS_PER_REQUEST, ask, refused)
+
+
+def read_producers(reach: Reach, rows: Iterable[PartitionAsked]) -> Iterator[ProducersRead]:
+    """Number of producers and their newest record. Brokers older than 2.8 tell nothing, which is no error."""
+
+    def ask(admin: Asker, asked: Sequence[PartitionAsked]) -> Iterator[ProducersRead]:
+        try:
+            found = admin.producers([(one.topic, one.partition) for one in asked])
+        except UnsupportedByClusterError:
+            yield from (ProducersRead(*one, None, None, None) for one in asked)
+            return
+        for one in asked:
+            states = found.get((one.topic, one.partition), ())
+            newest = max((state.last_timestamp_ms for state in states), default=None)
+            yield ProducersRead(*one, len(states), newest, None)
+
+    def refused(asked: PartitionAsked, error: KafkaAdminError) -> ProducersRead:
+        return ProducersRead(*asked, None, None, str(error))
+
+    return _ask_clusters(reach, rows, lambda _one: 1, PARTITIONS_PER_REQUEST, ask, refused)
+
+
+class _OfCluster(Protocol):
+    @property
+    def cluster(self) -> str: ...
+
+
+Row = TypeVar("Row", bound=_OfCluster)
+
+
+def _ask_clusters(
+    reach: Reach,
+    rows: Iterable[Row],
+    size: Callable[[Row], int],
+    most: int,
+    ask: Callable[[Asker, Sequence[Row]], Iterator[Answer]],
+    refused: Callable[[Row, KafkaAdminError], Answer],
+) -> Iterator[Answer]:
+    """Clusters side by side, each one's rows in portions whose sizes add up to `most` at most (or that are one row)."""
+    by_cluster: dict[str, list[Row]] = {}
+    for row in rows:
+        by_cluster.setdefault(row.cluster, []).append(row)
+
+    def ask_cluster(item: tuple[str, list[Row]]) -> list[Answer]:
+        name, asked = item
+        try:
+            admin = reach.open(name)
+        except KafkaAdminError as error:
+            return [refused(row, error) for row in asked]
+        answers: list[Answer] = []
+        try:
+            left = _portions(asked, size, most)
+            while left:
+                portion = left.pop()
+                try:
+                    answers += list(ask(admin, portion))
+                except _HOPELESS as error:
+                    answers += [refused(row, error) for some in (portion, *left) for row in some]
+                    break
+                except KafkaAdminError as error:
+                    if len(portion) == 1:
+                        answers.append(refused(portion[0], error))
+                    else:
+                        middle = len(portion) // 2
+                        left += [portion[:middle], portion[middle:]]
+        finally:
+            admin.close()
+        return answers
+
+    if by_cluster:
+        with ThreadPoolExecutor(min(CLUSTERS_AT_ONCE, len(by_cluster)), "ask") as pool:
+            for answers in pool.map(ask_cluster, by_cluster.items()):
+                yield from answers
+
+
+def _portions(rows: Sequence[Row], size: Callable[[Row], int], most: int) -> list[list[Row]]:
+    portions: list[list[Row]] = []
+    filled = most
+    for row in rows:
+        one = size(row)
+        if filled + one > most:
+            portions.append([])
+            filled = 0
+        portions[-1].append(row)
+        filled += one
+    return portions
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,132 @@
+"""Where to cut without a fence: above what a partition will have reached when everything is prepared. Pure.
+
+    cut = end + ceil(rate · T) + headroom          T = preparation + age of the end, in seconds
+
+`rate` is the mean over the recorded history, `headroom` what it takes for the stated chance of being passed too early.
+Reads of the log end bound *windows*; each has a rate. An upper rate u gives the headroom, ceil(u·T) - ceil(rate·T):
+
+- `rank`: the k-th smallest of n window rates, k = ceil((n + 1) · (1 - chance)). If the next window is as any of the
+  recorded ones (exchangeable), its rate exceeds this one with a probability of at most `chance`, whatever the
+  distribution. It needs n ≥ 1/chance - 1 windows: 99 for 1 %, which is a day of reads every 15 minutes.
+- `deviation`: fewer windows, but at least 3: mean + z·sd, z = sqrt(1/chance - 1), never below the highest rate seen.
+  Cantelli's inequality makes it hold for any distribution, were mean and deviation known exactly; of few windows they
+  are not, so this chance is an estimate. It is generous: z is 10 for 1 %.
+- `default`: fewer than 3 windows say nothing about spread. The configured rate is taken, or a higher one that was seen.
+
+None of them knows the future: a load that starts to grow after the last read is not in the history. And a window's rate
+is a mean: a burst shorter than a window counts as far as it lifts the window.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+How = Literal["rank", "deviation", "default", "none"]
+LEAST_WINDOWS = 3
+SHORTEST_WINDOW_MS = 1_000
+"""Reads that follow each other faster are left out: their rate is noise of the clock."""
+MAX_OFFSET = 2**63 - 1
+_ROUNDING = 1e-9
+
+
+class Demand(NamedTuple):
+    """What a cut has to hold."""
+
+    preparation_s: float = 300.0
+    """From the reading of the end until every gateway serves the cut."""
+    chance: float = 0.01
+    """Of being passed too early, between 0 and 1."""
+    default_rate: float = 1_000.0
+    """Records/s where the history says too little."""
+    least_headroom: int = 0
+    """Records."""
+
+    def checked(self) -> Demand:
+        """:raises ValueError: names the field, its value and what is allowed."""
+        if not 0 < self.chance < 1:
+            raise ValueError(f"chance {self.chance} is not between 0 and 1")
+        if not (self.preparation_s >= 0 and math.isfinite(self.preparation_s)):
+            raise ValueError(f"preparation_s {self.preparation_s} is not 0 or more seconds")
+        if not (self.default_rate >= 0 and math.isfinite(self.default_rate)):
+            raise ValueError(f"default_rate {self.default_rate} is not 0 or more records/s")
+        if self.least_headroom < 0:
+            raise ValueError(f"least_headroom {self.least_headroom} is not 0 or more records")
+        return self
+
+
+class Windows(NamedTuple):
+    """What the recorded ends of one partition say."""
+
+    rates: tuple[float, ...]
+    """Records/s, one for each window, oldest first."""
+    mean: float
+    """Records/s over the whole span."""
+    span_s: float
+    moved_at_ms: int | None
+    """The first read that had the newest end: nothing was appended since. None: the end never moved."""
+
+
+class Cut(NamedTuple):
+    """`cut` is None where `how` is `none`."""
+
+    cut: int | None
+    rate: float | None
+    """Records/s, the mean."""
+    upper_rate: float | None
+    headroom: int | None
+    how: How
+
+
+NO_CUT = Cut(None, None, None, None, "none")
+
+
+def windows(times_ms: Sequence[int | None], ends: Sequence[int | None]) -> Windows:
+    """The windows between reads, given in whatever order; a read without time or end, or below 0, is left out.
+
+    An end that shrinks belongs to another log (the topic was made anew, or an unclean election cut it): what was read
+    before says nothing about it.
+    """
+    reads = sorted((t, e) for t, e in zip(times_ms, ends, strict=True) if t is not None and e is not None and e >= 0)
+    kept: list[tuple[int, int]] = []
+    for at_ms, end in reads:
+        if kept and end < kept[-1][1]:
+            kept = []
+        if not kept or at_ms - kept[-1][0] >= SHORTEST_WINDOW_MS:
+            kept.append((at_ms, end))
+    if len(kept) < 2:
+        return Windows((), 0.0, 0.0, None)
+    rates = tuple((e1 - e0) * 1000 / (t1 - t0) for (t0, e0), (t1, e1) in pairwise(kept))
+    (first_ms, first), (last_ms, last) = kept[0], kept[-1]
+    moved_at_ms = next(at_ms for at_ms, end in kept if end == last) if last > first else None
+    return Windows(rates, (last - first) * 1000 / (last_ms - first_ms), (last_ms - first_ms) / 1000, moved_at_ms)
+
+
+def upper_rate(rates: Sequence[float], demand: Demand) -> tuple[float, How]:
+    """The rate that a window exceeds with the stated chance at most, and how it was found; see the module."""
+    count = len(rates)
+    rank = math.ceil((count + 1) * (1 - demand.chance) - _ROUNDING)
+    if rank <= count:
+        return sorted(rates)[max(rank, 1) - 1], "rank"
+    if count < LEAST_WINDOWS:
+        return max((demand.default_rate, *rates)), "default"
+    highest, mean = max(rates), math.fsum(rates) / count
+    if min(rates) == highest:
+        return highest, "deviation"
+    deviation = math.sqrt(math.fsum((rate - mean) ** 2 for rate in rates) / (count - 1))
+    return max(highest, mean + math.sqrt(1 / demand.chance - 1) * deviation), "deviation"
+
+
+def suggest(end: int | None, age_s: float, found: Windows, demand: Demand) -> Cut:
+    """The cut of a partition whose log end was `end`, `age_s` ago; never below it. No end, or no room above: no cut."""
+    if end is None or end < 0 or not (age_s >= 0 and math.isfinite(age_s)):
+        return NO_CUT
+    upper, how = upper_rate(found.rates, demand)
+    rate = upper if how == "default" else found.mean
+    seconds = demand.preparation_s + age_s
+    expected = math.ceil(rate * seconds)
+    headroom = max(demand.least_headroom, math.ceil(upper * seconds) - expected)
+    cut = end + expected + headroom
+    return Cut(cut, rate, upper, headroom, how) if cut <= MAX_OFFSET else NO_CUT

@@ -1,0 +1,154 @@
+"""Job `facts`: what every cluster holds, remembered, so that it is known when a cluster has died.
+
+Each run adds log ends and starts, specs (partitions, replication, configuration) and group commits of all clusters to
+the history, and renews the *last known* rows: of a cluster that was looked at completely, what was found; of others,
+what was found now or before.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession, Window, functions
+
+from spark_jobs import questions
+from spark_jobs.asking import Reach
+from spark_jobs.compaction import DEFAULT, Keep, compact
+from spark_jobs.history import COMMITS, ENDS, LOOKS, SPECS, History, LookRow, Table
+from spark_jobs.report import table
+from spark_jobs.rows import frame_of, from_batches
+
+MOST_ERRORS = 20
+
+
+class Outcome(NamedTuple):
+    """What `main` prints and writes."""
+
+    summary: dict[str, Any]
+    text: str
+
+
+def record(spark: SparkSession, reach: Reach, history: History, now_ms: int, keep: Keep = DEFAULT) -> Outcome:
+    """One run: ask, write, renew what is last known, compact."""
+    listed = questions.list_clusters(spark, reach)
+    topics = questions.read_topics(questions.topics_listed(listed), reach)
+    commits = questions.read_commits(questions.groups_listed(listed), reach)
+    specs = topics.where("exists").select(*SPECS.row._fields)
+    ends = questions.by_partition(topics)
+    told = commits.where("error is null").select(*COMMITS.row._fields)
+
+    looks = look(listed, topics, commits, sorted(reach.clusters), now_ms)
+    looked = frame_of(spark, LookRow, looks)
+    found = {ENDS: ends, SPECS: specs, COMMITS: told, LOOKS: looked}
+    written = {table.name: history.write(table, rows.repartition(1), now_ms).uri for table, rows in found.items()}
+
+    complete = [one.cluster for one in looks if one.errors == 0]
+    reached = looked.where("reached")  # the last known look is one that saw something
+    newest = {
+        table: last_known(history.last(spark, table), reached if table is LOOKS else rows, table, complete)
+        for table, rows in found.items()
+    }
+    history.write_last(newest, now_ms)
+    compacted = compact(spark, history, now_ms, keep)
+    known = {one.cluster: one for one in from_batches(LookRow, history.last(spark, LOOKS).toArrow().to_batches())}
+    for frame in (listed, topics, commits):
+        frame.unpersist()
+    return Outcome(_summary(looks, known, written, compacted, now_ms), _text(looks, known, now_ms))
+
+
+def look(listed: DataFrame, topics: DataFrame, commits: DataFrame, clusters: list[str], now_ms: int) -> list[LookRow]:
+    """How this run found each cluster; one that gave nothing at all has not been reached."""
+    errors = (
+        listed.select("cluster", "error")
+        .unionByName(topics.select("cluster", "error"))
+        .unionByName(commits.select("cluster", "error"))
+        .where("error is not null")
+        .groupBy("cluster")
+        .agg(functions.count("*").alias("errors"), functions.first("error").alias("error"))
+    )
+    counts = listed.groupBy("cluster").agg(
+        functions.count_if(functions.expr("what = 'topic' and not internal")).alias("topics"),
+        functions.sum(functions.expr("if(internal, 0, partitions)")).alias("partitions"),
+        functions.count_if(functions.expr("what = 'group'")).alias("groups"),
+        functions.count_if(functions.expr("what <> 'error'")).alias("named"),
+    )
+    refused = {row["cluster"]: row for row in errors.collect()}
+    counted = {row["cluster"]: row for row in counts.collect()}
+    rows = []
+    for name in clusters:
+        count, error = counted.get(name), refused.get(name)
+        # A new cluster may be empty: reached is who named something, or had nothing to complain of.
+        reached = bool(count and count["named"]) or error is None
+        rows.append(
+            LookRow(
+                cluster=name,
+                reached=reached,
+                topics=count["topics"] if count else 0,
+                partitions=count["partitions"] if count else 0,
+                groups=count["groups"] if count else 0,
+                errors=error["errors"] if error else 0,
+                error=error["error"] if error else None,
+                read_at_ms=now_ms,
+            )
+        )
+    return rows
+
+
+def last_known(before: DataFrame, found: DataFrame, table: Table, complete: list[str]) -> DataFrame:
+    """The newest row of each key: of clusters that were looked at completely only what was found now."""
+    older = before.where(~functions.col("cluster").isin(complete)) if complete else before
+    newest_first = Window.partitionBy(*table.key).orderBy(functions.col("read_at_ms").desc())
+    numbered = found.unionByName(older).withColumn("age", functions.row_number().over(newest_first))
+    return numbered.where("age = 1").drop("age")
+
+
+def _summary(
+    looks: list[LookRow],
+    known: dict[str, LookRow],
+    written: dict[str, str],
+    compacted: dict[str, int],
+    now_ms: int,
+) -> dict[str, Any]:
+    return {
+        "job": "facts",
+        "run_ms": now_ms,
+        "clusters": {
+            one.cluster: {
+                "reached": one.reached,
+                "topics": one.topics,
+                "partitions": one.partitions,
+                "groups": one.groups,
+                "errors": one.errors,
+                "error": one.error,
+                "last_known_age_s": _age_s(known.get(one.cluster), now_ms),
+            }
+            for one in looks
+        },
+        "not_reached": [one.cluster for one in looks if not one.reached],
+        "partitions": sum(one.partitions for one in looks),
+        "written": written,
+        "compaction": compacted,
+    }
+
+
+def _age_s(look: LookRow | None, now_ms: int) -> float | None:
+    return None if look is None else round((now_ms - look.read_at_ms) / 1000, 1)
+
+
+def _text(looks: list[LookRow], known: dict[str, LookRow], now_ms: int) -> str:
+    troubled_first = sorted(looks, key=lambda one: (one.reached, -one.errors, one.cluster))
+    rows = [
+        (
+            one.cluster,
+            "yes" if one.reached else "no",
+            one.topics,
+            one.partitions,
+            one.groups,
+            _age_s(known.get(one.cluster), now_ms),
+            one.errors,
+            one.error or "",
+        )
+        for one in troubled_first
+    ]
+    columns = ("cluster", "reached", "topics", "partitions", "groups", "last known, s", "errors", "first error")
+    return table("What was recorded", columns, rows, len(rows))

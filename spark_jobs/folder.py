@@ -1,0 +1,53 @@
+"""Folders that Spark writes into and the driver looks after: local, or on a store that both Spark and Arrow know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.fs as arrow_fs
+
+
+class Folder:
+    """A folder by its path or URI; it need not exist. `uri` is what Spark takes."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri.rstrip("/") if "://" in uri else str(Path(uri).resolve())
+        # Spark says s3a where Arrow says s3.
+        self._fs, self._path = arrow_fs.FileSystem.from_uri(self.uri.replace("s3a://", "s3://", 1))
+
+    def __truediv__(self, name: str) -> Folder:
+        return Folder(f"{self.uri}/{name}")
+
+    def exists(self) -> bool:
+        return bool(self._fs.get_file_info(self._path).type != arrow_fs.FileType.NotFound)
+
+    def names(self) -> list[str]:
+        """What lies directly in it, sorted; nothing where it does not exist."""
+        found = self._fs.get_file_info(arrow_fs.FileSelector(self._path, allow_not_found=True))
+        return sorted(one.base_name for one in found)
+
+    def size_bytes(self) -> int:
+        """Of all files below it."""
+        selector = arrow_fs.FileSelector(self._path, allow_not_found=True, recursive=True)
+        return sum(one.size or 0 for one in self._fs.get_file_info(selector))
+
+    def delete(self) -> None:
+        if self.exists():
+            self._fs.delete_dir(self._path)
+
+    def write_text(self, name: str, text: str) -> str:
+        """Writes a file whole or not at all, and returns its path."""
+        self._fs.create_dir(self._path, recursive=True)
+        path = f"{self._path}/{name}"
+        with self._fs.open_output_stream(f"{path}.unfinished") as file:
+            file.write(text.encode())
+        self._fs.move(f"{path}.unfinished", path)
+        return f"{self.uri}/{name}"
+
+    def read_text(self, name: str) -> str | None:
+        """None where there is no such file."""
+        try:
+            with self._fs.open_input_stream(f"{self._path}/{name}") as file:
+                return bytes(file.readall()).decode()
+        except FileNotFoundError:
+            return None

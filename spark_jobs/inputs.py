@@ -1,0 +1,78 @@
+"""What a job is told: the clusters and how to log in, the topic maps, and where groups are at home.
+
+All of it comes from ZooKeeper, or from a JSON file with the documents as they are stored:
+`{"clusters": [Cluster…], "topics": [Topic…], "homes": {group: [cluster…]}}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from ha_core.kafka import SecurityProfile, load_profiles
+from ha_core.model import Cluster, Identity, Topic, Usage, View
+from ha_core.plan.resolve import cluster_for_group
+
+
+class InputError(ValueError):
+    """The input cannot be used; nothing was asked or written. The text names the thing and the way out."""
+
+
+class Inputs(NamedTuple):
+    """Mappings are by name."""
+
+    clusters: Mapping[str, Cluster]
+    profiles: Mapping[str, SecurityProfile]
+    topics: Mapping[str, Topic]
+    homes: Mapping[str, frozenset[str]]
+    """group → the clusters that coordinate it for those who use it; a group that is missing may be anywhere."""
+
+
+def from_zookeeper(hosts: str, root: str) -> Inputs:
+    """The state as it is now; security profiles as for the `switchyard` command.
+
+    :raises StoreUnavailableError: ZooKeeper is out of reach.
+    """
+    from ha_core.store import connect
+
+    store = connect(hosts, root=root)
+    try:
+        view, usage = store.load(), store.usage()
+    finally:
+        store.close()
+    if not view.clusters:
+        raise InputError(f"{hosts}{root}: no cluster is registered. Add one with `switchyard clusters add`.")
+    return Inputs(view.clusters, load_profiles(), view.topics, group_homes(view, usage.values()))
+
+
+def from_file(path: Path) -> Inputs:
+    """The same from a JSON file."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        clusters = [Cluster.model_validate(one) for one in found["clusters"]]
+        topics = [Topic.model_validate(one) for one in found.get("topics", ())]
+        homes = {str(group): frozenset(map(str, names)) for group, names in found.get("homes", {}).items()}
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}. Give the path of a readable file.") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise InputError(f'{path}: {what}. Write {{"clusters": [{{"name": …, "bootstrap": …}}]}}.') from None
+    return Inputs({one.name: one for one in clusters}, load_profiles(), {one.name: one for one in topics}, homes)
+
+
+def group_homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
+    """Where each group is coordinated for everyone who is known to use it."""
+    homes: dict[str, set[str | None]] = {}
+    for usage in usages:
+        for group, uses in usage.groups.items():
+            for use in uses:
+                home = cluster_for_group(view, Identity(usage.user, use.instance), group)
+                homes.setdefault(group, set()).add(home)
+    for bindings in view.bindings.values():
+        for group, cluster in bindings.groups.items():
+            homes.setdefault(group, set()).add(cluster)
+    return {group: frozenset(c for c in found if c is not None) for group, found in homes.items() if None not in found}

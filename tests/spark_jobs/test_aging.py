@@ -1,0 +1,137 @@
+"""Aging on a real Spark session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ha_core.model import Extent, Topic
+from spark_jobs.aged import IDLE_GROUPS, LIVE_GROUPS, PRODUCERS, RECORDS, UNKNOWN, Verdict
+from spark_jobs.aging import closed_extents, pipeline, report
+from spark_jobs.folder import Folder
+from spark_jobs.history import ENDS, EndRow, History
+from spark_jobs.rows import frame_of, from_batches
+from tests.spark_jobs.fake_fleet import fleet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOW_MS = 20_000 * 24 * 3600 * 1000
+QUIET_S = 600.0
+
+
+def moved(name: str, *clusters: str, cut: int = 100, partitions: int = 1) -> Topic:
+    """A topic that was in each of `clusters` for `cut` offsets, the last of which is the writer."""
+    extents = []
+    for term, cluster in enumerate(clusters):
+        base = cut * sum(one == cluster for one in clusters[:term])
+        end = None if term == len(clusters) - 1 else cut * (term + 1)
+        extents.append(Extent(cluster=cluster, start=cut * term, end=end, base=base, term=term))
+    return Topic(name=name, writer=clusters[-1], partitions=dict.fromkeys(range(partitions), tuple(extents)))
+
+
+def judged(
+    spark: SparkSession,
+    tmp_path: Path,
+    clusters: dict[str, dict[str, Any]],
+    topics: list[Topic],
+    homes: dict[str, frozenset[str]] | None = None,
+    history: History | None = None,
+) -> dict[tuple[str, int, str, int], Verdict]:
+    rows = pipeline(spark, fleet(clusters), {t.name: t for t in topics}, homes or {}, history, NOW_MS, QUIET_S)
+    outcome = report(rows, Folder(str(tmp_path / "out")), NOW_MS, QUIET_S)
+    written = spark.read.parquet(outcome.summary["path"]).toArrow().to_batches()
+    found = {(one.topic, one.partition, one.cluster, one.end): one for one in from_batches(Verdict, written)}
+    assert outcome.summary["extents"] == len(found)
+    assert outcome.summary["aged"] == sum(one.aged for one in found.values())
+    return found
+
+
+def test_every_reason_to_wait_is_found_and_told(spark: SparkSession, tmp_path: Path) -> None:
+    # Given origins that are empty, hold records, have readers below the cut, are still written, and are gone
+    names = ("done", "held", "read", "sent", "gone", "moved-copy")
+    parts: dict[str, Any] = {name: [[100, 100]] for name in names if name != "gone"}
+    east = {
+        "topics": parts | {"held": [[40, 130]]},
+        "configs": {"held": {"cleanup.policy": "compact,delete"}},
+        "producers": {"sent-0": [NOW_MS - 5_000], "done-0": [NOW_MS - 700_000]},
+        "groups": {
+            "old": {"state": "Empty", "commits": [["moved-copy", 0, 3], ["done", 0, 100]]},
+        },
+    }
+    west = {
+        "topics": {name: [[0, 50]] for name in names},
+        "groups": {
+            "live": {"state": "Stable", "commits": [["read", 0, 99], ["done", 0, 150]]},
+            "idle": {"state": "Empty", "commits": [["read", 0, 0]]},
+            "old": {"state": "Empty", "commits": [["moved-copy", 0, 120]]},
+        },
+    }
+    # When they are judged; the group `old` is known to be at home in west
+    topics = [moved(name, "east", "west") for name in names]
+    found = judged(spark, tmp_path, {"east": east, "west": west}, topics, {"old": frozenset({"west"})})
+    # Then
+    blocks = {topic: one.blocks for (topic, _, _, _), one in found.items()}
+    assert blocks == {
+        "done": [],
+        "held": [RECORDS],
+        "read": [LIVE_GROUPS, IDLE_GROUPS],
+        "sent": [PRODUCERS],
+        "gone": [],
+        "moved-copy": [],
+    }
+    held = found["held", 0, "east", 100]
+    assert (held.readable, held.surplus) == (60, 30)
+    assert "compacted" in held.why
+    assert found["read", 0, "east", 100].lowest_commit == 0
+
+
+def test_a_dead_cluster_is_a_reason_to_wait_for_all_whose_groups_may_be_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    west = {"topics": {"t": [[0, 9]]}}
+
+    found = judged(spark, tmp_path, {"east": {"down": True}, "west": west}, [moved("t", "east", "west")])
+
+    assert found["t", 0, "east", 100].blocks == [UNKNOWN]
+    assert "cannot be reached" in found["t", 0, "east", 100].why
+
+
+def test_an_origin_that_is_the_writer_again_is_judged_by_its_old_extent(spark: SparkSession, tmp_path: Path) -> None:
+    # Given a topic that went east, west, east, and of whose first stay nothing is left
+    held = {"topics": {"t": [[100, 400]]}, "producers": {"t-0": [NOW_MS]}}
+    empty = {"topics": {"t": [[100, 100]]}, "producers": {}}
+
+    found = judged(spark, tmp_path, {"east": held, "west": empty}, [moved("t", "east", "west", "east")])
+
+    assert {key[2:]: one.aged for key, one in found.items()} == {("east", 100): True, ("west", 200): True}
+
+
+def test_growth_is_measured_against_the_history(spark: SparkSession, tmp_path: Path) -> None:
+    history = History(str(tmp_path / "history"))
+    reads = [(NOW_MS - 700_000, 100), (NOW_MS - 650_000, 105), (NOW_MS - 1_000, 120)]
+    rows = [EndRow("east", "t", 0, 100, end, at_ms) for at_ms, end in reads]
+    history.write(ENDS, frame_of(spark, EndRow, rows).repartition(1), NOW_MS - 1_000)
+    east = {"topics": {"t": [[120, 120]]}}
+
+    found = judged(spark, tmp_path, {"east": east, "west": {}}, [moved("t", "east", "west")], history=history)
+
+    (one,) = found.values()
+    assert one.blocks == [PRODUCERS]
+    assert "15 records since" in one.why
+
+
+def test_maps_without_closed_extents_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    assert judged(spark, tmp_path, {"east": {}}, []) == {}
+    assert judged(spark, tmp_path, {"east": {}}, [Topic(name="t", writer="east")]) == {}
+
+
+def test_a_map_of_several_stays_gives_one_row_for_each_closed_extent() -> None:
+    found = list(closed_extents([moved("t", "east", "west", "east", partitions=2)]))
+
+    assert [(one.partition, one.cluster, one.end, one.writer_again, one.newest_end) for one in found] == [
+        (0, "east", 100, True, 100),
+        (0, "west", 200, False, 100),
+        (1, "east", 100, True, 100),
+        (1, "west", 200, False, 100),
+    ]

@@ -1,0 +1,113 @@
+"""Questions to brokers: bounded, side by side, and what goes wrong is an answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from ha_core.kafka import SecurityProfile, TopicDescription
+from ha_core.model import Cluster
+from spark_jobs.asking import (
+    PARTITIONS_PER_REQUEST,
+    Asker,
+    GroupAsked,
+    PartitionAsked,
+    Reach,
+    ToList,
+    TopicAsked,
+    list_clusters,
+    read_commits,
+    read_producers,
+    read_topics,
+)
+from tests.spark_jobs.fake_fleet import FakeAdmin, fleet
+
+
+def test_an_unreachable_cluster_is_an_answer_and_the_others_answer_all_the_same() -> None:
+    reach = fleet({"dead": {"down": True}, "east": {"topics": {"orders": [[0, 5]]}}})
+
+    found = list(list_clusters(reach, [ToList("dead"), ToList("east")]))
+
+    assert [(one.cluster, one.what, one.name) for one in found] == [
+        ("dead", "error", None),
+        ("east", "topic", "orders"),
+    ]
+    assert "cannot be reached" in (found[0].error or "")
+
+
+def test_a_cluster_that_is_not_registered_or_has_no_profile_here_is_an_answer() -> None:
+    secret = Cluster(name="east", bootstrap="east:9092", security="secret")
+    reach = Reach({"east": secret}, {"none": SecurityProfile()})
+
+    found = list(read_topics(reach, [TopicAsked("east", "a", 1), TopicAsked("lost", "a", 1)]))
+
+    assert [one.exists for one in found] == [None, None]
+    assert "security profile 'secret'" in (found[0].error or "")
+    assert "not registered" in (found[1].error or "")
+
+
+def test_a_topic_that_is_refused_is_told_apart_from_its_neighbours() -> None:
+    topics = {f"t{n}": [[0, n]] for n in range(9)}
+    reach = fleet({"east": {"topics": topics, "forbidden": ["t4"]}})
+
+    found = {one.topic: one for one in read_topics(reach, [TopicAsked("east", name, 1) for name in topics])}
+
+    assert [name for name, one in found.items() if one.error] == ["t4"]
+    assert found["t8"].ends == [8]
+
+
+def test_a_topic_that_is_gone_and_a_partition_without_leader_are_told() -> None:
+    reach = fleet({"east": {"topics": {"half": [[0, 5], None]}}})
+
+    half, gone = read_topics(reach, [TopicAsked("east", "half", 2), TopicAsked("east", "gone", 2)])
+
+    assert (half.exists, half.starts, half.ends) == (True, [0, None], [5, None])
+    assert half.error == "no leader tells the offsets of partition 1"
+    assert (gone.exists, gone.error) == (False, None)
+
+
+class Counting(FakeAdmin):
+    asked: list[int] = []  # noqa: RUF012  # shared by all that are opened
+
+    def topics(self, names: Collection[str] | None = None, offsets: bool = True) -> dict[str, TopicDescription]:
+        Counting.asked.append(len(names or ()))
+        time.sleep(0.2 if self.held.get("down") else 0)
+        return super().topics(names, offsets)
+
+
+def counting(cluster: Cluster, _profile: SecurityProfile, _timeout_s: float) -> Asker:
+    return Counting(cluster)
+
+
+def test_requests_are_bounded_and_a_dead_cluster_is_asked_once() -> None:
+    Counting.asked.clear()
+    reach = fleet({"east": {"topics": {}}, "dead": {"down": True}})._replace(connect=counting)
+    size = PARTITIONS_PER_REQUEST // 4
+    rows = [TopicAsked(cluster, f"t{n}", size) for cluster in ("east", "dead") for n in range(40)]
+
+    found = list(read_topics(reach, rows))
+
+    assert len(found) == 80
+    assert sum(one.exists is None for one in found) == 40
+    assert sorted(Counting.asked) == [4] * 11, "ten requests to the live one, one to the dead one"
+
+
+def test_groups_without_offsets_are_told_too() -> None:
+    groups = {"a": {"state": "Stable", "commits": [["orders", 0, 5]]}, "b": {"state": "", "commits": []}}
+    reach = fleet({"east": {"groups": groups}})
+
+    found = list(read_commits(reach, [GroupAsked("east", "a", "Stable"), GroupAsked("east", "b", "")]))
+
+    assert [(one.group, one.live, one.topic, one.offset) for one in found] == [
+        ("a", True, "orders", 5),
+        ("b", False, None, None),
+    ]
+
+
+def test_producers_have_a_newest_record_and_old_brokers_tell_nothing() -> None:
+    reach = fleet({"new": {"producers": {"t-0": [5, 9]}}, "old": {}})
+
+    found = list(read_producers(reach, [PartitionAsked(c, "t", p) for c in ("new", "old") for p in (0, 1)]))
+
+    assert [(one.producers, one.newest_record_ms) for one in found] == [(2, 9), (0, None), (None, None), (None, None)]
+    assert not any(one.error for one in found)

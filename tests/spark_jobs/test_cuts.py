@@ -1,0 +1,144 @@
+"""The arithmetic of suggested cuts."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.cuts import MAX_OFFSET, NO_CUT, Cut, Demand, suggest, upper_rate, windows
+
+rates = st.lists(st.floats(0, 1e9), max_size=150).map(tuple)
+demands = st.builds(
+    Demand,
+    preparation_s=st.floats(0, 1e5),
+    chance=st.floats(0.0001, 0.9999),
+    default_rate=st.floats(0, 1e6),
+    least_headroom=st.integers(0, 10**9),
+)
+reads = st.lists(
+    st.tuples(st.one_of(st.none(), st.integers(-10, 10**9)), st.one_of(st.none(), st.integers(-5, 10**12))), max_size=40
+)
+
+
+def steady(rate: int, count: int) -> tuple[list[int | None], list[int | None]]:
+    return [minute * 60_000 for minute in range(count)], [minute * 60 * rate for minute in range(count)]
+
+
+def test_a_steady_rate_gives_the_cut_of_the_example() -> None:
+    found = windows(*steady(2_000, 24))
+
+    assert suggest(100_000, 0, found, Demand(preparation_s=300)) == Cut(700_000, 2_000, 2_000, 0, "deviation")
+
+
+def test_with_enough_windows_the_headroom_comes_from_their_rank() -> None:
+    # Given 99 windows, of which one was busy
+    found = windows(*steady(10, 100))._replace(rates=(*([10.0] * 98), 500.0))
+    # When one in a hundred cuts may be passed too early, the busiest window counts; when two may, it does not
+    assert upper_rate(found.rates, Demand(chance=0.01)) == (500.0, "rank")
+    assert upper_rate(found.rates, Demand(chance=0.02)) == (10.0, "rank")
+    assert suggest(0, 0, found, Demand(100, 0.01)) == Cut(50_000, 10.0, 500.0, 49_000, "rank")
+
+
+def test_without_history_the_configured_rate_is_taken_and_it_is_said() -> None:
+    nothing = windows([], [])
+
+    assert suggest(50, 0, nothing, Demand(10, default_rate=7)) == Cut(120, 7, 7, 0, "default")
+
+
+def test_one_fast_window_counts_against_a_slower_configured_rate() -> None:
+    found = windows([0, 1_000], [0, 900])
+
+    assert suggest(900, 0, found, Demand(10, default_rate=7)) == Cut(9_900, 900, 900, 0, "default")
+
+
+def test_the_age_of_the_end_counts_as_preparation() -> None:
+    found = windows(*steady(100, 10))
+
+    aged = suggest(1_000, 60, found, Demand(40))
+
+    assert aged == suggest(1_000, 0, found, Demand(100))
+
+
+def test_least_headroom_is_kept() -> None:
+    assert suggest(10, 0, windows(*steady(0, 10)), Demand(300, least_headroom=5)).cut == 15
+
+
+@pytest.mark.parametrize(("end", "age_s"), [(None, 0), (-1, 0), (5, -1), (5, math.nan), (MAX_OFFSET, 0)])
+def test_what_has_no_end_or_no_room_gets_no_cut(end: int | None, age_s: float) -> None:
+    assert suggest(end, age_s, windows([], []), Demand()) == NO_CUT
+
+
+@pytest.mark.parametrize(
+    "demand", [Demand(chance=0), Demand(chance=1), Demand(-1), Demand(math.inf), Demand(default_rate=math.nan)]
+)
+def test_an_impossible_demand_is_refused_by_name(demand: Demand) -> None:
+    with pytest.raises(ValueError, match="is not"):
+        demand.checked()
+
+
+def test_a_log_that_was_made_anew_starts_a_history_of_its_own() -> None:
+    found = windows([0, 10_000, 20_000, 30_000], [0, 100_000, 5, 25])
+
+    assert found.rates == (2.0,)
+    assert (found.mean, found.span_s, found.moved_at_ms) == (2.0, 10.0, 30_000)
+
+
+def test_reads_with_holes_doubles_and_disorder_are_put_right() -> None:
+    found = windows([20_000, None, 0, 10_000, 10_000, 10_400, 5], [40, 3, 0, 40, 40, 40, -7])
+
+    assert found.rates == (4.0, 0.0)
+    assert found.moved_at_ms == 10_000
+
+
+@given(reads)
+def test_windows_of_anything_are_rates_of_something(some: list[tuple[int | None, int | None]]) -> None:
+    found = windows([at for at, _ in some], [end for _, end in some])
+
+    assert all(rate >= 0 for rate in found.rates)
+    assert found.mean <= max(found.rates, default=0) * (1 + 1e-9)
+    assert bool(found.rates) == (found.span_s > 0)
+
+
+@given(st.integers(0, 2**50), rates, demands, st.floats(0, 1e6))
+def test_a_cut_is_never_below_the_end_and_adds_up(
+    end: int, found: tuple[float, ...], demand: Demand, age_s: float
+) -> None:
+    mean = math.fsum(found) / len(found) if found else 0.0
+
+    cut = suggest(end, age_s, windows([], [])._replace(rates=found, mean=mean), demand)
+
+    if cut is not NO_CUT:
+        assert cut.cut is not None
+        assert cut.rate is not None
+        assert cut.headroom is not None
+        assert cut.headroom >= demand.least_headroom
+        assert cut.cut == end + math.ceil(cut.rate * (demand.preparation_s + age_s)) + cut.headroom >= end
+
+
+@given(rates, demands, st.floats(0.0001, 0.9999))
+def test_whoever_wants_a_smaller_chance_gets_no_lower_rate(
+    found: tuple[float, ...], demand: Demand, other: float
+) -> None:
+    strict, loose = (upper_rate(found, demand._replace(chance=one)) for one in sorted((demand.chance, other)))
+
+    assert strict[0] >= loose[0]
+
+
+@pytest.mark.parametrize("chance", [0.01, 0.05, 0.2])
+def test_the_rank_keeps_its_promise_for_a_heavy_tailed_load(chance: float) -> None:
+    # Given 20,000 histories of 120 windows of a load without a variance
+    draw = random.Random(7)
+    rounds, passed = 20_000, 0
+    count = 120
+    for _ in range(rounds // 10):
+        load = [draw.paretovariate(1.5) for _ in range(count + 10)]
+        upper, how = upper_rate(load[:count], Demand(chance=chance))
+        assert how == "rank"
+        # When the next window comes, ten times
+        passed += sum(rate > upper for rate in load[count:])
+    # Then it is faster in no more cases than stated, but for the luck of the draw
+    assert passed / rounds < chance + 4 * math.sqrt(chance / rounds * 10)
