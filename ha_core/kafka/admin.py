@@ -98,6 +98,10 @@ class Admin:
         """What the leaders remember of producers."""
         return producers.producers(self._brokers, partitions, self._deadline(timeout_s))
 
+    def list_groups(self, timeout_s: float | None = None) -> dict[str, str]:
+        """Every consumer group → its state; empty where brokers older than 2.6 do not say it."""
+        return groups.names(self._brokers, self._deadline(timeout_s))
+
     def surplus(
         self, regions: Mapping[Partition, tuple[int, int]], timeout_s: float | None = None
     ) -> dict[Partition, Surplus]:

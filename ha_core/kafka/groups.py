@@ -19,6 +19,8 @@ _BATCHES_FROM = 4
 _MOST_PER_REQUEST = 500
 _HEARTBEATS_AT_ONCE = 50
 _RESERVE_S = 0.5
+_CONSUMERS = ("consumer", "")
+"""Protocol types; empty: a group that only ever committed offsets."""
 
 
 class Coordinators:
@@ -80,6 +82,28 @@ def describe(brokers: Brokers, groups: Collection[str], deadline: Deadline) -> d
         return out, again
 
     return brokers.rounds("describe the groups", groups, Coordinators(brokers, deadline).locate, ask, deadline)
+
+
+def names(brokers: Brokers, deadline: Deadline) -> dict[str, str]:
+    """Every consumer group of the cluster → its state, empty where the brokers do not say it (before Kafka 2.6).
+
+    Each broker lists the groups that it coordinates, so all of them have to answer.
+    """
+    brokers.metadata((), deadline)
+
+    def ask(node: int, asked: list[int]) -> tuple[dict[int, dict[str, str]], dict[int, str]]:
+        answer = brokers.call(node, ApiKey.LIST_GROUPS, {"states_filter": []}, deadline)
+        code = answer["error_code"]
+        if not code:
+            consumers = [one for one in answer["groups"] if one["protocol_type"] in _CONSUMERS]
+            return dict.fromkeys(asked, {one["group_id"]: one.get("group_state", "") for one in consumers}), {}
+        if retriable(code):
+            return {}, dict.fromkeys(asked, name_of(code))
+        raise refusal(brokers.cluster, "list the groups", code)
+
+    nodes = sorted(brokers.nodes)
+    found = brokers.rounds("list the groups", nodes, lambda left: ({n: n for n in left}, {}), ask, deadline)
+    return {group: state for listed in found.values() for group, state in listed.items()}
 
 
 def _description(one: dict[str, Any], node: int) -> GroupDescription:
