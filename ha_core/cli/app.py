@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from ha_core.cli import bindings, clusters, facts, fault, history, masks, status, switch, topic, usage
+from ha_core.cli import aging, bindings, clusters, facts, fault, history, masks, origins, status, switch, topic, usage
 from ha_core.cli.output import Output
 
 PLUGINS = "switchyard.commands"
@@ -23,12 +23,13 @@ def build() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    for module in (status, switch, fault, masks, history, topic):
+    for module in (status, switch, fault, aging, masks, history, topic):
         module.add_to(app)
     app.add_typer(bindings.app, name="bindings")
     app.add_typer(usage.app, name="usage")
     app.add_typer(clusters.app, name="clusters")
     app.add_typer(facts.app, name="facts")
+    app.add_typer(origins.app, name="origins")
     for entry in entry_points(group=PLUGINS):
         _mount(app, entry)
     return app

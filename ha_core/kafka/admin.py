@@ -82,6 +82,10 @@ class Admin:
         """Deletes topics that never had a record; returns those that were there."""
         return creation.delete_empty(self._brokers, self._admin_client, names, self._deadline(timeout_s))
 
+    def delete_drained_topics(self, names: Collection[str], timeout_s: float | None = None) -> tuple[str, ...]:
+        """Deletes topics that hold no record any more; returns those that were there."""
+        return creation.delete_drained(self._brokers, self._admin_client, names, self._deadline(timeout_s))
+
     def ends(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, LogEnds]:
         """Starts and ends as they are now; `offsets` says what makes an end one to cut at."""
         return offsets.ends(self._brokers, partitions, self._deadline(timeout_s))

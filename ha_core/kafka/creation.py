@@ -68,6 +68,31 @@ def delete_empty(
                     f"topic {name} is not deleted: partition {index} runs from {one.start} to {one.log_end}, so it was "
                     "used. Delete it by hand if nobody needs it.",
                 )
+    return _delete(brokers, client, found, deadline)
+
+
+def delete_drained(
+    brokers: Brokers, client: Callable[[], AdminClient], names: Collection[str], deadline: Deadline
+) -> tuple[str, ...]:
+    """Deletes the topics of `names` that exist, all or none: only if no partition holds a record any more.
+
+    :raises TopicNotEmptyError: names a topic and partition with records, or one that does not answer.
+    """
+    found = describe(brokers, names, deadline)
+    for name, topic in sorted(found.items()):
+        for index in range(topic.partitions):
+            one = topic.ends.get(index)
+            if one is None or one.start < one.log_end:
+                held = "does not say what it holds" if one is None else f"holds offsets {one.start} to {one.log_end}"
+                raise TopicNotEmptyError(
+                    brokers.cluster, f"topic {name} is not deleted: partition {index} {held}. Try again later."
+                )
+    return _delete(brokers, client, found, deadline)
+
+
+def _delete(
+    brokers: Brokers, client: Callable[[], AdminClient], found: Collection[str], deadline: Deadline
+) -> tuple[str, ...]:
     if not found:
         return ()
     admin = client()  # kept in a variable: its futures die with it

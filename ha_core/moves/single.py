@@ -1,4 +1,4 @@
-"""Operations that are one revision: masking and bindings. The same locks and history as a switch, one step.
+"""Operations that are one revision: masking, bindings, what becomes of old extents. Locks and history as of a switch.
 
 The operation's document becomes `cut` in the very revision that makes the change, so whoever finds it interrupted
 knows whether the change was made.
@@ -22,7 +22,7 @@ Expected = Mapping[tuple[type[Document], str], int | None]
 
 def run_single(  # one change, spelled out
     environment: Environment,
-    kind: Literal["mask", "unmask", "bindings"],
+    kind: Literal["mask", "unmask", "bindings", "return", "age"],
     reason: str,
     lock_keys: Sequence[str],
     puts: Sequence[Document],

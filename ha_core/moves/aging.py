@@ -1,0 +1,286 @@
+"""Aging: extents that nobody can read and nobody needs are dropped, and the topics that they leave behind deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
+from ha_core.kafka.facts import Partition
+from ha_core.kafka.topics import TopicDescription
+from ha_core.model import Document, Extent, KnownTopic, Topic, View
+from ha_core.moves.batches import in_batches
+from ha_core.moves.commits import Commits, commits
+from ha_core.moves.context import Environment
+from ha_core.moves.deletion import delete_left_behind
+from ha_core.moves.errors import RefusedError
+from ha_core.moves.report import Report
+from ha_core.moves.sides import PROBE_S
+from ha_core.moves.single import run_single
+from ha_core.plan.aging import GONE, Block, LogFacts, blocks, closed, drop, undeletable
+from ha_core.plan.extents import physical_end
+from ha_core.store.errors import ConflictError, LockedError
+
+LOOK_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """A closed extent, and what keeps it."""
+
+    topic: str
+    partition: int
+    extent: Extent
+    log: LogFacts | None
+    blocks: tuple[Block, ...]
+
+    @property
+    def aged(self) -> bool:
+        return not self.blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Aging:
+    """What one run has found and done."""
+
+    extents: tuple[Old, ...] = ()
+    left_over: tuple[str, ...] = ()
+    """Groups that have moved away from a cluster which still holds their offsets."""
+    deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Cluster → topics; in a dry run those that would be."""
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """`TOPIC in CLUSTER` → why it is not deleted. Only where deletion was asked for."""
+    put_off: tuple[str, ...] = ()
+    reports: tuple[Report, ...] = ()
+
+
+@dataclass
+class _Look:
+    """What brokers say, asked once per run."""
+
+    up: dict[str, Admin]
+    topics: dict[str, dict[str, TopicDescription]]
+    """Cluster → topic."""
+    earlier: dict[str, dict[str, KnownTopic]]
+    last_write_ms: dict[tuple[str, Partition], int]
+
+    def log(self, cluster: str, topic: str, partition: int) -> LogFacts | None:
+        if cluster not in self.topics:
+            return None
+        described = self.topics[cluster].get(topic)
+        if described is None or partition >= described.partitions:
+            return GONE
+        ends = described.ends.get(partition)
+        if ends is None:
+            return None
+        known = self.earlier[cluster].get(topic)
+        return LogFacts(
+            ends.start,
+            ends.log_end,
+            None if known is None else known.ends.get(partition),
+            self.last_write_ms.get((cluster, (topic, partition))),
+            described.config,
+        )
+
+
+def age(
+    environment: Environment,
+    topics: Collection[str] = (),
+    *,
+    delete_origin: bool = False,
+    accept_loss: bool = False,
+    dry_run: bool = False,
+    reason: str = "nothing of it can be read or is needed any more",
+) -> Aging:
+    """Judge every closed extent of `topics` (names or patterns; none: all) and drop what is aged. Safe to repeat.
+
+    :param delete_origin: delete topics in clusters of whose extents none is left, once they hold no record.
+    :param accept_loss: the operator does without what was lost in an origin.
+    :raises RefusedError: a loss is accepted for no topic in particular.
+    """
+    if accept_loss and not topics:
+        raise RefusedError("Say for which topics: names or patterns, '*' for all. Nothing was changed.")
+    store, view = environment.store, environment.store.load()
+    locked = {lock.key: lock.operation for lock in store.locks()}
+    put_off: list[str] = []
+    chosen: dict[str, Topic] = {}
+    for name, topic in sorted(view.topics.items()):
+        if not topic.mapped or (topics and not any(fnmatchcase(name, pattern) for pattern in topics)):
+            continue
+        if f"topic:{name}" in locked or topic.fence is not None or topic.crossing is not None:
+            put_off.append(f"{name}: operation {locked.get(f'topic:{name}', '')} works on it")
+        elif delete_origin or any(True for _ in closed(topic)):
+            chosen[name] = topic
+    look = _ask(environment, view, chosen, everywhere=delete_origin)
+    committed = commits(environment, view, chosen, look.up) if chosen else Commits()
+    extents = tuple(_judged(environment, chosen, look, committed, accept_loss))
+    after = _without_aged(chosen, extents)
+    reports = [] if dry_run else list(_write(environment, chosen, after, extents, reason, put_off))
+    deleted: dict[str, tuple[str, ...]] = {}
+    kept: dict[str, str] = {}
+    if delete_origin:
+        written = {name: after.get(name, topic) for name, topic in chosen.items()}
+        for cluster, names in _deletable(look, written, kept).items():
+            if dry_run:
+                deleted[cluster] = names
+                continue
+            try:
+                report, gone = delete_left_behind(environment, look.up[cluster], names, reason)
+                reports.append(report)
+                deleted[cluster] = gone
+            except (LockedError, KafkaAdminError, RefusedError) as error:
+                kept.update((f"{name} in {cluster}", str(error)) for name in names)
+    return Aging(extents, committed.left_over, deleted, kept, tuple(put_off), tuple(reports))
+
+
+def _ask(environment: Environment, view: View, chosen: Mapping[str, Topic], everywhere: bool) -> _Look:
+    def connect(name: str) -> Admin | None:
+        cluster = view.clusters[name]
+        admin = environment.admin(cluster)
+        return admin if cluster.masked is None and admin.probe(timeout_s=PROBE_S).reachable else None
+
+    names = sorted(view.clusters)
+    up = {
+        name: admin
+        for name, admin in zip(names, environment.pool.map(connect, names), strict=True)
+        if admin is not None
+    }
+    wanted: dict[str, set[str]] = {name: set(chosen) for name in up} if everywhere else {}
+    for topic in chosen.values():
+        for _, extent in closed(topic):
+            wanted.setdefault(extent.cluster, set()).add(topic.name)
+    look = _Look(up, {}, {}, {})
+    for name, topics in wanted.items():
+        if name not in up:
+            continue
+        try:
+            look.topics[name] = up[name].topics(topics, timeout_s=LOOK_S)
+        except KafkaAdminError as error:
+            environment.say(f"the topics of {name} cannot be asked: {error}")
+            continue
+        look.earlier[name] = environment.store.known(KnownTopic, name, topics)
+        look.last_write_ms |= _last_writes(up[name], chosen, look.topics[name])
+    return look
+
+
+def _last_writes(
+    admin: Admin, chosen: Mapping[str, Topic], there: Mapping[str, TopicDescription]
+) -> dict[tuple[str, Partition], int]:
+    """Of partitions whose log goes on behind the map, when an idempotent producer last appended."""
+    cluster = admin.cluster.name
+    behind: list[Partition] = []
+    for name, described in there.items():
+        for partition, extents in chosen[name].partitions.items():
+            own = [extent for extent in extents if extent.cluster == cluster]
+            end = physical_end(own[-1]) if own else None
+            ends = described.ends.get(partition)
+            if end is not None and ends is not None and ends.log_end > end:
+                behind.append((name, partition))
+    try:
+        found = admin.producers(behind, timeout_s=LOOK_S) if behind else {}
+    except UnsupportedByClusterError:
+        return {}
+    return {(cluster, key): max(one.last_timestamp_ms for one in states) for key, states in found.items() if states}
+
+
+def _judged(
+    environment: Environment, chosen: Mapping[str, Topic], look: _Look, committed: Commits, accept_loss: bool
+) -> list[Old]:
+    now_ms = int(datetime.fromisoformat(environment.now()).timestamp() * 1000)
+    found = []
+    for name, topic in chosen.items():
+        for partition, extent in closed(topic):
+            log = look.log(extent.cluster, name, partition)
+            said = committed.of.get((name, partition), ())
+            against = blocks(topic.partitions[partition], extent, log, said, now_ms, committed.unasked, accept_loss)
+            found.append(Old(name, partition, extent, log, against))
+    return found
+
+
+def _without_aged(chosen: Mapping[str, Topic], extents: Collection[Old]) -> dict[str, Topic]:
+    """The topics of which something is aged, as they are without it."""
+    terms: dict[str, dict[int, set[int]]] = {}
+    for old in extents:
+        if old.aged:
+            terms.setdefault(old.topic, {}).setdefault(old.partition, set()).add(old.extent.term)
+    return {
+        name: chosen[name].model_copy(
+            update={
+                "partitions": {
+                    partition: drop(own, aged.get(partition, ())) for partition, own in chosen[name].partitions.items()
+                }
+            }
+        )
+        for name, aged in terms.items()
+    }
+
+
+def _write(
+    environment: Environment,
+    chosen: Mapping[str, Topic],
+    after: Mapping[str, Topic],
+    extents: Collection[Old],
+    reason: str,
+    put_off: list[str],
+) -> list[Report]:
+    evidence: dict[str, list[list[Any]]] = {}
+    for old in extents:
+        if old.aged and old.log is not None:
+            evidence.setdefault(old.topic, []).append(
+                [old.partition, old.extent.cluster, old.extent.start, old.extent.end, old.log.start, old.log.end]
+            )
+    reports: list[Report] = []
+    for batch in in_batches(after[name] for name in sorted(after)):
+        names = [topic.name for topic in batch]
+        versions: dict[tuple[type[Document], str], int | None] = {}
+        for name in names:
+            stored = environment.store.read(Topic, name)
+            if stored is None or stored[0] != chosen[name]:
+                put_off.append(f"{name}: its map has changed since it was judged")
+            else:
+                versions[Topic, name] = stored[1]
+        unchanged = tuple(topic for topic in batch if (Topic, topic.name) in versions)
+        if not unchanged:
+            continue
+        try:
+            reports.append(
+                run_single(
+                    environment,
+                    "age",
+                    reason,
+                    [f"topic:{topic.name}" for topic in unchanged],
+                    unchanged,
+                    (),
+                    versions,
+                    {"aged": {topic.name: evidence.get(topic.name, []) for topic in unchanged}},
+                )
+            )
+        except (LockedError, ConflictError) as error:
+            put_off.append(f"{names[0]} and {len(names) - 1} more: {error}")
+    return reports
+
+
+def _deletable(look: _Look, written: Mapping[str, Topic], kept: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    """Cluster → topics that are what an aged migration has left behind."""
+    found: dict[str, list[str]] = {}
+    for cluster, there in look.topics.items():
+        for name, described in there.items():
+            topic = written[name]
+            if topic.writer == cluster:
+                continue
+            logs = {partition: look.log(cluster, name, partition) for partition in range(described.partitions)}
+            known = {partition: log for partition, log in logs.items() if log is not None}
+            why = (
+                undeletable(topic, cluster, known)
+                if len(known) == len(logs)
+                else f"{cluster} does not say what it holds"
+            )
+            if why:
+                kept[f"{name} in {cluster}"] = why
+            else:
+                found.setdefault(cluster, []).append(name)
+    return {cluster: tuple(sorted(names)) for cluster, names in found.items()}

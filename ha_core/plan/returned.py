@@ -1,0 +1,98 @@
+"""What becomes of an extent whose cluster was dead at the cut, once that cluster answers again.
+
+Its end was fixed above anything that it can hold. Now its log says where it truly ends, and the extent is closed there:
+its records are served in their place, and not one client offset changes. Nothing can be added to it meanwhile: the
+writer in the map is another cluster since the cut, so no gateway sends produce there, and what the dead cluster may
+still have had in its sockets was never acknowledged.
+
+A log that ends below what was known has lost records. What lies there now may not even be what was there, so nothing is
+concluded from it: readers keep waiting, the extent is marked, and an operator decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from ha_core.model import Extent, Topic, View
+from ha_core.plan.extents import close, physical_end
+
+Outcome = Literal["whole", "less", "accepted"]
+
+
+class Return(NamedTuple):
+    """One partition of a cluster that is back. All offsets are client offsets."""
+
+    topic: str
+    partition: int
+    cluster: str
+    known_end: int
+    """Exclusive: what it was known to hold when it died."""
+    found_end: int
+    """Exclusive: what it holds now."""
+    outcome: Outcome
+    """`less`: than was known, and nobody has accepted that. `accepted`: somebody has."""
+    skipped: bool
+    """Readers skip it, so nothing of it is served."""
+
+    @property
+    def beyond(self) -> int:
+        """Records, at most, that it had taken after it was last seen: nobody knew of them, or had read them."""
+        return max(0, self.found_end - self.known_end)
+
+    @property
+    def missing(self) -> int:
+        """Offsets that it was known to hold, and has not any more."""
+        return max(0, self.known_end - self.found_end)
+
+
+def unconfirmed(view: View) -> Iterator[tuple[str, int, Extent]]:
+    """(topic, partition, extent) whose end is only an upper bound."""
+    for name, topic in sorted(view.topics.items()):
+        for partition, extents in sorted(topic.partitions.items()):
+            yield from ((name, partition, extent) for extent in extents if extent.known_end is not None)
+
+
+def look_at(topic: str, partition: int, extent: Extent, log_end: int | None, accept_loss: bool = False) -> Return:
+    """What the log of the returned cluster says about `extent`.
+
+    :param log_end: as its cluster counts; None: the cluster answers, and does not have the topic.
+    """
+    known, end = extent.known_end, physical_end(extent)
+    assert known is not None
+    assert end is not None
+    held = extent.base if log_end is None else min(end, max(log_end, extent.base))
+    found = extent.start + held - extent.base
+    whole = found >= known and log_end is not None
+    outcome: Outcome = "whole" if whole else "accepted" if accept_loss else "less"
+    return Return(topic, partition, extent.cluster, known, found, outcome, extent.ignored)
+
+
+def settled(extents: Sequence[Extent], found: Return) -> tuple[Extent, ...]:
+    """The partition's extents after `found`: closed at the true end, or marked with what was found."""
+    if found.outcome == "less":
+        return tuple(
+            extent.model_copy(update={"found_end": found.found_end})
+            if extent.cluster == found.cluster and extent.known_end is not None
+            else extent
+            for extent in extents
+        )
+    extent = next(one for one in extents if one.cluster == found.cluster and one.known_end is not None)
+    return close(extents, found.cluster, extent.base + found.found_end - extent.start)
+
+
+def read_again(topic: Topic, cluster: str) -> Topic:
+    """The topic with the extents of `cluster` that readers skipped served again."""
+    return topic.model_copy(
+        update={
+            "partitions": {
+                partition: tuple(
+                    extent.model_copy(update={"ignored": False})
+                    if extent.cluster == cluster and extent.ignored
+                    else extent
+                    for extent in extents
+                )
+                for partition, extents in topic.partitions.items()
+            }
+        }
+    )

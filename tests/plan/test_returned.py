@@ -1,0 +1,102 @@
+"""A cluster that was given up comes back: with all that was known of it, with more, and with less."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.model import Extent, Topic, View
+from ha_core.plan.extents import Place, append, check, identity, live, locate
+from ha_core.plan.returned import look_at, read_again, settled, unconfirmed
+
+CUT = 1_000_000
+MOVED = append(identity("east"), "west", CUT, 0, known_end=100)
+OLD = MOVED[0]
+
+
+@pytest.mark.parametrize(
+    ("log_end", "outcome", "beyond", "missing"),
+    [(100, "whole", 0, 0), (140, "whole", 40, 0), (99, "less", 0, 1), (0, "less", 0, 100), (None, "less", 0, 100)],
+)
+def test_what_came_back_is_counted_against_what_was_known(
+    log_end: int | None, outcome: str, beyond: int, missing: int
+) -> None:
+    found = look_at("orders", 0, OLD, log_end)
+
+    assert (found.outcome, found.beyond, found.missing) == (outcome, beyond, missing)
+
+
+def test_its_extent_is_closed_at_its_true_end_and_its_records_are_served_in_their_place() -> None:
+    after = settled(MOVED, look_at("orders", 0, OLD, 140))
+
+    assert after == (Extent(cluster="east", start=0, end=140, base=0, term=0), MOVED[1])
+    assert locate(after, 139) == Place(after[0], 139)
+    assert locate(after, 140).extent == MOVED[1]
+
+
+def test_less_than_was_known_is_marked_and_changes_nothing_for_readers() -> None:
+    after = settled(MOVED, look_at("orders", 0, OLD, 60))
+
+    assert after[0] == OLD.model_copy(update={"found_end": 60})
+    assert check(after) == []
+    assert [locate(after, o).extent.cluster for o in (59, 60, 100, CUT)] == ["east", "east", "east", "west"]
+
+
+def test_an_accepted_loss_is_a_hole() -> None:
+    after = settled(MOVED, look_at("orders", 0, OLD, 60, accept_loss=True))
+
+    assert after[0].end == 60
+    assert (after[0].known_end, after[0].found_end) == (None, None)
+    assert settled(MOVED, look_at("orders", 0, OLD, None, accept_loss=True)) == (MOVED[1],)
+
+
+def test_a_topic_that_is_gone_is_a_loss_even_where_nothing_was_known_of_it() -> None:
+    unknown = OLD.model_copy(update={"known_end": 0})
+
+    assert look_at("orders", 0, unknown, None).outcome == "less"
+    assert look_at("orders", 0, unknown, 0).outcome == "whole"
+
+
+def test_what_readers_skip_stays_skipped_unless_asked() -> None:
+    skipped = (OLD.model_copy(update={"ignored": True}), MOVED[1])
+
+    after = settled(skipped, look_at("orders", 0, skipped[0], 140))
+    assert after[0].ignored
+    again = read_again(Topic(name="orders", writer="west", partitions={0: after}), "east")
+    assert not again.partitions[0][0].ignored
+    assert check(again.partitions[0]) == []
+
+
+def test_only_extents_of_unconfirmed_end_are_looked_at() -> None:
+    topic = Topic(name="orders", writer="west", partitions={0: MOVED, 1: identity("west")})
+
+    assert list(unconfirmed(View(topics={"orders": topic}))) == [("orders", 0, OLD)]
+
+
+@given(
+    before=st.integers(0, 20),
+    base=st.integers(0, 5),
+    known=st.integers(0, 30),
+    held=st.integers(0, 60),
+    accept=st.booleans(),
+)
+def test_no_place_of_a_record_ever_changes(before: int, base: int, known: int, held: int, accept: bool) -> None:
+    """Whatever the cluster comes back with: places below its end are what they were, and so are those of the target."""
+    moved = append(
+        append(identity("west"), "east", before, base), "west", before + 50, before + 7, before + min(known, 50)
+    )
+    extent = next(one for one in moved if one.cluster == "east")
+
+    after = settled(moved, look_at("orders", 0, extent, base + held, accept))
+
+    assert check(after) == []
+    assert live(after) == live(moved)
+    for offset in range(before + 60):
+        place = locate(after, offset)
+        if isinstance(place, Place):
+            was = locate(moved, offset)
+            assert isinstance(was, Place)
+            assert (place.extent.cluster, place.physical) == (was.extent.cluster, was.physical)
+    if held >= min(known, 50):
+        assert all(isinstance(locate(after, before + o), Place) for o in range(min(held, 50)))
