@@ -20,14 +20,26 @@ class OpenTransactions:
 
     def __init__(self) -> None:
         self._topics: dict[str, set[bytes]] = {}
+        self._kept_out: set[str] = set()
 
     def begun(self, transactional_id: str, topics: Collection[bytes]) -> None:
         """The coordinator has taken the topics in."""
+        self._kept_out.discard(transactional_id)
         if transactional_id in self._topics or len(self._topics) < MOST_REMEMBERED:
             self._topics.setdefault(transactional_id, set()).update(topics)
 
     def ended(self, transactional_id: str) -> None:
         self._topics.pop(transactional_id, None)
+        self._kept_out.discard(transactional_id)
+
+    def kept_out(self, transactional_id: str) -> None:
+        """A fence has refused it a topic."""
+        if transactional_id not in self._topics and len(self._kept_out) < MOST_REMEMBERED:
+            self._kept_out.add(transactional_id)
+
+    def never_begun(self, transactional_id: str) -> bool:
+        """Whether it has nothing in any log, because a fence kept it out."""
+        return transactional_id in self._kept_out
 
     def topics(self, transactional_id: str) -> tuple[bytes, ...]:
         return tuple(self._topics.get(transactional_id, ()))

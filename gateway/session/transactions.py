@@ -165,6 +165,7 @@ def _add_partitions(session: Conversation, header: RequestHeader, request: dict[
     topics = tuple(topic["name"].encode() for topic in request["topics"])
     fence = session.transactions.fence_on(name, topics, session.snapshot.view)
     if fence is not None:
+        session.transactions.kept_out(name)
         _refuse(session, header, request, ErrorCode.CONCURRENT_TRANSACTIONS, fence)
         return
 
@@ -202,13 +203,17 @@ def _end(session: Conversation, header: RequestHeader, request: dict[str, Any]) 
     whoever is told that it did not would write all of its records a second time.
     """
     issued = issued_by(session.settings.nodes, request["producer_id"])
+    name = request["transactional_id"]
     if not session.settings.lease.holds(session.now) or not session.snapshot.fresh:
         _refuse(session, header, request, ErrorCode.NOT_COORDINATOR)
+    elif not request["committed"] and session.transactions.never_begun(name):
+        # librdkafka aborts what was never begun, and the coordinator's INVALID_TXN_STATE would end its producer.
+        session.transactions.ended(name)
+        session.reply(_slot(header, Kind.WAIT), {"error_code": 0})
     elif issued.cluster is None:
         _refuse(session, header, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     elif _able(session) and issued.cluster == session.port.cluster and not session.routes(header.client_id).closed:
         request["producer_id"] = issued.own
-        name = request["transactional_id"]
 
         def ended(answer: dict[str, Any]) -> None:
             if answer["error_code"] not in _TRY_AGAIN:

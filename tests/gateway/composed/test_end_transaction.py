@@ -37,6 +37,12 @@ def test_the_coordinator_that_issued_the_producers_id_is_asked_and_has_the_word(
     assert found.encodes(ApiKey.END_TXN, 3)["error_code"] == error
 
 
+@pytest.mark.parametrize(("committed", "error"), [(True, ErrorCode.INVALID_TXN_STATE), (False, MAPPING)])
+def test_who_aborts_what_was_refused_before_it_began_begins_anew(committed: bool, error: ErrorCode) -> None:
+    found = play(committed).answers({"east": {"error_code": int(ErrorCode.INVALID_TXN_STATE)}})
+    assert found.result["error_code"] == error
+
+
 @pytest.mark.parametrize(("committed", "error"), [(True, AWAY), (False, ErrorCode.NONE)])
 def test_while_it_is_away_a_commit_stays_open_and_an_abort_is_granted(committed: bool, error: ErrorCode) -> None:
     found = play(committed).answers({"east": away("east")})

@@ -361,3 +361,17 @@ def test_behind_a_fence_no_transaction_takes_a_topic_in_any_more() -> None:
     assert waits(talk, "orders")
     # But what it wrote before comes to its end
     assert answer_to(talk, END, end(EASTS), {"error_code": 0}) == 0
+
+
+def test_a_transaction_that_was_kept_out_is_aborted_without_asking_and_the_next_one_is_not() -> None:
+    # Given a producer that a fence has kept from beginning, and that gives its transaction up
+    talk = Talk(quiet("orders"))
+    assert waits(talk, "orders")
+    talk.ask(END, 3, end(EASTS, committed=False))
+    # Then the coordinator, which knows of no such transaction, is not asked
+    assert [errors(answer) for answer in talk.answers()] == [[0]]
+    assert not talk.asked(EAST)
+    # But when the move was undone, and it has begun after all, it ends there
+    talk.follow(bound("east"))
+    answer_to(talk, ADD_PARTITIONS, add(EASTS), added())
+    assert answer_to(talk, END, end(EASTS, committed=False), {"error_code": 0}) == 0
