@@ -19,6 +19,7 @@ from ha_core.moves.gateways import drained, name_them, serves, wait_for_all
 from ha_core.moves.journal import Journal, Stopwatch
 from ha_core.moves.last_known import LastKnown
 from ha_core.moves.latecomers import refuse_latecomers
+from ha_core.moves.quiescing import quiesce
 from ha_core.moves.sides import admin_of, adopted_of, asked, in_target, origin_of
 from ha_core.moves.targets import renew_adoption, still_adopted
 from ha_core.moves.window import Window
@@ -26,7 +27,7 @@ from ha_core.plan.move import MoveDamagedError, cut_change, fence_change
 
 
 def cut_over(journal: Journal) -> None:
-    """Fence, drain, ends, offsets, cut. Afterwards the operation's state is `cut`, and its revision that of the cut.
+    """Quiesce, fence, drain, ends, offsets, cut. Afterwards the operation's state is `cut`.
 
     :raises StepFailedError: the fence may still stand, and has to be undone.
     """
@@ -38,6 +39,7 @@ def cut_over(journal: Journal) -> None:
         window = _open(journal)
         touched = Touched.read(journal)
         refuse_latecomers(journal, touched.view)
+        quiesce(journal, touched, window, watch)
         fence_revision = _fence(journal, touched, watch)
         fenced_at = environment.monotonic()
         _drain(environment, journal.operation, fence_revision, watch)
@@ -83,7 +85,8 @@ def _open(journal: Journal) -> Window:
 
 
 def _fence(journal: Journal, touched: Touched, watch: Stopwatch) -> int:
-    if journal.operation.state == "fenced":
+    request, _ = asked(journal.operation)
+    if request.mode == "forced" and journal.operation.state == "fenced":
         # A forced move that was interrupted: its fence stands, and the newest revision contains it.
         return journal.environment.store.load().revision
     with watch.lap("fence") as seen:

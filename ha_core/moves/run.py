@@ -30,8 +30,8 @@ from ha_core.store.errors import ConflictError, FencedOffError, LockedError, Sto
 UNDO_PATIENCE_S = 60.0
 
 STEPS: tuple[str, ...] = ("prepare", "adopt", "cut_over", "verify", "record")
-"""In this order. `cut_over` is fence, drain, ends, offsets and cut."""
-_TASK_OF = dict.fromkeys(("fence", "drain", "ends", "offsets", "cut"), "cut_over")
+"""In this order. `cut_over` is quiesce, fence, drain, ends, offsets and cut."""
+_TASK_OF = dict.fromkeys(("quiesce", "fence", "drain", "ends", "offsets", "cut"), "cut_over")
 """Step of the planner → what runs it; the others have the same name."""
 _RUN: dict[str, Callable[[Journal], None]] = {
     "prepare": prepare_targets,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
-from ha_core.kafka.facts import Adopted, LogEnds, Partition
+from ha_core.kafka.facts import Adopted, LogEnds, Partition, ProducerState
 from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Member
 from ha_core.moves.context import Environment
@@ -97,6 +97,31 @@ class Window:
             producers,
             second,
         )
+
+    def transactional(self) -> dict[Partition, tuple[ProducerState, ...]]:
+        """Transactional producers that the origin's leaders remember, by partition; partitions without are left out.
+
+        Empty where nobody can say or waits for it: brokers older than 2.8, forced moves.
+        """
+        if self.origin is None or self.forced:
+            return {}
+        try:
+            found = self.origin.producers(self.partitions)
+        except UnsupportedByClusterError:
+            return {}
+        kept = {
+            key: tuple(one for one in known if one.coordinator_epoch >= 0 or one.transaction_start_offset >= 0)
+            for key, known in found.items()
+        }
+        return {key: known for key, known in kept.items() if known}
+
+    def open_transactions(self) -> dict[Partition, tuple[ProducerState, ...]]:
+        """Those of `transactional` that have a transaction open."""
+        kept = {
+            key: tuple(one for one in known if one.transaction_start_offset >= 0)
+            for key, known in self.transactional().items()
+        }
+        return {key: known for key, known in kept.items() if known}
 
     def copy_offsets(self, adopted: Mapping[str, Adopted]) -> dict[str, int]:
         """Commit in the target what the groups had committed in the origin; group → number of partitions."""

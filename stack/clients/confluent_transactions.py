@@ -16,7 +16,7 @@ _FLUSH_S = 2.0
 
 
 def run(options: Options) -> int:
-    """Records wait until a whole transaction is due, so that none stays open.
+    """Records wait until a whole transaction is due, unless it is to stay open while they come due.
 
     A producer whose id the coordinator no longer knows is made again, as the library's documentation asks.
     """
@@ -32,20 +32,25 @@ def run(options: Options) -> int:
             if producer is None:
                 producer = _new_producer(settings, options, recorder)
                 continue
-            due += pace.due(options.transaction_records - due)
-            if due < options.transaction_records:
-                producer.poll(0.005)
-                continue
+            if not options.transaction_open:
+                due += pace.due(options.transaction_records - due)
+                if due < options.transaction_records:
+                    producer.poll(0.005)
+                    continue
+            numbers = range(number, number + options.transaction_records)
             transaction += 1
             try:
                 producer.begin_transaction()
-                _send(producer, options, recorder, range(number, number + due), transaction)
+                if options.transaction_open:
+                    _send_as_due(producer, options, recorder, numbers, transaction)
+                else:
+                    _send(producer, options, recorder, numbers, transaction)
                 outcome = _end(producer, transaction, options)
             except KafkaException as error:
-                outcome, keep = _give_up(producer, error)
                 recorder.write(Noted(options.client, time.time(), str(error)))
+                outcome, keep = _give_up(producer, error, options, recorder)
                 producer = producer if keep else None
-            number, due = number + due, 0
+            number, due = numbers.stop, 0
             recorder.write(TransactionEnded(options.client, time.time(), transaction, outcome))
             recorder.flush()
         if producer is not None:
@@ -79,6 +84,15 @@ def _send(producer: Any, options: Options, recorder: Recorder, numbers: range, t
         produce(producer, options.topic, value, key_of(n, options.keys), callback)
 
 
+def _send_as_due(producer: Any, options: Options, recorder: Recorder, numbers: range, transaction: int) -> None:
+    pace, at = Pace(options.rate), numbers.start
+    while at < numbers.stop:
+        due = pace.due(numbers.stop - at)
+        _send(producer, options, recorder, range(at, at + due), transaction)
+        at += due
+        producer.poll(0.005)
+
+
 def _end(producer: Any, transaction: int, options: Options) -> Outcome:
     if options.abort_every and transaction % options.abort_every == 0:
         producer.flush(_FLUSH_S)  # so that aborted records lie in the log
@@ -100,14 +114,15 @@ def _retriable(error: Exception) -> bool:
     return isinstance(error, KafkaException) and bool(error.args[0].retriable())
 
 
-def _give_up(producer: Any, error: Exception) -> tuple[Outcome, bool]:
+def _give_up(producer: Any, error: Exception, options: Options, recorder: Recorder) -> tuple[Outcome, bool]:
     """(outcome, whether the producer can go on)."""
     from confluent_kafka import KafkaException
 
-    if not error.args[0].txn_requires_abort():
+    if error.args[0].fatal():
         return "unknown", False
     try:
         producer.abort_transaction(_TIMEOUT_S)
-    except KafkaException:
+    except KafkaException as failed:
+        recorder.write(Noted(options.client, time.time(), f"abort: {failed}"))
         return "unknown", False
     return "aborted", True

@@ -32,6 +32,10 @@ class Options:
     idempotence: str = field(default="", metadata={"help": "on | off"})
     linger_ms: int = field(default=-1, metadata={"help": "-1: the library's default"})
     transaction_records: int = field(default=20, metadata={"help": "records per transaction (transactional producer)"})
+    transaction_open: bool = field(
+        default=False,
+        metadata={"help": "write records as they come due, so that there nearly always is an open transaction"},
+    )
     abort_every: int = field(default=3, metadata={"help": "every so manyth transaction is aborted; 0: none"})
 
     group: str = field(default="", metadata={"help": "group.id; none with --seek"})
