@@ -14,6 +14,8 @@ from ha_core.wire.policy import peek_group
 _HOW = {ApiKey.JOIN_GROUP: "join", ApiKey.OFFSET_COMMIT: "commit"}
 _WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """A coordinator answers them when the other members have asked too."""
+_MAY_FOLLOW = frozenset({ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP})
+"""What clients send while one of those is unanswered."""
 
 
 def _slot(header: RequestHeader, kind: Kind) -> Slot:
@@ -88,14 +90,20 @@ def wake_joiners(session: Conversation) -> None:
     """Members that wait in a rebalance while their group is being fenced are answered, to ask again after the fence.
 
     What they wait for, that the others join or the leader hands out partitions, the same fence refuses: they would
-    wait for it, and it, to be drained, for them.
+    wait for it, and it, to be drained, for them. A broker works on one request per connection at a time, so a farewell
+    behind a join waits with it.
     """
     known = session.snapshot.view.groups
+    occupied: set[Node | None] = set()
     for slot in tuple(session.queue):
-        if slot.kind is not Kind.PASS or slot.group is None or slot.api_key not in _WAIT_FOR_OTHERS:
+        if slot.kind is not Kind.PASS or slot.group is None:
             continue
         group = known.get(slot.group.decode("utf-8", "replace"))
         if group is None or group.fence is None:
+            continue
+        if slot.api_key in _WAIT_FOR_OTHERS:
+            occupied.add(slot.node)
+        elif slot.node not in occupied or slot.api_key not in _MAY_FOLLOW:
             continue
         body = refusals.group(slot.api_key, {"member_id": ""}, groups.FENCED[slot.api_key])
         encoded = encode(slot.api_key, slot.api_version, "response", body)

@@ -201,6 +201,23 @@ def test_a_member_that_waits_for_the_others_when_its_group_is_fenced_is_answered
     assert talk.answers() == []
 
 
+@pytest.mark.parametrize(("api_key", "error"), [(LEAVE, COORDINATOR_NOT_AVAILABLE), (HEARTBEAT, 0)])
+def test_what_a_member_sent_behind_its_join_holds_no_fence_back_either(api_key: int, error: int) -> None:
+    # Given a member that leaves while the coordinator waits for others: it will not look at that before
+    talk = Talk(grouped(None), WEST_PORT)
+    talk.ask(JOIN, 3, REQUESTS[JOIN])
+    talk.ask(api_key, 3, REQUESTS[api_key])
+    join, second = talk.asked(WEST)
+    # When the group is fenced
+    talk.follow(grouped(Group(name="billing", fence=Fence(operation="move"))))
+    # Then both are answered, and what the coordinator says later is dropped
+    assert [error_of(answer) for answer in talk.answers()] == [LOADING, error]
+    assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}), 99)
+    talk.answer(WEST, join, {"member_id": "m-1"})
+    talk.answer(WEST, second, {})
+    assert talk.answers() == []
+
+
 def test_a_member_of_another_group_goes_on_waiting_for_its_own() -> None:
     talk = Talk(grouped(None), WEST_PORT)
     talk.ask(JOIN, 3, REQUESTS[JOIN])
