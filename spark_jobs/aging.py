@@ -1,40 +1,49 @@
-"""Job `aging`: is the origin of each moved partition still needed? A verdict with evidence for every closed extent."""
+"""Job `aging`: is the origin of each moved partition still needed? A verdict with evidence for every closed extent.
+
+The rules are those of `ha_core.plan.aging`. This job brings them the facts of many clusters at once: logs and producers
+of the origins, commits of all groups, earlier ends from the history. Of a cluster that cannot be asked for its groups
+the last known commits are taken, if there are any.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from ha_core.model import Topic
-from ha_core.plan.extents import physical_end
+from ha_core.model import Extent, Topic
+from ha_core.plan.aging import GONE, Commit, LogFacts, blocks, closed
+from ha_core.plan.extents import live
 from spark_jobs import questions
-from spark_jobs.aged import Held, Verdict, verdict
 from spark_jobs.asking import Reach, TopicAsked
 from spark_jobs.facts import Outcome
 from spark_jobs.folder import Folder
-from spark_jobs.history import ENDS, History
+from spark_jobs.history import COMMITS, ENDS, LOOKS, History
 from spark_jobs.report import MOST_ROWS, table
 from spark_jobs.rows import frame_of, map_rows
 
 WORST_CASES = 10
-GROUPS_NAMED = 3
+_PARTITION = ["topic", "partition"]
+_LOG = ["cluster", *_PARTITION]
+_EXTENTS: TypeAdapter[tuple[Extent, ...]] = TypeAdapter(tuple[Extent, ...])
 
 
 class Closed(NamedTuple):
-    """A closed extent, as `Held` says."""
+    """A closed extent of a map."""
 
     topic: str
     partition: int
     cluster: str
-    start: int
+    term: int
     end: int
-    base: int
-    ignored: bool
-    writer_again: bool
-    newest_end: int
+    writing: bool
+    """Its cluster is the partition's writer again."""
+    extents: str
+    """JSON of all extents of the partition."""
 
 
 class Home(NamedTuple):
@@ -44,93 +53,155 @@ class Home(NamedTuple):
     home: str
 
 
+class Judged(NamedTuple):
+    """A closed extent with what was found out about it; nulls where nothing was."""
+
+    topic: str
+    partition: int
+    cluster: str
+    term: int
+    end: int
+    extents: str
+    exists: bool | None
+    """The topic, in that cluster. None: it could not be asked."""
+    config: str | None
+    log_start: int | None
+    log_end: int | None
+    earlier_end: int | None
+    newest_record_ms: int | None
+    groups: list[str] | None
+    """Of the commits below the end; the next three lists belong to it."""
+    coordinators: list[str] | None
+    offsets: list[int] | None
+    lives: list[bool] | None
+
+
+class Verdict(NamedTuple):
+    """`aged`: nothing speaks against dropping the extent. `end` is its exclusive end, a client offset."""
+
+    topic: str
+    partition: int
+    cluster: str
+    term: int
+    end: int
+    aged: bool
+    reasons: list[str]
+    """As in `ha_core.plan.aging`, each once."""
+    why: str
+    """The same with the evidence, for people."""
+    log_start: int | None
+    log_end: int | None
+    newest_record_ms: int | None
+    groups_below: int
+
+
 def closed_extents(topics: Iterable[Topic]) -> Iterator[Closed]:
     """All closed extents of all maps."""
     for topic in topics:
-        for partition, extents in sorted(topic.partitions.items()):
-            writer = extents[-1].cluster if extents else None
-            newest = {one.cluster: end for one in extents if (end := physical_end(one)) is not None}
-            for one in extents:
-                if one.end is not None:
-                    yield Closed(
-                        topic.name,
-                        partition,
-                        one.cluster,
-                        one.start,
-                        one.end,
-                        one.base,
-                        one.ignored,
-                        one.cluster == writer,
-                        newest[one.cluster],
-                    )
+        for partition, extent in closed(topic):
+            extents = topic.partitions[partition]
+            assert extent.end is not None
+            yield Closed(
+                topic=topic.name,
+                partition=partition,
+                cluster=extent.cluster,
+                term=extent.term,
+                end=extent.end,
+                writing=live(extents).cluster == extent.cluster,
+                extents=_EXTENTS.dump_json(extents).decode(),
+            )
 
 
-def judge(now_ms: int, quiet_s: float, rows: Iterable[Held]) -> Iterator[Verdict]:
+def judge(now_ms: int, unasked: frozenset[str], rows: Iterable[Judged]) -> Iterator[Verdict]:
+    """Applies the rules to each row. `unasked`: clusters of whose groups nothing is known."""
     for row in rows:
-        yield verdict(row, now_ms, quiet_s)
+        extents = _EXTENTS.validate_json(row.extents)
+        extent = next(one for one in extents if one.term == row.term)
+        parts = (row.groups or (), row.coordinators or (), row.offsets or (), row.lives or ())
+        commits = [Commit(*one) for one in zip(*parts, strict=True)]
+        found = blocks(extents, extent, _log(row), commits, now_ms, unasked)
+        yield Verdict(
+            topic=row.topic,
+            partition=row.partition,
+            cluster=row.cluster,
+            term=row.term,
+            end=row.end,
+            aged=not found,
+            reasons=list(dict.fromkeys(one.reason for one in found)),
+            why="; ".join(one.text for one in found),
+            log_start=row.log_start,
+            log_end=row.log_end,
+            newest_record_ms=row.newest_record_ms,
+            groups_below=len(commits),
+        )
 
 
-def below_cut(closed: DataFrame, commits: DataFrame, homes: DataFrame) -> DataFrame:
-    """By closed extent: how many groups have a committed offset below its end, and the lowest.
+def _log(row: Judged) -> LogFacts | None:
+    if row.exists is False:
+        return GONE
+    if row.log_start is None or row.log_end is None:
+        return None
+    config = json.loads(row.config or "{}")
+    return LogFacts(row.log_start, row.log_end, row.earlier_end, row.newest_record_ms, config)
+
+
+def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> DataFrame:
+    """The commits below the end of each closed extent, as lists.
 
     A group that was moved leaves its old offsets where it was. So one without members counts at home only; where nobody
     knows a group's home, and for live groups, every cluster counts.
     """
     known = homes.select("group").distinct().withColumn("known", functions.lit(True))
-    at_home = homes.withColumn("at_home", functions.lit(True)).withColumnRenamed("home", "cluster")
+    at_home = homes.withColumn("at_home", functions.lit(True)).withColumnRenamed("home", "coordinator")
     counting = (
         commits.where("offset is not null")
+        .selectExpr("group", "cluster as coordinator", "topic", "partition", "offset", "live")
         .join(known, "group", "left")
-        .join(at_home, ["group", "cluster"], "left")
+        .join(at_home, ["group", "coordinator"], "left")
         .where("live or known is null or at_home")
-        .groupBy("group", "topic", "partition")
-        .agg(functions.min("offset").alias("offset"), functions.max("live").alias("live"))
     )
-    key = ["topic", "partition"]
+    lists = {"groups": "group", "coordinators": "coordinator", "offsets": "offset", "lives": "live"}
     return (
-        closed.select(*key, "cluster", "end")
-        .join(counting, key)
+        ends.join(counting, _PARTITION)
         .where("offset < end")
-        .groupBy(*key, "cluster", "end")
-        .agg(
-            functions.count_if("live").alias("live_groups"),
-            functions.count_if(functions.expr("not live")).alias("idle_groups"),
-            functions.min("offset").alias("lowest_commit"),
-            functions.slice(functions.sort_array(functions.collect_set("group")), 1, GROUPS_NAMED).alias("groups"),
-        )
+        .groupBy(*_PARTITION, "end")
+        .agg(*(functions.collect_list(column).alias(name) for name, column in lists.items()))
     )
 
 
 def evidence(
-    closed: DataFrame,
-    topics: DataFrame,
-    producers: DataFrame,
-    below: DataFrame,
-    earlier: DataFrame,
-    untold_groups: str | None,
+    closed: DataFrame, topics: DataFrame, producers: DataFrame, earlier: DataFrame, below: DataFrame
 ) -> DataFrame:
-    """`Held` rows: each closed extent with all that was found out about it."""
-    of_topic = topics.selectExpr(
-        "cluster", "topic", "exists", 'config like \'%"cleanup.policy": "%compact%\' as compacted', "error as refused"
-    )
+    """`Judged` rows: each closed extent with all that was found out about it."""
     ends = questions.by_partition(topics).withColumnsRenamed({"start": "log_start", "end": "log_end"})
-    key = ["cluster", "topic", "partition"]
-    asked = producers.withColumnRenamed("error", "refused_producers")
-    trouble = functions.concat_ws(
-        "; ",
-        functions.when(functions.col("exists").isNull(), functions.coalesce("refused", functions.lit("not asked"))),
-        functions.col("refused_producers"),
-        functions.lit(untold_groups),
-    )
     return (
-        closed.join(of_topic, ["cluster", "topic"], "left")
-        .join(ends, key, "left")
-        .join(asked, key, "left")
-        .join(earlier, key, "left")
-        .join(below, [*key, "end"], "left")
-        .withColumn("trouble", functions.when(trouble != "", trouble))
-        .fillna(0, ["live_groups", "idle_groups"])
+        closed.join(topics.select("cluster", "topic", "exists", "config"), ["cluster", "topic"], "left")
+        .join(ends, _LOG, "left")
+        .join(producers.select(*_LOG, "newest_record_ms"), _LOG, "left")
+        .join(earlier, _LOG, "left")
+        .join(below, [*_PARTITION, "end"], "left")
     )
+
+
+def read_commits(spark: SparkSession, reach: Reach, history: History | None) -> tuple[DataFrame, frozenset[str]]:
+    """Commits of all groups of all clusters, and the clusters of whose groups nothing is known.
+
+    Where a cluster cannot be asked for all of them, what was known of its others at the last look is taken as well.
+    """
+    listed = questions.list_clusters(spark, reach)
+    told = questions.read_commits(questions.groups_listed(listed), reach)
+    refused = listed.select("cluster", "error").unionByName(told.select("cluster", "error"))
+    troubled = [row["cluster"] for row in refused.where("error is not null").distinct().collect()]
+    fresh = told.where("error is null").select(*COMMITS.row._fields)
+    if not troubled:
+        return fresh, frozenset()
+    if history is None:
+        return fresh, frozenset(troubled)
+    looked = {row["cluster"] for row in history.last(spark, LOOKS).select("cluster").collect()}
+    asked = told.where("error is null").select("cluster", "group").distinct()
+    older = history.last(spark, COMMITS).where(functions.col("cluster").isin(troubled))
+    known = older.join(asked, ["cluster", "group"], "left_anti").select(*COMMITS.row._fields)
+    return fresh.unionByName(known), frozenset(troubled) - looked
 
 
 def pipeline(
@@ -140,72 +211,67 @@ def pipeline(
     homes: Mapping[str, frozenset[str]],
     history: History | None,
     now_ms: int,
-    quiet_s: float,
+    apart_s: float,
 ) -> DataFrame:
-    """`Verdict` rows of all closed extents of `maps`."""
-    closed = frame_of(spark, Closed, closed_extents(maps.values())).persist()
+    """`Verdict` rows of all closed extents of `maps`; earlier ends are at least `apart_s` old."""
+    closed_frame = frame_of(spark, Closed, closed_extents(maps.values())).persist()
     # The size of a request counts all partitions of a topic, wherever they were moved from.
-    origins = {
+    asked = {
         TopicAsked(extent.cluster, topic.name, len(topic.partitions))
         for topic in maps.values()
-        for extents in topic.partitions.values()
-        for extent in extents
-        if extent.end is not None
+        for _, extent in closed(topic)
     }
-    topics = questions.read_topics(frame_of(spark, TopicAsked, sorted(origins)), reach)
-    key = ["cluster", "topic", "partition"]
-    there = questions.by_partition(topics).select(*key)
-    sent_to = closed.where("not writer_again").select(*key).distinct().join(there, key)
+    topics = questions.read_topics(frame_of(spark, TopicAsked, sorted(asked)), reach)
+    there = questions.by_partition(topics).select(*_LOG)
+    sent_to = closed_frame.where("not writing").select(*_LOG).distinct().join(there, _LOG)
     producers = questions.read_producers(sent_to, reach)
-    listed = questions.list_clusters(spark, reach)
-    commits = questions.read_commits(questions.groups_listed(listed), reach)
-    refused = listed.select("error").unionByName(commits.select("error")).where("error is not null").head()
-    untold = f"not all groups could be asked: {refused['error']}" if refused else None
-    known = frame_of(spark, Home, (Home(group, one) for group, found in homes.items() for one in sorted(found)))
-    before_ms = now_ms - int(quiet_s * 1000)
+    commits, unasked = read_commits(spark, reach, history)
     recorded = history.read(spark, ENDS) if history else frame_of(spark, ENDS.row, [])
     earlier = (
-        recorded.where(f"read_at_ms <= {before_ms}")
-        .join(sent_to, key, "left_semi")
-        .groupBy(*key)
+        recorded.where(f"read_at_ms <= {now_ms - int(apart_s * 1000)}")
+        .join(sent_to, _LOG, "left_semi")
+        .groupBy(*_LOG)
         .agg(functions.max_by("end", "read_at_ms").alias("earlier_end"))
     )
-    rows = evidence(closed, topics, producers, below_cut(closed, commits, known), earlier, untold)
-    return map_rows(rows, partial(judge, now_ms, quiet_s), Held, Verdict)
+    known = frame_of(spark, Home, (Home(group, one) for group, found in homes.items() for one in sorted(found)))
+    below = commits_below(closed_frame.select(*_PARTITION, "end").distinct(), commits, known)
+    rows = evidence(closed_frame, topics, producers, earlier, below)
+    return map_rows(rows, partial(judge, now_ms, unasked), Judged, Verdict)
 
 
-def report(rows: DataFrame, output: Folder, now_ms: int, quiet_s: float) -> Outcome:
+def report(rows: DataFrame, output: Folder, now_ms: int) -> Outcome:
     """Writes the verdicts and sums them up."""
     folder = output / "aging" / f"part=r{now_ms}"
     rows.write.mode("overwrite").parquet(folder.uri)
     written = rows.sparkSession.read.parquet(folder.uri)
-    total, aged = written.count(), written.where("aged").count()
-    blocked = written.select(functions.explode("blocks").alias("what")).groupBy("what").count().collect()
+    reasons = written.select(functions.explode_outer("reasons").alias("what")).groupBy("what").count().collect()
     topics = (
         written.groupBy("topic", "cluster")
-        .agg(functions.min("aged").alias("aged"), functions.count("*").alias("extents"))
-        .where("aged")
+        .agg(functions.count_if("aged").alias("aged"), functions.count("*").alias("extents"))
+        .orderBy("topic", "cluster")
+        .toArrow()
+        .to_pylist()
     )
-    whole = [(row["topic"], row["cluster"]) for row in topics.orderBy("topic", "cluster").limit(MOST_ROWS).collect()]
+    whole = [one for one in topics if one["aged"] == one["extents"]]
     worst = [
         row.asDict()
         for row in written.where("not aged")
-        .orderBy(functions.size("blocks").desc(), functions.col("readable").desc_nulls_first(), "topic", "partition")
+        .orderBy(functions.size("reasons").desc(), functions.desc("groups_below"), "topic", "partition")
         .limit(MOST_ROWS)
         .collect()
     ]
+    total, aged = (sum(one[what] for one in topics) for what in ("extents", "aged"))
     summary = {
         "job": "aging",
         "run_ms": now_ms,
-        "quiet_s": quiet_s,
         "extents": total,
         "aged": aged,
-        "blocked_by": {row["what"]: row["count"] for row in blocked},
-        "topics_aged": topics.count(),
-        "some_topics_aged": [f"{topic} in {cluster}" for topic, cluster in whole],
+        "reasons": {row["what"]: row["count"] for row in reasons if row["what"] is not None},
+        "topics_aged": len(whole),
+        "some_topics_aged": [f"{one['topic']} in {one['cluster']}" for one in whole[:MOST_ROWS]],
         "worst": worst[:WORST_CASES],
         "path": folder.uri,
     }
-    shown = [(row["topic"], row["partition"], row["cluster"], ", ".join(row["blocks"]), row["why"]) for row in worst]
-    title = f"{aged:,} of {total:,} closed extents have aged; what stands against the others:"
-    return Outcome(summary, table(title, ("topic", "partition", "origin", "blocked by", "why"), shown, total - aged))
+    shown = [(row["topic"], row["partition"], row["cluster"], ", ".join(row["reasons"]), row["why"]) for row in worst]
+    title = f"{aged:,} of {total:,} closed extents have aged; what speaks against the others:"
+    return Outcome(summary, table(title, ("topic", "partition", "origin", "reasons", "why"), shown, total - aged))

@@ -90,8 +90,8 @@ def _run(options: argparse.Namespace) -> Outcome:
             return offsets.report(rows, Folder(options.output), troubles, demand, now_ms)
         from spark_jobs import aging
 
-        judged = aging.pipeline(spark, reach, given.topics, given.homes, history, now_ms, options.quiet_s)
-        return aging.report(judged, Folder(options.output), now_ms, options.quiet_s)
+        judged = aging.pipeline(spark, reach, given.topics, given.homes, history, now_ms, options.apart_s)
+        return aging.report(judged, Folder(options.output), now_ms)
 
 
 def _is_pattern(topic: str) -> bool:
@@ -123,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     offsets.add_argument("--default-rate", type=float, default=_DEMAND.default_rate, help="records/s without history")
     offsets.add_argument("--least-headroom", type=int, default=_DEMAND.least_headroom, help="records")
     offsets.add_argument("--window-s", type=_seconds, default=48 * 3600.0, help="how far back rates look")
-    aging.add_argument("--quiet-s", type=_seconds, default=3600.0, help="silence after which nobody sends any more")
+    aging.add_argument("--apart-s", type=_seconds, default=3600.0, help="age of the recorded ends to compare with")
     return parser
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ha_core.model import Extent, Topic
-from spark_jobs.aged import IDLE_GROUPS, LIVE_GROUPS, PRODUCERS, RECORDS, UNKNOWN, Verdict
-from spark_jobs.aging import closed_extents, pipeline, report
+from spark_jobs.aging import Judged, Verdict, closed_extents, judge, pipeline, report
 from spark_jobs.folder import Folder
-from spark_jobs.history import ENDS, EndRow, History
+from spark_jobs.history import COMMITS, ENDS, LOOKS, CommitRow, EndRow, History, LookRow
 from spark_jobs.rows import frame_of, from_batches
 from tests.spark_jobs.fake_fleet import fleet
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NOW_MS = 20_000 * 24 * 3600 * 1000
-QUIET_S = 600.0
+APART_S = 600.0
 
 
 def moved(name: str, *clusters: str, cut: int = 100, partitions: int = 1) -> Topic:
@@ -38,8 +37,8 @@ def judged(
     homes: dict[str, frozenset[str]] | None = None,
     history: History | None = None,
 ) -> dict[tuple[str, int, str, int], Verdict]:
-    rows = pipeline(spark, fleet(clusters), {t.name: t for t in topics}, homes or {}, history, NOW_MS, QUIET_S)
-    outcome = report(rows, Folder(str(tmp_path / "out")), NOW_MS, QUIET_S)
+    rows = pipeline(spark, fleet(clusters), {t.name: t for t in topics}, homes or {}, history, NOW_MS, APART_S)
+    outcome = report(rows, Folder(str(tmp_path / "out")), NOW_MS)
     written = spark.read.parquet(outcome.summary["path"]).toArrow().to_batches()
     found = {(one.topic, one.partition, one.cluster, one.end): one for one in from_batches(Verdict, written)}
     assert outcome.summary["extents"] == len(found)
@@ -52,9 +51,9 @@ def test_every_reason_to_wait_is_found_and_told(spark: SparkSession, tmp_path: P
     names = ("done", "held", "read", "sent", "gone", "moved-copy")
     parts: dict[str, Any] = {name: [[100, 100]] for name in names if name != "gone"}
     east = {
-        "topics": parts | {"held": [[40, 130]]},
-        "configs": {"held": {"cleanup.policy": "compact,delete"}},
-        "producers": {"sent-0": [NOW_MS - 5_000], "done-0": [NOW_MS - 700_000]},
+        "topics": parts | {"held": [[40, 130]], "sent": [[130, 130]]},
+        "configs": {"held": {"cleanup.policy": "compact"}},
+        "producers": {"sent-0": [NOW_MS - 5_000], "done-0": [NOW_MS - 5_000]},
         "groups": {
             "old": {"state": "Empty", "commits": [["moved-copy", 0, 3], ["done", 0, 100]]},
         },
@@ -71,19 +70,18 @@ def test_every_reason_to_wait_is_found_and_told(spark: SparkSession, tmp_path: P
     topics = [moved(name, "east", "west") for name in names]
     found = judged(spark, tmp_path, {"east": east, "west": west}, topics, {"old": frozenset({"west"})})
     # Then
-    blocks = {topic: one.blocks for (topic, _, _, _), one in found.items()}
-    assert blocks == {
+    assert {topic: one.reasons for (topic, _, _, _), one in found.items()} == {
         "done": [],
-        "held": [RECORDS],
-        "read": [LIVE_GROUPS, IDLE_GROUPS],
-        "sent": [PRODUCERS],
-        "gone": [],
+        "held": ["held"],
+        "read": ["dead", "lagging"],
+        "sent": ["written"],
+        "gone": ["lost"],
         "moved-copy": [],
     }
-    held = found["held", 0, "east", 100]
-    assert (held.readable, held.surplus) == (60, 30)
-    assert "compacted" in held.why
-    assert found["read", 0, "east", 100].lowest_commit == 0
+    held, read = found["held", 0, "east", 100], found["read", 0, "east", 100]
+    assert "offsets 40 to 100" in held.why
+    assert read.groups_below == 2
+    assert "group live at offset 99, 1 before the end (west)" in read.why
 
 
 def test_a_dead_cluster_is_a_reason_to_wait_for_all_whose_groups_may_be_there(
@@ -93,8 +91,8 @@ def test_a_dead_cluster_is_a_reason_to_wait_for_all_whose_groups_may_be_there(
 
     found = judged(spark, tmp_path, {"east": {"down": True}, "west": west}, [moved("t", "east", "west")])
 
-    assert found["t", 0, "east", 100].blocks == [UNKNOWN]
-    assert "cannot be reached" in found["t", 0, "east", 100].why
+    assert found["t", 0, "east", 100].reasons == ["unasked"]
+    assert "nothing is known of the groups of east" in found["t", 0, "east", 100].why
 
 
 def test_an_origin_that_is_the_writer_again_is_judged_by_its_old_extent(spark: SparkSession, tmp_path: Path) -> None:
@@ -117,8 +115,8 @@ def test_growth_is_measured_against_the_history(spark: SparkSession, tmp_path: P
     found = judged(spark, tmp_path, {"east": east, "west": {}}, [moved("t", "east", "west")], history=history)
 
     (one,) = found.values()
-    assert one.blocks == [PRODUCERS]
-    assert "15 records since" in one.why
+    assert one.reasons == ["written"]
+    assert "it goes on from 100 to 120" in one.why
 
 
 def test_maps_without_closed_extents_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:
@@ -129,9 +127,36 @@ def test_maps_without_closed_extents_give_no_rows(spark: SparkSession, tmp_path:
 def test_a_map_of_several_stays_gives_one_row_for_each_closed_extent() -> None:
     found = list(closed_extents([moved("t", "east", "west", "east", partitions=2)]))
 
-    assert [(one.partition, one.cluster, one.end, one.writer_again, one.newest_end) for one in found] == [
-        (0, "east", 100, True, 100),
-        (0, "west", 200, False, 100),
-        (1, "east", 100, True, 100),
-        (1, "west", 200, False, 100),
+    assert [(one.partition, one.cluster, one.end, one.term, one.writing) for one in found] == [
+        (0, "east", 100, 0, True),
+        (0, "west", 200, 1, False),
+        (1, "east", 100, 0, True),
+        (1, "west", 200, 1, False),
     ]
+
+
+def test_the_groups_of_a_dead_cluster_are_judged_by_what_was_last_known(spark: SparkSession, tmp_path: Path) -> None:
+    # Given a bystander that died after its groups were recorded, one of them below the cut
+    history = History(str(tmp_path / "history"))
+    look = LookRow("south", True, 0, 0, 1, 0, None, NOW_MS - 5_000)
+    commits = [CommitRow("south", "g", True, "t", 0, 7, NOW_MS - 5_000)]
+    history.write_last({COMMITS: frame_of(spark, CommitRow, commits), LOOKS: frame_of(spark, LookRow, [look])}, NOW_MS)
+    clusters: dict[str, dict[str, Any]] = {
+        "east": {"topics": {"t": [[100, 100]], "u": [[100, 100]]}},
+        "west": {},
+        "south": {"down": True},
+    }
+    # When topics that went from east to west are judged
+    topics = [moved("t", "east", "west"), moved("u", "east", "west")]
+    found = judged(spark, tmp_path, clusters, topics, history=history)
+    # Then only the topic that the group reads has to wait
+    assert {key[0]: one.reasons for key, one in found.items()} == {"t": ["lagging"], "u": []}
+
+
+def test_rows_without_any_evidence_have_to_wait() -> None:
+    (row,) = closed_extents([moved("t", "east", "west")])
+    nothing = (None,) * 10
+
+    (one,) = judge(NOW_MS, frozenset(), [Judged("t", 0, "east", 0, 100, row.extents, *nothing)])
+
+    assert (one.aged, one.reasons, one.groups_below) == (False, ["unasked"], 0)
