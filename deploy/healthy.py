@@ -1,0 +1,27 @@
+"""`python healthy.py URL [PART]`: ends with 0 when URL answers 200 and, with PART, when its report calls PART healthy.
+
+The health check of every container that speaks HTTP: the images have no curl.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from urllib.request import ProxyHandler, build_opener
+
+TIMEOUT_S = 4.0
+
+
+def main(url: str, part: str = "") -> str:
+    """Why it is not healthy; empty when it is."""
+    try:
+        with build_opener(ProxyHandler({})).open(url, timeout=TIMEOUT_S) as answer:
+            text = answer.read()
+        status = json.loads(text)[part]["status"] if part else "healthy"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{url}: {type(error).__name__} {error}"
+    return "" if status == "healthy" else f"{url}: {part} is {status}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]) or 0)
