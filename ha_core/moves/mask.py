@@ -1,14 +1,23 @@
-"""Taking a cluster out of service, and putting it back after a look at its health."""
+"""Taking a cluster out of service when it is known who depends on it, and putting it back after a health probe."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from ha_core.model import Cluster, Mask
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Cluster, KnownTopic, Mask, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.report import Report
+from ha_core.moves.sides import PROBE_S
 from ha_core.moves.single import run_single
+from ha_core.plan.masking import Affected, affected
+from ha_core.plan.returned import unconfirmed
+from ha_core.plan.verdict import listed
+
+LOOK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +26,25 @@ class MaskOutcome:
 
     words: str
     report: Report | None = None
+    depends: Affected = field(default_factory=Affected)
+    """Who stands still while the cluster is masked."""
 
 
-def mask_cluster(environment: Environment, name: str, reason: str) -> MaskOutcome:
+def who_depends(environment: Environment, name: str) -> Affected:
+    """What stops while the cluster is masked. Changes nothing.
+
+    :raises RefusedError: unknown cluster.
+    """
+    _read(environment, name)
+    view = environment.store.load()
+    return affected(view, environment.store.usage(), name, _holders(environment, view))
+
+
+def mask_cluster(environment: Environment, name: str, reason: str, force: bool = False) -> MaskOutcome:
     """Mask the cluster in one revision. Already masked: nothing is done, and that is said.
 
-    :raises RefusedError: unknown cluster or no reason.
+    :param force: although topics are written there, and stop.
+    :raises RefusedError: unknown cluster, no reason, or topics are written there.
     """
     if not reason.strip():
         raise RefusedError(f"Masking cluster {name} needs a reason. Say --reason.")
@@ -32,18 +54,15 @@ def mask_cluster(environment: Environment, name: str, reason: str) -> MaskOutcom
             f"Cluster {name} is masked already, since {cluster.masked.since} by {cluster.masked.by}: "
             f"{cluster.masked.reason}"
         )
+    depends = who_depends(environment, name)
+    if depends.written and not force:
+        raise RefusedError(
+            f"Nothing was changed. {len(depends.written)} topics are written in {name} and nowhere else: "
+            f"{listed(depends.written)}. Move them first (`switchyard switch`, or `switchyard migrate-from-fault` if "
+            f"{name} is dead), or say --force: then nobody can write them until {name} is unmasked or they have moved."
+        )
     masked = cluster.model_copy(update={"masked": Mask(since=environment.now(), reason=reason, by=environment.by)})
-    report = run_single(
-        environment,
-        "mask",
-        reason,
-        (f"cluster:{name}",),
-        (masked,),
-        (),
-        {(Cluster, name): version},
-        {"cluster": name, "reason": reason},
-    )
-    return MaskOutcome(f"Cluster {name} is masked.", report)
+    return _changed(environment, "mask", masked, version, reason, f"Cluster {name} is masked.", depends)
 
 
 def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutcome:
@@ -59,17 +78,69 @@ def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutc
         raise RefusedError(
             f"Cluster {name} stays masked: its health probe failed ({found.error}). Repair it, then unmask again."
         )
-    report = run_single(
-        environment,
-        "unmask",
-        reason,
-        (f"cluster:{name}",),
-        (cluster.model_copy(update={"masked": None}),),
-        (),
-        {(Cluster, name): version},
-        {"cluster": name, "reason": reason},
+    waiting = {topic for topic, _, extent in unconfirmed(environment.store.load()) if extent.cluster == name}
+    words = f"Cluster {name} is back in service."
+    if waiting:
+        words += f" It was given up with {len(waiting)} topics: `switchyard origins check` finds out what came back."
+    back = cluster.model_copy(update={"masked": None})
+    return _changed(environment, "unmask", back, version, reason, words, Affected())
+
+
+def depends_lines(name: str, depends: Affected) -> Iterator[str]:
+    """Who depends on the cluster, for people."""
+    if not depends.anything:
+        yield f"Nothing that is known depends on {name}."
+        return
+    for what, names in (
+        ("topics are written there", depends.written),
+        ("topics have older records there", depends.older),
+        ("groups are coordinated there", depends.groups),
+    ):
+        if names:
+            yield f"{len(names)} {what}: {listed(names)}"
+    for user, uses in depends.users.items():
+        yield f"user {user}: {listed(uses) or 'bound there, no use of it is known'}"
+
+
+def _changed(
+    environment: Environment,
+    kind: Literal["mask", "unmask"],
+    cluster: Cluster,
+    version: int,
+    reason: str,
+    words: str,
+    depends: Affected,
+) -> MaskOutcome:
+    detail: dict[str, Any] = {"cluster": cluster.name, "reason": reason}
+    if depends.anything:
+        counts = {"written": depends.written, "older": depends.older, "groups": depends.groups, "users": depends.users}
+        detail["depends"] = {key: len(value) for key, value in counts.items()}
+    key = (Cluster, cluster.name)
+    locks = (f"cluster:{cluster.name}",)
+    return MaskOutcome(
+        words, run_single(environment, kind, reason, locks, (cluster,), (), {key: version}, detail), depends
     )
-    return MaskOutcome(f"Cluster {name} is back in service.", report)
+
+
+def _holders(environment: Environment, view: View) -> dict[str, set[str]]:
+    """Topic → clusters that have it; of clusters that do not answer, as last seen."""
+
+    def names(cluster: Cluster) -> set[str]:
+        try:
+            admin = environment.admin(cluster)
+            if cluster.masked is None and admin.probe(timeout_s=PROBE_S).reachable:
+                found = admin.topics(offsets=False, timeout_s=LOOK_S)
+                return {name for name, topic in found.items() if not topic.internal}
+        except (KafkaAdminError, RefusedError) as error:
+            environment.say(f"the topics of {cluster.name} cannot be asked: {error}")
+        return set(environment.store.known(KnownTopic, cluster.name))
+
+    holders: dict[str, set[str]] = {}
+    clusters = list(view.clusters.values())
+    for cluster, found in zip(clusters, environment.pool.map(names, clusters), strict=True):
+        for name in found:
+            holders.setdefault(name, set()).add(cluster.name)
+    return holders
 
 
 def _read(environment: Environment, name: str) -> tuple[Cluster, int]:

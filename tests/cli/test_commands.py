@@ -140,9 +140,9 @@ def test_bad_input_ends_with_code_2_and_one_paragraph(words: tuple[str, ...], er
 
 
 def test_mask_and_history_say_who_did_what_and_why(store: MemoryStore) -> None:
-    code, report = run("mask", "west", "--reason", "power failure")
+    code, report = run("mask", "west", "--reason", "power failure", "--force")
 
-    assert (code, report["result"]) == (0, "succeeded")
+    assert (code, report["result"], report["depends"]["written"]) == (0, "succeeded", ["orders"])
     _, again = run("mask", "west", "--reason", "power failure")
     assert (again["changed"], again["operation"]) == (False, None)
     (operation,) = run("history")[1]["operations"]
@@ -151,6 +151,21 @@ def test_mask_and_history_say_who_did_what_and_why(store: MemoryStore) -> None:
     _, detail = run("history", operation["id"])
     assert [entry["step"] for entry in detail["history"]] == ["mask", "mask", "serve", "serve"]
     assert operation["id"] in shown("history")
+
+
+def test_a_cluster_that_is_written_is_masked_by_force_only_and_who_depends_on_it_is_said_before(
+    store: MemoryStore,
+) -> None:
+    before = store.load()
+
+    assert "1 topics are written there: orders" in shown("mask", "west", "--reason", "test", "--dry-run")
+    code, refused = run("mask", "west", "--reason", "test")
+
+    assert code == 2
+    assert "orders" in refused["error"]
+    assert "--force" in refused["error"]
+    assert store.load() == before
+    assert run("mask", "east", "--reason", "test")[0] == 0
 
 
 @pytest.mark.usefixtures("store")

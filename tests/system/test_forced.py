@@ -78,7 +78,7 @@ def kill_and_force(run: Run, name: str, mask: bool, unread: str) -> None:
     assert refused.value.code == 2
     assert "--mode forced" in json.dumps(refused.value.document)
     if mask:
-        switchyard(run.stack, "mask", "east", "--reason", "died")
+        switchyard(run.stack, "mask", "east", "--reason", "died", "--force")
     document = run.switch("east", "west", mode="forced", unread=unread)
     assert document["result"] == "succeeded"
 

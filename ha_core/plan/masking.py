@@ -1,0 +1,76 @@
+"""Who depends on a cluster: what stops when it is masked, by the state, by use, and by where topics are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ha_core.model import Identity, Usage, View
+from ha_core.plan.resolve import cluster_for_group, cluster_for_topic
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """What a masked cluster takes with it. A topic has one writer, so what is written there is written nowhere else."""
+
+    written: tuple[str, ...] = ()
+    """Topics that cannot be written, nor read from there on."""
+    older: tuple[str, ...] = ()
+    """Topics written elsewhere whose older records lie there: readers who are that far back wait."""
+    groups: tuple[str, ...] = ()
+    """Groups that cannot join or commit."""
+    users: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """User → `topic NAME` and `group NAME` that stop for it; empty: it is bound there, and no use of it is known."""
+
+    @property
+    def anything(self) -> bool:
+        return bool(self.written or self.older or self.groups or self.users)
+
+
+def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapping[str, Collection[str]]) -> Affected:
+    """:param holders: topic → clusters in which it exists, as far as that is known."""
+    users = {user: tuple(sorted(_stopped(view, usage[user], cluster, holders))) for user in usage}
+    bound = {user for user, bindings in view.bindings.items() if bindings.cluster == cluster}
+    used = {f"topic {topic}" for one in usage.values() for topic in one.topics}
+    stopped = {what for several in users.values() for what in several}
+
+    def is_written(name: str) -> bool:
+        document = view.topics.get(name)
+        if document is not None and document.mapped:
+            return document.writer == cluster
+        if f"topic {name}" in used:
+            return f"topic {name}" in stopped
+        nobody = Identity("", "")
+        return cluster_for_topic(view, nobody, name, lambda topic: holders.get(topic, ())).cluster == cluster
+
+    here = {name for name, clusters in holders.items() if cluster in clusters}
+    written = {name for name in here | view.topics.keys() if is_written(name)}
+    older = {
+        name
+        for name, topic in view.topics.items()
+        if name not in written
+        and any(e.cluster == cluster and not e.ignored for several in topic.partitions.values() for e in several)
+    }
+    groups = {name for name, group in view.groups.items() if group.cluster == cluster}
+    groups |= {what.removeprefix("group ") for what in stopped if what.startswith("group ")}
+    return Affected(
+        tuple(sorted(written)),
+        tuple(sorted(older)),
+        tuple(sorted(groups)),
+        {user: users.get(user, ()) for user in sorted(bound | {name for name, what in users.items() if what})},
+    )
+
+
+def _stopped(view: View, used: Usage, cluster: str, holders: Mapping[str, Collection[str]]) -> Iterator[str]:
+    def existing(topic: str) -> Collection[str]:
+        return holders.get(topic, ())
+
+    for name, uses in used.topics.items():
+        identities = [Identity(used.user, use.instance) for use in uses]
+        # Where it would be created does not count: it does not exist yet.
+        known = existing(name) or name in view.topics
+        if known and any(cluster_for_topic(view, one, name, existing).cluster == cluster for one in identities):
+            yield f"topic {name}"
+    for name, uses in used.groups.items():
+        if any(cluster_for_group(view, Identity(used.user, use.instance), name) == cluster for use in uses):
+            yield f"group {name}"
