@@ -1,0 +1,64 @@
+"""Transactional producers at work while their user is moved there and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from stack.clients.process import Client
+from stack.harness import Stack
+from stack.history.events import Noted, TransactionEnded
+from tests.kit.running import Run, bind, bootstrap, create_topic
+from tests.system.conftest import MakeRun
+
+pytestmark = pytest.mark.stack
+PRODUCERS = 3
+"""Enough of them that some transaction is open at every instant."""
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """A user bound to east, with a topic there; both have the test's name."""
+    create_topic(bootstrap(stack, "east"), name)
+    bind(stack, name, "east")
+    return make_run(stack, user=name)
+
+
+def outcomes(producer: Client) -> list[str]:
+    events = producer.history().clients[producer.name]
+    return [event.outcome for event in events if isinstance(event, TransactionEnded)]
+
+
+def test_steady_transactions_are_committed_once_or_not_at_all_and_every_move_succeeds_the_first_time(
+    run: Run, name: str
+) -> None:
+    # Given producers that commit ten transactions a second each, and abort every fifth, and readers of both levels
+    clean = run.start("confluent-consumer", "clean", name, group=f"{name}-clean", isolation="read_committed")
+    dirty = run.start("confluent-consumer", "dirty", name, group=f"{name}-dirty")
+    options = {"rate": 100, "transaction_records": 10, "transaction_open": True, "abort_every": 5, "linger_ms": 2}
+    producers = [run.start("confluent-transactions", f"w{n}", name, **options) for n in range(PRODUCERS)]
+    for producer in producers:
+        producer.wait_for(30, "acknowledged")
+    clean.wait_for(30, "delivered")
+
+    # When the user is moved to the west, back, and there once more
+    for origin, target in (("east", "west"), ("west", "east"), ("east", "west")):
+        before = [len(outcomes(producer)) for producer in producers]
+        document = run.switch(origin, target)
+        assert document["result"] == "succeeded"
+        assert "quiesce" in {step["name"] for step in document["steps"]}
+        # Then each producer goes on
+        for producer, count in zip(producers, before, strict=True):
+            producer.wait_for(producer.count("acknowledged") + 60, "acknowledged", timeout_s=30)
+            assert outcomes(producer)[count:].count("committed") >= 3
+    run.finish(producers, [clean, dirty])
+
+    # And what was committed was delivered exactly once, what was aborted to nobody who asked for committed records
+    result = run.verdict(name, complete=[f"{name}-clean", f"{name}-dirty"], redelivery="never")
+    assert result.sound, str(result)
+    ended = [outcome for producer in producers for outcome in outcomes(producer)]
+    assert clean.count("delivered") == 10 * ended.count("committed")
+    # And no producer had to be made anew: each gave up one transaction for each move at most
+    assert "unknown" not in ended
+    told = [e for producer in producers for e in producer.history().clients[producer.name] if isinstance(e, Noted)]
+    assert not [note for note in told if note.fatal or "FATAL" in note.text]
+    assert len(told) <= 3 * PRODUCERS
