@@ -275,7 +275,7 @@ def _read(session: Conversation, header: RequestHeader, request: dict[str, Any],
         most = min(request["max_bytes"], MAX_COLD_BYTES)
         part = fetching.upstream_request(request, topics, max_wait_ms=wait_ms, max_bytes=most)
         frames[node] = _fetch_frame(header, part)
-    _gather(session, header, plan, frames)
+    _gather(session, header, request, plan, frames)
 
 
 def _fetch_frame(header: RequestHeader, request: dict[str, Any]) -> bytes:
@@ -336,7 +336,13 @@ def _left(topic: bytes, before: View, after: View) -> bool:
     return now is not None and now.mapped and (then is None or then.partitions != now.partitions)
 
 
-def _gather(session: Conversation, header: RequestHeader, plan: fetching.FetchPlan, frames: dict[Node, bytes]) -> None:
+def _gather(
+    session: Conversation,
+    header: RequestHeader,
+    request: dict[str, Any],
+    plan: fetching.FetchPlan,
+    frames: dict[Node, bytes],
+) -> None:
     slot = _slot(header, Kind.GATHER)
     slot.awaited = set(frames)
     slot.survives_loss = plan.closed.issuperset(frames)
@@ -347,6 +353,8 @@ def _gather(session: Conversation, header: RequestHeader, plan: fetching.FetchPl
         if stale:
             session.emit(Refresh())
             slot.delay = 0.1
+        elif plan.undecided:
+            slot.delay = min(request["max_wait_ms"], 1000) / 1000
         return encode_response(
             ApiKey.FETCH,
             header.api_version,

@@ -50,7 +50,7 @@ class Read(NamedTuple):
 class FetchPlan:
     """What becomes of one inspected fetch."""
 
-    __slots__ = ("away", "both", "closed", "local", "order", "parts", "reads", "refused", "unreachable")
+    __slots__ = ("away", "both", "closed", "local", "order", "parts", "reads", "refused", "undecided", "unreachable")
 
     def __init__(self) -> None:
         self.parts: dict[Node, dict[str, list[dict[str, Any]]]] = {}
@@ -69,6 +69,8 @@ class FetchPlan:
         """Something is answered with an error that the client should learn soon."""
         self.unreachable = False
         """A closed extent cannot be read now."""
+        self.undecided = False
+        """All that was asked for lies where nobody knows yet whether it is lost: asking again at once is of no use."""
 
 
 def plan(request: dict[str, Any], routes: Routes, exhausted: dict[Key, int]) -> FetchPlan:
@@ -202,6 +204,7 @@ def merge(
     """
     entries = dict(result.local)
     stale: set[str] = set()
+    undecided = False
     throttle_ms = 0
     for node, answer in answers.items():
         if answer is None:
@@ -222,10 +225,15 @@ def merge(
                     entries[key] = entry
                 elif read.closed and entry["error_code"] in STALE:
                     stale.add(node.cluster)
+                elif read.extent.known_end is not None and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    # A cluster that was dead at the cut is back with less than it may have had. Nobody has said yet
+                    # that the rest is lost: a client that learnt of it would jump to another offset.
+                    undecided = True
                 else:
                     entries[key], hollow = _translate(key, entry, read, nothing)
                     if hollow:
                         exhausted[key] = read.asked
+    result.undecided = undecided and not any(entry["records"] for entry in entries.values())
     topics: dict[str, list[dict[str, Any]]] = {}
     for key in result.order:
         found = entries.get(key)

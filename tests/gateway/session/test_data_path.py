@@ -391,6 +391,22 @@ def test_an_old_cluster_out_of_reach_gives_an_empty_answer_after_the_wait_and_ne
     assert (found["error_code"], found["records"]) == (0, b"")
 
 
+def test_an_old_cluster_that_is_back_with_less_than_it_may_have_had_makes_no_reader_jump() -> None:
+    topic = moved(100, 7)
+    old, new = topic.partitions[0]
+    unconfirmed = old.model_copy(update={"known_end": 60})
+    for extent, error, records in ((unconfirmed, 0, b""), (old, 1, b"")):
+        talk = Talk(state(topic.model_copy(update={"partitions": {0: (extent, new)}})), Port("west", 1))
+        talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
+        (request,) = talk.asked(EAST)
+
+        talk.answer(EAST, request, fetched(("orders", 0, -1, b""), error=1))
+        talk.wait(0.5)
+
+        found = entry(talk.answers()[0])
+        assert (found["error_code"], found["records"]) == (error, records)
+
+
 def test_losing_the_old_cluster_in_the_middle_of_a_read_does_not_close_the_clients_connection() -> None:
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
