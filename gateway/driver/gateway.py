@@ -222,6 +222,7 @@ class Gateway:
             zone=config.zone,
             revision=self.snapshot.view.revision,
             drained=self.drains.drained,
+            crossings=True,
             lease_ms=config.zookeeper.lease_ms,
             first_node_port=config.nodes.first_port,
             nodes=tuple(sorted(self._bound)),

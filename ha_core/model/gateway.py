@@ -23,6 +23,8 @@ class GatewayRecord(Document):
     """Newest revision that every session of this gateway follows."""
     drained: tuple[str, ...] = Field(default=())
     """Operations whose fence this gateway follows and of whose topics and groups nothing is in flight any more."""
+    crossings: bool = False
+    """Knows topics whose cut lies ahead; one that does not would write to the target at once."""
     lease_ms: int = 0
     first_node_port: int = 0
     """Virtual node n of this gateway listens on `first_node_port + n`."""

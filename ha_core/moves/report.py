@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from ha_core.model import HistoryEntry, Operation, Topic
 
-Result = Literal["succeeded", "undone", "failed"]
+Result = Literal["succeeded", "crossing", "undone", "failed"]
+"""`crossing`: cuts lie ahead of their logs; it ends when these have reached them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveRequest, Operation
 from ha_core.moves import single
 from ha_core.moves.context import Environment
+from ha_core.moves.crossing import advance
+from ha_core.moves.crossing_back import roll_back, undo_crossing
 from ha_core.moves.cut_over import cut_over
 from ha_core.moves.errors import MoveError, NotServedError, RefusedError, StepFailedError
 from ha_core.moves.interrupted import interrupted_twin, way_out
@@ -39,6 +41,8 @@ _RUN: dict[str, Callable[[Journal], None]] = {
     "cut_over": cut_over,
     "verify": verify,
 }
+
+_RESULTS: dict[str, Result] = {"succeeded": "succeeded", "undone": "undone", "crossing": "crossing"}
 
 
 def start(
@@ -111,17 +115,23 @@ def run_step(environment: Environment, operation_id: str, step: str) -> Operatio
 
 
 def run_all(environment: Environment, operation_id: str) -> Report:
-    """Run what is left of the operation to its end. Failures are in the report, not raised."""
+    """Run what is left of the operation to its end, or until its cuts are ahead of their logs.
+
+    Failures are in the report, not raised.
+    """
     with held(environment, operation_id) as journal:
         return _to_the_end(journal)
 
 
-def resume(environment: Environment, operation_id: str) -> Report:
-    """Continue an interrupted operation of any kind."""
+def resume(environment: Environment, operation_id: str, at_once: bool = False) -> Report:
+    """Continue an interrupted operation of any kind, or one that crosses over.
+
+    :param at_once: end a crossing now, behind a fence.
+    """
     with held(environment, operation_id) as journal:
         operation = journal.operation
-        if operation.kind == "switch":
-            return _to_the_end(journal)
+        if operation.kind in {"switch", "migrate"}:
+            return _to_the_end(journal, at_once)
         if operation.state in FINAL:
             journal.finish(operation.state, operation.result)  # type: ignore[arg-type]  # FINAL has these three
             return _report(journal)
@@ -138,6 +148,9 @@ def undo(environment: Environment, operation_id: str) -> Report:
     """
     with held(environment, operation_id) as journal:
         operation = journal.operation
+        if operation.kind == "migrate":
+            roll_back(journal)
+            return _report(journal)
         if operation.state in {"cut", "succeeded"}:
             back = ""
             if operation.request is not None:
@@ -154,13 +167,21 @@ def undo(environment: Environment, operation_id: str) -> Report:
 
 
 def release(environment: Environment, operation_id: str) -> Report | None:
-    """Teardown: leave neither a fence nor a lock, whatever happened. None if the operation was never created."""
+    """Teardown: leave neither a fence nor a lock, whatever happened. None if the operation was never created.
+
+    A crossing that is open goes on: it holds nobody up, and keeps its locks until it ends.
+    """
     if environment.operation(operation_id) is None:
         return None
     with held(environment, operation_id) as journal:
         state = journal.operation.state
         if state in FINAL:
             environment.store.release_locks(operation_id, journal.epoch)
+        elif journal.operation.kind == "migrate":
+            if state in {"planned", "running"}:
+                undo_crossing(journal, "released before its cuts were proposed")
+            else:
+                return _to_the_end(journal)
         elif state == "cut":
             return _to_the_end(journal) if journal.operation.kind == "switch" else single.settle(journal)
         else:
@@ -195,14 +216,17 @@ def _go_on(journal: Journal, step: str) -> None:
     _guarded(journal, step)
 
 
-def _to_the_end(journal: Journal) -> Report:
+def _to_the_end(journal: Journal, at_once: bool = False) -> Report:
     """Go on as the planner says for what stands in the state."""
     operation, store = journal.operation, journal.environment.store
-    if operation.kind != "switch":
+    if operation.kind not in {"switch", "migrate"}:
         raise RefusedError(
             f"Operation {operation.id} is a {operation.kind}: `switchyard resume {operation.id}` ends it."
         )
     try:
+        if operation.kind == "migrate":
+            advance(journal, at_once)
+            return _report(journal)
         decision = _decide(journal)
         if isinstance(decision, Done):
             store.release_locks(operation.id, journal.epoch)
@@ -286,7 +310,7 @@ def _report(journal: Journal, error: str = "") -> Report:
     """The report of what the operation has come to; an unfinished one has failed for now."""
     environment, operation = journal.environment, journal.operation
     state = operation.state
-    result: Result = "succeeded" if state == "succeeded" else "undone" if state == "undone" else "failed"
+    result = _RESULTS.get(state, "failed")
     cuts: tuple[PartitionCut, ...] = ()
     times: tuple[StepTime, ...] = ()
     try:
@@ -297,5 +321,5 @@ def _report(journal: Journal, error: str = "") -> Report:
     except StoreError as unread:
         # The result is known; that its details cannot be read now must not hide it.
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
-    text = error or ("" if result == "succeeded" else operation.result)
+    text = error or ("" if result in {"succeeded", "crossing"} else operation.result)
     return Report(operation.id, result, operation.revision, times, cuts, text)

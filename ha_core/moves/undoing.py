@@ -28,7 +28,7 @@ def undo_all(journal: Journal) -> None:
     journal.append("lift", "undone", ms, {"fences": fences, "revision": revision})
     environment.say(f"lift {ms:.1f} ms ({fences} fences, revision {revision})")
     _leave(journal)
-    _discard(journal)
+    discard(journal)
 
 
 def _leave(journal: Journal) -> None:
@@ -47,7 +47,7 @@ def _leave(journal: Journal) -> None:
     journal.append("leave", "undone", (journal.environment.monotonic() - before) * 1000, {"groups": sorted(adopted)})
 
 
-def _discard(journal: Journal) -> None:
+def discard(journal: Journal) -> None:
     request, _ = asked(journal.operation)
     created = journal.operation.evidence.get("created", [])
     if not created:

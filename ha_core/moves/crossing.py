@@ -1,0 +1,249 @@
+"""Running a migration whose cuts lie ahead. Every step can be killed anywhere and run again.
+
+Nothing here waits for clients: `advance` goes on until it would have to, and leaves the operation `crossing`. Whoever
+looks next (a command that waits, a sensor, a scheduled run) calls it again, and it settles what has got there.
+
+Until a crossing is open there is a way back without asking anybody, so what fails before is undone at once: a proposed
+cut that the log reaches holds producers up until somebody goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ha_core.moves.below import keep_below, kept_below, physical_cuts, read_below, without_below
+from ha_core.moves.crossing_back import undo_crossing, way_back
+from ha_core.moves.crossing_documents import bounded, commit, in_revisions, patiently
+from ha_core.moves.crossing_ends import Sides, overdue, progress_of, read_sides
+from ha_core.moves.crossing_fence import end_behind_fence, lift
+from ha_core.moves.documents import Touched
+from ha_core.moves.errors import NotDrainedError, NotServedError, StepFailedError
+from ha_core.moves.gateways import drained, name_them, wait_for_all
+from ha_core.moves.journal import Journal
+from ha_core.moves.sides import admin_of, asked
+from ha_core.moves.targets import prepare_targets
+from ha_core.moves.verifying import verify
+from ha_core.plan.crossing import (
+    Back,
+    Done,
+    Lift,
+    client_end,
+    open_change,
+    passed,
+    propose_change,
+    resume,
+    settle_change,
+    stages,
+)
+from ha_core.plan.cuts import cut_ahead
+from ha_core.plan.facts import Partition
+from ha_core.store.errors import FencedOffError
+
+MOST_PROPOSALS = 5
+"""Each one lies twice as far ahead as the one before."""
+OUTRUN = 4
+"""A log that passed its cut is given so many times what it has grown since the cut was chosen."""
+
+
+def advance(journal: Journal, at_once: bool = False) -> None:
+    """Go on as far as it goes without waiting for clients: the operation is `crossing` then, or has ended.
+
+    :param at_once: end an open crossing behind a fence.
+    :raises MoveError, KafkaAdminError, MoveDamagedError: before the crossing was open it is undone; after that it goes
+        on another time.
+    """
+    while True:
+        decision = resume(journal.operation, Touched.read(journal).view.topics)
+        if isinstance(decision, Done):
+            journal.environment.store.release_locks(journal.operation.id, journal.epoch)
+            return
+        if isinstance(decision, Lift):
+            lift(journal)
+        elif isinstance(decision, Back):
+            way_back(journal)
+        elif decision.step == "verify":
+            _end(journal)
+            return
+        elif decision.step != "cross":
+            _guarded(journal, decision.step)
+        elif not _cross(journal, at_once):
+            return
+
+
+def _guarded(journal: Journal, step: str) -> None:
+    """A step before the crossing is open: what fails is taken back at once."""
+    try:
+        if step == "prepare":
+            prepare_targets(journal)
+            _propose(journal)
+        else:
+            _open(journal)
+    except FencedOffError:
+        raise  # another executor goes on with it
+    except BaseException as error:
+        why = f"{step}: {error}"
+        patiently(journal.environment, lambda: undo_crossing(journal, why))
+        if not isinstance(error, Exception):
+            raise
+        raise StepFailedError(f"{error} The migration was undone: nothing has moved, no lock is left.") from error
+
+
+def _end(journal: Journal) -> None:
+    try:
+        verify(journal)
+    except NotServedError as error:
+        journal.finish("failed", str(error))
+        raise
+    journal.finish("succeeded", "crossed over and verified")
+
+
+def _propose(journal: Journal) -> None:
+    found = stages(journal.operation, Touched.read(journal).view.topics)
+    names = [name for name, one in found.items() if one == "ahead"]
+    with journal.step("propose") as seen:
+        sides = read_sides(journal.environment, journal.operation, names)
+        seen.update(_publish(journal, names, sides, _cuts(journal, sides)))
+
+
+def _publish(journal: Journal, names: Collection[str], sides: Sides, cuts: Mapping[Partition, int]) -> dict[str, Any]:
+    """One revision of proposed cuts; its evidence."""
+    touched = Touched.read(journal)
+    documents = propose_change(journal.operation, touched.view, names, sides.ends, cuts)
+    revision = commit(journal, touched, documents, "propose")
+    return {
+        "revision": revision,
+        "topics": len(names),
+        "partitions": len(cuts),
+        "status": "Migrating",
+        **bounded("cuts", cuts),
+        **bounded("ends", {key: sides.origin[key].log_end for key in cuts}),
+    }
+
+
+def _cuts(
+    journal: Journal, sides: Sides, attempt: int = 1, before: Mapping[Partition, int] | None = None
+) -> dict[Partition, int]:
+    """A cut for each partition: the one that was asked for, else by its rate.
+
+    :param before: client ends when the cuts that were passed had been chosen.
+    """
+    request, _ = asked(journal.operation)
+    evidence = journal.operation.evidence
+    rates, given = evidence.get("rates", {}), evidence.get("cut_at", {})
+    preparation_s = request.preparation_s * 2 ** (attempt - 1)
+    cuts: dict[Partition, int] = {}
+    for (name, partition), end in _client_ends(journal, sides).items():
+        asked_for = given.get(name, {}).get(str(partition))
+        if asked_for is not None and attempt == 1:
+            if asked_for <= end:
+                raise StepFailedError(
+                    f"The cut {asked_for} of {name}-{partition} does not lie above its log's end, which is {end} by "
+                    "now. Choose a higher one, or leave it to the rate."
+                )
+            cuts[name, partition] = asked_for
+            continue
+        grown = end - (before or {}).get((name, partition), end)
+        by_rate = cut_ahead(end, rates.get(name, {}).get(str(partition), 0.0), preparation_s)
+        cuts[name, partition] = max(by_rate, end + OUTRUN * grown)
+    return cuts
+
+
+def _client_ends(journal: Journal, sides: Sides) -> dict[Partition, int]:
+    request, _ = asked(journal.operation)
+    topics = Touched.read(journal).view.topics
+    return {
+        (name, partition): client_end(topics.get(name), request.origin, partition, found.log_end)
+        for (name, partition), found in sides.origin.items()
+    }
+
+
+def _open(journal: Journal) -> None:
+    """Wait for every gateway, look at the ends, and open all; where the log was faster propose a higher cut first."""
+    environment = journal.environment
+    before: dict[Partition, int] = {}
+    late: set[Partition] = set()
+    with journal.step("open") as seen:
+        for attempt in range(1, MOST_PROPOSALS + 1):
+            sides = _served_sides(journal)
+            touched = Touched.read(journal)
+            found = stages(journal.operation, touched.view.topics)
+            names = [name for name, one in found.items() if one == "proposed"]
+            late = {(name, p) for name in names for p in passed(touched.view.topics[name], sides.ends)}
+            if not late:
+                evidence = {**journal.operation.evidence, "opened": environment.now()}
+                operation = journal.operation.model_copy(update={"evidence": evidence})
+                revision = commit(journal, touched, open_change(operation, touched.view, names, sides.ends), "open")
+                seen.update(revision=revision, topics=len(names), proposals=attempt)
+                seen.update(bounded("ends", {key: one.log_end for key, one in sides.origin.items()}))
+                return
+            if attempt < MOST_PROPOSALS:
+                ends = _client_ends(journal, sides)
+                cuts = {key: cut for key, cut in _cuts(journal, sides, attempt + 1, before).items() if key in late}
+                before = ends
+                evidence = _publish(journal, sorted({name for name, _ in late}), sides, cuts)
+                journal.append("propose", "note", detail={**evidence, "why": "the log had passed the cuts before"})
+                environment.say(f"{len(late)} partitions passed their cuts before these were served: proposed again")
+    named = ", ".join(f"{name}-{p}" for name, p in sorted(late)[:5])
+    raise StepFailedError(
+        f"The logs of {len(late)} partitions ({named}) passed their cuts {MOST_PROPOSALS} times before every gateway "
+        "served them. Take a longer --preparation, or a higher rate."
+    )
+
+
+def _served_sides(journal: Journal) -> Sides:
+    """Ends, read after every live gateway followed the proposed cuts and had nothing in flight from before."""
+    environment, operation = journal.environment, journal.operation
+    request, _ = asked(operation)
+    revision = environment.store.confirm()
+    behind = wait_for_all(environment, drained(revision, operation.id), request.drain_timeout_s)
+    if behind:
+        raise NotDrainedError(
+            f"These gateways did not report revision {revision} drained within {request.drain_timeout_s:g} s: "
+            f"{name_them(behind)}. Look at their logs and requests in flight, or stop them, then start it again."
+        )
+    found = stages(operation, Touched.read(journal).view.topics)
+    return read_sides(environment, operation, [name for name, one in found.items() if one == "proposed"])
+
+
+def _cross(journal: Journal, at_once: bool) -> bool:
+    """Settle what has reached its cuts. False: nothing is left to do until more has."""
+    environment = journal.environment
+    topics = Touched.read(journal).view.topics
+    progress = progress_of(environment, journal.operation, topics)
+    environment.say(progress.words)
+    keep_below(journal, topics, progress)
+    for names in in_revisions(journal, progress.ready, topics):
+        _settle(journal, names)
+    if len(progress.ready) == sum(one == "open" for one in progress.stages.values()):
+        return True
+    if not at_once and not overdue(environment, journal.operation):
+        return False
+    environment.say("what has not reached its cut is cut at its log's end now, behind a fence")
+    end_behind_fence(journal)
+    return True
+
+
+def _settle(journal: Journal, names: Collection[str]) -> None:
+    environment = journal.environment
+    request, _ = asked(journal.operation)
+    with journal.step("settle") as seen:
+        touched = Touched.read(journal)
+        cuts = physical_cuts(touched.view.topics, names)
+        ends = read_sides(environment, journal.operation, names).replicated
+        below = {key: found for key, found in kept_below(journal).items() if key in cuts}
+        below.update(
+            read_below(admin_of(environment, request.origin), {k: cut for k, cut in cuts.items() if k not in below})
+        )
+        producers = {key: found for key, found in below.items() if found is not None}
+        documents = settle_change(without_below(journal.operation, names), touched.view, names, ends, producers)
+        revision = commit(journal, touched, documents, "settle")
+        journal.update(revision=revision)
+        seen.update(
+            revision=revision,
+            status="Migrated",
+            topics=list(names),
+            producers=sum(len(found) for found in producers.values()),
+            unknown_sequences=[f"{name}-{p}" for (name, p), found in below.items() if found is None],
+            **bounded("ends", {key: one.origin for key, one in ends.items()}),
+        )

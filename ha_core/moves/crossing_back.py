@@ -1,0 +1,101 @@
+"""The way back of a crossing: no fence, and nothing is lost as long as the target was not written."""
+
+from __future__ import annotations
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.moves.crossing_documents import commit
+from ha_core.moves.crossing_ends import read_sides
+from ha_core.moves.documents import Touched
+from ha_core.moves.errors import NotDrainedError, RefusedError, StepFailedError
+from ha_core.moves.gateways import drained, name_them, wait_for_all
+from ha_core.moves.journal import Journal
+from ha_core.moves.sides import asked
+from ha_core.moves.undoing import discard
+from ha_core.plan.crossing import crossings, reopen_change, retreat_change, stages, withdraw_change
+from ha_core.plan.move import FINAL, MoveDamagedError
+
+
+def roll_back(journal: Journal) -> None:
+    """Withdraw the cuts of the whole operation, and undo what was prepared. Ended already: nothing is done.
+
+    :raises RefusedError: a topic has crossed over, or has records in the target; the crossing goes on as it was.
+    """
+    operation = journal.operation
+    request, _ = asked(operation)
+    if operation.state in FINAL - {"succeeded"}:
+        return
+    if operation.state in {"cut", "succeeded"} and operation.moves is not None:
+        raise RefusedError(_no_way_back(operation.id, list(operation.moves.topics), request.origin, request.target))
+    topics = Touched.read(journal).view.topics
+    found = stages(operation, topics)
+    over = [name for name, one in found.items() if one == "settled"]
+    if not over and not operation.evidence.get("undoing"):
+        opened = [name for name, one in found.items() if one == "open"]
+        target = read_sides(journal.environment, operation, opened).target if opened else {}
+        over = [
+            name
+            for name in opened
+            if any(target[name, p].log_end != extent.base for p, _, extent in crossings(topics[name]))
+        ]
+    if over:
+        raise RefusedError(_no_way_back(operation.id, over, request.origin, request.target))
+    undo_crossing(journal, "asked for by the operator")
+
+
+def undo_crossing(journal: Journal, why: str) -> None:
+    """Go back from wherever the crossing is; `way_back` says what may prevent it."""
+    touched = Touched.read(journal)
+    revision = commit(journal, touched, retreat_change(journal.operation, touched.view), "retreat")
+    journal.append("retreat", "undone", detail={"revision": revision, "why": why})
+    way_back(journal, why)
+
+
+def way_back(journal: Journal, why: str = "interrupted on the way back") -> None:
+    """Withdraw cuts that are all `proposed` again; afterwards the operation is undone. May be repeated.
+
+    :raises StepFailedError: gateways do not follow in time, or the target was written: the crossing is open again.
+    """
+    environment = journal.environment
+    if journal.operation.state in FINAL:
+        return
+    try:
+        with journal.step("withdraw") as seen:
+            ends = {}
+            if journal.operation.evidence.get("retreated"):
+                _wait_for_gateways(journal)
+                found = stages(journal.operation, Touched.read(journal).view.topics)
+                names = [name for name, one in found.items() if one == "proposed"]
+                ends = read_sides(environment, journal.operation, names).ends
+            touched = Touched.read(journal)
+            documents = withdraw_change(journal.operation, touched.view, ends)
+            seen["revision"] = commit(journal, touched, documents, "withdraw")
+    except (MoveDamagedError, NotDrainedError, KafkaAdminError) as error:
+        touched = Touched.read(journal)
+        if not journal.operation.evidence.get("retreated"):
+            raise
+        revision = commit(journal, touched, reopen_change(journal.operation, touched.view), "reopen")
+        journal.append("reopen", "done", detail={"revision": revision, "why": str(error)})
+        raise StepFailedError(f"There is no way back: {error}. The migration goes on as before.") from error
+    discard(journal)
+    journal.finish("undone", why)
+
+
+def _wait_for_gateways(journal: Journal) -> None:
+    environment = journal.environment
+    request, _ = asked(journal.operation)
+    revision = environment.store.confirm()
+    behind = wait_for_all(environment, drained(revision, journal.operation.id), request.drain_timeout_s)
+    if behind:
+        raise NotDrainedError(
+            f"these gateways did not report revision {revision} drained within {request.drain_timeout_s:g} s: "
+            f"{name_them(behind)}"
+        )
+
+
+def _no_way_back(operation_id: str, names: list[str], origin: str, target: str) -> str:
+    named = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return (
+        f"Nothing was changed. {named} of operation {operation_id} has records in {target} already, which clients were "
+        f"told of: there is no way back without them. Let it end (`switchyard resume {operation_id}`), then migrate it "
+        f"back: `switchyard migrate {' '.join(names[:5])} --from {target} --to {origin}`."
+    )

@@ -1,0 +1,163 @@
+"""How far the logs of a crossing are: both sides, the cuts, and what is still missing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import LogEnds
+from ha_core.model import Operation, Topic
+from ha_core.moves.context import Environment
+from ha_core.moves.errors import StepFailedError
+from ha_core.moves.sides import admin_of, asked
+from ha_core.plan.crossing import Stage, client_end, crossings, stage
+from ha_core.plan.facts import Partition, PartitionEnds
+
+ENDS_S = 30.0
+NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Log ends of both clusters."""
+
+    origin: Mapping[Partition, LogEnds]
+    target: Mapping[Partition, LogEnds]
+
+    @property
+    def ends(self) -> dict[Partition, PartitionEnds]:
+        """With everything that was appended."""
+        return {key: PartitionEnds(self.target[key].log_end, one.log_end) for key, one in self.origin.items()}
+
+    @property
+    def replicated(self) -> dict[Partition, PartitionEnds]:
+        """With what no leader change can take back in the origin."""
+        return {key: PartitionEnds(self.target[key].log_end, one.high_watermark) for key, one in self.origin.items()}
+
+
+def read_sides(environment: Environment, operation: Operation, topics: Collection[str]) -> Sides:
+    """Ends of all partitions of `topics`, the target's before the origin's.
+
+    :raises StepFailedError: a topic is missing, or its partitions are not as many on both sides.
+    """
+    request, _ = asked(operation)
+    origin, target = admin_of(environment, request.origin), admin_of(environment, request.target)
+    return read_ends(environment, operation, _partitions(origin, target, topics))
+
+
+def read_ends(environment: Environment, operation: Operation, partitions: Collection[Partition]) -> Sides:
+    """As `read_sides`, of partitions that are known to exist on both sides: behind a fence every question counts."""
+    request, _ = asked(operation)
+    origin, target = admin_of(environment, request.origin), admin_of(environment, request.target)
+    there = target.ends(partitions, timeout_s=ENDS_S)
+    return Sides(origin.ends(partitions, timeout_s=ENDS_S), there)
+
+
+def _partitions(origin: Admin, target: Admin, topics: Collection[str]) -> list[Partition]:
+    here = origin.topics(topics, offsets=False, timeout_s=ENDS_S)
+    there = target.topics(topics, offsets=False, timeout_s=ENDS_S)
+    keys: list[Partition] = []
+    for name in topics:
+        for admin, found in ((origin, here), (target, there)):
+            if name not in found:
+                raise StepFailedError(f"Topic {name} does not exist in cluster {admin.cluster.name} any more.")
+        count = here[name].partitions
+        if there[name].partitions != count:
+            raise StepFailedError(
+                f"Topic {name} has {count} partitions in {origin.cluster.name}, and {there[name].partitions} in "
+                f"{target.cluster.name}. Give both the same number."
+            )
+        keys += [(name, partition) for partition in range(count)]
+    return keys
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProgress:
+    """Client offsets, as they were when they were read."""
+
+    topic: str
+    partition: int
+    end: int
+    cut: int
+
+    @property
+    def reached(self) -> bool:
+        return self.end >= self.cut
+
+    @property
+    def missing(self) -> int:
+        return max(0, self.cut - self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One look at a crossing. `ends` are the origin's replicated ones."""
+
+    operation: Operation
+    stages: Mapping[str, Stage]
+    partitions: tuple[PartitionProgress, ...] = ()
+    ends: Mapping[Partition, PartitionEnds] = field(default_factory=dict)
+
+    @property
+    def reached(self) -> int:
+        return sum(one.reached for one in self.partitions)
+
+    @property
+    def ready(self) -> tuple[str, ...]:
+        """Open topics all of whose partitions have reached their cuts."""
+        behind = {one.topic for one in self.partitions if not one.reached}
+        return tuple(name for name, one in self.stages.items() if one == "open" and name not in behind)
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+        done = sum(one == "settled" for one in self.stages.values())
+        text = f"{self.reached} of {len(self.partitions)} partitions have reached their cuts"
+        if done:
+            text += f", {done} of {len(self.stages)} topics have crossed over"
+        missing = sorted((one for one in self.partitions if not one.reached), key=lambda one: -one.missing)
+        if missing:
+            named = ", ".join(f"{one.topic}-{one.partition} lacks {one.missing}" for one in missing[:NAMED])
+            text += f"; {named}" + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
+        return text
+
+
+def look(environment: Environment, operation: Operation) -> Progress:
+    """How far the operation's crossing is. Changes nothing, and takes nothing over."""
+    _, moves = asked(operation)
+    found = environment.pool.map(lambda name: environment.store.read(Topic, name), moves.topics)
+    topics = {one[0].name: one[0] for one in found if one is not None}
+    return progress_of(environment, operation, topics)
+
+
+def progress_of(environment: Environment, operation: Operation, topics: Mapping[str, Topic]) -> Progress:
+    """`look` on documents that were read already."""
+    request, moves = asked(operation)
+    at = {name: stage(operation, topics.get(name)) for name in moves.topics}
+    crossing = [name for name, one in at.items() if one in {"proposed", "open"}]
+    if not crossing:
+        return Progress(operation, at)
+    ends = read_sides(environment, operation, crossing).replicated
+    rows = tuple(_rows(request.origin, (topics[name] for name in crossing), ends))
+    return Progress(operation, at, rows, ends)
+
+
+def _rows(origin: str, topics: Iterable[Topic], ends: Mapping[Partition, PartitionEnds]) -> Iterable[PartitionProgress]:
+    for topic in topics:
+        for partition, _, target in crossings(topic):
+            log_end = ends[topic.name, partition].origin
+            assert log_end is not None
+            end = client_end(topic, origin, partition, log_end)
+            yield PartitionProgress(topic.name, partition, end, target.start)
+
+
+def overdue(environment: Environment, operation: Operation) -> bool:
+    """Whether the crossing was to have ended by now."""
+    request, _ = asked(operation)
+    opened = operation.evidence.get("opened")
+    if request.finish_after_s is None or opened is None:
+        return False
+    age = datetime.fromisoformat(environment.now()) - datetime.fromisoformat(opened)
+    return age.total_seconds() >= request.finish_after_s

@@ -1,0 +1,410 @@
+"""What a migration of topics would do: patterns resolved, cuts suggested, everything judged, in batches.
+
+A batch is one operation: it can be looked at, ended and rolled back by itself, and a run can stop between two of them.
+Batches are bounded so that each of their revisions fits into one write of ZooKeeper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from ha_core.model import Cluster, MoveRequest, MoveSet, Operation, Topic, View
+from ha_core.model.operation import CutMode
+from ha_core.moves.context import Environment
+from ha_core.moves.crossing_documents import MOST_REVISION_BYTES, by_topic
+from ha_core.moves.errors import RefusedError
+from ha_core.moves.gather import gather
+from ha_core.moves.interrupted import way_out
+from ha_core.moves.journal import Journal, new_operation_id
+from ha_core.moves.prepare import Proposal, make_request
+from ha_core.moves.rates import from_summary, looked_at
+from ha_core.plan.closure import closure
+from ha_core.plan.crossing import client_end
+from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts, cut_verdicts
+from ha_core.plan.cuts import Rates, cut_ahead, doubled_records
+from ha_core.plan.facts import Facts, Partition
+from ha_core.plan.scope import lock_keys
+from ha_core.plan.verdicts import Verdict, effective, preflight
+from ha_core.store.documents import to_bytes
+from ha_core.store.errors import ConflictError, LockedError
+
+TOPICS_PER_BATCH = 200
+_BYTES_PER_PARTITION = 200
+"""Of a map with two extents; more where there are more."""
+_WILD = frozenset("*?[")
+
+
+class PartitionPlan(BaseModel):
+    """Client offsets; `cut` as it would be chosen now."""
+
+    model_config = ConfigDict(frozen=True)
+
+    topic: str
+    partition: int
+    end: int
+    rate_per_s: float
+    cut: int
+
+
+class Batch(BaseModel):
+    """The topics of one operation."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    request: MoveRequest
+    moves: MoveSet
+    rates: dict[str, dict[str, float]] = {}
+    """topic → partition → records/s."""
+    cut_at: dict[str, dict[str, int]] = {}
+
+
+class MigrationProposal(BaseModel):
+    """A migration as it would be made on the state at `revision`. JSON-able: it travels between tasks and to people."""
+
+    model_config = ConfigDict(frozen=True)
+
+    origin: str
+    target: str
+    cut: CutMode
+    reason: str
+    revision: int
+    preparation_s: float
+    rates_from: str = ""
+    batches: tuple[Batch, ...] = ()
+    partitions: tuple[PartitionPlan, ...] = ()
+    """Of topics that take a predicted cut."""
+    doubled: dict[str, float | None] = {}
+    """topic → records that will be written to both clusters, by these rates; None where a partition is idle."""
+    left_out: dict[str, str] = {}
+    """topic → why a pattern that names it leaves it out."""
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        return any(verdict.level == "error" for verdict in self.verdicts)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(name for batch in self.batches for name in batch.moves.topics)
+
+    @property
+    def title(self) -> str:
+        return (
+            f"{len(self.topics)} topics: {self.origin} → {self.target}, cut {self.cut}, {len(self.batches)} batches, "
+            f"on revision {self.revision}"
+        )
+
+    def require_sound(self) -> None:
+        """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""
+        errors = [verdict for verdict in self.verdicts if verdict.level == "error"]
+        if errors:
+            text = " ".join(f"{v.about}: {v.text} {v.remedy}".strip() for v in errors)
+            raise RefusedError(f"Nothing was changed. {text}", self.verdicts)
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = self.model_dump(mode="json")
+        document["verdicts"] = [asdict(verdict) for verdict in self.verdicts]
+        return document
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        return cls.model_validate(document)
+
+
+def plan_migration(
+    environment: Environment,
+    patterns: Iterable[str],
+    origin: str,
+    target: str,
+    *,
+    reason: str,
+    cut: str = "predicted",
+    preparation_s: float = 300.0,
+    finish_after_s: float | None = None,
+    drain_timeout_s: float = 10.0,
+    cut_at: Mapping[Partition, int] | None = None,
+    rates: Path | None = None,
+    topics_per_batch: int = TOPICS_PER_BATCH,
+) -> MigrationProposal:
+    """What would be migrated now, and how. Changes nothing.
+
+    :param patterns: topics of the origin, or patterns with `*`, `?` and `[…]`.
+    :param cut_at: client offsets to cut at, in place of what the rates suggest.
+    :param rates: summary of recorded history; without it two looks at the ends are taken.
+    :raises RefusedError: what was asked for is not understood.
+    """
+    given = dict(cut_at or {})
+    view = environment.store.load()
+    names, left_out = _resolve(environment, view, tuple(patterns), origin, target)
+    whole = make_request(
+        [f"topic:{name}" for name in names] or ["topic:-"],
+        origin,
+        target,
+        reason=reason,
+        cut=cut,
+        preparation_s=preparation_s,
+        finish_after_s=finish_after_s,
+        drain_timeout_s=drain_timeout_s,
+        include_followers=True,
+    )
+    if not names:
+        text = f"Nothing is to move: no topic of {origin} is named by {', '.join(patterns) or 'nothing'}."
+        verdicts = (Verdict("error", "topics", text, "Correct the names or patterns."),)
+        return _proposal(whole, view, left_out=left_out, verdicts=verdicts)
+    judged = _Judged(environment, view, whole)
+    for some in _chunks(names, max(1, topics_per_batch)):
+        judged.judge(some)
+    if judged.refused:
+        return _proposal(whole, view, left_out=left_out, verdicts=judged.sorted_verdicts)
+    keys = [(name, p) for name in judged.ahead for p in judged.ends[name]]
+    found = _rates(environment, view, whole, keys, rates)
+    ends = {(name, p): end for name in judged.ahead for p, end in judged.ends[name].items()}
+    idle = [key for key in keys if not found.of(key) and key not in given]
+    judged.verdicts += cut_verdicts(view, whole, given, ends, idle)
+    rows = tuple(_rows(view, whole, ends, found, given))
+    return _proposal(
+        whole,
+        view,
+        rates_from=found.words if keys else "",
+        batches=tuple(_batches(view, whole, judged, found, given, topics_per_batch)),
+        partitions=rows,
+        doubled=_doubled(judged.ahead, rows),
+        left_out=left_out,
+        verdicts=judged.sorted_verdicts,
+    )
+
+
+def start_batch(
+    environment: Environment, batch: Batch, by: str, operation_id: str | None = None, recheck: bool = True
+) -> Operation:
+    """Create the operation of a batch with its locks; nothing else is changed. A barrier is a switch of topics.
+
+    With `operation_id`, an operation that a killed run of the same id created is found again.
+
+    :raises RefusedError: somebody else works on a topic, or, with `recheck`, a verdict is an error by now.
+    """
+    from ha_core.moves import run
+
+    if batch.request.cut == "barrier":
+        proposal = Proposal(request=batch.request, revision=0, moves=batch.moves)
+        return run.start(environment, proposal, by, operation_id, recheck)
+    if operation_id is not None:
+        created = environment.operation(operation_id)
+        if created is not None:
+            return created
+    if recheck:
+        judged = _Judged(environment, environment.store.load(), batch.request)
+        judged.judge(batch.moves.topics)
+        MigrationProposal.model_validate(
+            {**_fields(batch.request), "revision": 0, "verdicts": judged.sorted_verdicts}
+        ).require_sound()
+    now = environment.now()
+    operation = Operation(
+        id=operation_id or new_operation_id("migrate", now),
+        kind="migrate",
+        by=by,
+        reason=batch.request.reason,
+        started=now,
+        request=batch.request,
+        moves=batch.moves,
+        evidence={"rates": batch.rates, "cut_at": batch.cut_at, "batch": batch.number},
+    )
+    try:
+        epoch = environment.store.create_operation(operation, lock_keys(operation.request, batch.moves))  # type: ignore[arg-type]  # set above
+    except LockedError as error:
+        raise RefusedError(
+            f"Nothing was changed. {error.key} is locked by operation {error.operation_id} of {error.by} since "
+            f"{error.since}. {way_out(error.operation_id)}"
+        ) from error
+    except ConflictError:
+        found = environment.operation(operation.id)
+        if found is None:
+            raise
+        return found
+    detail = {"by": by, "reason": operation.reason, "topics": len(batch.moves.topics)}
+    Journal(environment, operation, epoch).append("start", "done", None, detail)
+    return operation
+
+
+class _Judged:
+    """Verdicts, and which topics take which cut, gathered batch by batch: facts of all at once would be too many."""
+
+    def __init__(self, environment: Environment, view: View, request: MoveRequest) -> None:
+        self.environment = environment
+        self.view = view
+        self.request = request
+        self.verdicts: list[Verdict] = []
+        self.ahead: list[str] = []
+        self.barrier: list[str] = []
+        self.ends: dict[str, dict[int, int]] = {}
+        self._locks = environment.store.locks()
+        self._gateways = environment.store.gateways()
+        self._in_sync: dict[str, int] | None = None
+
+    @property
+    def refused(self) -> bool:
+        return any(verdict.level == "error" for verdict in self.verdicts)
+
+    @property
+    def sorted_verdicts(self) -> tuple[Verdict, ...]:
+        order = {"error": 0, "warning": 1, "info": 2}
+        return tuple(sorted(dict.fromkeys(self.verdicts), key=lambda verdict: order[verdict.level]))
+
+    def judge(self, names: Collection[str]) -> None:
+        request = self.request.model_copy(
+            update={"scope": self.request.scope.model_copy(update={"topics": tuple(names)})}
+        )
+        found = closure(self.view, {}, request)
+        facts = gather(self.environment, self.view, (request.origin, request.target), found.moves)
+        verdicts = preflight(self.view, request, found, facts, self._locks, self._gateways)
+        moving = effective(self.view, request, found, facts).topics
+        if request.cut == "predicted" and not _unreachable(facts, request):
+            needs = barriers(moving, request, facts)
+            verdicts = [verdict for verdict in verdicts if not _of_the_fence(verdict, needs)]
+            verdicts += [
+                Verdict("warning", f"topic {name}", f"Topic {name} takes the barrier: {why}.", "Nothing.")
+                for name, why in needs.items()
+            ]
+            ahead = [name for name in moving if name not in needs]
+            verdicts += crossing_verdicts(self.view, request, ahead, facts, self._defaults(), self._gateways)
+            self.ahead += ahead
+            self.barrier += needs
+        else:
+            self.barrier += moving
+        self.verdicts += verdicts
+        for name in moving:
+            here = facts.topic(request.origin, name)
+            self.ends[name] = dict(here.ends) if here is not None else {}
+
+    def _defaults(self) -> dict[str, int]:
+        if self._in_sync is None:
+            sides = (self.request.origin, self.request.target)
+            self._in_sync = {name: self.environment.admin(self.view.clusters[name]).min_in_sync() for name in sides}
+        return self._in_sync
+
+
+def _unreachable(facts: Facts, request: MoveRequest) -> bool:
+    known = (facts.clusters.get(name) for name in (request.origin, request.target))
+    return any(cluster is None or not cluster.reachable for cluster in known)
+
+
+def _of_the_fence(verdict: Verdict, needs: Mapping[str, str]) -> bool:
+    """What pre-flight says of transactions is said better where the topic takes the barrier because of them."""
+    return any(verdict.about == f"topic {name}" and "transactional" in verdict.text for name in needs)
+
+
+def _resolve(
+    environment: Environment, view: View, patterns: tuple[str, ...], origin: str, target: str
+) -> tuple[list[str], dict[str, str]]:
+    """Topics by name, and those that a pattern finds in the origin and leaves out."""
+    names = dict.fromkeys(pattern for pattern in patterns if not _WILD & set(pattern))
+    wild = [pattern for pattern in patterns if _WILD & set(pattern)]
+    left_out: dict[str, str] = {}
+    if not wild or origin not in view.clusters:
+        return list(names), left_out
+    there = environment.admin(view.clusters[origin]).topics(offsets=False)
+    for name in sorted(there):
+        if there[name].internal or name in names or not any(fnmatchcase(name, pattern) for pattern in wild):
+            continue
+        topic = view.topics.get(name)
+        if topic is not None and topic.crossing is not None:
+            left_out[name] = f"it is migrating already, in operation {topic.crossing.operation}"
+        elif topic is not None and topic.mapped and topic.writer != origin:
+            left_out[name] = f"it is written in {topic.writer}"
+        else:
+            names[name] = None
+    return list(names), left_out
+
+
+def _rates(
+    environment: Environment, view: View, request: MoveRequest, keys: Collection[Partition], summary: Path | None
+) -> Rates:
+    if summary is not None:
+        return from_summary(summary, request.origin)
+    cluster: Cluster = view.clusters[request.origin]
+    return looked_at(environment, environment.admin(cluster), keys)
+
+
+def _rows(
+    view: View, request: MoveRequest, ends: Mapping[Partition, int], rates: Rates, given: Mapping[Partition, int]
+) -> Iterator[PartitionPlan]:
+    for key, log_end in sorted(ends.items()):
+        name, partition = key
+        end = client_end(view.topics.get(name), request.origin, partition, log_end)
+        rate = rates.of(key)
+        at = given.get(key, cut_ahead(end, rate, request.preparation_s))
+        yield PartitionPlan(topic=name, partition=partition, end=end, rate_per_s=round(rate, 3), cut=at)
+
+
+def _doubled(topics: Iterable[str], rows: Iterable[PartitionPlan]) -> dict[str, float | None]:
+    of: dict[str, list[PartitionPlan]] = {name: [] for name in topics}
+    for row in rows:
+        of[row.topic].append(row)
+    return {
+        name: doubled_records({r.partition: r.cut - r.end for r in some}, {r.partition: r.rate_per_s for r in some})
+        for name, some in of.items()
+    }
+
+
+def _batches(
+    view: View,
+    request: MoveRequest,
+    judged: _Judged,
+    rates: Rates,
+    given: Mapping[Partition, int],
+    most: int,
+) -> Iterator[Batch]:
+    runs: list[tuple[CutMode, list[str]]] = []
+    for mode, names in (("predicted", judged.ahead), ("barrier", judged.barrier)):
+        sizes = {name: _bytes(view.topics.get(name), len(judged.ends[name])) for name in names}
+        runs += [(mode, some) for some in _chunks(names, max(1, most), sizes)]  # type: ignore[misc]  # both literals
+    for number, (mode, names) in enumerate(runs, start=1):
+        keys = [(name, p) for name in names for p in judged.ends[name]]
+        scope = request.scope.model_copy(update={"topics": tuple(names)})
+        yield Batch(
+            number=number,
+            request=request.model_copy(update={"scope": scope, "cut": mode}),
+            moves=MoveSet(topics=tuple(names), reasons={f"topic:{name}": "named in the scope" for name in names}),
+            rates=by_topic({key: round(rates.of(key), 3) for key in keys if rates.of(key)}),
+            cut_at=by_topic({key: given[key] for key in keys if key in given}),
+        )
+
+
+def _bytes(topic: Topic | None, partitions: int) -> int:
+    """About what the map will take."""
+    return _BYTES_PER_PARTITION * partitions + (len(to_bytes(topic)) if topic is not None else 0)
+
+
+def _chunks(names: Iterable[str], most: int, sizes: Mapping[str, int] | None = None) -> Iterator[list[str]]:
+    run: list[str] = []
+    size = 0
+    for name in names:
+        more = (sizes or {}).get(name, 0)
+        if run and (len(run) >= most or size + more > MOST_REVISION_BYTES):
+            yield run
+            run, size = [], 0
+        run.append(name)
+        size += more
+    if run:
+        yield run
+
+
+def _fields(request: MoveRequest) -> dict[str, Any]:
+    return {
+        "origin": request.origin,
+        "target": request.target,
+        "cut": request.cut,
+        "reason": request.reason,
+        "preparation_s": request.preparation_s,
+    }
+
+
+def _proposal(request: MoveRequest, view: View, **more: Any) -> MigrationProposal:
+    return MigrationProposal(**_fields(request), revision=view.revision, **more)

@@ -1,0 +1,43 @@
+"""How far ahead a cut lies: the log's end when the preparation is over, by the rate at which it grows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ha_core.plan.facts import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Records per second of partitions, in the origin. One that is missing counts as idle."""
+
+    per_s: Mapping[Partition, float]
+    words: str
+    """Where they come from, for people."""
+
+    def of(self, partition: Partition) -> float:
+        return self.per_s.get(partition, 0.0)
+
+
+def cut_ahead(end: int, rate_per_s: float, preparation_s: float) -> int:
+    """The client offset that a log at `end` reaches in `preparation_s` seconds; above the end, whatever the rate.
+
+    A cut at the end itself would leave nothing to the origin to decide, so it is always one record ahead.
+    """
+    return end + max(1, math.ceil(rate_per_s * preparation_s))
+
+
+def doubled_records(ahead: Mapping[int, int], rates: Mapping[int, float]) -> float | None:
+    """Records of a topic that will be written to both clusters: what comes to busy partitions that have reached their
+    cut, until the last one has. None: a partition is idle, so nobody knows.
+
+    :param ahead: partition → records between its end and its cut.
+    """
+    times = {p: ahead[p] / rates[p] if rates.get(p, 0.0) > 0 else None for p in ahead}
+    known = [time for time in times.values() if time is not None]
+    if len(known) < len(times):
+        return None if known else 0.0
+    last = max(known, default=0.0)
+    return sum(rates[p] * (last - time) for p, time in times.items() if time is not None)
