@@ -80,5 +80,8 @@ def add_to(app: typer.Typer) -> None:
         title.append(f"  writer {found.writer or '(its own cluster)'}, revision {view.revision}", style="not bold")
         if found.fence:
             title.append(f", FENCED by operation {found.fence.operation}", style="bold red")
+        if found.transaction_fence:
+            operation = found.transaction_fence.operation
+            title.append(f", no transaction may begin: operation {operation} waits for open ones", style="bold red")
         session.out.show(title)
         session.out.show(draw(found) if found.partitions else Text("no map yet: client offsets are the cluster's own"))

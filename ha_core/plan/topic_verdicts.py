@@ -173,8 +173,11 @@ def _origin_topic(topic: str, request: MoveRequest, facts: Facts) -> Iterator[Ve
         yield Verdict(
             "warning",
             about,
-            f"Topic {topic} has transactional producers: they get INVALID_PRODUCER_ID_MAPPING after the move.",
-            "They must initialise their transactions again; most frameworks do so by themselves.",
+            f"Topic {topic} has transactional producers: the move waits for their open transactions, and after it the "
+            "next one of each gets INVALID_PRODUCER_ID_MAPPING.",
+            "Give --drain-timeout longer than transactions take. Java and librdkafka abort one and initialise again by "
+            "themselves, other clients have to be restarted. Move the users too: a transaction cannot write to a topic "
+            "in another cluster than its user's.",
         )
     brokers = len(target.brokers) if target is not None else 0
     if there is not None and not there.exists and brokers:
