@@ -17,7 +17,7 @@ from gateway.session.slots import Kind, Slot, Upstream
 from gateway.session.snapshot import Lease, Port, Snapshot
 from gateway.session.terms import Terms
 from ha_core.model import Identity, identify
-from ha_core.wire import Limits, encode_response
+from ha_core.wire import Limits, SaslServer, encode_response
 from ha_core.wire import encode as encode_body
 
 _OUTCOMES = {Kind.PASS: "passed", Kind.PATCH: "mapped", Kind.GATHER: "mapped", Kind.WAIT: "composed"}
@@ -64,7 +64,8 @@ class Conversation:
         self.left = False
         """The client is gone; what is in flight is still awaited, because it may yet be appended."""
         self.user: str | None = None
-        self.mechanism: str | None = None
+        self.sasl: SaslServer | None = None
+        """While the client proves who it is."""
         self.refusals = 0
         self.seen: set[tuple[str, bytes]] = set()
         self.fetch_topics: set[bytes] = set()

@@ -1,4 +1,7 @@
-"""The first requests of a connection: which versions are spoken, and who is there."""
+"""The first requests of a connection: which versions are spoken, and who is there.
+
+The steps of SASL are the business of `SaslServer`; here its answers are given, and the claim is judged.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,7 @@ from gateway.session.authentication import MECHANISMS
 from gateway.session.commands import Cause
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind, Slot
-from ha_core.wire import POLICIES, ApiKey, ErrorCode, RemoteProtocolError, RequestHeader, decode
-from ha_core.wire.sasl import parse_plain
+from ha_core.wire import POLICIES, ApiKey, ErrorCode, RemoteProtocolError, RequestHeader, SaslServer, decode
 
 
 def _slot(header: RequestHeader, version: int | None = None) -> Slot:
@@ -29,7 +31,7 @@ def entered(session: Conversation, header: RequestHeader) -> bool:
     """Whether the request may be handled at this point of the connection; if not, the session is closed."""
     if header.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         return True
-    if session.user is not None or (session.settings.authentication.anonymous and session.mechanism is None):
+    if session.user is not None or (session.settings.authentication.anonymous and session.sasl is None):
         return True
     session.close(
         Cause.NOT_AUTHENTICATED,
@@ -39,46 +41,48 @@ def entered(session: Conversation, header: RequestHeader) -> bool:
 
 
 def handshake(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
-    """The client names its mechanism."""
+    """The client names its mechanism: for the first time, or to authenticate anew (KIP-368)."""
     request = decode(header.api_key, header.api_version, "request", memoryview(buf)[header.body_at : end])
-    mechanism = request["mechanism"]
-    known = mechanism in MECHANISMS
-    if known:
-        session.mechanism = mechanism
-    error = ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    session.reply(_slot(header), {"error_code": int(error), "mechanisms": list(MECHANISMS)})
+    sasl = session.sasl or SaslServer(MECHANISMS, session.settings.limits)
+    error = sasl.handshake(request["mechanism"], header.api_version)
+    session.reply(_slot(header), {"error_code": int(error), "mechanisms": list(sasl.mechanisms)})
+    if error is ErrorCode.NONE:
+        session.sasl = sasl
+    elif error is ErrorCode.ILLEGAL_SASL_STATE:
+        session.close(Cause.AUTHENTICATION_FAILED, "a second SaslHandshake before the first was followed by a token")
 
 
 def authenticate(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
     """The client proves who it is."""
     request = decode(header.api_key, header.api_version, "request", memoryview(buf)[header.body_at : end])
-    if session.mechanism is None:
-        session.reply(
-            _slot(header),
-            {
-                "error_code": int(ErrorCode.ILLEGAL_SASL_STATE),
-                "error_message": "SaslHandshake first",
-                "auth_bytes": b"",
-            },
-        )
+    sasl, session.sasl = session.sasl, None
+    if sasl is None:
+        _answer(session, header, ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake first")
+        session.close(Cause.AUTHENTICATION_FAILED, "SaslAuthenticate without SaslHandshake")
         return
     try:
-        authorization_id, user, password = parse_plain(request["auth_bytes"])
-    except RemoteProtocolError:
-        authorization_id, user, password = "", "", ""
-    valid = session.settings.authentication.accepts(user, password) and authorization_id in ("", user)
-    if session.user is not None and valid and user != session.user:
+        claim = sasl.receive(request["auth_bytes"])
+    except RemoteProtocolError as unreadable:
+        _fail(session, header, str(unreadable))
+        return
+    valid = session.settings.authentication.accepts(claim.user, claim.password) and claim.authzid in ("", claim.user)
+    if session.user not in (None, claim.user):
         valid = False  # KIP-368: a connection may authenticate anew, but not as somebody else
     if not valid:
-        session.reply(
-            _slot(header),
-            {
-                "error_code": int(ErrorCode.SASL_AUTHENTICATION_FAILED),
-                "error_message": "Authentication failed: invalid user or password",
-                "auth_bytes": b"",
-            },
-        )
-        session.close(Cause.AUTHENTICATION_FAILED, f"user {user!r}")
+        sasl.refuse()
+        _fail(session, header, f"user {claim.user!r}")
         return
-    session.enter(user)
-    session.reply(_slot(header), {"error_code": 0, "error_message": None, "auth_bytes": b"", "session_lifetime_ms": 0})
+    session.enter(claim.user)
+    _answer(session, header, sasl.accept(), None)
+
+
+def _fail(session: Conversation, header: RequestHeader, detail: str) -> None:
+    why = "Authentication failed: invalid user or password"
+    _answer(session, header, ErrorCode.SASL_AUTHENTICATION_FAILED, why)
+    session.close(Cause.AUTHENTICATION_FAILED, detail)
+
+
+def _answer(session: Conversation, header: RequestHeader, error: ErrorCode, why: str | None) -> None:
+    session.reply(
+        _slot(header), {"error_code": int(error), "error_message": why, "auth_bytes": b"", "session_lifetime_ms": 0}
+    )
