@@ -83,7 +83,7 @@ def test_a_gateway_becomes_healthy_without_clusters_and_ends_in_order(
     assert code == 0
 
 
-def test_a_part_that_a_report_does_not_call_healthy_is_not(zookeeper: ZooKeeperPart, tmp_path: Path) -> None:
+def test_a_part_that_a_report_does_not_call_healthy_is_not(tmp_path: Path) -> None:
     from deploy import healthy
 
     report = tmp_path / "health"
