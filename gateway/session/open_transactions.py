@@ -56,6 +56,9 @@ class OpenTransactions:
                 continue
             if topic.fence is not None:
                 return topic.fence.operation
+            if topic.crossing is not None:
+                # What passes the cut goes to the target, whose coordinator knows nothing of the transaction.
+                return topic.crossing.operation
             fence = topic.transaction_fence
             if fence is not None and not self._goes_on(transactional_id, fence.operation, view):
                 return fence.operation

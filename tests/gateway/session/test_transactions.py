@@ -9,7 +9,7 @@ import pytest
 
 from gateway.session.commands import Compose
 from gateway.session.snapshot import Port, Snapshot
-from ha_core.model import Extent, Fence, Group, Member, Topic, UserBindings, View
+from ha_core.model import Crossing, Extent, Fence, Group, Member, Topic, UserBindings, View
 from ha_core.model.producer import issued_id
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import batches
@@ -375,3 +375,18 @@ def test_a_transaction_that_was_kept_out_is_aborted_without_asking_and_the_next_
     talk.follow(bound("east"))
     answer_to(talk, ADD_PARTITIONS, add(EASTS), added())
     assert answer_to(talk, END, end(EASTS, committed=False), {"error_code": 0}) == 0
+
+
+def test_no_transaction_takes_a_topic_in_whose_cut_lies_ahead() -> None:
+    crossing = Topic(
+        name="orders",
+        writer="east",
+        partitions={
+            0: (
+                Extent(cluster="east", start=0, end=100, base=0, term=0),
+                Extent(cluster="west", start=100, end=None, base=0, term=1),
+            )
+        },
+        crossing=Crossing(operation="op-1", state="open"),
+    )
+    assert waits(Talk(bound("east", crossing)), "orders")
