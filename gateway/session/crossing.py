@@ -82,7 +82,9 @@ def parts(frame: Any, scan: ProduceScan, routes: Routes) -> dict[Key, Part]:
         records = bytes(memoryview(frame)[at : at + length])
         batch = next(batches(records, 0, length), None)
         if origin is not target and batch is not None and batch.magic == 2 and batch.end == length:
-            found[name, partition] = Part(origin, target, topic.crossing.state == "open", records, batch)
+            # A transaction ends in the cluster that it began in: what passes the cut is refused until it is aborted.
+            may_pass = topic.crossing.state == "open" and scan.transactional_id is None
+            found[name, partition] = Part(origin, target, may_pass, records, batch)
     return found
 
 

@@ -8,6 +8,7 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from gateway.session.commands import Cause, Node
+from gateway.session.issuing import shown
 from gateway.session.overtaking import LOST_S
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Fence, LastSequences, Topic
@@ -173,6 +174,16 @@ def test_while_the_cut_is_only_proposed_nothing_at_or_above_it_is_acknowledged_o
     for (asked, _), offset in zip(arrived(talk, EAST), (99, 104), strict=True):
         answer(talk, EAST, asked, offset)
     assert outcome(talk) == [(TAKEN, 99), (TAKEN, 104)]
+
+
+def test_a_batch_of_a_transaction_that_passes_the_cut_is_refused_because_its_transaction_is_in_the_origin() -> None:
+    talk = Talk(state(topic()))
+    body = produce(("orders", 0, records(0, producer_id=shown(talk.session.settings.nodes, ("east", 1), 70))))
+    talk.ask(PRODUCE, 9, {**body, "transactional_id": "t"})
+    (asked,) = talk.asked(EAST)
+    answer(talk, EAST, asked, 100)
+    assert outcome(talk) == [(REFUSED, -1)]
+    assert not talk.asked(LEG)
 
 
 def test_pipelined_batches_reach_the_target_one_after_the_other() -> None:
