@@ -1,8 +1,13 @@
 """
 ### Take a cluster out of service
 
-A **masked** cluster gets nothing new: no switch may have it as its target. What it serves now, it goes on serving;
-move that with the `switch` DAG. Use it before maintenance, or when a cluster is not to be trusted any more.
+A **masked** cluster gets nothing new, and what is sent to it fails at once instead of hanging: no switch may have it as
+its target, nobody can read or write what lies there, and everything else goes on. Use it before maintenance, or when a
+cluster is not to be trusted any more.
+
+`look` lists who depends on the cluster: topics that are written there, topics with older records there, groups, users.
+Where topics are **written** there, `mask` refuses, for they are written nowhere else: move them first with the `switch`
+DAG (`migrate_from_fault` if the cluster is dead), or tick *Although it is written*.
 
 Masking is one revision; the task ends when every gateway serves it. A cluster that is masked already is left alone, and
 the task is skipped. The way back: `unmask_cluster`. Without Airflow: `switchyard mask CLUSTER --reason …`.
@@ -10,40 +15,31 @@ the task is skipped. The way back: `unmask_cluster`. Without Airflow: `switchyar
 
 from __future__ import annotations
 
-from datetime import timedelta
+from airflow.sdk import Param
 
-from airflow.sdk import DAG, Param
+from ha_core.operators import MaskClusterOperator
+from ha_core.operators.cluster_dag import cluster_dag
 
-from ha_core.operators import MaskClusterOperator, ReleaseOperator
-
-with DAG(
-    dag_id="mask_cluster",
-    dag_display_name="Mask a cluster",
-    description="Takes a cluster out of service: nothing new moves to it.",
-    doc_md=__doc__,
-    schedule=None,
-    catchup=False,
-    max_active_runs=4,
-    params={
-        "cluster": Param(
-            type="string",
-            minLength=1,
-            title="Cluster",
-            description_md="Its name, as `switchyard clusters list` shows it.",
-            examples=["east", "west"],
-        ),
-        "reason": Param(
-            type="string",
-            minLength=3,
-            title="Reason",
-            description_md="Why, for everyone who meets the mask, and for the history.",
-        ),
+dag = cluster_dag(
+    "mask_cluster",
+    "Mask a cluster",
+    "Takes a cluster out of service: requests for it fail at once, nothing new moves to it.",
+    __doc__,
+    MaskClusterOperator,
+    "mask",
+    Param(
+        type="string",
+        minLength=3,
+        title="Reason",
+        description_md="Why, for everyone who meets the mask, and for the history.",
+    ),
+    {
+        "force": Param(
+            False,
+            type="boolean",
+            title="Although it is written",
+            description_md="Mask it even if topics are written there. They stand still until they move or it is back.",
+        )
     },
-    tags=["switchyard", "cluster"],
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=2)},
-) as dag:
-    mask = MaskClusterOperator(task_id="mask", cluster="{{ params.cluster }}", reason="{{ params.reason }}")
-    release = ReleaseOperator(task_id="release")
-
-    mask >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(mask.output)
+    force="{{ params.force }}",
+)

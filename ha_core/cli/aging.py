@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -41,32 +40,9 @@ def add_to(app: typer.Typer) -> None:
             dry_run=dry_run,
             reason=reason,
         )
-        session.out.result(as_json(result))
+        session.out.result(result.to_json())
         _show(session, result, dry_run)
         return FAILURE if any(report.result != "succeeded" for report in result.reports) else SUCCESS
-
-
-def as_json(result: Aging) -> dict[str, object]:
-    """The machine form of a run."""
-    return {
-        "extents": [
-            {
-                "topic": old.topic,
-                "partition": old.partition,
-                "cluster": old.extent.cluster,
-                "start": old.extent.start,
-                "end": old.extent.end,
-                "aged": old.aged,
-                "blocks": [block._asdict() for block in old.blocks],
-            }
-            for old in result.extents
-        ],
-        "deleted": {cluster: list(names) for cluster, names in result.deleted.items()},
-        "kept": dict(result.kept),
-        "left_over": list(result.left_over),
-        "put_off": list(result.put_off),
-        "operations": [asdict(report) for report in result.reports],
-    }
 
 
 def _show(session: Session, result: Aging, dry_run: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -45,15 +44,7 @@ def check(
         dry_run=dry_run,
         reason=reason,
     )
-    out.result(
-        {
-            "result": "less" if result.less else "succeeded",
-            "returned": [{**one._asdict(), "beyond": one.beyond, "missing": one.missing} for one in result.found],
-            "away": dict(result.away),
-            "put_off": list(result.put_off),
-            "operations": [asdict(report) for report in result.reports],
-        }
-    )
+    out.result(result.to_json())
     for one in result.found:
         out.show(Text(words(one), style="bold red" if one.outcome == "less" else ""))
     for name, why in sorted(result.away.items()):

@@ -57,6 +57,28 @@ class Aging:
     put_off: tuple[str, ...] = ()
     reports: tuple[Report, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        """The machine form."""
+        return {
+            "extents": [
+                {
+                    "topic": old.topic,
+                    "partition": old.partition,
+                    "cluster": old.extent.cluster,
+                    "start": old.extent.start,
+                    "end": old.extent.end,
+                    "aged": old.aged,
+                    "blocks": [block._asdict() for block in old.blocks],
+                }
+                for old in self.extents
+            ],
+            "deleted": {cluster: list(names) for cluster, names in self.deleted.items()},
+            "kept": dict(self.kept),
+            "left_over": list(self.left_over),
+            "put_off": list(self.put_off),
+            "operations": [report.to_json() for report in self.reports],
+        }
+
 
 @dataclass
 class _Look:

@@ -34,6 +34,16 @@ class Returned:
     newly_less: tuple[Return, ...] = ()
     """Those of `found` with less than was known that no check has seen before."""
 
+    def to_json(self) -> dict[str, Any]:
+        """The machine form."""
+        return {
+            "result": "less" if self.less else "succeeded",
+            "returned": [{**one._asdict(), "beyond": one.beyond, "missing": one.missing} for one in self.found],
+            "away": dict(self.away),
+            "put_off": list(self.put_off),
+            "operations": [report.to_json() for report in self.reports],
+        }
+
     @property
     def less(self) -> tuple[Return, ...]:
         return tuple(one for one in self.found if one.outcome == "less")

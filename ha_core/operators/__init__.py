@@ -1,9 +1,9 @@
 """Airflow operators: each one is one call of the executor, and its words in the task's log."""
 
 from ha_core.operators.bindings import RefreshBindingsOperator
-from ha_core.operators.clusters import MaskClusterOperator, UnmaskClusterOperator
+from ha_core.operators.clusters import LookAtClusterOperator, MaskClusterOperator, UnmaskClusterOperator
 from ha_core.operators.ending import ReleaseOperator, ReportOperator
-from ha_core.operators.planning import ApproveSwitchOperator, PlanSwitchOperator
+from ha_core.operators.planning import ApproveSwitchOperator, PlanFaultMigrationOperator, PlanSwitchOperator
 from ha_core.operators.steps import (
     AcquireOperator,
     AdoptGroupsOperator,
@@ -12,13 +12,18 @@ from ha_core.operators.steps import (
     RecordOperator,
     VerifyOperator,
 )
+from ha_core.operators.upkeep import AgeMigrationsOperator, CheckOriginsOperator
 
 __all__ = [
     "AcquireOperator",
     "AdoptGroupsOperator",
+    "AgeMigrationsOperator",
     "ApproveSwitchOperator",
+    "CheckOriginsOperator",
     "CutOverOperator",
+    "LookAtClusterOperator",
     "MaskClusterOperator",
+    "PlanFaultMigrationOperator",
     "PlanSwitchOperator",
     "PrepareTargetsOperator",
     "RecordOperator",

@@ -10,21 +10,51 @@ from airflow.sdk.exceptions import AirflowSkipException
 from ha_core.operators.base import Context, SwitchyardOperator
 
 
+class LookAtClusterOperator(SwitchyardOperator):
+    """Who depends on a cluster, line by line in the log. Changes nothing.
+
+    :param cluster: name.
+    """
+
+    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "cluster")
+
+    def __init__(self, *, cluster: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.cluster = cluster
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from dataclasses import asdict
+
+        from ha_core.moves.mask import depends_lines, who_depends
+
+        with self.environment(context) as environment:
+            depends = who_depends(environment, self.cluster)
+        for line in depends_lines(self.cluster, depends):
+            self.log.info("%s", line)
+        return asdict(depends)
+
+
 class _ClusterOperator(SwitchyardOperator):
-    """:param cluster: name; :param reason: kept with the cluster and in the history."""
+    """:param cluster: name; :param reason: kept with the cluster and in the history; :param dry_run: skip."""
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "cluster", "reason")
+    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "cluster", "reason", "dry_run")
 
-    def __init__(self, *, cluster: str, reason: str, **kwargs: Any) -> None:
+    def __init__(self, *, cluster: str, reason: str, dry_run: Any = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.cluster = cluster
         self.reason = reason
+        self.dry_run = dry_run
 
     def run_on(self, context: Context, change: Callable[[Any, str, str], Any]) -> dict[str, Any]:
         from ha_core.moves.errors import NotServedError
+        from ha_core.operators.planning import truth
         from ha_core.operators.settling import settle_own
         from ha_core.operators.words import report_lines
 
+        if truth(self.dry_run):
+            raise AirflowSkipException(
+                "This is a dry run: who depends on the cluster is in the log of the task before."
+            )
         with self.environment(context) as environment:
             settled = settle_own(environment)
             outcome = change(environment, self.cluster, self.reason)
@@ -40,12 +70,24 @@ class _ClusterOperator(SwitchyardOperator):
 
 
 class MaskClusterOperator(_ClusterOperator):
-    """Take a cluster out of service in one revision: nothing new moves to it. Masked already: skipped."""
+    """Take a cluster out of service in one revision: requests for it fail at once. Masked already: skipped.
+
+    :param force: although topics are written there.
+    """
+
+    template_fields: Sequence[str] = (*_ClusterOperator.template_fields, "force")
+
+    def __init__(self, *, force: Any = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.force = force
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves.mask import mask_cluster
+        from functools import partial
 
-        return self.run_on(context, mask_cluster)
+        from ha_core.moves.mask import mask_cluster
+        from ha_core.operators.planning import truth
+
+        return self.run_on(context, partial(mask_cluster, force=truth(self.force)))
 
 
 class UnmaskClusterOperator(_ClusterOperator):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ha_core.operators.base import Context, SwitchyardOperator
 from ha_core.operators.naming import base_id, current_id
+
+if TYPE_CHECKING:
+    from ha_core.model import MoveRequest
+    from ha_core.moves.context import Environment
 
 
 class PlanSwitchOperator(SwitchyardOperator):
@@ -25,7 +29,6 @@ class PlanSwitchOperator(SwitchyardOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         from ha_core.moves import run
         from ha_core.moves.prepare import Proposal, plan
-        from ha_core.operators.request import request_of
         from ha_core.operators.words import nothing_to_do, proposal_lines, proposal_table
 
         dag_run = context["dag_run"]
@@ -36,7 +39,7 @@ class PlanSwitchOperator(SwitchyardOperator):
                 self.log.info("operation %s of this run is %s; it goes on", own.id, own.state)
                 return Proposal(request=own.request, revision=own.revision, moves=own.moves).to_json()
             form = context["params"]
-            request = request_of(form)
+            request = self.request(environment, form)
             settled = None if form["dry_run"] else run.settle_interrupted(environment, request)
             proposal = plan(environment, request)
         for line in proposal_lines(proposal):
@@ -55,6 +58,31 @@ class PlanSwitchOperator(SwitchyardOperator):
                 "Nothing was changed. " + " ".join(f"{v.about}: {v.text} {v.remedy}".strip() for v in errors)
             )
         return document
+
+    def request(self, environment: Environment, form: Mapping[str, Any]) -> MoveRequest:
+        """What the form asks for."""
+        from ha_core.operators.request import request_of
+
+        return request_of(form)
+
+
+class PlanFaultMigrationOperator(PlanSwitchOperator):
+    """The same for topics of a dead cluster: names and patterns, groups that are known to have read them."""
+
+    def request(self, environment: Environment, form: Mapping[str, Any]) -> MoveRequest:
+        from ha_core.moves.fault import fault_request
+
+        return fault_request(
+            environment,
+            [str(one) for one in form["topics"] or ()],
+            str(form["from"]).strip(),
+            str(form["to"]).strip(),
+            unread=form["unread"],
+            reason=str(form["reason"]).strip(),
+            force=form["force"],
+            with_groups=form["groups"],
+            drain_timeout_s=form["drain_timeout_s"],
+        )
 
 
 class ApproveSwitchOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not typed here

@@ -178,13 +178,20 @@ def test_a_step_that_fails_leaves_neither_fence_nor_lock_nor_topic(
     assert environment.clusters_with(workload.topic, view) == ["east"]
 
 
+@pytest.mark.usefixtures("workload")
 def test_a_cluster_is_masked_once_and_unmasked_once(run_dag: Run, environment: Environment) -> None:
-    masked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance"})
+    refused = run_dag("mask_cluster", {"cluster": "east", "reason": "maintenance"})
+    looked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance", "dry_run": True})
+    untouched = environment.store.load().clusters["west"].masked
+    masked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance", "force": True})
     again = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance"})
     seen = environment.store.load().clusters["west"].masked
     unmasked = run_dag("unmask_cluster", {"cluster": "west"})
 
-    assert masked.tasks == {"mask": "success", "release": "success"}
+    assert refused.tasks["mask"] == "failed"
+    assert looked.tasks == {"look": "success", "mask": "skipped", "release": "success"}
+    assert untouched is None
+    assert masked.tasks == {"look": "success", "mask": "success", "release": "success"}
     assert again.tasks["mask"] == "skipped"
     assert seen is not None
     assert seen.reason == "maintenance"

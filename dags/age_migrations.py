@@ -1,0 +1,80 @@
+"""
+### Let migrations age
+
+After a migration the old cluster holds what was written before the cut, until nobody can need it any more. Hourly, this
+looks at every old extent, drops those that are **Aged** in one revision for many topics, and says of each of the others
+what keeps it:
+
+| kept by | meaning | what to do |
+|---|---|---|
+| held | its log still has records below the cut | wait for retention; a compacted topic does not age by itself |
+| lagging | a group with members has not got past the cut | wait |
+| dead | a group without members has committed an offset below the cut | reset its offsets, or delete the group |
+| written | somebody writes to the old cluster past the gateways | find out who, and stop that |
+| unconfirmed | the cluster was dead at the cut | bring it back: `check_origins` finds its true end |
+| lost | the old log ends before the cut, or the topic is gone | check the address; then *Accept the loss* |
+| unasked | the cluster does not answer | bring it back |
+
+Readers below a dropped extent go on at the next one, as where retention has moved a log's start. With *Delete origin
+topics* the topic in the old cluster is deleted when all of its partitions are aged and none holds a record.
+Without Airflow: `switchyard age`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from ha_core.operators import AgeMigrationsOperator, ReleaseOperator
+
+with DAG(
+    dag_id="age_migrations",
+    dag_display_name="Age migrations",
+    description="Drops old extents that nobody can read or needs any more; says what keeps the others.",
+    doc_md=__doc__,
+    schedule=timedelta(hours=1),
+    catchup=False,
+    is_paused_upon_creation=False,  # it drops what nobody can read; topics are deleted only when asked
+    max_active_runs=1,
+    params={
+        "topics": Param(
+            [],
+            type=["array", "null"],
+            items={"type": "string", "minLength": 1},
+            title="Topics",
+            description_md="Names or patterns such as `orders-*`, one a line. Empty: all.",
+            section="What",
+        ),
+        "delete_origin": Param(
+            False,
+            type="boolean",
+            title="Delete origin topics",
+            description_md="Delete the topic in the old cluster once no map refers to it and it holds no record.",
+            section="Decisions",
+        ),
+        "accept_loss": Param(
+            False,
+            type="boolean",
+            title="Accept the loss",
+            description_md="Do without records that were lost in an old cluster. Name the topics.",
+            section="Decisions",
+        ),
+        "reason": Param(
+            "nothing of it can be read or is needed any more",
+            type="string",
+            minLength=3,
+            title="Reason",
+            description_md="Why, for the history.",
+            section="Decisions",
+        ),
+        "dry_run": Param(False, type="boolean", title="Dry run", description_md="Only look.", section="Decisions"),
+    },
+    tags=["switchyard", "upkeep"],
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=5)},
+) as dag:
+    age = AgeMigrationsOperator(task_id="age")
+    release = ReleaseOperator(task_id="release")
+
+    age >> release.as_teardown(on_failure_fail_dagrun=True)
+    dag.add_result(age.output)

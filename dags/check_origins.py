@@ -1,0 +1,74 @@
+"""
+### Clusters that were given up and may be back
+
+A forced move cuts above anything that the dead cluster can hold, so where its records truly end is known only when it
+answers again. This looks for that, every few minutes: it closes the old extents at their **true end** in one revision
+and says for every partition what came back, records that nobody knew of included. They are served in their place, and
+no client offset changes. Nothing is ever added there: the writer is another cluster since the cut.
+
+A cluster that comes back with **less** than was known of it has lost records. Then nothing is concluded: readers wait,
+the partitions are marked, the run fails once, and a human decides: restore them, or run this by hand with the topics
+named and *Accept the loss* ticked.
+
+Readers that were told to skip go on skipping, unless *Serve what was skipped* is ticked for the topics that are named.
+Without Airflow: `switchyard origins check`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from ha_core.operators import CheckOriginsOperator, ReleaseOperator
+
+with DAG(
+    dag_id="check_origins",
+    dag_display_name="Check for returned clusters",
+    description="Closes the extents of clusters that answer again where they truly end, and says what came back.",
+    doc_md=__doc__,
+    schedule=timedelta(minutes=5),
+    catchup=False,
+    is_paused_upon_creation=False,  # it only finds out what is true, and decides nothing
+    max_active_runs=1,
+    params={
+        "topics": Param(
+            [],
+            type=["array", "null"],
+            items={"type": "string", "minLength": 1},
+            title="Topics",
+            description_md="Names or patterns such as `orders-*`, one a line. Empty: all.",
+            section="What",
+        ),
+        "accept_loss": Param(
+            False,
+            type="boolean",
+            title="Accept the loss",
+            description_md="Do without what the cluster held when it died and has not any more. Name the topics.",
+            section="Decisions",
+        ),
+        "serve_skipped": Param(
+            False,
+            type="boolean",
+            title="Serve what was skipped",
+            description_md="Readers get what a forced move let them skip. Name the topics.",
+            section="Decisions",
+        ),
+        "reason": Param(
+            "the cluster answers again",
+            type="string",
+            minLength=3,
+            title="Reason",
+            description_md="Why, for the history.",
+            section="Decisions",
+        ),
+        "dry_run": Param(False, type="boolean", title="Dry run", description_md="Only look.", section="Decisions"),
+    },
+    tags=["switchyard", "upkeep"],
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=5)},
+) as dag:
+    check = CheckOriginsOperator(task_id="check")
+    release = ReleaseOperator(task_id="release")
+
+    check >> release.as_teardown(on_failure_fail_dagrun=True)
+    dag.add_result(check.output)

@@ -1,0 +1,173 @@
+"""
+### Give topics of a dead cluster a new home
+
+For topics whose cluster has **died**: they are made in the target as they were last seen (`record_facts` looks every
+few minutes; how old that is stands in the log of `plan`), and producers write there at once.
+
+Nobody can ask the dead cluster where its logs end. So the cut lies above anything that they can have grown to since
+they were last seen, and **never changes again**: no offset ever means two records. The gap is a hole, as compacted logs
+have them. What readers below the cut do is your choice:
+
+- **wait**: they get nothing until the cluster is back, then its records, then go on behind the hole. Nothing is lost.
+- **skip**: they go on at the first record in the target. What they had not read is given up (it can be served later).
+
+When the cluster returns, the DAG `check_origins` closes its extents where they truly end and says what came back.
+
+| task | what it does | if it fails |
+|---|---|---|
+| `plan` | finds the topics, what is known of them, how old that is, and every objection | nothing was changed |
+| `approve` | asks a human, if you want that; holds no lock | nothing was changed |
+| `acquire` | takes the locks of everything that moves | nothing was changed |
+| `prepare` | creates the topics in the target | undone |
+| `cut_over` | fence, drain, group offsets as last known, **cut** | undone, if not cut |
+| `verify` | every gateway serves the cut | the cut stays; see the log |
+| `record` | writes the result | repeat it: clear the task |
+| `report` | shows the result of the run | |
+| `release` | always runs: no fence and no lock is left behind | clear the task |
+
+A cluster that still answers is refused: use `switch`, which loses nothing. Whole users move with `switch`, mode
+*forced*. Without Airflow: `switchyard migrate-from-fault --help`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param, TriggerRule
+
+from ha_core.operators import (
+    AcquireOperator,
+    ApproveSwitchOperator,
+    CutOverOperator,
+    PlanFaultMigrationOperator,
+    PrepareTargetsOperator,
+    RecordOperator,
+    ReleaseOperator,
+    ReportOperator,
+    VerifyOperator,
+)
+
+REPEATED = {"retries": 2, "retry_delay": timedelta(seconds=2)}
+
+PARAMS = {
+    "topics": Param(
+        type="array",
+        minItems=1,
+        items={"type": "string", "minLength": 1},
+        title="Topics",
+        description_md="Names, or patterns such as `orders-*` of what was last seen there. One a line.",
+        section="What moves",
+    ),
+    "groups": Param(
+        True,
+        type="boolean",
+        title="Groups",
+        description_md="Groups that are known to have read them come along, at their last known offsets.",
+        section="What moves",
+    ),
+    "from": Param(
+        type="string",
+        minLength=1,
+        title="From",
+        description_md="The dead cluster.",
+        examples=["east", "west"],
+        section="Where",
+    ),
+    "to": Param(
+        type="string",
+        minLength=1,
+        title="To",
+        description_md="The cluster that is to serve them.",
+        examples=["east", "west"],
+        section="Where",
+    ),
+    "unread": Param(
+        "wait",
+        type="string",
+        enum=["wait", "skip"],
+        values_display={"wait": "wait until the cluster is back", "skip": "skip: go on at the cut"},
+        title="Unread records",
+        description_md="What readers do that have not read all of the dead cluster's records.",
+        section="Where",
+    ),
+    "reason": Param(
+        type="string",
+        minLength=3,
+        title="Reason",
+        description_md="Why, for the history that is never deleted. A ticket number is a good reason.",
+        section="Safety",
+    ),
+    "dry_run": Param(
+        False,
+        type="boolean",
+        title="Dry run",
+        description_md="Only `plan`: the log lists what would move, what is known of it, and what speaks against it.",
+        section="Safety",
+    ),
+    "approval": Param(
+        False,
+        type="boolean",
+        title="Ask for approval",
+        description_md="Wait for a human (*Required Actions*) after `plan`. No lock is held while waiting.",
+        section="Safety",
+    ),
+    "force": Param(
+        False,
+        type="boolean",
+        title="Although it answers",
+        description_md="Give the cluster up although it answers.",
+        section="Safety",
+    ),
+    "drain_timeout_s": Param(
+        10,
+        type="number",
+        exclusiveMinimum=0,
+        maximum=600,
+        title="Drain timeout, seconds",
+        description_md="How long to wait for gateways to let go of the dead cluster. Then the move is undone.",
+        section="Safety",
+    ),
+}
+
+with DAG(
+    dag_id="migrate_from_fault",
+    dag_display_name="Migrate from a dead cluster",
+    description="Topics of a dead cluster get a new home: producers go on at once, no offset ever changes.",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=8,
+    params=PARAMS,
+    tags=["switchyard", "move"],
+    default_args={"retries": 0},
+) as dag:
+    plan = PlanFaultMigrationOperator(task_id="plan", **REPEATED)
+    approve = ApproveSwitchOperator(
+        task_id="approve",
+        asked="{{ params.approval and not params.dry_run }}",
+        subject="Give up {{ params['from'] }} and write in {{ params.to }}?",
+        body="{{ ti.xcom_pull(task_ids='plan', key='table') }}",
+        retries=1,
+    )
+    acquire = AcquireOperator(
+        task_id="acquire",
+        proposal=plan.output,
+        dry_run="{{ params.dry_run }}",
+        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
+        **REPEATED,
+    )
+    prepare = PrepareTargetsOperator(task_id="prepare", operation_id=acquire.output)
+    cut_over = CutOverOperator(task_id="cut_over", operation_id=acquire.output)
+    verify = VerifyOperator(task_id="verify", operation_id=acquire.output, **REPEATED)
+    record = RecordOperator(task_id="record", operation_id=acquire.output, **REPEATED)
+    report = ReportOperator(
+        task_id="report",
+        proposal=plan.output,
+        trigger_rule=TriggerRule.NONE_FAILED,
+        **REPEATED,
+    )
+    release = ReleaseOperator(task_id="release", retries=3, retry_delay=timedelta(seconds=2))
+
+    plan >> approve >> acquire >> prepare >> cut_over >> verify >> record >> report
+    record >> release.as_teardown(setups=acquire, on_failure_fail_dagrun=True)
+    dag.add_result(report.output)

@@ -1,0 +1,93 @@
+"""What is done to migrations as time passes: clusters that come back, extents that age. By the clock and by hand.
+
+The form of the DAG run is read as it is: rendered by a template its lists would become texts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from ha_core.operators.base import Context, SwitchyardOperator
+
+MOST_LINES = 1_000
+"""Of the task's log; the result has all."""
+
+
+class CheckOriginsOperator(SwitchyardOperator):
+    """Close the extents of clusters that answer again where they truly end, and say what came back.
+
+    Skipped where no extent waits for its cluster. Fails once for every loss that it finds: somebody has to decide.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from ha_core.moves.returned import check_origins, words
+        from ha_core.operators.settling import settle_own
+
+        form = context["params"]
+        with self.environment(context) as environment:
+            settle_own(environment)
+            result = check_origins(
+                environment,
+                form["topics"] or (),
+                accept_loss=form["accept_loss"],
+                serve_skipped=form["serve_skipped"],
+                dry_run=form["dry_run"],
+                reason=form["reason"],
+            )
+        for one in result.found[:MOST_LINES]:
+            self.log.info("%s", words(one))
+        for name, why in sorted(result.away.items()):
+            self.log.info("%s is away: %s", name, why)
+        for text in result.put_off:
+            self.log.info("left for the next check: %s", text)
+        if result.newly_less and not form["dry_run"]:
+            raise AirflowFailException(
+                f"{len(result.newly_less)} partitions came back with less than was known of them: they are marked, "
+                f"and readers wait. {words(result.newly_less[0])}"
+            )
+        if not result.found and not result.reports:
+            raise AirflowSkipException("No extent waits for a cluster that answers.")
+        return result.to_json()
+
+
+class AgeMigrationsOperator(SwitchyardOperator):
+    """Drop the extents that nobody can read or needs any more, and say what keeps each of the others."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from ha_core.moves.aging import age
+        from ha_core.operators.settling import settle_own
+
+        form = context["params"]
+        with self.environment(context) as environment:
+            settle_own(environment)
+            result = age(
+                environment,
+                form["topics"] or (),
+                delete_origin=form["delete_origin"],
+                accept_loss=form["accept_loss"],
+                dry_run=form["dry_run"],
+                reason=form["reason"],
+            )
+        for old in result.extents[:MOST_LINES]:
+            extent = old.extent
+            why = "Aged" if old.aged else "; ".join(block.text for block in old.blocks)
+            self.log.info(
+                "%s-%s in %s, offsets %s to %s: %s",
+                old.topic,
+                old.partition,
+                extent.cluster,
+                extent.start,
+                extent.end,
+                why,
+            )
+        for cluster, names in sorted(result.deleted.items()):
+            self.log.info("deleted in %s: %s", cluster, ", ".join(names) or "nothing")
+        for what, why in sorted(result.kept.items()):
+            self.log.info("not deleted: %s: %s", what, why)
+        for text in result.put_off:
+            self.log.info("left for the next run: %s", text)
+        aged = sum(old.aged for old in result.extents)
+        self.log.info("%d of %d old extents are aged", aged, len(result.extents))
+        return result.to_json()

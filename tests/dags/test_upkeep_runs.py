@@ -1,0 +1,63 @@
+"""Runs of the DAGs for dead clusters and for what migrations leave behind, against real clusters and a gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ha_core.moves.context import Environment
+from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
+
+pytestmark = [pytest.mark.stack, pytest.mark.airflow]
+Run = Callable[..., Outcome]
+
+
+def test_a_cluster_that_answers_is_given_up_only_by_force_and_is_confirmed_at_once(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    form = {"topics": [workload.topic], "from": "east", "to": "west", "unread": "wait", "reason": "a test"}
+
+    refused = run_dag("migrate_from_fault", form)
+    forced = run_dag("migrate_from_fault", {**form, "force": True})
+    extents = environment.store.load().topics[workload.topic].partitions[0]
+    checked = run_dag("check_origins", {"topics": [workload.topic]})
+    again = run_dag("check_origins", {"topics": [workload.topic]})
+
+    assert refused.tasks["plan"] == "failed"
+    assert {forced.tasks[name] for name in ("plan", "prepare", "cut_over", "verify", "record", "report")} == {"success"}
+    assert extents[0].known_end == RECORDS
+    assert extents[1].start > RECORDS
+    assert checked.tasks["check"] == "success"
+    assert [one["outcome"] for one in checked.results["check"]["returned"]] == ["whole"] * PARTITIONS
+    assert environment.store.load().topics[workload.topic].partitions[0][0].end == RECORDS
+    assert again.tasks["check"] == "skipped"
+    assert environment.store.locks() == []
+
+
+def test_what_keeps_a_migration_from_aging_is_in_the_result_and_its_origin_is_deleted_when_asked(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    view = environment.store.load()
+    run_dag(
+        "switch",
+        {"topics": [workload.topic], "from": "east", "to": "west", "reason": "a test", "include_followers": True},
+    )
+    kept = run_dag("age_migrations", {"topics": [workload.topic]})
+    admin = AdminClient({"bootstrap.servers": view.clusters["east"].bootstrap})
+    wanted = [TopicPartition(workload.topic, partition, RECORDS) for partition in range(PARTITIONS)]
+    for future in admin.delete_records(wanted).values():
+        future.result(30)
+    offsets = {(workload.topic, partition): (RECORDS, "") for partition in range(PARTITIONS)}
+    environment.admin(view.clusters["east"]).set_group_offsets(workload.group, offsets)
+    aged = run_dag("age_migrations", {"topics": [workload.topic], "delete_origin": True})
+
+    reasons = [[block["reason"] for block in one["blocks"]] for one in kept.results["age"]["extents"]]
+    assert reasons == [["held", "dead"]] * PARTITIONS
+    assert kept.tasks == {"age": "success", "release": "success"}
+    assert aged.results["age"]["deleted"] == {"east": [workload.topic]}
+    assert environment.clusters_with(workload.topic, view) == ["west"]
+    assert environment.store.locks() == []
