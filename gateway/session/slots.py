@@ -39,7 +39,8 @@ class Slot:
 
     __slots__ = (
         "api_key", "api_version", "awaited", "correlation_id", "data", "delay", "finish", "frames", "group",
-        "in_session", "kind", "lifts_with", "mute", "node", "reads", "ready_at", "revision", "shifts", "survives_loss", "topics",
+        "in_session", "kind", "lifts_with", "mute", "node", "reads", "ready_at", "revision", "shifts", "survives_loss",
+        "topics",
     )  # fmt: skip
 
     def __init__(self, api_key: int, api_version: int, correlation_id: int, kind: Kind) -> None:
