@@ -10,6 +10,7 @@ import json
 import signal
 import sqlite3
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -44,6 +45,10 @@ class AirflowSettings:
     """How tasks log in to the clusters; None where the brokers ask nobody."""
     password: str
     secret: str
+    spark_master: str | None
+    """None: jobs run on this machine, without a cluster."""
+    spark_environment: Mapping[str, str]
+    """What spark-submit needs."""
 
     @property
     def url(self) -> str:
@@ -93,6 +98,8 @@ class AirflowSettings:
                     "extra": {"root": self.zookeeper_root},
                 }
             ),
+            "AIRFLOW_CONN_SPARK_SWITCHYARD": json.dumps(self._spark_connection()),
+            "SWITCHYARD_HISTORY": str(self.home / "history"),
             "NO_PROXY": f"{LOOPBACK},localhost",
             "no_proxy": f"{LOOPBACK},localhost",
         }
@@ -107,7 +114,13 @@ class AirflowSettings:
             )
         if (PROJECT / "plugins").is_dir():
             settings["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(PROJECT / "plugins")
-        return settings
+        return {**self.spark_environment, **settings}
+
+    def _spark_connection(self) -> dict[str, Any]:
+        if self.spark_master is None:
+            return {"conn_type": "spark", "host": "local[*]"}
+        host, _, port = self.spark_master.rpartition(":")
+        return {"conn_type": "spark", "host": host, "port": int(port)}
 
     def health(self) -> dict[str, Any]:
         answer = get_json(f"{self.url}/api/v2/monitor/health")

@@ -20,6 +20,8 @@ from stack.kafka_part import SERVICE_USER, BrokerAddress, BrokerPart, KafkaClust
 from stack.layout import Layout, cache_dir
 from stack.parts import Part
 from stack.ports import RANGED_PORTS, PortBlock, claim
+from stack.spark_java import spark_environment
+from stack.spark_part import ConnectPart, MasterPart, SparkSettings, WorkerPart
 from stack.specs import StackSpec
 from stack.zookeeper_part import ZooKeeperPart
 
@@ -42,11 +44,23 @@ class Blueprint:
     brokers: list[BrokerPart] = field(default_factory=list)
     gateways: list[GatewayPart] = field(default_factory=list)
     airflow: AirflowSettings | None = None
+    spark: SparkSettings | None = None
 
     @property
     def parts(self) -> list[Part]:
         airflow = [] if self.airflow is None else airflow_parts(self.airflow)
-        return [self.zookeeper, *self.brokers, *self.gateways, *airflow]
+        return [self.zookeeper, *self.brokers, *self.gateways, *self._spark_parts(), *airflow]
+
+    def _spark_parts(self) -> list[Part]:
+        if self.spark is None:
+            return []
+        parts: list[Part] = [
+            MasterPart(self.layout.home("spark/master"), self.spark),
+            WorkerPart(self.layout.home("spark/worker"), self.spark),
+        ]
+        if self.spark.connect_port is not None:
+            parts.append(ConnectPart(self.layout.home("spark/connect"), self.spark))
+        return parts
 
     def register(self) -> None:
         """Write the clusters to ZooKeeper."""
@@ -73,6 +87,7 @@ class Blueprint:
             "service": service,
             "security_file": None if service is None else str(self.layout.security),
             "airflow": airflow,
+            "spark": None if self.spark is None else self.spark.document(),
         }
 
 
@@ -114,6 +129,15 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             blueprint.brokers.append(BrokerPart(cluster, address, home, jars[cluster.version], java))
     for number in range(1, spec.gateways + 1):
         blueprint.gateways.append(_gateway(number, blueprint))
+    if spec.spark:
+        blueprint.spark = SparkSettings(
+            environment=spark_environment(java),
+            master_port=ports.take(),
+            master_ui_port=ports.take(),
+            worker_port=ports.take(),
+            worker_ui_port=ports.take(),
+            connect_port=ports.take() if spec.spark_connect else None,
+        )
     if spec.airflow:
         blueprint.airflow = AirflowSettings(
             home=layout.home("airflow"),
@@ -126,6 +150,8 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             service_password=service_password,
             password=secrets.token_urlsafe(12),
             secret=secrets.token_urlsafe(32),
+            spark_master=None if blueprint.spark is None else blueprint.spark.master,
+            spark_environment=spark_environment(java),
         )
     return blueprint
 

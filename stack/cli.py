@@ -15,13 +15,13 @@ import typer
 from stack.errors import StackError
 
 app = typer.Typer(
-    help="A local stack of real parts: ZooKeeper, Kafka clusters, gateways, Airflow.", no_args_is_help=True
+    help="A local stack of real parts: ZooKeeper, Kafka clusters, gateways, Airflow, Spark.", no_args_is_help=True
 )
 
 Dir = Annotated[Path | None, typer.Option("--dir", help="The stack's folder; without it, the newest running stack.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PartName = Annotated[
-    str, typer.Argument(help="zookeeper, cluster/east, cluster/east/1, gateway/1, airflow/scheduler …")
+    str, typer.Argument(help="zookeeper, cluster/east, cluster/east/1, gateway/1, airflow/scheduler, spark/worker …")
 ]
 
 
@@ -54,6 +54,10 @@ def up(
     ] = None,
     gateways: Annotated[int, typer.Option(help="How many gateways.")] = 2,
     airflow: Annotated[bool, typer.Option("--airflow", help="Airflow with the project's DAGs, too.")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="A Spark master with one worker, too.")] = False,
+    spark_connect: Annotated[
+        bool, typer.Option("--spark-connect", help="Spark, and a Spark Connect server for interactive runs.")
+    ] = False,
     security: Annotated[str, typer.Option(help="none, or sasl: brokers and gateways want SASL/PLAIN.")] = "none",
     directory: Annotated[
         Path | None,
@@ -70,7 +74,8 @@ def up(
     begun = time.monotonic()
     with _clear_errors():
         specs = [parse_cluster(text) for text in cluster or ["east=3.9.2", "west=4.3.1"]]
-        started = start(stack_spec(specs, gateways, airflow, security), directory, owner_pid, _say)
+        spec = stack_spec(specs, gateways, airflow, security, spark, spark_connect)
+        started = start(spec, directory, owner_pid, _say)
         _say(f"ready after {time.monotonic() - begun:.1f} s")
         if as_json:
             typer.echo(json.dumps(started.document, indent=1))
@@ -106,6 +111,9 @@ def _show(document: dict[str, Any]) -> None:
     if document["airflow"]:
         one = document["airflow"]
         table.add_row("airflow", f"user {one['user']}, password {one['password']}", one["url"])
+    if document["spark"]:
+        one = document["spark"]
+        table.add_row("spark", one["ui"], "  ".join(filter(None, (one["master"], one["connect"]))))
     Console().print(table)
 
 

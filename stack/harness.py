@@ -22,8 +22,8 @@ def _silent(_text: str) -> None:
 class Stack:
     """A running stack; the attributes are those of the document that `switchyard stack up --json` prints.
 
-    Parts are named `zookeeper`, `cluster/east`, `cluster/east/1`, `gateway/1`, `airflow/scheduler` …; a first component
-    or two name all parts below. Every method raises StackError.
+    Parts are named `zookeeper`, `cluster/east`, `cluster/east/1`, `gateway/1`, `airflow/scheduler`, `spark/worker` …; a
+    first component or two name all parts below. Every method raises StackError.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
@@ -40,6 +40,7 @@ class Stack:
         self.users: dict[str, str] = document["users"]
         self.service: dict[str, str] | None = document["service"]
         self.airflow: dict[str, str] | None = document["airflow"]
+        self.spark: dict[str, str | None] | None = document["spark"]
 
     @classmethod
     def up(
@@ -49,12 +50,15 @@ class Stack:
         gateways: int = 2,
         airflow: bool = False,
         security: str = "none",
+        spark: bool = False,
+        spark_connect: bool = False,
         directory: Path | None = None,
         say: Callable[[str], None] = _silent,
     ) -> Self:
         """Start a stack that ends with this process at the latest; returns when it is ready."""
         specs = [cluster_spec(name, text) for name, text in clusters.items()]
-        started = start(stack_spec(specs, gateways, airflow, security), directory, os.getpid(), say)
+        spec = stack_spec(specs, gateways, airflow, security, spark, spark_connect)
+        started = start(spec, directory, os.getpid(), say)
         started.detach()
         return cls(started.document)
 

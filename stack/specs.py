@@ -34,6 +34,10 @@ class StackSpec:
     gateways: int = 2
     airflow: bool = False
     security: Security = "none"
+    spark: bool = False
+    """A standalone master and a worker."""
+    spark_connect: bool = False
+    """And a Spark Connect server."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -41,7 +45,7 @@ class StackSpec:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StackSpec:
         clusters = tuple(ClusterSpec(**cluster) for cluster in document["clusters"])
-        return cls(clusters, document["gateways"], document["airflow"], document["security"])
+        return cls(**{**document, "clusters": clusters})
 
 
 def parse_cluster(text: str) -> ClusterSpec:
@@ -74,8 +78,16 @@ def cluster_spec(name: str, text: str) -> ClusterSpec:
     return ClusterSpec(name, version, brokers)
 
 
-def stack_spec(clusters: Iterable[ClusterSpec], gateways: int, airflow: bool, security: str) -> StackSpec:
+def stack_spec(
+    clusters: Iterable[ClusterSpec],
+    gateways: int,
+    airflow: bool,
+    security: str,
+    spark: bool = False,
+    spark_connect: bool = False,
+) -> StackSpec:
     """The checked whole; raises StackError."""
+    spark = spark or spark_connect
     chosen = tuple(clusters)
     if not chosen:
         raise StackError("a stack needs a cluster: add --cluster NAME=VERSION")
@@ -86,7 +98,7 @@ def stack_spec(clusters: Iterable[ClusterSpec], gateways: int, airflow: bool, se
     if not 0 <= gateways <= MAX_GATEWAYS:
         raise StackError(f"{gateways} gateways; from 0 to {MAX_GATEWAYS} are possible")
     if security == "none":
-        return StackSpec(chosen, gateways, airflow, "none")
+        return StackSpec(chosen, gateways, airflow, "none", spark, spark_connect)
     if security == "sasl":
-        return StackSpec(chosen, gateways, airflow, "sasl")
+        return StackSpec(chosen, gateways, airflow, "sasl", spark, spark_connect)
     raise StackError(f"security {security!r} is neither none nor sasl")

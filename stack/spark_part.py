@@ -1,0 +1,161 @@
+"""A Spark standalone master, one worker of one core, and (by option) a Spark Connect server."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stack.parts import LOOPBACK, Command, NotReadyError, get_json, listens
+
+DAEMON_MEMORY_MB = 256
+WORKER_MEMORY_MB = 1024
+"""Of all executors together."""
+_LOG4J2 = """\
+rootLogger.level = info
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n%ex
+"""
+
+
+@dataclass(frozen=True)
+class SparkSettings:
+    """What the parts share."""
+
+    environment: Mapping[str, str]
+    """Java, Python and Spark's home, as `stack.spark_java` gives them."""
+    master_port: int
+    master_ui_port: int
+    worker_port: int
+    worker_ui_port: int
+    connect_port: int | None
+    """None: no Spark Connect server."""
+
+    @property
+    def master(self) -> str:
+        return f"spark://{LOOPBACK}:{self.master_port}"
+
+    @property
+    def ui(self) -> str:
+        return f"http://{LOOPBACK}:{self.master_ui_port}"
+
+    @property
+    def connect(self) -> str | None:
+        return None if self.connect_port is None else f"sc://{LOOPBACK}:{self.connect_port}"
+
+    def document(self) -> dict[str, str | None]:
+        return {"master": self.master, "ui": self.ui, "connect": self.connect}
+
+    def run(self, home: Path, memory_mb: int, program: str, *arguments: str) -> Command:
+        """One of Spark's own programs. To its servers, Connect too, their memory is told by the environment alone."""
+        binary = Path(self.environment["SPARK_HOME"]) / "bin" / program
+        quick = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile={home / 'log4j2.properties'}"
+        memory = {"SPARK_DAEMON_MEMORY": f"{memory_mb}m", "SPARK_DAEMON_JAVA_OPTS": quick}
+        return Command(("bash", str(binary), *arguments), {**self.environment, **memory}, home)
+
+
+@dataclass(frozen=True)
+class SparkPart:
+    """What the three have in common."""
+
+    home: Path
+    settings: SparkSettings
+    end_signal: signal.Signals = signal.SIGTERM
+    ready_timeout_s: float = 120.0
+
+    def prepare(self) -> tuple[Command, ...]:
+        self.home.mkdir(parents=True, exist_ok=True)
+        (self.home / "log4j2.properties").write_text(_LOG4J2, "utf-8")
+        return ()
+
+
+@dataclass(frozen=True)
+class MasterPart(SparkPart):
+    name: str = "spark/master"
+    after: tuple[str, ...] = ()
+
+    @property
+    def port(self) -> int:
+        return self.settings.master_port
+
+    def command(self) -> Command:
+        settings = self.settings
+        address = (
+            "--host",
+            LOOPBACK,
+            "--port",
+            str(settings.master_port),
+            "--webui-port",
+            str(settings.master_ui_port),
+        )
+        return settings.run(
+            self.home, DAEMON_MEMORY_MB, "spark-class", "org.apache.spark.deploy.master.Master", *address
+        )
+
+    def probe(self, started_at: float) -> None:
+        report = get_json(f"{self.settings.ui}/json/")
+        if not isinstance(report, dict) or report.get("status") != "ALIVE":
+            raise NotReadyError(f"{self.name} is not alive yet")
+
+
+@dataclass(frozen=True)
+class WorkerPart(SparkPart):
+    name: str = "spark/worker"
+    after: tuple[str, ...] = ("spark/master",)
+
+    @property
+    def port(self) -> int:
+        return self.settings.worker_port
+
+    def command(self) -> Command:
+        settings = self.settings
+        address = (
+            "--host",
+            LOOPBACK,
+            "--port",
+            str(settings.worker_port),
+            "--webui-port",
+            str(settings.worker_ui_port),
+        )
+        size = ("--cores", "1", "--memory", f"{WORKER_MEMORY_MB}m", "--work-dir", str(self.home / "work"))
+        program = "org.apache.spark.deploy.worker.Worker"
+        return settings.run(self.home, DAEMON_MEMORY_MB, "spark-class", program, *address, *size, settings.master)
+
+    def probe(self, started_at: float) -> None:
+        """The master knows this very process: its predecessor had another id."""
+        mine = get_json(f"http://{LOOPBACK}:{self.settings.worker_ui_port}/json/").get("id")
+        workers = get_json(f"{self.settings.ui}/json/").get("workers", ())
+        if not any(one["id"] == mine and one["state"] == "ALIVE" for one in workers):
+            raise NotReadyError(f"{self.name} is not registered yet")
+
+
+@dataclass(frozen=True)
+class ConnectPart(SparkPart):
+    """A long-lived session in local mode: the one core of the worker stays free for jobs that are submitted."""
+
+    name: str = "spark/connect"
+    after: tuple[str, ...] = ()
+
+    @property
+    def port(self) -> int | None:
+        return self.settings.connect_port
+
+    def command(self) -> Command:
+        options = {
+            "spark.connect.grpc.binding.address": LOOPBACK,
+            "spark.connect.grpc.binding.port": str(self.settings.connect_port),
+            "spark.ui.enabled": "false",
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={self.home / 'log4j2.properties'}",
+        }
+        settings = [text for key, value in options.items() for text in ("--conf", f"{key}={value}")]
+        server = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal")
+        where = ("--master", "local[2]", "--name", "spark-connect")
+        return self.settings.run(self.home, WORKER_MEMORY_MB, "spark-submit", *where, *settings, *server)
+
+    def probe(self, started_at: float) -> None:
+        assert self.settings.connect_port is not None
+        listens(self.settings.connect_port)
