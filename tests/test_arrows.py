@@ -38,6 +38,7 @@ RULES = (
     Rule("ha_core/wire", (), ("google_crc32c", "cramjam"), IMPURE, clock=False),
     Rule("ha_core/store", ("ha_core.model",), ("kazoo",)),
     Rule("ha_core/kafka", ("ha_core.model", "ha_core.plan.facts", "ha_core.wire"), None),
+    Rule("spark_jobs", ("ha_core.model", "ha_core.plan", "ha_core.wire", "ha_core.kafka", "ha_core.store"), None),
     Rule("gateway", ("ha_core.wire", "ha_core.model", "ha_core.plan", "ha_core.store"), None),
     Rule("gateway/session", None, None, SESSION_IMPURE, clock=False),
     Rule("gateway/composed", None, None, SESSION_IMPURE, clock=False),
@@ -124,8 +125,9 @@ def test_the_parts_that_the_rules_are_about_are_looked_at() -> None:
 
 
 PLAN = RULES[1]
-GATEWAY = RULES[5]
-SESSION = RULES[6]
+JOBS = RULES[5]
+GATEWAY = RULES[6]
+SESSION = RULES[7]
 
 
 @pytest.mark.parametrize(
@@ -151,6 +153,8 @@ SESSION = RULES[6]
         (RULES[2], "import kio"),
         (RULES[3], "from ha_core.plan.move import steps"),
         (RULES[4], "from ha_core.plan.move import steps"),
+        (JOBS, "from ha_core.moves.run import run"),
+        (JOBS, "import stack"),
         (GATEWAY, "from ha_core.kafka import Admin"),
         (GATEWAY, "import stack"),
         (SESSION, "import asyncio"),
@@ -169,6 +173,7 @@ def test_a_planted_violation_is_found(rule: Rule, source: str) -> None:
         (PLAN, "from datetime import datetime\nat = datetime.fromisoformat('2026-01-01')"),
         (RULES[0], "import pydantic"),
         (RULES[4], "from ha_core.plan.facts import TopicFacts\nimport confluent_kafka"),
+        (JOBS, "from ha_core.plan.aging import blocks\nfrom ha_core.kafka import Admin\nimport pyspark"),
         (GATEWAY, "import uvloop\nimport socket\nfrom ha_core.store import connect"),
         (SESSION, "from gateway.topology import Topology\nfrom ha_core.wire import ErrorCode"),
     ],

@@ -1,0 +1,56 @@
+"""
+### Remember what every cluster holds
+
+When a cluster has died it is too late to ask it. So this runs every 15 minutes, and by hand whenever you like.
+
+| task | what it does |
+|---|---|
+| `look` | writes specs, log ends and group commits of each cluster to ZooKeeper, in place of what was known |
+| `history` | adds starts, ends, specs and commits of all clusters to Parquet; merges, thins and deletes old days |
+
+The first is what moving away from a dead cluster goes by, within seconds. From the second come rates, suggested cuts
+and whether an old origin is still written.
+
+A cluster that does not answer fails nothing: what was known of it stays, and the table in the log of `history` says how
+old that is. Neither task changes anything in a cluster.
+
+`history` is a Spark job. It runs where the connection **`spark_switchyard`** says (`local[*]` on the worker, a
+`spark://` master, YARN …), and without that connection on the worker. The folder is `SWITCHYARD_HISTORY` in the
+environment of the workers; with more than one machine it has to be a shared one. Without Airflow:
+`switchyard facts record` and `spark-submit spark_jobs/__main__.py facts --history FOLDER`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from ha_core.operators.facts import RecordKnownOperator
+from ha_core.operators.spark import SparkJobOperator
+
+with DAG(
+    dag_id="record_facts",
+    dag_display_name="Record facts",
+    description="What every cluster holds, remembered for the day on which one does not answer.",
+    doc_md=__doc__,
+    schedule="*/15 * * * *",
+    catchup=False,
+    is_paused_upon_creation=False,  # who forgets to switch it on learns it when a cluster has died
+    max_active_runs=1,
+    params={
+        "keep_days": Param(
+            30,
+            type="integer",
+            minimum=1,
+            title="Keep, days",
+            description_md="How long the history goes back. Older days are deleted.",
+        ),
+    },
+    tags=["switchyard", "facts"],
+    default_args={"retries": 1, "retry_delay": timedelta(seconds=30)},
+) as dag:
+    look = RecordKnownOperator(task_id="look")
+    history = SparkJobOperator(task_id="history", job="facts", arguments=["--keep-days", "{{ params.keep_days }}"])
+
+    dag.add_result(history.output)

@@ -1,0 +1,19 @@
+"""What is known of clusters, recorded while they answer."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ha_core.operators.base import Context, SwitchyardOperator
+
+
+class RecordKnownOperator(SwitchyardOperator):
+    """Records in ZooKeeper what each cluster holds now; what was known of one that does not answer stays."""
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """The looks: cluster, at, topics, partitions, groups, error."""
+        from ha_core.moves.known import record
+
+        with self.environment(context) as environment:
+            return [asdict(look) for look in record(environment)]

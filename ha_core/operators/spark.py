@@ -1,0 +1,147 @@
+"""A Spark job of `spark_jobs`, submitted by the Airflow provider to whatever one connection names."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+
+from ha_core.hooks.zookeeper import SwitchyardHook, hosts
+from ha_core.kafka.security import SECURITY_FILE_VARIABLE
+from ha_core.moves.context import DEFAULT_ROOT
+from ha_core.operators.base import refusals_are_final, run_owner
+
+if TYPE_CHECKING:
+    from ha_core.kafka.security import SecurityProfile
+
+Context = Any
+CONNECTION = "spark_switchyard"
+LOCAL = "local[*]"
+HISTORY_VARIABLE = "SWITCHYARD_HISTORY"
+_SETTINGS = {
+    "spark.log.level": "WARN",  # the log is for operators: what was found, not how Spark got there
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it lives for seconds
+}
+_REACH_S = 5.0
+
+
+class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is not typed here
+    """One job; its table stands in the task's log, its summary is what the task returns.
+
+    The connection `spark_switchyard` says where it runs: any master that spark-submit takes. Without one, on the
+    worker's own machine. The driver is always there (client mode), with the clusters and accounts of this Airflow.
+
+    :param job: `facts`, `offsets` or `aging`.
+    :param arguments: its further options.
+    """
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "arguments", "zookeeper_conn_id")
+    ui_color = "#f7efe3"
+
+    def __init__(
+        self,
+        *,
+        job: str,
+        arguments: Sequence[str] = (),
+        zookeeper_conn_id: str = SwitchyardHook.default_conn_name,
+        conn_id: str = CONNECTION,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            application=_application(),
+            conn_id=conn_id,
+            name=f"switchyard-{job}",
+            conf=_SETTINGS,
+            driver_memory=kwargs.pop("driver_memory", "512m"),
+            executor_memory=kwargs.pop("executor_memory", "512m"),
+            **kwargs,
+        )
+        self.job = job
+        self.arguments = list(arguments)
+        self.zookeeper_conn_id = zookeeper_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """The job's summary."""
+        with (
+            tempfile.TemporaryDirectory(prefix="switchyard-") as folder,
+            self._accounts(context, Path(folder)) as given,
+        ):
+            summary = Path(folder) / "summary.json"
+            history = os.environ.get(HISTORY_VARIABLE) or str(Path(os.environ["AIRFLOW_HOME"]) / "history")
+            self.application_args = [self.job, *given, "--history", history, "--summary", str(summary), *self.arguments]
+            super().execute(context)
+            found: dict[str, Any] = json.loads(summary.read_text("utf-8"))
+            return found
+
+    @contextmanager
+    def _accounts(self, context: Context, folder: Path) -> Iterator[list[str]]:
+        """The state as options, and the accounts that its clusters need as a file for as long as the job runs."""
+        hook = SwitchyardHook(self.zookeeper_conn_id)
+        with refusals_are_final(), hook.get_conn(run_owner(context)) as environment:
+            clusters = environment.store.load().clusters.values()
+            profiles = {one.security: environment.profiles.get(one.security) for one in clusters}
+        file = folder / "security.yaml"
+        _write_profiles(file, {name: one for name, one in profiles.items() if one is not None})
+        self.env_vars = {SECURITY_FILE_VARIABLE: str(file)}
+        found = hook.get_connection(self.zookeeper_conn_id)
+        root = found.extra_dejson.get("root") or DEFAULT_ROOT
+        yield ["--zookeeper", hosts(found.host or "127.0.0.1", found.port), "--root", root]
+
+    def _get_hook(self) -> Any:
+        """The provider takes YARN where the connection is not there, and waits a minute for a master that is not."""
+        hook = super()._get_hook()
+        try:
+            hook.get_connection(self._conn_id)
+        except AirflowNotFoundException:
+            self.log.info("There is no connection %s: Spark runs on this machine (%s).", self._conn_id, LOCAL)
+            hook._connection["master"] = LOCAL
+        prove_master(hook._connection["master"])
+        return hook
+
+
+def prove_master(master: str) -> None:
+    """Raises AirflowFailException when nobody listens at any address of a standalone master; others are not tried."""
+    if not master.startswith("spark://"):
+        return
+    troubles = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), _REACH_S).close()
+        except (OSError, ValueError) as error:
+            troubles.append(f"{address}: {error}")
+        else:
+            return
+    raise AirflowFailException(
+        f"Spark cannot be reached ({'; '.join(troubles)}). Nothing was asked or changed. Start its master, or correct "
+        f"the connection {CONNECTION}."
+    )
+
+
+def _application() -> str:
+    spec = find_spec("spark_jobs.__main__")
+    if spec is None or spec.origin is None:
+        raise AirflowException("The package spark_jobs is not installed beside ha_core. Install the whole project.")
+    return spec.origin
+
+
+def _write_profiles(file: Path, profiles: dict[str, SecurityProfile]) -> None:
+    import yaml
+
+    fields = {
+        name: {"mechanism": one.mechanism, "username": one.username, "password": one.password} if one.mechanism else {}
+        for name, one in profiles.items()
+    }
+    file.touch(mode=0o600)
+    file.write_text(yaml.safe_dump(fields), "utf-8")

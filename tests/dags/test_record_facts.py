@@ -1,0 +1,62 @@
+"""The DAG `record_facts` on real clusters, with Spark on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ha_core.model import KnownTopic
+from ha_core.moves.context import Environment
+from stack.harness import Stack
+from stack.java import find_java
+from stack.spark_java import spark_environment
+from tests.dags.conftest import PARTITIONS, Outcome, Workload
+
+pytestmark = [pytest.mark.stack, pytest.mark.airflow]
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
+        yield running
+
+
+@pytest.fixture
+def spark_at_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    for key, value in spark_environment(find_java()).items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.setenv("SWITCHYARD_HISTORY", str(tmp_path / "history"))
+    return tmp_path / "history"
+
+
+def test_a_run_records_what_is_known_and_its_log_has_the_table(
+    spark_at_hand: Path,
+    run_dag: Callable[..., Outcome],
+    environment: Environment,
+    workload: Workload,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    outcome = run_dag("record_facts", {})
+
+    assert outcome.state == "success"
+    assert environment.store.known(KnownTopic, "east")[workload.topic].partitions == PARTITIONS
+    assert outcome.results["history"]["clusters"]["east"]["partitions"] >= PARTITIONS
+    assert (spark_at_hand / "ends").is_dir()
+    assert "What was recorded" in caplog.text + "".join(capfd.readouterr())
+
+
+def test_a_master_that_is_not_there_is_named_and_nothing_is_recorded(
+    spark_at_hand: Path, run_dag: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_SPARK_SWITCHYARD", '{"conn_type": "spark", "host": "spark://127.0.0.1", "port": 1}'
+    )
+
+    outcome = run_dag("record_facts", {})
+
+    assert outcome.tasks["history"] == "failed"
+    assert outcome.tasks["look"] == "success"
+    assert not spark_at_hand.exists()
