@@ -6,7 +6,7 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.moves.errors import NotServedError
 from ha_core.moves.gateways import name_them, serves, wait_for_all
 from ha_core.moves.journal import Journal
-from ha_core.moves.sides import admin_of, asked
+from ha_core.moves.sides import admin_of, adopted_of, asked, in_origin
 
 SERVED_TIMEOUT_S = 30.0
 NAMED = 5
@@ -27,6 +27,7 @@ def verify(journal: Journal) -> None:
                 f"The cut is published in revision {revision}, but not every gateway serves it: {name_them(behind)}. "
                 "They refuse produce when their lease ends. Look at these gateways, restart them if need be."
             )
+        _take_leave(journal)
         ends: dict[str, dict[str, int]] = journal.operation.evidence.get("origin_ends", {})
         partitions = [(topic, int(partition)) for topic, known in ends.items() for partition in known]
         if not partitions:
@@ -48,3 +49,17 @@ def verify(journal: Journal) -> None:
                 "writes there without passing through the gateways; clients do not see these records."
             )
         seen["origin"] = "unchanged"
+
+
+def _take_leave(journal: Journal) -> None:
+    """Members that were carried over are gone from the origin, which does not know: it would wait for their heartbeats
+    until their session ends, and a move back with it."""
+    environment, operation = journal.environment, journal.operation
+    request, _ = asked(operation)
+    if request.mode == "forced":
+        return
+    for name, adopted in adopted_of(operation).items():
+        try:
+            admin_of(environment, request.origin).leave(in_origin(name, adopted))
+        except KafkaAdminError as error:
+            environment.say(f"members of group {name} stay in {request.origin} until their session ends: {error}")

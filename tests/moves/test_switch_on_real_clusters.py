@@ -195,7 +195,12 @@ def test_live_members_are_joined_in_the_target_under_aliases(
         (said,) = group.aliases
         assert said.endswith(f":{name}")
         member: Member = group.aliases[said]
-        there = environment.admin(environment.store.load().clusters["west"]).describe_groups([work.group])[work.group]
+        here, there = (
+            environment.admin(environment.store.load().clusters[one]).describe_groups([work.group])[work.group]
+            for one in ("east", "west")
+        )
+        # The old coordinator does not wait for somebody who is gone, and neither does a move back
+        assert name not in [one.member_id for one in here.members]
         assert there.state == "Stable"
         assert [one.member_id for one in there.members] == [member.member_id]
         assert committed(stack, "west", work) == {p: 10 + p for p in range(PARTITIONS)}
