@@ -13,9 +13,10 @@ from gateway.session.refusals import fetch_partition
 from gateway.session.routes import Routes, Way
 from ha_core.model import Extent, Topic
 from ha_core.plan.extents import Hole, extents_of, locate
-from ha_core.wire import ErrorCode
+from ha_core.wire import ErrorCode, RemoteProtocolError
 from ha_core.wire.fetch import FetchShift
-from ha_core.wire.records import shift_batches, trim
+from ha_core.wire.records import batches, shift_batches, trim
+from ha_core.wire.split import head
 
 Key = tuple[str, int]
 
@@ -270,8 +271,12 @@ def _translate(key: Key, entry: dict[str, Any], read: Read, nothing: bool) -> tu
             end, straddles = trim(records, 0, end, physical_end)
             hollow = end == 0
             if straddles:
-                # The cut runs through a batch: to serve it whole would show records that are not the topic's.
-                return fetch_partition(key[1], ErrorCode.KAFKA_STORAGE_ERROR, read.asked), False
+                try:
+                    end = _cut_off(records, end, physical_end)
+                except RemoteProtocolError:
+                    # Damaged, or older than format 2: to serve it whole would show records that are not the topic's.
+                    return fetch_partition(key[1], ErrorCode.KAFKA_STORAGE_ERROR, read.asked), False
+                hollow = end == 0
     shift_batches(records, 0, end, delta)
     return {
         **entry,
@@ -286,6 +291,17 @@ def _translate(key: Key, entry: dict[str, Any], read: Read, nothing: bool) -> tu
         "preferred_read_replica": -1,
         "records": bytes(memoryview(records)[:end]),
     }, hollow
+
+
+def _cut_off(records: bytearray, end: int, limit: int) -> int:
+    """Cuts the last batch before `end`, through which the extent's end runs, off there; the new end.
+
+    :raises RemoteProtocolError: it is damaged, or of a format that cannot be cut.
+    """
+    last = next(batch for batch in batches(records, 0, end) if batch.end == end)
+    kept = head(memoryview(records)[last.at : end], limit - last.base_offset) or b""
+    records[last.at : end] = kept
+    return last.at + len(kept)
 
 
 def _client(physical: int, delta: int, end: int | None) -> int:

@@ -1,4 +1,4 @@
-"""The rest of a record batch from one of its records on, as a batch of its own."""
+"""A part of a record batch as a batch of its own: the rest from one of its records on, or what lies before it."""
 
 from __future__ import annotations
 
@@ -29,22 +29,14 @@ def tail(batch: Any, first: int) -> bytes:
     :raises RemoteProtocolError: the batch is damaged.
     """
     view = memoryview(batch)
-    if len(view) < _HEADER.size:
-        raise RemoteProtocolError(f"a batch of {len(view)} bytes has no header")
-    (_, length, epoch, magic, crc, attributes, _, base_time, _, producer, producer_epoch, sequence, count) = (
-        _HEADER.unpack_from(view)
-    )
-    if magic != 2 or len(view) != _SIZED_FROM + length:
-        raise RemoteProtocolError(f"a batch of magic {magic} and length {length} in {len(view)} bytes")
-    if google_crc32c.value(bytes(view[_CRC_FROM:])) != crc:
-        raise RemoteProtocolError("a batch whose checksum does not match its records")
+    (_, _, epoch, _, _, attributes, _, base_time, _, producer, producer_epoch, sequence, count) = _whole(view)
     if not 0 < first < count:
         raise LocalProtocolError(f"record {first} of {count}: nothing to split there")
     codec = attributes & _CODEC
     kept, max_time = _kept(decompress(codec, view[_HEADER.size :]), count, first, base_time)
     records = compress(codec, kept)
     left = count - first
-    head = _HEADER.pack(
+    header = _HEADER.pack(
         0,
         _HEADER.size - _SIZED_FROM + len(records),
         epoch,
@@ -59,9 +51,55 @@ def tail(batch: Any, first: int) -> bytes:
         sequence if sequence < 0 else (sequence + first) % MODULUS,
         left,
     )
-    made = bytearray(head + records)
+    made = bytearray(header + records)
     made[_CRC_FROM - 4 : _CRC_FROM] = google_crc32c.value(bytes(made[_CRC_FROM:])).to_bytes(4, "big")
     return bytes(made)
+
+
+def head(batch: Any, below: int) -> bytes | None:
+    """The records of `batch` (magic 2, whole) whose offset delta is less than `below`; None if there is none.
+
+    Offsets, producer, sequence, timestamps and codec stay, and its last offset is the one before the split: whoever
+    reads it goes on there. Compaction may have taken records out of the batch.
+
+    :raises RemoteProtocolError: the batch is damaged.
+    """
+    view = memoryview(batch)
+    fields = list(_whole(view))
+    attributes, count = fields[5], fields[12]
+    records = decompress(attributes & _CODEC, view[_HEADER.size :])
+    kept, end = 0, 0
+    try:
+        for number in range(count):
+            length, body = _read_varint(records, end)
+            delta, _ = _read_varint(records, _read_varint(records, body + 1)[1])
+            if length < 1 or body + length > len(records):
+                raise RemoteProtocolError(f"record {number} of {length} bytes at byte {end} of {len(records)}")
+            if delta >= below:
+                break
+            kept, end = kept + 1, body + length
+    except IndexError as error:
+        raise RemoteProtocolError(f"records end inside a record behind byte {end}") from error
+    if not kept:
+        return None
+    part = compress(attributes & _CODEC, records[:end])
+    fields[1], fields[6], fields[12] = _HEADER.size - _SIZED_FROM + len(part), below - 1, kept
+    made = bytearray(_HEADER.pack(*fields) + part)
+    made[_CRC_FROM - 4 : _CRC_FROM] = google_crc32c.value(bytes(made[_CRC_FROM:])).to_bytes(4, "big")
+    return bytes(made)
+
+
+def _whole(view: memoryview) -> tuple[int, ...]:
+    """The fields of a batch's header. :raises RemoteProtocolError: it is not whole, not of magic 2, or damaged."""
+    if len(view) < _HEADER.size:
+        raise RemoteProtocolError(f"a batch of {len(view)} bytes has no header")
+    fields = _HEADER.unpack_from(view)
+    length, magic, crc = fields[1], fields[3], fields[4]
+    if magic != 2 or len(view) != _SIZED_FROM + length:
+        raise RemoteProtocolError(f"a batch of magic {magic} and length {length} in {len(view)} bytes")
+    if google_crc32c.value(bytes(view[_CRC_FROM:])) != crc:
+        raise RemoteProtocolError("a batch whose checksum does not match its records")
+    return fields
 
 
 def _kept(records: bytes, count: int, first: int, base_time: int) -> tuple[bytes, int]:

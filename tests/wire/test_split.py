@@ -12,7 +12,7 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from ha_core.wire import RemoteProtocolError
 from ha_core.wire.compression import compress, decompress
 from ha_core.wire.records import batches
-from ha_core.wire.split import tail
+from ha_core.wire.split import head, tail
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 PID, EPOCH = (1 << 44) + 7, 3
@@ -42,10 +42,27 @@ def test_the_tail_holds_the_records_behind_the_cut_and_nothing_else(codec: int, 
         rest = tail(whole, first)
         expected = [(o - first, *others) for o, *others in read(whole)[first:]]
         assert read(rest) == expected
-        (head,) = batches(rest, 0, len(rest))
-        assert (head.producer_id, head.producer_epoch, head.base_sequence) == (PID, EPOCH, 100 + first)
-        assert (head.records_count, head.last_offset_delta, head.end) == (count - first, count - first - 1, len(rest))
-        assert head.attributes == next(batches(whole, 0, len(whole))).attributes
+        (batch,) = batches(rest, 0, len(rest))
+        assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (PID, EPOCH, 100 + first)
+        assert (batch.records_count, batch.last_offset_delta, batch.end) == (
+            count - first,
+            count - first - 1,
+            len(rest),
+        )
+        assert batch.attributes == next(batches(whole, 0, len(whole))).attributes
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+@pytest.mark.parametrize("count", [2, 3, 127, 128, 129, 5000])
+def test_the_head_holds_the_records_before_the_cut_and_ends_there(codec: int, count: int) -> None:
+    whole = build([b"value %d " % n * (1 + n % 4) for n in range(count)], codec)
+    for below in {1, count // 2 or 1, count - 1}:
+        part = head(memoryview(bytearray(whole)), below)
+        assert part is not None
+        assert read(part) == read(whole)[:below]
+        (batch,) = batches(part, 0, len(part))
+        assert (batch.base_sequence, batch.last_offset, batch.records_count) == (100, below - 1, below)
+    assert head(whole, 0) is None
 
 
 @given(st.lists(st.binary(max_size=300), min_size=2, max_size=60), st.sampled_from(list(CODECS.values())), st.data())
@@ -76,6 +93,8 @@ def test_every_damaged_batch_is_refused_with_a_protocol_error(codec: int) -> Non
         damaged[at] ^= 0x5A
         with pytest.raises(RemoteProtocolError):
             tail(damaged, 3)
+        with pytest.raises(RemoteProtocolError):
+            head(damaged, 3)
     for end in range(len(whole)):
         with pytest.raises(RemoteProtocolError):
             tail(whole[:end], 3)

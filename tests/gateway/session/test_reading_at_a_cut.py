@@ -1,0 +1,48 @@
+"""A cut that the log ran into may fall into a batch: readers are given its records below the cut, and no others."""
+
+from __future__ import annotations
+
+import pytest
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+
+from gateway.session.snapshot import Port
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.test_data_path import FETCH, entry, fetch, fetched, moved, state
+
+STORAGE_ERROR = 56
+
+
+def straddling(first: int, count: int, codec: int) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 1 << 20)
+    for number in range(count):
+        builder.append(number, 1_700_000_000_000, None, b"record %d" % (first + number), [])
+    made = bytearray(builder.build())
+    made[:8] = first.to_bytes(8, "big")
+    return bytes(made)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_batch_through_which_the_cut_runs_is_read_up_to_it(codec: int) -> None:
+    # Given a cut at 100, and in the old log a batch of the records 97 to 104
+    talk = Talk(state(moved(100, 7)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 97)))
+    (request,) = talk.asked(EAST)
+    talk.answer(EAST, request, fetched(("orders", 0, 105, straddling(97, 8, codec))))
+    # Then three of them are read
+    found = DefaultRecordBatch(entry(talk.answers()[0])["records"])
+    assert found.validate_crc()
+    assert [(r.offset, r.value) for r in found] == [(n, b"record %d" % n) for n in range(97, 100)]
+    # And the next ones come from the new cluster
+    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
+    (request,) = talk.asked(WEST)
+    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 7
+
+
+def test_a_batch_that_cannot_be_cut_is_never_served_whole() -> None:
+    talk = Talk(state(moved(100, 7)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 97)))
+    (request,) = talk.asked(EAST)
+    talk.answer(EAST, request, fetched(("orders", 0, 105, batch(97, count=8))))
+    found = entry(talk.answers()[0])
+    assert (found["error_code"], found["records"] or b"") == (STORAGE_ERROR, b"")
