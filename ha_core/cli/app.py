@@ -8,7 +8,22 @@ from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from ha_core.cli import aging, bindings, clusters, facts, fault, history, masks, origins, status, switch, topic, usage
+from ha_core.cli import (
+    aging,
+    bindings,
+    clusters,
+    facts,
+    fault,
+    history,
+    masks,
+    migrate,
+    migrations,
+    origins,
+    status,
+    switch,
+    topic,
+    usage,
+)
 from ha_core.cli.output import Output
 
 PLUGINS = "switchyard.commands"
@@ -23,7 +38,7 @@ def build() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    for module in (status, switch, fault, aging, masks, history, topic):
+    for module in (status, switch, migrate, migrations, fault, aging, masks, history, topic):
         module.add_to(app)
     app.add_typer(bindings.app, name="bindings")
     app.add_typer(usage.app, name="usage")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS
@@ -14,6 +16,7 @@ from ha_core.model import MoveRequest
 from ha_core.moves import run
 from ha_core.moves.prepare import Proposal, make_request, plan
 from ha_core.moves.report import Report
+from ha_core.plan.verdict import Verdict
 
 _Operation = Annotated[str, typer.Argument(metavar="OPERATION")]
 _LEVEL_STYLE = {"error": "bold red", "warning": "yellow", "info": "dim"}
@@ -58,8 +61,17 @@ def add_to(app: typer.Typer) -> None:
 
     @app.command("resume", help="Continue an interrupted operation, or undo what it left behind.")
     @connected
-    def resume(session: Session, operation: _Operation) -> int:
-        return show_report(session, run.resume(session.environment, operation))
+    def resume(
+        session: Session,
+        operation: _Operation,
+        at_once: Annotated[
+            bool,
+            typer.Option(
+                "--finish-with-barrier", help="A migration with cuts ahead: cut at the logs' ends now, behind a fence."
+            ),
+        ] = False,
+    ) -> int:
+        return show_report(session, run.resume(session.environment, operation, at_once))
 
     @app.command("undo", help="Undo an operation that has not cut yet: fences, adopted members, created topics, locks.")
     @connected
@@ -105,12 +117,13 @@ def show_proposal(session: Session, proposal: Proposal) -> None:
             )
         )
     if proposal.verdicts:
-        out.show(
-            table(
-                ("verdict", "about", "", "remedy"),
-                [(Text(v.level, style=_LEVEL_STYLE[v.level]), v.about, v.text, v.remedy) for v in proposal.verdicts],
-            )
-        )
+        out.show(verdict_table(proposal.verdicts))
+
+
+def verdict_table(verdicts: Iterable[Verdict]) -> Table:
+    """Level, thing, text and remedy of each."""
+    rows = [(Text(v.level, style=_LEVEL_STYLE[v.level]), v.about, v.text, v.remedy) for v in verdicts]
+    return table(("verdict", "about", "", "remedy"), rows)
 
 
 def show_report(session: Session, report: Report) -> int:
@@ -129,4 +142,4 @@ def show_report(session: Session, report: Report) -> int:
             )
         )
     out.show(f"{report.operation}: {report.result}, revision {report.revision}")
-    return SUCCESS if report.result == "succeeded" else FAILURE
+    return SUCCESS if report.result in {"succeeded", "crossing"} and not report.error else FAILURE

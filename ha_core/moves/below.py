@@ -81,17 +81,31 @@ def physical_cuts(topics: Mapping[str, Topic], names: Collection[str]) -> dict[P
 
 def keep_below(journal: Journal, topics: Mapping[str, Topic], progress: Progress) -> None:
     """Read what producers had below cuts that were reached since the last look, of topics that others keep open."""
+    if not unread_below(journal.operation, progress):
+        return
     request, _ = asked(journal.operation)
     kept = kept_below(journal)
-    names = {name for name, one in progress.stages.items() if one == "open"} - set(progress.ready)
-    fresh = {(one.topic, one.partition) for one in progress.partitions if one.reached and one.topic in names}
+    fresh = {(one.topic, one.partition) for one in progress.partitions if one.reached and one.topic in topics}
+    names = {name for name, _ in fresh} - set(progress.ready)
     cuts = {key: cut for key, cut in physical_cuts(topics, names).items() if key in fresh and key not in kept}
-    if not cuts:
-        return
     evidence = _as_evidence({**kept, **read_below(admin_of(journal.environment, request.origin), cuts)})
-    if len(json.dumps(evidence)) <= MOST_KEPT_BYTES:
-        journal.evidence(below=evidence)
-        journal.append("reached", "note", detail={"partitions": [f"{name}-{part}" for name, part in sorted(cuts)]})
+    if len(json.dumps(evidence)) > MOST_KEPT_BYTES:
+        journal.evidence(below_is_full=True)
+        return
+    journal.evidence(below=evidence)
+    journal.append("reached", "note", detail={"partitions": [f"{name}-{part}" for name, part in sorted(cuts)]})
+
+
+def unread_below(operation: Operation, progress: Progress) -> bool:
+    """Whether a cut was reached since the last look, of a topic that other partitions keep open."""
+    if operation.evidence.get("below_is_full"):
+        return False
+    kept = operation.evidence.get("below", {})
+    return any(
+        one.reached and str(one.partition) not in kept.get(one.topic, {})
+        for one in progress.partitions
+        if progress.stages[one.topic] == "open" and one.topic not in progress.ready
+    )
 
 
 def kept_below(journal: Journal) -> Below:

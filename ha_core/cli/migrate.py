@@ -1,0 +1,193 @@
+"""`switchyard migrate` and `rollback`: topics from one cluster to another, with or without a fence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS
+from ha_core.cli.output import table
+from ha_core.cli.session import Session, connected
+from ha_core.cli.switch import show_report, verdict_table
+from ha_core.moves import run
+from ha_core.moves.errors import RefusedError
+from ha_core.moves.migration import TOPICS_PER_BATCH, MigrationProposal, plan_migration, start_batch
+from ha_core.moves.report import Report
+from ha_core.moves.settling_crossings import wait_for
+from ha_core.plan.facts import Partition
+
+MOST_ROWS = 200
+
+
+def add_to(app: typer.Typer) -> None:
+    @app.command("migrate", help="Move topics from one cluster to another; clients go on, unrestarted.")
+    @connected
+    def migrate(
+        session: Session,
+        topics: Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Names, or patterns such as 'orders-*'.")],
+        origin: Annotated[str, typer.Option("--from", help="Cluster that holds them now.")],
+        target: Annotated[str, typer.Option("--to", help="Cluster that is to hold them.")],
+        reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")],
+        cut: Annotated[
+            str, typer.Option("--cut", help="barrier (a fence of some ms) | predicted (no fence).")
+        ] = "barrier",
+        preparation: Annotated[
+            float, typer.Option("--preparation", help="Predicted: seconds that a cut lies ahead of its log.")
+        ] = 300.0,
+        cut_at: Annotated[
+            list[str] | None,
+            typer.Option("--cut-at", metavar="TOPIC:PARTITION=OFFSET", help="Predicted: this cut; several."),
+        ] = None,
+        rates: Annotated[
+            Path | None, typer.Option("--rates", help="Summary of the job `offsets`, for the rates.")
+        ] = None,
+        finish_after: Annotated[
+            float | None,
+            typer.Option("--finish-after", help="Predicted: seconds until what has not ended is ended with a fence."),
+        ] = None,
+        batch_topics: Annotated[
+            int, typer.Option("--batch-topics", min=1, max=10_000, help="Most topics in one operation.")
+        ] = TOPICS_PER_BATCH,
+        pause: Annotated[float, typer.Option("--pause", min=0.0, help="Seconds between two batches.")] = 0.0,
+        drain_timeout: Annotated[
+            float, typer.Option("--drain-timeout", help="Seconds until gateways that do not follow stop a batch.")
+        ] = 10.0,
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="Show ends, rates, cuts, cost and verdicts.")] = False,
+        wait: Annotated[bool, typer.Option("--wait", help="Wait until every topic has crossed over.")] = False,
+        yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    ) -> int:
+        proposal = plan_migration(
+            session.environment,
+            topics,
+            origin,
+            target,
+            reason=reason,
+            cut=cut,
+            preparation_s=preparation,
+            finish_after_s=finish_after,
+            drain_timeout_s=drain_timeout,
+            cut_at=parse_cuts(cut_at or ()),
+            rates=rates,
+            topics_per_batch=batch_topics,
+        )
+        show_migration(session, proposal)
+        if dry_run:
+            session.out.result(proposal.to_json())
+            return BAD_INPUT if proposal.refused else SUCCESS
+        proposal.require_sound()
+        if not (yes or session.out.confirm("Migrate them now?")):
+            session.out.error("Nothing was changed: nobody confirmed. Say --yes, or run it in a terminal.")
+            session.out.result({"result": "refused", "error": "nobody confirmed; say --yes"})
+            return BAD_INPUT
+        return _carry_out(session, proposal, wait, pause, recheck=not yes)
+
+    @app.command("rollback", help="Take a migration back, as long as nothing was written to the target.")
+    @connected
+    def rollback(session: Session, operation: Annotated[str, typer.Argument(metavar="OPERATION")]) -> int:
+        report = run.undo(session.environment, operation)
+        show_report(session, report)
+        return SUCCESS if report.result == "undone" else FAILURE
+
+
+def parse_cuts(entries: Iterable[str]) -> dict[Partition, int]:
+    """`TOPIC:PARTITION=OFFSET` → (topic, partition) → client offset.
+
+    :raises RefusedError: an entry of another form, or two for the same partition.
+    """
+    found: dict[Partition, int] = {}
+    for entry in entries:
+        where, _, offset = entry.partition("=")
+        topic, _, partition = where.rpartition(":")
+        if not topic or not partition.isdecimal() or not offset.strip().isdecimal():
+            raise RefusedError(
+                f"--cut-at {entry!r} is not understood. Write TOPIC:PARTITION=OFFSET, as orders:0=700000."
+            )
+        key = (topic, int(partition))
+        if key in found:
+            raise RefusedError(f"--cut-at names partition {partition} of {topic} twice. Give one offset.")
+        found[key] = int(offset)
+    return found
+
+
+def show_migration(session: Session, proposal: MigrationProposal) -> None:
+    """Batches, every partition's end, rate and cut, the cost, and the verdicts with their remedies."""
+    out = session.out
+    out.show(proposal.title)
+    if proposal.partitions:
+        rows = [
+            (p.topic, p.partition, p.end, f"{p.rate_per_s:.1f}", p.cut, _time_words(p.cut - p.end, p.rate_per_s))
+            for p in proposal.partitions[:MOST_ROWS]
+        ]
+        columns = ("topic", "partition", "end", "records/s", "cut", "reached")
+        out.show(table(columns, rows, title=f"predicted cuts; rates: {proposal.rates_from}"))
+        left = len(proposal.partitions) - len(rows)
+        if left:
+            out.show(f"… and {left} more partitions: --json has them all")
+        out.show(f"written to both clusters: {cost_words(proposal)}")
+    barrier = [name for batch in proposal.batches if batch.request.cut == "barrier" for name in batch.moves.topics]
+    if barrier:
+        out.show(f"behind a fence of some milliseconds: {len(barrier)} topics, {', '.join(barrier[:10])}")
+    if proposal.left_out:
+        rows_out = sorted(proposal.left_out.items())
+        out.show(table(("left out", "because"), rows_out))
+    if proposal.verdicts:
+        out.show(verdict_table(proposal.verdicts))
+
+
+def cost_words(proposal: MigrationProposal) -> str:
+    """How many records will be written twice, in words."""
+    known = [records for records in proposal.doubled.values() if records is not None]
+    unknown = len(proposal.doubled) - len(known)
+    text = f"about {sum(known):,.0f} records"
+    return text + (f", and an unknown number of {unknown} topics with idle partitions" if unknown else "")
+
+
+def _time_words(records: int, rate_per_s: float) -> str:
+    return f"in {records / rate_per_s:,.0f} s" if rate_per_s > 0 else "with its next record"
+
+
+def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_s: float, recheck: bool) -> int:
+    """One batch after the other. What has been started goes on by itself, also when this process is stopped."""
+    environment = session.environment
+    reports: list[Report] = []
+    code = SUCCESS
+    for batch in proposal.batches:
+        if reports and pause_s:
+            environment.sleep(pause_s)
+        operation = start_batch(environment, batch, environment.by, recheck=recheck)
+        count = len(batch.moves.topics)
+        session.out.progress(
+            f"batch {batch.number} of {len(proposal.batches)}: operation {operation.id}, {count} topics"
+        )
+        report = run.run_all(environment, operation.id)
+        reports.append(report)
+        session.out.progress(f"batch {batch.number}: {report.result} {report.error}".rstrip())
+        if report.result not in {"succeeded", "crossing"} or report.error:
+            session.out.error(f"{report.error} The batches behind it were not started.")
+            code = FAILURE
+            break
+    crossing = [report.operation for report in reports if report.result == "crossing"]
+    if wait and crossing:
+        ended = {look.operation.id: look for look in wait_for(environment, crossing)}
+        reports = [
+            run.resume(environment, report.operation) if report.operation in ended else report for report in reports
+        ]
+        code = code or (SUCCESS if all(report.result == "succeeded" for report in reports) else FAILURE)
+    session.out.result({"batches": [report.to_json() for report in reports], "result": _result(reports, code)})
+    rows = [(report.operation, report.result, report.revision, report.error) for report in reports]
+    session.out.show(table(("operation", "result", "revision", ""), rows))
+    if any(report.result == "crossing" for report in reports):
+        session.out.show(
+            "They cross over by themselves. `switchyard migrations` shows how far they are; `switchyard settle`, the "
+            "scheduled DAG settle_migrations or --wait ends them."
+        )
+    return code
+
+
+def _result(reports: Iterable[Report], code: int) -> str:
+    if code:
+        return "failed"
+    return "crossing" if any(report.result == "crossing" for report in reports) else "succeeded"

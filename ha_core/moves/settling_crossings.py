@@ -1,0 +1,93 @@
+"""Looking after crossings that are open: whoever waits for them, and whoever comes by.
+
+A look changes nothing and takes nothing over, so many may look at the same crossing. It is resumed only when there is
+something to do, by one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Operation
+from ha_core.moves import run
+from ha_core.moves.below import unread_below
+from ha_core.moves.context import Environment
+from ha_core.moves.crossing_ends import Progress, look, overdue
+from ha_core.moves.errors import MoveError, RefusedError
+from ha_core.moves.registry import running_operations
+from ha_core.moves.report import Report
+from ha_core.plan.move import FINAL, MoveDamagedError
+
+FIRST_POLL_S, LONGEST_POLL_S = 0.2, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What came of one look at an operation."""
+
+    operation: Operation
+    progress: Progress | None = None
+    report: Report | None = None
+    """Where something was done."""
+    error: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return self.operation.state in FINAL
+
+
+def crossing_operations(environment: Environment) -> tuple[str, ...]:
+    """Ids of the migrations that cross over, or were interrupted on the way."""
+    found = running_operations(environment)
+    return tuple(o.id for o in found if o.kind == "migrate" and o.state in {"crossing", "fenced", "cut"})
+
+
+def settle_once(environment: Environment, operation_id: str) -> Look:
+    """Look at the operation, and go on with it where there is something to do. Errors are in the answer."""
+    operation = environment.operation(operation_id)
+    if operation is None:
+        raise RefusedError(f"There is no operation {operation_id}. `switchyard history` lists them.")
+    if operation.state in FINAL:
+        return Look(operation)
+    progress = None
+    try:
+        progress = look(environment, operation)
+        if not _due(environment, operation, progress):
+            return Look(operation, progress)
+        report = run.resume(environment, operation_id)
+    except (MoveError, KafkaAdminError, MoveDamagedError) as error:
+        return Look(operation, progress, error=str(error))
+    now = environment.operation(operation_id)
+    return Look(now or operation, progress, report, report.error)
+
+
+def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s: float | None = None) -> list[Look]:
+    """Look until all operations have ended, or `timeout_s` is over; says how far they are."""
+    deadline = None if timeout_s is None else environment.monotonic() + timeout_s
+    said: dict[str, str] = {}
+    pause_s = FIRST_POLL_S
+    while True:
+        looks = [settle_once(environment, operation_id) for operation_id in operation_ids]
+        moved = False
+        for one in looks:
+            words = one.error or (one.progress.words if one.progress else "")
+            if words and said.get(one.operation.id) != words:
+                environment.say(f"{one.operation.id}: {words}")
+                said[one.operation.id], moved = words, True
+        if all(one.ended for one in looks):
+            return looks
+        if deadline is not None and environment.monotonic() >= deadline:
+            return looks
+        pause_s = FIRST_POLL_S if moved else min(pause_s * 1.5, LONGEST_POLL_S)
+        environment.sleep(pause_s)
+
+
+def _due(environment: Environment, operation: Operation, progress: Progress) -> bool:
+    """Whether there is something to do: an interruption to mend, a cut that was reached, or a deadline."""
+    if operation.state != "crossing" or operation.evidence.get("undoing"):
+        return True
+    if {*progress.stages.values()} - {"open", "settled"} or not progress.partitions:
+        return True
+    return unread_below(operation, progress) or bool(progress.ready) or overdue(environment, operation)

@@ -1,0 +1,91 @@
+"""The status of a topic's last migration, derived from its map and its logs; nothing of it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ha_core.model import Extent, Topic
+from ha_core.plan.extents import extents_of
+
+Status = Literal["Migrating", "Migrated", "Aged"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition's last change of writer. Offsets are client offsets."""
+
+    partition: int
+    origin: str
+    """Empty once nothing of the origin is left in the map."""
+    target: str
+    end_offset: int
+    """Exclusive: where the origin's records end, or will end."""
+    ignore_origin: bool
+    end: int | None = None
+    """The origin's log end while its topic crosses over; None: not known, or not asked for any more."""
+
+    @property
+    def missing(self) -> int | None:
+        """Records until the cut; None: not known."""
+        return None if self.end is None else max(0, self.end_offset - self.end)
+
+    def to_json(self, status: Status) -> dict[str, Any]:
+        return {
+            "partition": self.partition,
+            "status": status,
+            "originClusterId": self.origin or None,
+            "targetClusterId": self.target,
+            "endOffset": self.end_offset,
+            "ignoreOrigin": self.ignore_origin,
+            **({"originEnd": self.end, "missing": self.missing} if self.end is not None else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    topic: str
+    status: Status
+    partitions: tuple[PartitionStatus, ...]
+
+    @property
+    def reached(self) -> int:
+        """Partitions whose log has reached the cut."""
+        if self.status != "Migrating":
+            return len(self.partitions)
+        return sum(one.missing == 0 for one in self.partitions)
+
+
+def status_of(topic: Topic, ends: Mapping[int, int] | None = None) -> TopicStatus | None:
+    """The status of a topic; None if it was never moved.
+
+    *Migrating*: its cuts lie ahead, and not all partitions are known to have reached them. *Aged*: the map holds
+    nothing of the origin any more. Else *Migrated*.
+
+    :param ends: partition → client offset of the origin's log end, of a topic that crosses over.
+    """
+    found = tuple(_partitions(topic, ends or {}))
+    if not found:
+        return None
+    if topic.crossing is not None:
+        migrating = any(one.missing != 0 for one in found)
+        return TopicStatus(topic.name, "Migrating" if migrating else "Migrated", found)
+    return TopicStatus(topic.name, "Migrated" if any(one.origin for one in found) else "Aged", found)
+
+
+def _partitions(topic: Topic, ends: Mapping[int, int]) -> Iterator[PartitionStatus]:
+    for partition in sorted(topic.partitions):
+        extents = extents_of(topic, partition)
+        now = extents[-1]
+        before: Extent | None = extents[-2] if len(extents) > 1 else None
+        if before is None and now.term == 0:
+            continue
+        yield PartitionStatus(
+            partition=partition,
+            origin=before.cluster if before is not None else "",
+            target=now.cluster,
+            end_offset=now.start,
+            ignore_origin=before is not None and before.ignored,
+            end=ends.get(partition) if topic.crossing is not None else None,
+        )
