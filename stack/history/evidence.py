@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ha_core.model import Topic
+from ha_core.model import HistoryEntry, Operation, Topic
 from stack.history.history import Cut, LogDump
 
 _TIMEOUT_S = 30.0
@@ -76,8 +76,11 @@ def _take(
         unfinished.discard(partition)
 
 
-def cuts_of(topics: Iterable[Topic]) -> tuple[Cut, ...]:
-    """The cuts that published maps tell of."""
+def cuts_of(topics: Iterable[Topic], ahead: Collection[tuple[str, int, str, str]] = frozenset()) -> tuple[Cut, ...]:
+    """The cuts that published maps tell of.
+
+    :param ahead: (topic, partition, origin, target) of those that the log ran into by itself, see `cuts_ahead`.
+    """
     return tuple(
         Cut(
             topic=topic.name,
@@ -87,8 +90,33 @@ def cuts_of(topics: Iterable[Topic]) -> tuple[Cut, ...]:
             target=right.cluster,
             origin_end=left.base + (left.end if left.end is not None else right.start) - left.start,
             target_base=right.base,
+            ahead=(topic.name, partition, left.cluster, right.cluster) in ahead,
         )
         for topic in topics
         for partition, extents in sorted(topic.partitions.items())
         for left, right in itertools.pairwise(extents)
     )
+
+
+def cuts_ahead(operations: Iterable[tuple[Operation, Iterable[HistoryEntry]]]) -> set[tuple[str, int, str, str]]:
+    """(topic, partition, origin, target) of the predicted cuts that logs ran into, by operations and their histories.
+
+    One that was lowered behind a fence is an ordinary cut.
+    """
+    found: set[tuple[str, int, str, str]] = set()
+    for operation, history in operations:
+        request = operation.request
+        if operation.kind != "migrate" or request is None:
+            continue
+        proposed: set[tuple[str, int]] = set()
+        lowered: set[tuple[str, int]] = set()
+        for entry in history:
+            proposed |= _named(entry.detail.get("cuts"))
+            lowered |= _named(entry.detail.get("lowered_to"))
+        if operation.state == "succeeded":
+            found |= {(topic, part, request.origin, request.target) for topic, part in proposed - lowered}
+    return found
+
+
+def _named(by_topic: Any) -> set[tuple[str, int]]:
+    return {(topic, int(partition)) for topic, partitions in (by_topic or {}).items() for partition in partitions}

@@ -28,6 +28,8 @@ class Cut:
     target: str
     origin_end: int
     target_base: int
+    ahead: bool = False
+    """The origin's log ran into the cut by itself: what it holds beyond is surplus, the copy in the target counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Stay:
     start: int
     end: int | None
     base: int
+    surplus: bool = False
+    """What the cluster holds beyond the end may be there."""
 
     def holds(self, physical: int) -> bool:
         return physical >= self.base and (self.end is None or physical < self.base + self.end - self.start)
@@ -106,7 +110,7 @@ def stays(cuts: Iterable[Cut], topic: str, partition: int) -> tuple[Stay, ...]:
         if not found:
             found.append(Stay(cut.origin, 0, None, 0))
         last = found.pop()
-        found.append(Stay(last.cluster, last.start, last.start + cut.origin_end - last.base, last.base))
+        found.append(Stay(last.cluster, last.start, last.start + cut.origin_end - last.base, last.base, cut.ahead))
         found.append(Stay(cut.target, cut.cut, None, cut.target_base))
     return tuple(found)
 
@@ -159,7 +163,8 @@ class Truth:
     records: Mapping[Spot, Mapping[int, str]] = field(default_factory=dict)
     """Per partition: client offset → value."""
     late: tuple[tuple[LogDump, int, str], ...] = ()
-    """Records beyond the end of a stay: (dump, offset there, value). What lay there before the first stay is not."""
+    """Records beyond the end of a stay: (dump, offset there, value). What lay there before the first stay is not, nor
+    is surplus: an acknowledged record of which that is the only copy is lost."""
     complete: frozenset[Spot] = frozenset()
     """Partitions of which every cluster that ever held them was dumped."""
 
@@ -186,7 +191,7 @@ class Truth:
                 stay = mine[position]
                 if stay.holds(physical):
                     here[stay.start + physical - stay.base] = value
-                else:
+                elif not stay.surplus:
                     late.append((dump, physical, value))
         complete = {
             spot

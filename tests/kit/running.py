@@ -17,7 +17,7 @@ from stack.history.blackout import Move
 from stack.history.checker import Result, check
 from stack.history.delivery import Redelivery, acknowledged
 from stack.history.events import Delivered
-from stack.history.evidence import cuts_of, dump_topic
+from stack.history.evidence import cuts_ahead, cuts_of, dump_topic
 from stack.history.history import Cut, Fault, History, LogDump, Values
 
 ZOOKEEPER_ROOT = "/switchyard"
@@ -140,9 +140,10 @@ class Run:
         store = connect(self.stack.zookeeper, root=ZOOKEEPER_ROOT)
         try:
             view = store.load()
+            ahead = cuts_ahead((one, store.history(one.id)) for one in store.operations(1000) if one.kind == "migrate")
         finally:
             store.close()
-        return cuts_of(view.topics[name] for name in topics if name in view.topics)
+        return cuts_of((view.topics[name] for name in topics if name in view.topics), ahead)
 
     def dumps(self, topic: str) -> tuple[LogDump, ...]:
         clusters = self.stack.clusters if self._cluster is None else {self._cluster: self.stack.clusters[self._cluster]}
