@@ -96,7 +96,7 @@ def names(brokers: Brokers, deadline: Deadline) -> dict[str, str]:
         code = answer["error_code"]
         if not code:
             consumers = [one for one in answer["groups"] if one["protocol_type"] in _CONSUMERS]
-            return dict.fromkeys(asked, {one["group_id"]: one.get("group_state", "") for one in consumers}), {}
+            return {key: {one["group_id"]: one.get("group_state", "") for one in consumers} for key in asked}, {}
         if retriable(code):
             return {}, dict.fromkeys(asked, name_of(code))
         raise refusal(brokers.cluster, "list the groups", code)
