@@ -13,16 +13,16 @@ from functools import partial
 from typing import NamedTuple
 
 from pydantic import TypeAdapter
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, functions
 
 from ha_core.model import Extent, Topic
 from ha_core.plan.aging import GONE, Commit, LogFacts, blocks, closed
 from ha_core.plan.extents import live
-from spark_jobs import questions
-from spark_jobs.asking import Reach, TopicAsked
+from spark_jobs.asking import TopicAsked
 from spark_jobs.facts import Outcome
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, History
+from spark_jobs.questions import Questions, by_partition, groups_listed
 from spark_jobs.report import MOST_ROWS, table
 from spark_jobs.rows import frame_of, map_rows
 
@@ -173,7 +173,7 @@ def evidence(
     closed: DataFrame, topics: DataFrame, producers: DataFrame, earlier: DataFrame, below: DataFrame
 ) -> DataFrame:
     """`Judged` rows: each closed extent with all that was found out about it."""
-    ends = questions.by_partition(topics).withColumnsRenamed({"start": "log_start", "end": "log_end"})
+    ends = by_partition(topics).withColumnsRenamed({"start": "log_start", "end": "log_end"})
     return (
         closed.join(topics.select("cluster", "topic", "exists", "config"), ["cluster", "topic"], "left")
         .join(ends, _LOG, "left")
@@ -183,13 +183,13 @@ def evidence(
     )
 
 
-def read_commits(spark: SparkSession, reach: Reach, history: History | None) -> tuple[DataFrame, frozenset[str]]:
+def read_commits(ask: Questions, history: History | None) -> tuple[DataFrame, frozenset[str]]:
     """Commits of all groups of all clusters, and the clusters of whose groups nothing is known.
 
     Where a cluster cannot be asked for all of them, what was known of its others at the last look is taken as well.
     """
-    listed = questions.list_clusters(spark, reach)
-    told = questions.read_commits(questions.groups_listed(listed), reach)
+    listed = ask.list_clusters()
+    told = ask.read_commits(groups_listed(listed))
     refused = listed.select("cluster", "error").unionByName(told.select("cluster", "error"))
     troubled = [row["cluster"] for row in refused.where("error is not null").distinct().collect()]
     fresh = told.where("error is null").select(*COMMITS.row._fields)
@@ -197,16 +197,15 @@ def read_commits(spark: SparkSession, reach: Reach, history: History | None) -> 
         return fresh, frozenset()
     if history is None:
         return fresh, frozenset(troubled)
-    looked = {row["cluster"] for row in history.last(spark, LOOKS).select("cluster").collect()}
+    looked = {row["cluster"] for row in history.last(ask.spark, LOOKS).select("cluster").collect()}
     asked = told.where("error is null").select("cluster", "group").distinct()
-    older = history.last(spark, COMMITS).where(functions.col("cluster").isin(troubled))
+    older = history.last(ask.spark, COMMITS).where(functions.col("cluster").isin(troubled))
     known = older.join(asked, ["cluster", "group"], "left_anti").select(*COMMITS.row._fields)
     return fresh.unionByName(known), frozenset(troubled) - looked
 
 
 def pipeline(
-    spark: SparkSession,
-    reach: Reach,
+    ask: Questions,
     maps: Mapping[str, Topic],
     homes: Mapping[str, frozenset[str]],
     history: History | None,
@@ -214,18 +213,19 @@ def pipeline(
     apart_s: float,
 ) -> DataFrame:
     """`Verdict` rows of all closed extents of `maps`; earlier ends are at least `apart_s` old."""
-    closed_frame = frame_of(spark, Closed, closed_extents(maps.values())).persist()
+    spark = ask.spark
+    closed_frame = ask.keep(frame_of(spark, Closed, closed_extents(maps.values())))
     # The size of a request counts all partitions of a topic, wherever they were moved from.
     asked = {
         TopicAsked(extent.cluster, topic.name, len(topic.partitions))
         for topic in maps.values()
         for _, extent in closed(topic)
     }
-    topics = questions.read_topics(frame_of(spark, TopicAsked, sorted(asked)), reach)
-    there = questions.by_partition(topics).select(*_LOG)
+    topics = ask.read_topics(frame_of(spark, TopicAsked, sorted(asked)))
+    there = by_partition(topics).select(*_LOG)
     sent_to = closed_frame.where("not writing").select(*_LOG).distinct().join(there, _LOG)
-    producers = questions.read_producers(sent_to, reach)
-    commits, unasked = read_commits(spark, reach, history)
+    producers = ask.read_producers(sent_to)
+    commits, unasked = read_commits(ask, history)
     recorded = history.read(spark, ENDS) if history else frame_of(spark, ENDS.row, [])
     earlier = (
         recorded.where(f"read_at_ms <= {now_ms - int(apart_s * 1000)}")

@@ -69,16 +69,17 @@ def _run(options: argparse.Namespace) -> Outcome:
     from spark_jobs.compaction import Keep
     from spark_jobs.folder import Folder
     from spark_jobs.history import History
+    from spark_jobs.questions import Questions
     from spark_jobs.session import open_session
 
     now_ms = time.time_ns() // 1_000_000
-    with open_session(f"switchyard {options.job}", options.remote) as spark:
+    with open_session(f"switchyard {options.job}", options.remote) as spark, Questions(spark, reach) as ask:
         history = History(options.history) if options.history else None
         if options.job == "facts":
             from spark_jobs import facts
 
             assert history is not None
-            return facts.record(spark, reach, history, now_ms, Keep(days=options.keep_days))
+            return facts.record(ask, history, now_ms, Keep(days=options.keep_days))
         if demand is not None:
             from spark_jobs import offsets
 
@@ -86,11 +87,11 @@ def _run(options: argparse.Namespace) -> Outcome:
             selection = offsets.Selection(
                 tuple(one for one in options.topic if not _is_pattern(one)), tuple(filter(_is_pattern, options.topic))
             )
-            rows, troubles = offsets.pipeline(spark, reach, history, selection, demand, now_ms, options.window_s)
+            rows, troubles = offsets.pipeline(ask, history, selection, demand, now_ms, options.window_s)
             return offsets.report(rows, Folder(options.output), troubles, demand, now_ms)
         from spark_jobs import aging
 
-        judged = aging.pipeline(spark, reach, given.topics, given.homes, history, now_ms, options.apart_s)
+        judged = aging.pipeline(ask, given.topics, given.homes, history, now_ms, options.apart_s)
         return aging.report(judged, Folder(options.output), now_ms)
 
 

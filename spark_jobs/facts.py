@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession, Window, functions
+from pyspark.sql import DataFrame, Window, functions
 
-from spark_jobs import questions
-from spark_jobs.asking import Reach
 from spark_jobs.compaction import DEFAULT, Keep, compact
 from spark_jobs.history import COMMITS, ENDS, LOOKS, SPECS, History, LookRow, Table
+from spark_jobs.questions import Questions, by_partition, groups_listed, topics_listed
 from spark_jobs.report import table
 from spark_jobs.rows import frame_of, from_batches
 
@@ -28,16 +27,17 @@ class Outcome(NamedTuple):
     text: str
 
 
-def record(spark: SparkSession, reach: Reach, history: History, now_ms: int, keep: Keep = DEFAULT) -> Outcome:
+def record(ask: Questions, history: History, now_ms: int, keep: Keep = DEFAULT) -> Outcome:
     """One run: ask, write, renew what is last known, compact."""
-    listed = questions.list_clusters(spark, reach)
-    topics = questions.read_topics(questions.topics_listed(listed), reach)
-    commits = questions.read_commits(questions.groups_listed(listed), reach)
+    spark = ask.spark
+    listed = ask.list_clusters()
+    topics = ask.read_topics(topics_listed(listed))
+    commits = ask.read_commits(groups_listed(listed))
     specs = topics.where("exists").select(*SPECS.row._fields)
-    ends = questions.by_partition(topics)
+    ends = by_partition(topics)
     told = commits.where("error is null").select(*COMMITS.row._fields)
 
-    looks = look(listed, topics, commits, sorted(reach.clusters), now_ms)
+    looks = look(listed, topics, commits, sorted(ask.reach.clusters), now_ms)
     looked = frame_of(spark, LookRow, looks)
     found = {ENDS: ends, SPECS: specs, COMMITS: told, LOOKS: looked}
     written = {table.name: history.write(table, rows.repartition(1), now_ms).uri for table, rows in found.items()}
@@ -51,8 +51,6 @@ def record(spark: SparkSession, reach: Reach, history: History, now_ms: int, kee
     history.write_last(newest, now_ms)
     compacted = compact(spark, history, now_ms, keep)
     known = {one.cluster: one for one in from_batches(LookRow, history.last(spark, LOOKS).toArrow().to_batches())}
-    for frame in (listed, topics, commits):
-        frame.unpersist()
     return Outcome(_summary(looks, known, written, compacted, now_ms), _text(looks, known, now_ms))
 
 

@@ -11,14 +11,14 @@ from fnmatch import translate
 from functools import partial
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, functions
 
-from spark_jobs import questions
-from spark_jobs.asking import Reach, TopicAsked
+from spark_jobs.asking import TopicAsked
 from spark_jobs.cuts import Demand, suggest, windows
 from spark_jobs.facts import Outcome
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, History
+from spark_jobs.questions import Questions, by_partition, topics_listed
 from spark_jobs.report import MOST_ROWS, table
 from spark_jobs.rows import frame_of, map_rows
 
@@ -107,23 +107,23 @@ def suggest_all(demand: Demand, now_ms: int, rows: Iterable[Measured]) -> Iterat
         )
 
 
-def read_ends(spark: SparkSession, reach: Reach, selection: Selection) -> tuple[DataFrame, dict[str, str]]:
+def read_ends(ask: Questions, selection: Selection) -> tuple[DataFrame, dict[str, str]]:
     """Ends as they are now, by partition; and cluster → why it could not be asked (the first reason)."""
     if selection.names and not selection.patterns:
-        rows = [TopicAsked(cluster, topic, 0) for cluster in reach.clusters for topic in selection.names]
-        topics = questions.read_topics(frame_of(spark, TopicAsked, rows), reach)
+        rows = [TopicAsked(cluster, topic, 0) for cluster in ask.reach.clusters for topic in selection.names]
+        topics = ask.read_topics(frame_of(ask.spark, TopicAsked, rows))
         refused = topics.where("exists is null").select("cluster", "error")
     else:
-        listed = questions.list_clusters(spark, reach)
-        asked = questions.topics_listed(listed).where(selection.condition("topic"))
-        topics = questions.read_topics(asked, reach)
+        listed = ask.list_clusters()
+        asked = topics_listed(listed).where(selection.condition("topic"))
+        topics = ask.read_topics(asked)
         unlisted = listed.where("what = 'error'").select("cluster", "error")
         refused = unlisted.unionByName(topics.where("exists is null").select("cluster", "error"))
     troubles = {
         row["cluster"]: row["error"]
         for row in refused.groupBy("cluster").agg({"error": "first"}).toDF("cluster", "error").collect()
     }
-    return questions.by_partition(topics), troubles
+    return by_partition(topics), troubles
 
 
 def measured(fresh: DataFrame, last: DataFrame, recorded: DataFrame, troubled: Sequence[str]) -> DataFrame:
@@ -141,8 +141,7 @@ def measured(fresh: DataFrame, last: DataFrame, recorded: DataFrame, troubled: S
 
 
 def pipeline(
-    spark: SparkSession,
-    reach: Reach,
+    ask: Questions,
     history: History,
     selection: Selection,
     demand: Demand,
@@ -150,10 +149,10 @@ def pipeline(
     window_s: float,
 ) -> tuple[DataFrame, dict[str, str]]:
     """`Suggested` rows, and the clusters that could not be asked with the reason."""
-    fresh, troubles = read_ends(spark, reach, selection)
+    fresh, troubles = read_ends(ask, selection)
     wanted = selection.condition("topic")
-    recorded = history.read(spark, ENDS, int(now_ms - window_s * 1000)).where(wanted)
-    last = history.last(spark, ENDS).where(wanted)
+    recorded = history.read(ask.spark, ENDS, int(now_ms - window_s * 1000)).where(wanted)
+    last = history.last(ask.spark, ENDS).where(wanted)
     rows = measured(fresh, last, recorded, sorted(troubles))
     return map_rows(rows, partial(suggest_all, demand.checked(), now_ms), Measured, Suggested), troubles
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs import asking
 from spark_jobs.asking import (
@@ -19,31 +24,51 @@ from spark_jobs.asking import (
 )
 from spark_jobs.rows import frame_of, map_rows
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
+class Questions:
+    """What one run asks. Answers are kept in memory and on disk until it is closed: evaluated twice, a DataFrame would
+    ask the brokers twice. Use it in `with`; a long-lived session would fill up with old answers.
+    """
 
-def list_clusters(spark: SparkSession, reach: Reach) -> DataFrame:
-    """`Listed` of every cluster."""
-    clusters = frame_of(spark, ToList, (ToList(name) for name in reach.clusters))
-    return _ask(clusters, reach, asking.list_clusters, ToList, Listed, "cluster")
+    def __init__(self, spark: SparkSession, reach: Reach) -> None:
+        self.spark = spark
+        # Spark takes equal plans for the same: without this, a later run would be answered from the memory of this one.
+        self.reach = reach._replace(run=uuid.uuid4().hex)
+        self._kept: list[DataFrame] = []
 
+    def __enter__(self) -> Self:
+        return self
 
-def read_topics(topics: DataFrame, reach: Reach) -> DataFrame:
-    """`TopicRead` of `TopicAsked` rows."""
-    return _ask(topics, reach, asking.read_topics, TopicAsked, TopicRead, "cluster", "topic")
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for frame in self._kept:
+            frame.unpersist()
 
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """`frame`, evaluated once for as long as this is open."""
+        self._kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return self._kept[-1]
 
-def read_commits(groups: DataFrame, reach: Reach) -> DataFrame:
-    """`CommitRead` of `GroupAsked` rows."""
-    return _ask(groups, reach, asking.read_commits, GroupAsked, CommitRead, "cluster", "group")
+    def list_clusters(self) -> DataFrame:
+        """`Listed` of every cluster."""
+        clusters = frame_of(self.spark, ToList, (ToList(name) for name in self.reach.clusters))
+        return self._ask(clusters, asking.list_clusters, ToList, Listed, "cluster")
 
+    def read_topics(self, topics: DataFrame) -> DataFrame:
+        """`TopicRead` of `TopicAsked` rows."""
+        return self._ask(topics, asking.read_topics, TopicAsked, TopicRead, "cluster", "topic")
 
-def read_producers(partitions: DataFrame, reach: Reach) -> DataFrame:
-    """`ProducersRead` of `PartitionAsked` rows."""
-    return _ask(
-        partitions, reach, asking.read_producers, PartitionAsked, ProducersRead, "cluster", "topic", "partition"
-    )
+    def read_commits(self, groups: DataFrame) -> DataFrame:
+        """`CommitRead` of `GroupAsked` rows."""
+        return self._ask(groups, asking.read_commits, GroupAsked, CommitRead, "cluster", "group")
+
+    def read_producers(self, partitions: DataFrame) -> DataFrame:
+        """`ProducersRead` of `PartitionAsked` rows."""
+        key = ("cluster", "topic", "partition")
+        return self._ask(partitions, asking.read_producers, PartitionAsked, ProducersRead, *key)
+
+    def _ask(self, rows: DataFrame, ask: Any, takes: Any, gives: Any, *spread: str) -> DataFrame:
+        spread_out = rows.repartition(self.reach.parallel, *spread)
+        return self.keep(map_rows(spread_out, partial(ask, self.reach), takes, gives))
 
 
 def topics_listed(listed: DataFrame) -> DataFrame:
@@ -58,23 +83,7 @@ def groups_listed(listed: DataFrame) -> DataFrame:
 
 def by_partition(topics: DataFrame) -> DataFrame:
     """One row for each partition of `TopicRead` rows: cluster, topic, partition, start, end, read_at_ms."""
-    return (
-        topics.selectExpr("cluster", "topic", "read_at_ms", "posexplode(arrays_zip(starts, ends)) as (at, told)")
-        .selectExpr(
-            "cluster",
-            "topic",
-            "cast(at as bigint) as partition",
-            "told.starts as start",
-            "told.ends as end",
-            "read_at_ms",
-        )
-        .where("start is not null and end is not null")
-    )
-
-
-def _ask(rows: DataFrame, reach: Reach, ask: Any, takes: Any, gives: Any, *spread: str) -> DataFrame:
-    """Kept in memory and on disk: evaluated again, a DataFrame would ask the brokers again."""
-    from pyspark import StorageLevel
-
-    spread_out = rows.repartition(reach.parallel, *spread)
-    return map_rows(spread_out, partial(ask, reach), takes, gives).persist(StorageLevel.MEMORY_AND_DISK)
+    told = topics.selectExpr("cluster", "topic", "read_at_ms", "posexplode(arrays_zip(starts, ends)) as (at, told)")
+    place = ("cluster", "topic", "cast(at as bigint) as partition")
+    rows = told.selectExpr(*place, "told.starts as start", "told.ends as end", "read_at_ms")
+    return rows.where("start is not null and end is not null")

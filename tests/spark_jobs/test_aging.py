@@ -9,6 +9,7 @@ from ha_core.model import Extent, Topic
 from spark_jobs.aging import Judged, Verdict, closed_extents, judge, pipeline, report
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, CommitRow, EndRow, History, LookRow
+from spark_jobs.questions import Questions
 from spark_jobs.rows import frame_of, from_batches
 from tests.spark_jobs.fake_fleet import fleet
 
@@ -37,7 +38,9 @@ def judged(
     homes: dict[str, frozenset[str]] | None = None,
     history: History | None = None,
 ) -> dict[tuple[str, int, str, int], Verdict]:
-    rows = pipeline(spark, fleet(clusters), {t.name: t for t in topics}, homes or {}, history, NOW_MS, APART_S)
+    rows = pipeline(
+        Questions(spark, fleet(clusters)), {t.name: t for t in topics}, homes or {}, history, NOW_MS, APART_S
+    )
     outcome = report(rows, Folder(str(tmp_path / "out")), NOW_MS)
     written = spark.read.parquet(outcome.summary["path"]).toArrow().to_batches()
     found = {(one.topic, one.partition, one.cluster, one.end): one for one in from_batches(Verdict, written)}

@@ -19,6 +19,7 @@ from spark_jobs.asking import Reach
 from spark_jobs.cuts import Demand
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, History
+from spark_jobs.questions import Questions
 from stack.harness import Stack
 from stack.java import find_java
 from stack.layout import PROJECT
@@ -111,7 +112,7 @@ def test_an_input_that_cannot_be_used_ends_the_job_before_spark_starts(stack: St
     done = submit(stack, "facts", "--history", str(tmp_path), "--clusters", str(tmp_path / "missing.json"))
 
     assert done.returncode != 0
-    assert "missing.json: No such file or directory. Give the path of a readable file." in done.stderr
+    assert "missing.json: No such file or directory. Give the path of a readable file." in done.stdout
     assert time.monotonic() - begun < 60
     assert list(tmp_path.iterdir()) == []
 
@@ -126,7 +127,7 @@ def test_cuts_are_suggested_while_a_cluster_is_dead(
     stack.kill("cluster/west")
     try:
         # When cuts are suggested for all clusters
-        rows, troubles = offsets.pipeline(spark, reach, history, offsets.Selection(), demand, now_ms, 3600)
+        rows, troubles = offsets.pipeline(Questions(spark, reach), history, offsets.Selection(), demand, now_ms, 3600)
         outcome = offsets.report(rows, Folder(str(tmp_path)), troubles, demand, now_ms)
     finally:
         stack.restart("cluster/west")
@@ -158,7 +159,7 @@ def test_an_origin_ages_when_its_records_are_gone_and_its_group_has_caught_up(
         given = inputs.from_zookeeper(stack.zookeeper, "/switchyard")
         reach = Reach(given.clusters, given.profiles, parallel=2)
         now_ms = time.time_ns() // 1_000_000
-        rows = aging.pipeline(spark, reach, given.topics, given.homes, None, now_ms, 60)
+        rows = aging.pipeline(Questions(spark, reach), given.topics, given.homes, None, now_ms, 60)
         return aging.report(rows, Folder(str(tmp_path / attempt)), now_ms).summary
 
     # When it is judged, then records and group speak against it

@@ -10,6 +10,7 @@ from spark_jobs.cuts import Demand
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, EndRow, History
 from spark_jobs.offsets import Measured, Selection, Suggested, pipeline, report, suggest_all
+from spark_jobs.questions import Questions
 from spark_jobs.rows import frame_of, from_batches
 from tests.spark_jobs.fake_fleet import fleet
 
@@ -56,7 +57,7 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
         }
     )
     # When cuts are suggested for all of them
-    rows, troubles = pipeline(spark, reach, history, Selection(), DEMAND, NOW_MS, window_s=3600)
+    rows, troubles = pipeline(Questions(spark, reach), history, Selection(), DEMAND, NOW_MS, window_s=3600)
     outcome = report(rows, Folder(str(tmp_path / "out")), troubles, DEMAND, NOW_MS)
     # Then each says how it was chosen
     written = spark.read.parquet(outcome.summary["path"]).toArrow().to_batches()
@@ -86,7 +87,7 @@ def test_topics_are_chosen_by_name_or_pattern(spark: SparkSession, tmp_path: Pat
     reach, history = fleet({"east": held}), History(str(tmp_path))
 
     def chosen(selection: Selection) -> set[str]:
-        rows, _ = pipeline(spark, reach, history, selection, DEMAND, NOW_MS, 3600)
+        rows, _ = pipeline(Questions(spark, reach), history, selection, DEMAND, NOW_MS, 3600)
         return {row["topic"] for row in rows.select("topic").collect()}
 
     assert chosen(Selection(names=("orders", "missing", "it's.odd"))) == {"orders", "it's.odd"}

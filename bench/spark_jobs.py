@@ -1,0 +1,243 @@
+"""Spark jobs: offsets and aging over many partitions, and a dry run through spark-submit against Spark Connect.
+
+Brokers are synthetic where many partitions are asked: what is measured is Spark, the rows, the rules and the files. The
+dry runs ask real clusters.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.figures import Outcome, Table, spread
+from bench.ground import CLUSTERS, BenchError, Say, Scale, create_topic, direct
+from stack.harness import Stack
+from stack.java import find_java
+from stack.layout import PROJECT
+from stack.spark_java import spark_environment
+
+TOPIC_PARTITIONS = 50
+CLUSTERS_ASKED = 10
+READS = 96
+"""Of each partition in the history: a day of reads every 15 minutes."""
+READ_MS = 15 * 60 * 1000
+DRY_TOPICS, DRY_PARTITIONS = 20, 10
+TIMEOUT_S = 1200.0
+
+
+def run(scale: Scale, say: Say) -> Outcome:
+    sizes = (1_000, 10_000) if scale.quick else (1_000, 10_000, 100_000)
+    jobs = [_measure(size, say) for size in sizes]
+    dry = _dry_runs(scale.pick(7, 2), say)
+    rows = tuple(
+        (f"{one['partitions']:,}", *(f"{one[name]:.1f}" for name in ("start_s", "history_s", "offsets_s", "aging_s")))
+        for one in jobs
+    )
+    header = ("partitions", "session start, s", "writing the history, s", "offsets, s", "aging, s")
+    title = f"Jobs in local[*], synthetic brokers ({CLUSTERS_ASKED} clusters) and a real history of {READS} reads each"
+    found = [
+        (name, str(int(one["count"])), f"{first:.1f}", f"{one['p50']:.1f}", f"{one['max']:.1f}")
+        for name, first, one in ((n, dry[n][0], spread(dry[n][1:])) for n in dry)
+    ]
+    tables = (
+        Table(title, header, rows),
+        Table(
+            f"Dry run of offsets, {DRY_TOPICS * DRY_PARTITIONS} partitions in each of two real clusters",
+            ("way", "runs after the first", "first, s", "p50, s", "max, s"),
+            tuple(found),
+        ),
+    )
+    return Outcome({"unit": "s", "jobs": jobs, "dry_runs": dry}, tables)
+
+
+def _measure(partitions: int, say: Say) -> dict[str, float]:
+    """One process per size: what an earlier size has warmed up would help the next one."""
+    say(f"offsets and aging of {partitions:,} partitions")
+    program = [sys.executable, "-m", "bench.spark_jobs", str(partitions)]
+    environment = {**os.environ, **spark_environment(find_java())}
+    with tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
+        done = subprocess.run(
+            [*program, folder],
+            env=environment,
+            cwd=PROJECT,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise BenchError(f"{partitions} partitions failed:\n{done.stderr[-2000:]}")
+    answer: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return answer
+
+
+def _dry_runs(rounds: int, say: Say) -> dict[str, list[float]]:
+    """Seconds of each dry run, by way; the first of each is the first after the start."""
+    seconds: dict[str, list[float]] = {"spark-submit, local[*]": [], "Spark Connect": []}
+    say(f"{', '.join(CLUSTERS)} and Spark Connect")
+    with (
+        Stack.up(CLUSTERS, gateways=0, spark_connect=True) as stack,
+        tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder,
+    ):
+        assert stack.spark is not None
+        topics = [f"bench-{number}" for number in range(DRY_TOPICS)]
+        for cluster in stack.clusters:
+            for topic in topics:
+                create_topic(direct(stack, cluster), topic, DRY_PARTITIONS)
+        environment = {**os.environ, **spark_environment(find_java()), "SWITCHYARD_ZOOKEEPER": stack.zookeeper}
+        named = [text for topic in topics for text in ("--topic", topic)]
+        job = ["offsets", "--history", f"{folder}/history", "--output", folder, "--summary", f"{folder}/summary.json"]
+        quiet = ["--conf", "spark.log.level=WARN", "--conf", "spark.ui.enabled=false"]
+        ways = {
+            "spark-submit, local[*]": ["spark-submit", *quiet, str(PROJECT / "spark_jobs/__main__.py"), *job, *named],
+            "Spark Connect": [
+                sys.executable,
+                "-m",
+                "spark_jobs",
+                *job,
+                *named,
+                "--remote",
+                str(stack.spark["connect"]),
+            ],
+        }
+        for number in range(rounds + 1):
+            for way, command in ways.items():
+                say(f"{way}, run {number}")
+                begun = time.monotonic()
+                done = subprocess.run(
+                    command,
+                    env=environment,
+                    cwd=PROJECT,
+                    capture_output=True,
+                    text=True,
+                    timeout=TIMEOUT_S,
+                    check=False,
+                )
+                if done.returncode != 0:
+                    raise BenchError(f"{way} failed:\n{done.stderr[-2000:]}")
+                seconds[way].append(round(time.monotonic() - begun, 2))
+                total = json.loads(Path(folder, "summary.json").read_text("utf-8"))["partitions"]
+                if total != 2 * DRY_TOPICS * DRY_PARTITIONS:
+                    raise BenchError(f"{way} suggested {total} cuts")
+    return seconds
+
+
+def _within_spark(partitions: int, folder: str) -> dict[str, float]:
+    """Runs both jobs in this process."""
+    from ha_core.kafka import SecurityProfile
+    from ha_core.model import Cluster, Extent, Topic
+    from spark_jobs import aging, offsets
+    from spark_jobs.asking import Reach
+    from spark_jobs.cuts import Demand
+    from spark_jobs.folder import Folder
+    from spark_jobs.history import ENDS, History
+    from spark_jobs.questions import Questions
+    from spark_jobs.session import open_session
+
+    topics = max(1, partitions // TOPIC_PARTITIONS // CLUSTERS_ASKED)
+    now_ms = time.time_ns() // 1_000_000
+    names = [f"c{number}" for number in range(CLUSTERS_ASKED)]
+    clusters = {name: Cluster(name=name, bootstrap=f"synthetic:{topics}") for name in names}
+    reach = Reach(clusters, {"none": SecurityProfile()}, connect=_connect)
+    figures: dict[str, float] = {"partitions": topics * TOPIC_PARTITIONS * CLUSTERS_ASKED}
+    marks = [time.monotonic()]
+
+    def mark(name: str) -> None:
+        marks.append(time.monotonic())
+        figures[name] = round(marks[-1] - marks[-2], 2)
+
+    with open_session("bench") as spark, Questions(spark, reach) as ask:
+        mark("start_s")
+        history = History(f"{folder}/history")
+        rows = spark.range(READS).selectExpr("id as read").crossJoin(spark.range(int(figures["partitions"])))
+        ends = rows.selectExpr(
+            f"concat('c', id % {CLUSTERS_ASKED}) as cluster",
+            f"concat('t', floor(id / {CLUSTERS_ASKED * TOPIC_PARTITIONS})) as topic",
+            f"floor(id / {CLUSTERS_ASKED}) % {TOPIC_PARTITIONS} as partition",
+            "cast(0 as bigint) as start",
+            "read * 900 * (id % 100) + floor(rand(7) * 100) as end",
+            f"{now_ms} - ({READS} - read) * {READ_MS} as read_at_ms",
+        )
+        history.write(ENDS, ends.repartition(8), now_ms)
+        mark("history_s")
+        found, troubles = offsets.pipeline(
+            ask, history, offsets.Selection(), Demand(), now_ms, READS * READ_MS / 1000 + 60
+        )
+        cuts = offsets.report(found, Folder(folder), troubles, Demand(), now_ms).summary
+        mark("offsets_s")
+        maps = {}
+        for number in range(topics * CLUSTERS_ASKED):
+            origin = names[number % CLUSTERS_ASKED]
+            moved = (
+                Extent(cluster=origin, start=0, end=END, base=0, term=0),
+                Extent(cluster=names[(number + 1) % CLUSTERS_ASKED], start=END, base=0, term=1),
+            )
+            name = f"t{number // CLUSTERS_ASKED}"
+            key = f"{name}-{origin}"
+            maps[key] = Topic(
+                name=key, writer=moved[1].cluster, partitions=dict.fromkeys(range(TOPIC_PARTITIONS), moved)
+            )
+        verdicts = aging.report(aging.pipeline(ask, maps, {}, history, now_ms, 3600.0), Folder(folder), now_ms).summary
+        mark("aging_s")
+    for what in (cuts["partitions"], verdicts["extents"]):
+        if what != figures["partitions"]:
+            raise BenchError(f"{what} rows came of {figures['partitions']} partitions")
+    return figures
+
+
+END = 1_000_000
+
+
+class _Synthetic:
+    """Answers at once, like brokers that hold any topic that is asked for by name."""
+
+    def __init__(self, topics: int) -> None:
+        self.known = {f"t{number}" for number in range(topics)}
+
+    def topics(self, names: Collection[str] | None = None, offsets: bool = True) -> dict[str, Any]:
+        from ha_core.kafka import LogEnds, TopicDescription
+
+        ends = dict.fromkeys(range(TOPIC_PARTITIONS), LogEnds(END, END, END, END, 1, 0)) if offsets else {}
+        return {
+            name: TopicDescription(name, TOPIC_PARTITIONS, 1, {"retention.ms": "1000"}, ends)
+            for name in (self.known if names is None else names)
+        }
+
+    def list_groups(self) -> dict[str, str]:
+        return {f"g{number}": "Empty" for number in range(200)}
+
+    def describe_groups(self, names: Collection[str]) -> dict[str, Any]:
+        return {}
+
+    def group_offsets(self, names: Collection[str], stable: bool) -> dict[str, dict[tuple[str, int], tuple[int, str]]]:
+        parts: Mapping[tuple[str, int], tuple[int, str]] = {("t0", p): (END, "") for p in range(TOPIC_PARTITIONS)}
+        return {name: dict(parts) for name in names}
+
+    def producers(self, partitions: Collection[tuple[str, int]]) -> dict[tuple[str, int], Any]:
+        return dict.fromkeys(partitions, ())
+
+    def close(self) -> None:
+        return None
+
+
+def _connect(cluster: Any, _profile: Any, _timeout_s: float) -> _Synthetic:
+    return _Synthetic(int(cluster.bootstrap.rpartition(":")[2]))
+
+
+def _main(arguments: list[str]) -> Iterator[str]:
+    yield json.dumps(_within_spark(int(arguments[0]), arguments[1]))
+
+
+if __name__ == "__main__":
+    # By its name: executors unpickle what is sent to them from there, not from `__main__`.
+    from bench.spark_jobs import _main as main
+
+    for line in main(sys.argv[1:]):
+        print(line)
