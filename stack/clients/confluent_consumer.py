@@ -7,12 +7,13 @@ from typing import Any
 
 from stack.clients import confluent_settings
 from stack.clients.options import Options
-from stack.clients.recorder import Ending, Recorder, name_in
+from stack.clients.recorder import Ending, Pace, Recorder, name_in
 from stack.clients.start_point import StartPoint, started_consumer
 from stack.history.events import Assigned, Committed, Delivered, Noted, Positioned, Revoked, Stopped
 
 _BATCH = 500
 _POLL_S = 0.1
+_PAUSE_S = 0.02
 
 
 def run(options: Options) -> int:
@@ -28,9 +29,13 @@ def run(options: Options) -> int:
             settings["enable.partition.eof"] = True
         consumer = Consumer(settings)
         ends = _seek(consumer, options, recorder) if options.seek else _subscribe(consumer, options, recorder)
-        count = 0
+        count, pace = 0, Pace(options.pace)
         while not ending.reached(count):
-            messages = consumer.consume(_BATCH, _POLL_S)
+            due = min(_BATCH, pace.due(None))
+            if not due:
+                time.sleep(_PAUSE_S)
+                continue
+            messages = consumer.consume(due, _POLL_S)
             fresh = [message for message in messages if _record(recorder, options, message, ends)]
             count += len(fresh)
             recorder.flush()

@@ -41,6 +41,9 @@ class Options:
     group: str = field(default="", metadata={"help": "group.id; none with --seek"})
     instance_id: str = field(default="", metadata={"help": "group.instance.id (static membership)"})
     reset: str = field(default="earliest", metadata={"help": "auto.offset.reset: earliest | latest"})
+    pace: float = field(
+        default=0.0, metadata={"help": "take at most so many records per second (confluent-consumer); 0: all at once"}
+    )
     commit: str = field(default="auto", metadata={"help": "auto | batch (after every batch that was delivered)"})
     isolation: str = field(default="", metadata={"help": "read_uncommitted | read_committed"})
     seek: str = field(
