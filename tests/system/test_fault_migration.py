@@ -1,0 +1,175 @@
+"""A cluster dies under load, its topics get a new home, and it returns: with more than was known, or with less."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stack.clients.process import Client
+from stack.harness import Stack
+from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
+from tests.system.conftest import MakeRun
+from tests.system.watching import acked, assert_ascending, given, led_from, until
+
+pytestmark = pytest.mark.stack
+RATE = 100
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
+    """A user bound to east, with a topic there and nowhere else; east lives again afterwards, whatever happened."""
+    create_topic(bootstrap(stack, "east"), name, **{"retention.ms": "86400000"})
+    bind(stack, name, "east")
+    until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
+    yield make_run(stack, user=name)
+    if any(part["part"].startswith("cluster/east") and part["state"] != "ready" for part in stack.status()):
+        stack.restart("cluster/east")
+
+
+def at_work(run: Run, name: str) -> tuple[Client, Client, Client]:
+    """A producer, a group of one and a reader from the beginning. East is looked at, and then gets more records."""
+    producer = run.start("confluent-producer", f"w-{name[-20:]}", name, rate=RATE, idempotence="on")
+    member = run.start("confluent-consumer", f"m-{name[-20:]}", name, group=name, commit="batch")
+    reader = run.start("confluent-consumer", f"r-{name[-20:]}", name, seek="beginning")
+    producer.wait_for(200, "acknowledged")
+    for consumer in (member, reader):
+        consumer.wait_for(100, "delivered")
+    switchyard(run.stack, "facts", "record")
+    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
+    return producer, member, reader
+
+
+def migrate(run: Run, name: str, unread: str) -> dict[str, Any]:
+    words = ("--from", "east", "--to", "west", "--unread", unread, "--groups", "--reason", "rack fire", "--yes")
+    return switchyard(run.stack, "migrate-from-fault", name, *words)
+
+
+def cuts(run: Run, name: str) -> dict[int, int]:
+    return {one.partition: one.cut for one in run.cuts([name])}
+
+
+def held_by(run: Run, name: str, cluster: str) -> set[str]:
+    return {value for dump in run.dumps(name) if dump.cluster == cluster for value in dump.records.values()}
+
+
+def test_producers_go_on_at_once_and_what_the_dead_cluster_had_taken_is_read_in_its_place_when_it_returns(
+    run: Run, stack: Stack, name: str
+) -> None:
+    producer, member, reader = at_work(run, name)
+    stack.kill("cluster/east")
+    document = migrate(run, name, "wait")
+    assert document["result"] == "succeeded"
+    producer.wait_for(producer.count("acknowledged") + 300, "acknowledged", timeout_s=30)
+
+    # While east is away, nobody who is below the cut gets anything, and nobody jumps over it
+    cut = cuts(run, name)
+    assert all(one.offset < cut[one.partition] for consumer in (member, reader) for one in given(consumer))
+
+    # When it is back, its extents are closed where it truly ends, and no cut moves
+    stack.restart("cluster/east")
+    checked = switchyard(stack, "origins", "check", name)
+    assert {one["outcome"] for one in checked["returned"]} == {"whole"}
+    assert sum(one["beyond"] for one in checked["returned"]) > 0
+    assert cuts(run, name) == cut
+    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
+    producer.stop()
+
+    # Then its records are read in their place, then what west has; late produce never got there
+    east = held_by(run, name, "east")
+    promised = {one.value for one in acked(producer) if one.offset >= 0}
+    for consumer in (reader, member):
+        until(lambda c=consumer: {one.value for one in given(c)} >= promised | east, "all is read")  # type: ignore[misc]
+        consumer.stop()
+    assert_ascending(reader)
+    assert_one_record_per_offset(member)
+    places = {one.value: (one.partition, one.offset) for one in acked(producer) if one.offset >= 0}
+    read = {one.value: (one.partition, one.offset) for one in given(reader)}
+    # What east had appended when it died and west was sent again has two places: nobody had been told of the first
+    doubled = east & held_by(run, name, "west")
+    assert all(read[value] == place for value, place in places.items() if value not in doubled)
+    found_ends = {one["partition"]: one["found_end"] for one in checked["returned"]}
+    ends = {dump.partition: max(dump.records, default=-1) + 1 for dump in run.dumps(name) if dump.cluster == "east"}
+    assert all(ends[partition] <= end for partition, end in found_ends.items())
+
+
+def assert_one_record_per_offset(member: Client) -> None:
+    """It joins the new cluster where its group was last seen, so it reads some of it again: the same, in its place."""
+    seen: dict[tuple[int, int], str] = {}
+    for one in given(member):
+        assert seen.setdefault((one.partition, one.offset), one.value) == one.value
+
+
+def test_readers_that_skip_go_on_in_the_new_cluster_and_stay_there_when_the_old_one_returns(
+    run: Run, stack: Stack, name: str
+) -> None:
+    producer, member, reader = at_work(run, name)
+    stack.kill("cluster/east")
+    assert migrate(run, name, "skip")["result"] == "succeeded"
+    for consumer in (member, reader):
+        consumer.wait_for(consumer.count("delivered") + 200, "delivered", timeout_s=30)
+    cut = cuts(run, name)
+
+    stack.restart("cluster/east")
+    checked = switchyard(stack, "origins", "check", name)
+    assert all(one["skipped"] for one in checked["returned"])
+    producer.stop()
+    promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
+    for consumer in (member, reader):
+        until(lambda c=consumer: {one.value for one in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
+        consumer.stop()
+    assert_ascending(reader)
+    assert_one_record_per_offset(member)
+
+    # What was skipped is served to whoever reads from the beginning, when that is asked for
+    switchyard(stack, "origins", "check", name, "--serve-skipped")
+    whole = run.start("confluent-consumer", f"a-{name[-20:]}", name, seek="beginning")
+    whole.wait_for(1, "delivered")
+    until(lambda: {one.value for one in given(whole)} >= held_by(run, name, "east") | promised, "all is read")
+    whole.stop()
+    assert_ascending(whole)
+
+
+def test_a_cluster_that_comes_back_with_an_empty_disk_makes_no_reader_jump_until_an_operator_accepts_the_loss(
+    run: Run, stack: Stack, name: str
+) -> None:
+    producer, member, reader = at_work(run, name)
+    stack.kill("cluster/east")
+    assert migrate(run, name, "wait")["result"] == "succeeded"
+    for log in Path(stack.dir).glob(f"**/cluster-east*/data/{name}-*"):
+        shutil.rmtree(log)
+    stack.restart("cluster/east")
+
+    with pytest.raises(CommandFailedError) as lost:
+        switchyard(stack, "origins", "check", name)
+
+    assert lost.value.code == 1
+    assert lost.value.document["result"] == "less"
+    assert sum(one["missing"] for one in lost.value.document["returned"]) >= 200
+    cut = cuts(run, name)
+    before = len(given(reader))
+    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
+    assert len(given(reader)) == before
+    assert all(one.offset < cut[one.partition] for one in given(member))
+
+    accepted = switchyard(stack, "origins", "check", name, "--accept-loss", "--reason", "restored elsewhere")
+
+    assert {one["outcome"] for one in accepted["returned"]} == {"accepted"}
+    producer.stop()
+    promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
+    for consumer in (member, reader):
+        until(lambda c=consumer: {one.value for one in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
+        consumer.stop()
+    assert_ascending(reader)
+    assert_one_record_per_offset(member)
+
+
+def test_a_cluster_that_answers_is_not_given_up_without_force(run: Run, stack: Stack, name: str) -> None:
+    with pytest.raises(CommandFailedError, match="--force") as refused:
+        migrate(run, name, "wait")
+
+    assert refused.value.code == 2
+    assert run.cuts([name]) == ()
