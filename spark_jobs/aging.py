@@ -212,14 +212,16 @@ def pipeline(
     now_ms: int,
     apart_s: float,
 ) -> DataFrame:
-    """`Verdict` rows of all closed extents of `maps`; earlier ends are at least `apart_s` old."""
+    """`Verdict` rows of all closed extents of `maps`; earlier ends are at least `apart_s` old.
+
+    Topics that an operation works on are left out: their extents are about to change.
+    """
     spark = ask.spark
-    closed_frame = ask.keep(frame_of(spark, Closed, closed_extents(maps.values())))
+    chosen = [topic for topic in maps.values() if topic.fence is None and topic.crossing is None]
+    closed_frame = ask.keep(frame_of(spark, Closed, closed_extents(chosen)))
     # The size of a request counts all partitions of a topic, wherever they were moved from.
     asked = {
-        TopicAsked(extent.cluster, topic.name, len(topic.partitions))
-        for topic in maps.values()
-        for _, extent in closed(topic)
+        TopicAsked(extent.cluster, topic.name, len(topic.partitions)) for topic in chosen for _, extent in closed(topic)
     }
     topics = ask.read_topics(frame_of(spark, TopicAsked, sorted(asked)))
     there = by_partition(topics).select(*_LOG)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.cuts import Demand
-from spark_jobs.report import to_json
+from spark_jobs.report import to_json, write_whole
 
 if TYPE_CHECKING:
     from spark_jobs.facts import Outcome
@@ -37,10 +37,7 @@ def main(arguments: list[str]) -> int:
     print(f"\n{outcome.text}\n", flush=True)
     text = to_json(outcome.summary)
     if options.summary:
-        options.summary.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = options.summary.with_suffix(".unfinished")
-        unfinished.write_text(text, "utf-8")
-        unfinished.replace(options.summary)
+        write_whole(options.summary, text)
     else:
         print(json.dumps(outcome.summary))
     return 0
@@ -88,7 +85,10 @@ def _run(options: argparse.Namespace) -> Outcome:
                 tuple(one for one in options.topic if not _is_pattern(one)), tuple(filter(_is_pattern, options.topic))
             )
             rows, troubles = offsets.pipeline(ask, history, selection, demand, now_ms, options.window_s)
-            return offsets.report(rows, Folder(options.output), troubles, demand, now_ms)
+            outcome = offsets.report(rows, Folder(options.output), troubles, demand, now_ms)
+            if options.rates:
+                offsets.write_rates(spark.read.parquet(outcome.summary["path"]), options.rates, demand)
+            return outcome
         from spark_jobs import aging
 
         judged = aging.pipeline(ask, given.topics, given.homes, history, now_ms, options.apart_s)
@@ -123,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     offsets.add_argument("--chance", type=float, default=_DEMAND.chance, help="of being passed too early")
     offsets.add_argument("--default-rate", type=float, default=_DEMAND.default_rate, help="records/s without history")
     offsets.add_argument("--least-headroom", type=int, default=_DEMAND.least_headroom, help="records")
+    offsets.add_argument("--rates", type=Path, metavar="FILE", help="all rates as JSON, for `switchyard migrate`")
     offsets.add_argument("--window-s", type=_seconds, default=48 * 3600.0, help="how far back rates look")
     aging.add_argument("--apart-s", type=_seconds, default=3600.0, help="age of the recorded ends to compare with")
     return parser

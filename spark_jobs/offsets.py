@@ -6,9 +6,11 @@ taken, and the cut lies higher by what may have been appended since.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import translate
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, functions
@@ -19,7 +21,7 @@ from spark_jobs.facts import Outcome
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, History
 from spark_jobs.questions import Questions, by_partition, topics_listed
-from spark_jobs.report import MOST_ROWS, table
+from spark_jobs.report import MOST_ROWS, table, write_whole
 from spark_jobs.rows import frame_of, map_rows
 
 WORST_CASES = 10
@@ -60,7 +62,7 @@ class Measured(NamedTuple):
 
 
 class Suggested(NamedTuple):
-    """A partition with its cut; `cuts` has the words. Rates are records/s."""
+    """A partition with its cut, in its cluster's own offsets; `cuts` has the words. Rates are records/s."""
 
     cluster: str
     topic: str
@@ -155,6 +157,13 @@ def pipeline(
     last = history.last(ask.spark, ENDS).where(wanted)
     rows = measured(fresh, last, recorded, sorted(troubles))
     return map_rows(rows, partial(suggest_all, demand.checked(), now_ms), Measured, Suggested), troubles
+
+
+def write_rates(rows: DataFrame, file: Path, demand: Demand) -> None:
+    """Writes every rate as one JSON document: what `switchyard migrate --rates` reads. Some 100 bytes a partition."""
+    columns = ("cluster", "topic", "partition", "rate", "upper_rate")
+    partitions = rows.where("rate is not null").select(*columns).orderBy(*columns[:3]).toArrow().to_pylist()
+    write_whole(file, json.dumps({"chance": demand.chance, "partitions": partitions}))
 
 
 def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: Demand, now_ms: int) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 MOST_ROWS = 40
@@ -26,6 +27,14 @@ def _cell(value: object) -> str:
     text = f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
     text = " ".join(text.split())
     return text if len(text) <= MOST_CELL else text[: MOST_CELL - 1] + "…"
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Writes the file whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_name(f"{file.name}.unfinished")
+    unfinished.write_text(text, "utf-8")
+    unfinished.replace(file)
 
 
 def to_json(summary: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ha_core.model import Extent, Topic
+from ha_core.model.topic import Fence
 from spark_jobs.aging import Judged, Verdict, closed_extents, judge, pipeline, report
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, CommitRow, EndRow, History, LookRow
@@ -122,9 +123,10 @@ def test_growth_is_measured_against_the_history(spark: SparkSession, tmp_path: P
     assert "it goes on from 100 to 120" in one.why
 
 
-def test_maps_without_closed_extents_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_maps_without_closed_extents_or_that_are_worked_on_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:
     assert judged(spark, tmp_path, {"east": {}}, []) == {}
-    assert judged(spark, tmp_path, {"east": {}}, [Topic(name="t", writer="east")]) == {}
+    working = moved("t", "east", "west").model_copy(update={"fence": Fence(operation="op")})
+    assert judged(spark, tmp_path, {"east": {}}, [Topic(name="u", writer="east"), working]) == {}
 
 
 def test_a_map_of_several_stays_gives_one_row_for_each_closed_extent() -> None:

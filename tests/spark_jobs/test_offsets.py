@@ -6,10 +6,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ha_core.moves.rates import from_summary
 from spark_jobs.cuts import Demand
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, EndRow, History
-from spark_jobs.offsets import Measured, Selection, Suggested, pipeline, report, suggest_all
+from spark_jobs.offsets import Measured, Selection, Suggested, pipeline, report, suggest_all, write_rates
 from spark_jobs.questions import Questions
 from spark_jobs.rows import frame_of, from_batches
 from tests.spark_jobs.fake_fleet import fleet
@@ -80,6 +81,11 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
     assert outcome.summary["how"] == {"deviation": 2, "default": 2}
     assert "cannot be reached" in outcome.summary["clusters"]["dead"]["error"]
     assert "not asked: Cluster dead" in outcome.text
+    # and its rates are what a migration reads
+    write_rates(spark.read.parquet(outcome.summary["path"]), tmp_path / "rates.json", DEMAND)
+    rates = from_summary(tmp_path / "rates.json", "dead")
+    assert rates.per_s == {("orders", 0): 100.0}
+    assert "chance of 0.01" in rates.words
 
 
 def test_topics_are_chosen_by_name_or_pattern(spark: SparkSession, tmp_path: Path) -> None:
