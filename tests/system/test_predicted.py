@@ -1,0 +1,98 @@
+"""Migrations without a fence while every kind of client works through the gateways."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from stack.harness import Stack
+from stack.history.events import Noted
+from stack.history.history import Fault
+from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
+from tests.system.conftest import MakeRun
+
+pytestmark = pytest.mark.stack
+PRODUCERS: dict[str, dict[str, Any]] = {
+    "w-confluent": {"kind": "confluent-producer"},
+    "w-idempotent": {"kind": "confluent-producer", "idempotence": "on"},
+    "w-python": {"kind": "kafka-python-producer"},
+    "w-java": {"kind": "java-producer"},
+}
+CONSUMERS = ("confluent-consumer", "kafka-python-consumer")
+RATE = 40
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """A user bound to east, with a topic there; both have the test's name."""
+    create_topic(bootstrap(stack, "east"), name)
+    bind(stack, name, "east")
+    return make_run(stack, user=name)
+
+
+def migrate(run: Run, topic: str, origin: str, target: str, *more: str) -> dict[str, Any]:
+    """One batch. Where the log had passed a cut before it was open, gateways refused what the origin held by then: a
+    producer without idempotence may have written it again."""
+    route = ("--from", origin, "--to", target, "--reason", "test", "--yes")
+    begun = time.time()
+    (batch,) = switchyard(run.stack, "migrate", topic, *route, "--cut", "predicted", *more)["batches"]
+    history = switchyard(run.stack, "history", batch["operation"])["history"]
+    if sum(entry["step"] == "propose" and entry["outcome"] != "started" for entry in history) > 1:
+        run.faults.append(Fault(begun, time.time(), "a cut was passed before it was open"))
+    return dict(batch)
+
+
+def test_topics_cross_over_and_back_under_load(run: Run, stack: Stack, name: str) -> None:
+    # Given producers and consumers of every kind at work
+    consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in CONSUMERS]
+    producers = [
+        run.start(options["kind"], client, name, rate=RATE, **{k: v for k, v in options.items() if k != "kind"})
+        for client, options in PRODUCERS.items()
+    ]
+    for producer in producers:
+        producer.wait_for(20, "acknowledged")
+    # When the topic migrates to west and back, each time with a cut that lies ahead
+    for origin, target in (("east", "west"), ("west", "east")):
+        batch = migrate(run, name, origin, target, "--preparation", "4", "--wait")
+        assert batch["result"] == "succeeded", batch
+        for producer in producers:
+            producer.wait_for(producer.count("acknowledged") + 40, "acknowledged", timeout_s=30)
+    run.finish(producers, consumers)
+    # Then every record is there once, where it was said to be, in order, and no client has failed
+    result = run.verdict(name, complete=[f"{name}-{kind}" for kind in CONSUMERS])
+    assert result.sound, str(result)
+    assert len(run.cuts([name])) == 3 * 2
+    fatal = [e for events in run.history(name).clients.values() for e in events if isinstance(e, Noted) and e.fatal]
+    assert fatal == []
+    # And the map shows three stays, whose status is derived
+    (shown,) = (m for m in switchyard(stack, "migrations")["migrations"] if m["topic"] == name)
+    assert (shown["topic"], shown["status"], shown["cut"]) == (name, "Migrated", "predicted")
+    assert {part["originClusterId"] for part in shown["partitions"]} == {"west"}
+    assert {step["name"] for step in batch["steps"]}.isdisjoint({"fence", "hold", "finish"})
+
+
+def test_a_rollback_is_unnoticed_and_so_is_an_end_behind_a_fence(run: Run, stack: Stack, name: str) -> None:
+    consumer = run.start("confluent-consumer", "r", name, group=f"{name}-r")
+    producers = [run.start("confluent-producer", f"w-{on}", name, rate=RATE, idempotence=on) for on in ("off", "on")]
+    for producer in producers:
+        producer.wait_for(20, "acknowledged")
+
+    batch = migrate(run, name, "east", "west", "--preparation", "600")
+    assert batch["result"] == "crossing"
+    assert switchyard(stack, "rollback", batch["operation"])["result"] == "undone"
+    for producer in producers:
+        producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
+    # And one that nobody waits for is ended behind a fence by an operator
+    batch = migrate(run, name, "east", "west", "--preparation", "600")
+    for producer in producers:
+        producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
+    ended = switchyard(stack, "resume", batch["operation"], "--finish-with-barrier")
+    assert ended["result"] == "succeeded"
+    for producer in producers:
+        producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
+    run.finish(producers, [consumer])
+
+    result = run.verdict(name, complete=[f"{name}-r"])
+    assert result.sound, str(result)
