@@ -1,0 +1,103 @@
+"""An old extent is dropped and its topic deleted under load: clients notice nothing, and offsets stay what they are."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from stack.harness import Stack
+from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
+from tests.system.conftest import MakeRun
+from tests.system.watching import acked, assert_ascending, given, led_from, until
+
+pytestmark = pytest.mark.stack
+PARTITIONS = 3
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """A user bound to east, with a topic there and nowhere else."""
+    create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"retention.ms": "86400000"})
+    bind(stack, name, "east")
+    until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
+    return make_run(stack, user=name)
+
+
+def expire(stack: Stack, name: str, ends: dict[int, int]) -> None:
+    """What retention does, at once."""
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east"), "log_level": 3})
+    wanted = [TopicPartition(name, partition, end) for partition, end in ends.items()]
+    for future in admin.delete_records(wanted).values():
+        future.result(30)
+
+
+def clusters_with(stack: Stack, name: str) -> set[str]:
+    return {
+        cluster
+        for cluster in ("east", "west")
+        if name in AdminClient({"bootstrap.servers": bootstrap(stack, cluster)}).list_topics(timeout=10).topics
+    }
+
+
+def test_the_old_topic_goes_under_load_once_its_readers_are_past_it(run: Run, stack: Stack, name: str) -> None:
+    producer = run.start("confluent-producer", "w", name, rate=100, idempotence="on")
+    member = run.start("confluent-consumer", "r", name, group=name, commit="batch")
+    producer.wait_for(150, "acknowledged")
+    member.wait_for(100, "delivered")
+    run.switch("east", "west")
+    cut = {one.partition: one.cut for one in run.cuts([name])}
+    until(
+        lambda: {p for one in given(member) for p in cut if one.partition == p and one.offset > cut[p]} == set(cut),
+        "the member is past the cut in every partition",
+    )
+
+    held = switchyard(stack, "age", name, "--delete-origin")
+    assert {block["reason"] for one in held["extents"] for block in one["blocks"]} >= {"held"}
+    assert clusters_with(stack, name) == {"east", "west"}
+
+    expire(stack, name, cut)
+    until(lambda: all(one["aged"] for one in switchyard(stack, "age", name, "--dry-run")["extents"]), "all is aged")
+    aged = switchyard(stack, "age", name, "--delete-origin")
+    producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
+    member.wait_for(member.count("delivered") + 100, "delivered")
+
+    assert aged["deleted"] == {"east": [name]}
+    assert clusters_with(stack, name) == {"west"}
+    producer.stop()
+    promised = {one.value for one in acked(producer)}
+    until(lambda: {one.value for one in given(member)} >= promised, "all is read")
+    member.stop()
+    assert_ascending(member)
+    assert len({one.value for one in given(member)}) == len(given(member))
+    assert_nobody_is_lost_below_the_cut(run, name, cut)
+
+
+def assert_nobody_is_lost_below_the_cut(run: Run, name: str, cut: dict[int, int]) -> None:
+    """The log begins at the cut for clients: `earliest` is there, and a reader from below goes on there."""
+    settings = {
+        "bootstrap.servers": run.bootstrap,
+        "client.id": f"HA#{name}#{name}",
+        "group.id": f"{name}-late",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "log_level": 3,
+    }
+    consumer = Consumer(settings)
+    try:
+        for partition, start in cut.items():
+            low, _ = consumer.get_watermark_offsets(TopicPartition(name, partition), timeout=20)
+            assert low == start
+        consumer.assign([TopicPartition(name, partition, 1) for partition in cut])
+        first: dict[int, int] = {}
+
+        def all_read() -> bool:
+            for message in consumer.consume(500, 0.2):
+                assert message.error() is None, message.error()
+                first.setdefault(message.partition(), message.offset())
+            return len(first) == len(cut)
+
+        until(all_read, "a record of every partition")
+        assert first == cut
+    finally:
+        consumer.close()
