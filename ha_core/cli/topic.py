@@ -56,6 +56,10 @@ def _words(extent: Extent, style: Mapping[str, tuple[str, str]]) -> Text:
     words.append(f" [{extent.start}, {end}) → {extent.base} term {extent.term}", style="default")
     if extent.ignored:
         words.append(" skipped by readers", style="dim")
+    if extent.found_end is not None:
+        words.append(f" LOST: held up to {extent.known_end}, has up to {extent.found_end}", style="bold red")
+    elif extent.known_end is not None:
+        words.append(f" end not confirmed: known up to {extent.known_end}", style="yellow")
     return words
 
 

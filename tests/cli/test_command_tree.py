@@ -25,6 +25,10 @@ def test_every_command_group_is_there_with_its_help() -> None:
         "history",
         "topic",
         "clusters",
+        "facts",
+        "migrate-from-fault",
+        "origins",
+        "age",
     ]:
         assert name in shown.stdout
 
@@ -46,6 +50,8 @@ def test_a_broken_plug_in_leaves_the_other_commands_working(monkeypatch: pytest.
         ["switch", "user:alice", "--from", "east", "--to", "west"],
         ["switch", "--from", "east", "--to", "west", "--reason", "test"],
         ["mask", "east"],
+        ["migrate-from-fault", "orders", "--from", "east", "--to", "west", "--reason", "test"],
+        ["migrate-from-fault", "--from", "east", "--to", "west", "--unread", "wait", "--reason", "test"],
         ["usage", "declare", "alice"],
         ["bindings", "set", "user:alice"],
         ["no-such-command"],

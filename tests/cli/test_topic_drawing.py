@@ -32,3 +32,14 @@ def test_a_short_stay_between_long_ones_still_has_a_cell() -> None:
     huge = Extent(cluster="east", start=0, end=10**12, base=0, term=0)
 
     assert all(cells >= 1 for cells in widths([huge, tiny] * 30))
+
+
+def test_an_end_that_is_not_confirmed_and_one_that_was_lost_are_told() -> None:
+    waiting = EAST.model_copy(update={"known_end": 900})
+    lost = waiting.model_copy(update={"found_end": 7})
+    topic = Topic(name="orders", writer="west", partitions={0: (waiting, WEST), 1: (lost, WEST)})
+
+    first, second = draw(topic).plain.splitlines()
+
+    assert "end not confirmed: known up to 900" in first
+    assert "LOST: held up to 900, has up to 7" in second
