@@ -13,11 +13,10 @@ from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.cli.switch import show_report, verdict_table
 from ha_core.moves import run
-from ha_core.moves.errors import RefusedError
 from ha_core.moves.migration import TOPICS_PER_BATCH, MigrationProposal, plan_migration, start_batch
+from ha_core.moves.migration_judging import parse_cuts
 from ha_core.moves.report import Report
 from ha_core.moves.settling_crossings import wait_for
-from ha_core.plan.facts import Partition
 
 MOST_ROWS = 200
 
@@ -92,26 +91,6 @@ def add_to(app: typer.Typer) -> None:
         return SUCCESS if report.result == "undone" else FAILURE
 
 
-def parse_cuts(entries: Iterable[str]) -> dict[Partition, int]:
-    """`TOPIC:PARTITION=OFFSET` → (topic, partition) → client offset.
-
-    :raises RefusedError: an entry of another form, or two for the same partition.
-    """
-    found: dict[Partition, int] = {}
-    for entry in entries:
-        where, _, offset = entry.partition("=")
-        topic, _, partition = where.rpartition(":")
-        if not topic or not partition.isdecimal() or not offset.strip().isdecimal():
-            raise RefusedError(
-                f"--cut-at {entry!r} is not understood. Write TOPIC:PARTITION=OFFSET, as orders:0=700000."
-            )
-        key = (topic, int(partition))
-        if key in found:
-            raise RefusedError(f"--cut-at names partition {partition} of {topic} twice. Give one offset.")
-        found[key] = int(offset)
-    return found
-
-
 def show_migration(session: Session, proposal: MigrationProposal) -> None:
     """Batches, every partition's end, rate and cut, the cost, and the verdicts with their remedies."""
     out = session.out
@@ -126,7 +105,7 @@ def show_migration(session: Session, proposal: MigrationProposal) -> None:
         left = len(proposal.partitions) - len(rows)
         if left:
             out.show(f"… and {left} more partitions: --json has them all")
-        out.show(f"written to both clusters: {cost_words(proposal)}")
+        out.show(f"written to both clusters: {proposal.cost}")
     barrier = [name for batch in proposal.batches if batch.request.cut == "barrier" for name in batch.moves.topics]
     if barrier:
         out.show(f"behind a fence of some milliseconds: {len(barrier)} topics, {', '.join(barrier[:10])}")
@@ -135,14 +114,6 @@ def show_migration(session: Session, proposal: MigrationProposal) -> None:
         out.show(table(("left out", "because"), rows_out))
     if proposal.verdicts:
         out.show(verdict_table(proposal.verdicts))
-
-
-def cost_words(proposal: MigrationProposal) -> str:
-    """How many records will be written twice, in words."""
-    known = [records for records in proposal.doubled.values() if records is not None]
-    unknown = len(proposal.doubled) - len(known)
-    text = f"about {sum(known):,.0f} records"
-    return text + (f", and an unknown number of {unknown} topics with idle partitions" if unknown else "")
 
 
 def _time_words(records: int, rate_per_s: float) -> str:

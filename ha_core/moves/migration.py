@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,25 +18,23 @@ from ha_core.model.operation import CutMode
 from ha_core.moves.context import Environment
 from ha_core.moves.crossing_documents import MOST_REVISION_BYTES, by_topic
 from ha_core.moves.errors import RefusedError
-from ha_core.moves.gather import gather
 from ha_core.moves.interrupted import way_out
 from ha_core.moves.journal import Journal, new_operation_id
+from ha_core.moves.migration_judging import Judged, resolve
 from ha_core.moves.prepare import Proposal, make_request
 from ha_core.moves.rates import from_summary, looked_at
-from ha_core.plan.closure import closure
 from ha_core.plan.crossing import client_end
-from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts, cut_verdicts
+from ha_core.plan.crossing_verdicts import cut_verdicts
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records
-from ha_core.plan.facts import Facts, Partition
+from ha_core.plan.facts import Partition
 from ha_core.plan.scope import lock_keys
-from ha_core.plan.verdicts import Verdict, effective, preflight
+from ha_core.plan.verdicts import Verdict
 from ha_core.store.documents import to_bytes
 from ha_core.store.errors import ConflictError, LockedError
 
 TOPICS_PER_BATCH = 200
 _BYTES_PER_PARTITION = 200
 """Of a map with two extents; more where there are more."""
-_WILD = frozenset("*?[")
 
 
 class PartitionPlan(BaseModel):
@@ -101,6 +98,14 @@ class MigrationProposal(BaseModel):
             f"on revision {self.revision}"
         )
 
+    @property
+    def cost(self) -> str:
+        """How many records will be written to both clusters, in words."""
+        known = [records for records in self.doubled.values() if records is not None]
+        unknown = len(self.doubled) - len(known)
+        text = f"about {sum(known):,.0f} records"
+        return text + (f", and an unknown number of {unknown} topics with idle partitions" if unknown else "")
+
     def require_sound(self) -> None:
         """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""
         errors = [verdict for verdict in self.verdicts if verdict.level == "error"]
@@ -142,7 +147,7 @@ def plan_migration(
     """
     given = dict(cut_at or {})
     view = environment.store.load()
-    names, left_out = _resolve(environment, view, tuple(patterns), origin, target)
+    names, left_out = resolve(environment, view, tuple(patterns), origin)
     whole = make_request(
         [f"topic:{name}" for name in names] or ["topic:-"],
         origin,
@@ -158,7 +163,7 @@ def plan_migration(
         text = f"Nothing is to move: no topic of {origin} is named by {', '.join(patterns) or 'nothing'}."
         verdicts = (Verdict("error", "topics", text, "Correct the names or patterns."),)
         return _proposal(whole, view, left_out=left_out, verdicts=verdicts)
-    judged = _Judged(environment, view, whole)
+    judged = Judged(environment, view, whole)
     for some in _chunks(names, max(1, topics_per_batch)):
         judged.judge(some)
     if judged.refused:
@@ -200,7 +205,7 @@ def start_batch(
         if created is not None:
             return created
     if recheck:
-        judged = _Judged(environment, environment.store.load(), batch.request)
+        judged = Judged(environment, environment.store.load(), batch.request)
         judged.judge(batch.moves.topics)
         MigrationProposal.model_validate(
             {**_fields(batch.request), "revision": 0, "verdicts": judged.sorted_verdicts}
@@ -231,96 +236,6 @@ def start_batch(
     detail = {"by": by, "reason": operation.reason, "topics": len(batch.moves.topics)}
     Journal(environment, operation, epoch).append("start", "done", None, detail)
     return operation
-
-
-class _Judged:
-    """Verdicts, and which topics take which cut, gathered batch by batch: facts of all at once would be too many."""
-
-    def __init__(self, environment: Environment, view: View, request: MoveRequest) -> None:
-        self.environment = environment
-        self.view = view
-        self.request = request
-        self.verdicts: list[Verdict] = []
-        self.ahead: list[str] = []
-        self.barrier: list[str] = []
-        self.ends: dict[str, dict[int, int]] = {}
-        self._locks = environment.store.locks()
-        self._gateways = environment.store.gateways()
-        self._in_sync: dict[str, int] | None = None
-
-    @property
-    def refused(self) -> bool:
-        return any(verdict.level == "error" for verdict in self.verdicts)
-
-    @property
-    def sorted_verdicts(self) -> tuple[Verdict, ...]:
-        order = {"error": 0, "warning": 1, "info": 2}
-        return tuple(sorted(dict.fromkeys(self.verdicts), key=lambda verdict: order[verdict.level]))
-
-    def judge(self, names: Collection[str]) -> None:
-        request = self.request.model_copy(
-            update={"scope": self.request.scope.model_copy(update={"topics": tuple(names)})}
-        )
-        found = closure(self.view, {}, request)
-        facts = gather(self.environment, self.view, (request.origin, request.target), found.moves)
-        verdicts = preflight(self.view, request, found, facts, self._locks, self._gateways)
-        moving = effective(self.view, request, found, facts).topics
-        if request.cut == "predicted" and not _unreachable(facts, request):
-            needs = barriers(moving, request, facts)
-            verdicts = [verdict for verdict in verdicts if not _of_the_fence(verdict, needs)]
-            verdicts += [
-                Verdict("warning", f"topic {name}", f"Topic {name} takes the barrier: {why}.", "Nothing.")
-                for name, why in needs.items()
-            ]
-            ahead = [name for name in moving if name not in needs]
-            verdicts += crossing_verdicts(self.view, request, ahead, facts, self._defaults(), self._gateways)
-            self.ahead += ahead
-            self.barrier += needs
-        else:
-            self.barrier += moving
-        self.verdicts += verdicts
-        for name in moving:
-            here = facts.topic(request.origin, name)
-            self.ends[name] = dict(here.ends) if here is not None else {}
-
-    def _defaults(self) -> dict[str, int]:
-        if self._in_sync is None:
-            sides = (self.request.origin, self.request.target)
-            self._in_sync = {name: self.environment.admin(self.view.clusters[name]).min_in_sync() for name in sides}
-        return self._in_sync
-
-
-def _unreachable(facts: Facts, request: MoveRequest) -> bool:
-    known = (facts.clusters.get(name) for name in (request.origin, request.target))
-    return any(cluster is None or not cluster.reachable for cluster in known)
-
-
-def _of_the_fence(verdict: Verdict, needs: Mapping[str, str]) -> bool:
-    """What pre-flight says of transactions is said better where the topic takes the barrier because of them."""
-    return any(verdict.about == f"topic {name}" and "transactional" in verdict.text for name in needs)
-
-
-def _resolve(
-    environment: Environment, view: View, patterns: tuple[str, ...], origin: str, target: str
-) -> tuple[list[str], dict[str, str]]:
-    """Topics by name, and those that a pattern finds in the origin and leaves out."""
-    names = dict.fromkeys(pattern for pattern in patterns if not _WILD & set(pattern))
-    wild = [pattern for pattern in patterns if _WILD & set(pattern)]
-    left_out: dict[str, str] = {}
-    if not wild or origin not in view.clusters:
-        return list(names), left_out
-    there = environment.admin(view.clusters[origin]).topics(offsets=False)
-    for name in sorted(there):
-        if there[name].internal or name in names or not any(fnmatchcase(name, pattern) for pattern in wild):
-            continue
-        topic = view.topics.get(name)
-        if topic is not None and topic.crossing is not None:
-            left_out[name] = f"it is migrating already, in operation {topic.crossing.operation}"
-        elif topic is not None and topic.mapped and topic.writer != origin:
-            left_out[name] = f"it is written in {topic.writer}"
-        else:
-            names[name] = None
-    return list(names), left_out
 
 
 def _rates(
@@ -356,7 +271,7 @@ def _doubled(topics: Iterable[str], rows: Iterable[PartitionPlan]) -> dict[str, 
 def _batches(
     view: View,
     request: MoveRequest,
-    judged: _Judged,
+    judged: Judged,
     rates: Rates,
     given: Mapping[Partition, int],
     most: int,

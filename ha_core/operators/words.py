@@ -35,16 +35,18 @@ def proposal_table(proposal: Proposal) -> str:
     reasons = sorted(proposal.moves.reasons.items())
     if reasons:
         parts.append(
-            _table(("moves", "because"), ((key.replace(":", " ", 1), why) for key, why in reasons[:MOST_ROWS]))
+            markdown_table(("moves", "because"), ((key.replace(":", " ", 1), why) for key, why in reasons[:MOST_ROWS]))
         )
     if len(reasons) > MOST_ROWS:
         parts.append(f"… and {len(reasons) - MOST_ROWS} more: the log of the task `plan` has them all.")
     if proposal.strangers:
         strangers = sorted(proposal.strangers.items())[:MOST_ROWS]
-        parts.append(_table(("topic", "also used by"), ((topic, ", ".join(users)) for topic, users in strangers)))
+        parts.append(
+            markdown_table(("topic", "also used by"), ((topic, ", ".join(users)) for topic, users in strangers))
+        )
     if proposal.verdicts:
         rows = ((v.level, v.about, v.text, v.remedy) for v in proposal.verdicts[:MOST_ROWS])
-        parts.append(_table(("verdict", "about", "", "remedy"), rows))
+        parts.append(markdown_table(("verdict", "about", "", "remedy"), rows))
     return "\n\n".join(parts)
 
 
@@ -65,7 +67,8 @@ def report_lines(report: Report) -> Iterator[str]:
         yield f"  {part.topic}-{part.partition} is written in {part.target} from offset {part.cut} on"
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose cells are plain texts."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 

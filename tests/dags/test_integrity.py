@@ -4,7 +4,20 @@ from typing import Any
 
 import pytest
 
-DAGS = ("switch", "mask_cluster", "unmask_cluster", "refresh_bindings")
+ASKED = (
+    "switch",
+    "mask_cluster",
+    "unmask_cluster",
+    "refresh_bindings",
+    "migrate_from_fault",
+    "migrate_topics",
+    "rollback_migration",
+)
+"""They change something, and run only when asked."""
+UPKEEP = ("check_origins", "age_migrations", "settle_migrations")
+"""They change something by the clock."""
+SCHEDULED = ("record_facts", *UPKEEP)
+DAGS = (*ASKED, *SCHEDULED)
 MOST_IN_SEQUENCE = 12
 
 
@@ -39,7 +52,7 @@ def test_every_field_of_the_form_has_a_title_and_a_text(dagbag: Any, dag_id: str
         assert schema.get("description_md"), name
 
 
-@pytest.mark.parametrize("dag_id", DAGS)
+@pytest.mark.parametrize("dag_id", ASKED)
 def test_a_dag_runs_only_when_asked(dagbag: Any, dag_id: str) -> None:
     dag = dagbag.dags[dag_id]
 
@@ -52,7 +65,17 @@ def test_at_most_twelve_tasks_stand_in_a_sequence(dagbag: Any, dag_id: str) -> N
     assert longest_path(dagbag.dags[dag_id]) <= MOST_IN_SEQUENCE
 
 
-@pytest.mark.parametrize("dag_id", DAGS)
+@pytest.mark.parametrize("dag_id", SCHEDULED)
+def test_a_scheduled_dag_runs_one_at_a_time_and_makes_up_for_nothing(dagbag: Any, dag_id: str) -> None:
+    dag = dagbag.dags[dag_id]
+
+    assert dag.schedule
+    assert not dag.catchup
+    assert dag.max_active_runs == 1
+    assert dag.is_paused_upon_creation is False
+
+
+@pytest.mark.parametrize("dag_id", [*ASKED, *UPKEEP])
 def test_release_runs_after_every_task_that_changes_something(dagbag: Any, dag_id: str) -> None:
     release = dagbag.dags[dag_id].get_task("release")
 

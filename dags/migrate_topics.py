@@ -1,0 +1,200 @@
+"""
+### Move topics to another cluster, while their clients work
+
+Topics get a new **writer**; what they hold so far is read where it is, and every offset stays what it was. Clients,
+groups and bindings stay. There are two ways to find the cut, the offset at which the writer changes:
+
+- **predicted**: no fence. The cut lies ahead of the log, which runs into it by itself; nobody waits. It takes as long
+  as the *preparation*, and each partition needs traffic to get there. Meanwhile produce waits for all replicas in sync.
+- **barrier**: a fence of some milliseconds, at once, for all topics of a batch together.
+
+Topics with transactional producers take the barrier in any case; `plan` says which.
+
+| task | what it does | if it fails |
+|---|---|---|
+| `plan` | finds the topics, their ends, rates and cuts, and every objection | nothing was changed |
+| `approve` | asks a human, if you want that; holds no lock | nothing was changed |
+| `batches` | cuts the topics into batches, one operation each | nothing was changed |
+| `migrate` | per batch: creates topics, proposes cuts, opens when every gateway follows | that batch is undone |
+| `await_cuts` | looks from time to time, and settles what has reached its cuts | they cross over all the same |
+| `report` | shows the result of the run | |
+| `release` | always runs: no fence is left; open crossings go on | clear the task |
+
+**First time?** Tick *Dry run*. **Stop** a run between batches by marking it as failed: batches that are open go on, the
+others are not started. **Way back**: the DAG `rollback_migration`, as long as nothing was written to the target.
+Without Airflow: `switchyard migrate --help`; `switchyard migrations` shows how far they are.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param, TriggerRule
+
+from ha_core.operators import ApproveSwitchOperator
+from ha_core.operators.migration import (
+    AwaitCutsSensor,
+    ListBatchesOperator,
+    MigrateBatchOperator,
+    PlanMigrationOperator,
+    ReleaseMigrationOperator,
+    ReportMigrationOperator,
+)
+
+REPEATED = {"retries": 2, "retry_delay": timedelta(seconds=2)}
+BATCHES_AT_ONCE = 2
+"""Each batch asks both clusters for thousands of partitions: more would hurt them."""
+
+PARAMS = {
+    "topics": Param(
+        type="array",
+        minItems=1,
+        items={"type": "string", "minLength": 1},
+        title="Topics",
+        description_md="Names, or patterns such as `orders-*`. One a line.",
+        section="What moves",
+    ),
+    "from": Param(
+        type="string",
+        minLength=1,
+        title="From",
+        description_md="The cluster that holds them now.",
+        examples=["east", "west"],
+        section="Where",
+    ),
+    "to": Param(
+        type="string",
+        minLength=1,
+        title="To",
+        description_md="The cluster that is to hold them. Missing topics are created there.",
+        examples=["east", "west"],
+        section="Where",
+    ),
+    "cut": Param(
+        "predicted",
+        type="string",
+        enum=["predicted", "barrier"],
+        values_display={"predicted": "predicted: no fence", "barrier": "barrier: a fence of some ms"},
+        title="Cut",
+        description_md="How the cut is found, see above.",
+        section="Where",
+    ),
+    "preparation_s": Param(
+        300,
+        type="number",
+        minimum=0,
+        maximum=604_800,
+        title="Preparation, seconds",
+        description_md="Predicted: how far ahead of its log a cut lies. Gateways need a second or two.",
+        section="Cut",
+    ),
+    "cut_at": Param(
+        [],
+        type=["array", "null"],
+        items={"type": "string", "minLength": 5},
+        title="Cuts by hand",
+        description_md="Predicted: `TOPIC:PARTITION=OFFSET`, one a line. The others go by their rates.",
+        section="Cut",
+    ),
+    "rates": Param(
+        None,
+        type=["null", "string"],
+        title="Rates",
+        description_md="Path of the summary of the job `offsets`. Empty: two looks at the log ends, seconds apart.",
+        section="Cut",
+    ),
+    "finish_after_s": Param(
+        None,
+        type=["null", "number"],
+        exclusiveMinimum=0,
+        title="Finish after, seconds",
+        description_md="Partitions that nobody writes to never reach their cuts. So long after it was opened, what has "
+        "not crossed over is cut at its end, behind a fence. Empty: never.",
+        section="Cut",
+    ),
+    "topics_per_batch": Param(
+        200,
+        type="integer",
+        minimum=1,
+        maximum=1_000,
+        title="Topics in a batch",
+        description_md="A batch is one operation: it can be looked at and rolled back by itself.",
+        section="Safety",
+    ),
+    "reason": Param(
+        type="string",
+        minLength=3,
+        title="Reason",
+        description_md="Why, for the history that is never deleted. A ticket number is a good reason.",
+        section="Safety",
+    ),
+    "dry_run": Param(
+        False,
+        type="boolean",
+        title="Dry run",
+        description_md="Only `plan`: ends, rates, cuts, cost and every objection.",
+        section="Safety",
+    ),
+    "approval": Param(
+        False,
+        type="boolean",
+        title="Ask for approval",
+        description_md="Wait for a human (*Required Actions*) after `plan`. No lock is held while waiting.",
+        section="Safety",
+    ),
+    "drain_timeout_s": Param(
+        10,
+        type="number",
+        exclusiveMinimum=0,
+        maximum=600,
+        title="Drain timeout, seconds",
+        description_md="How long gateways may take to follow. When it is over, the batch is undone.",
+        section="Safety",
+    ),
+}
+
+with DAG(
+    dag_id="migrate_topics",
+    dag_display_name="Migrate topics",
+    description="Moves topics from one cluster to another, with or without a fence, without the clients noticing.",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=4,  # locks keep runs of the same topics apart
+    params=PARAMS,
+    tags=["switchyard", "move"],
+    default_args={"retries": 0},
+) as dag:
+    plan = PlanMigrationOperator(task_id="plan", **REPEATED)
+    approve = ApproveSwitchOperator(
+        task_id="approve",
+        asked="{{ params.approval and not params.dry_run }}",
+        subject="Migrate topics from {{ params['from'] }} to {{ params.to }}?",
+        body="{{ ti.xcom_pull(task_ids='plan', key='table') }}",
+        retries=1,  # an answer within the blink of the question is taken for a fault by the scheduler: ask again
+    )
+    batches = ListBatchesOperator(
+        task_id="batches",
+        proposal=plan.output,
+        dry_run="{{ params.dry_run }}",
+        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
+        **REPEATED,
+    )
+    migrate = MigrateBatchOperator.partial(
+        task_id="migrate", max_active_tis_per_dagrun=BATCHES_AT_ONCE, **REPEATED
+    ).expand(batch=batches.output)
+    await_cuts = AwaitCutsSensor(
+        task_id="await_cuts",
+        operation_ids=migrate.output,
+        poke_interval=15,
+        timeout=timedelta(days=7).total_seconds(),
+        **REPEATED,
+    )
+    report = ReportMigrationOperator(
+        task_id="report", proposal=plan.output, trigger_rule=TriggerRule.NONE_FAILED, **REPEATED
+    )
+    release = ReleaseMigrationOperator(task_id="release", retries=3, retry_delay=timedelta(seconds=2))
+
+    plan >> approve >> batches >> migrate >> await_cuts >> report
+    await_cuts >> release.as_teardown(on_failure_fail_dagrun=True)
+    dag.add_result(report.output)

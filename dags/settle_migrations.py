@@ -1,0 +1,40 @@
+"""
+### Look after migrations that are under way
+
+A migration with a **predicted** cut runs into its cuts by itself. What is left to do then is one revision per topic:
+the last sequences of its producers are read, and the target becomes the writer. This looks every few minutes at all
+migrations, whoever started them, and does that; until then the topic's records are written to both clusters.
+
+It also continues what was interrupted (a proposed cut that is never opened would hold producers up when the log
+reaches it), and ends behind a fence what was to have ended by now (*finish after*).
+
+With nothing under way it is skipped. Its log says of each topic how far it is, and what holds it up.
+Without Airflow: `switchyard settle`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from ha_core.operators import ReleaseOperator
+from ha_core.operators.migration import SettleMigrationsOperator
+
+with DAG(
+    dag_id="settle_migrations",
+    dag_display_name="Settle migrations",
+    description="Ends migrations whose logs have run into their cuts; continues interrupted ones.",
+    doc_md=__doc__,
+    schedule=timedelta(minutes=5),
+    catchup=False,
+    is_paused_upon_creation=False,  # what nobody ends is written twice for ever
+    max_active_runs=1,
+    tags=["switchyard", "upkeep"],
+    default_args={"retries": 1, "retry_delay": timedelta(seconds=10)},
+) as dag:
+    settle = SettleMigrationsOperator(task_id="settle")
+    release = ReleaseOperator(task_id="release")
+
+    settle >> release.as_teardown(on_failure_fail_dagrun=True)
+    dag.add_result(settle.output)

@@ -1,0 +1,127 @@
+"""Which topics a migration means, what speaks against it, and which of them need a fence after all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from fnmatch import fnmatchcase
+
+from ha_core.model import MoveRequest, View
+from ha_core.moves.context import Environment
+from ha_core.moves.errors import RefusedError
+from ha_core.moves.gather import gather
+from ha_core.plan.closure import closure
+from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts
+from ha_core.plan.facts import Facts, Partition
+from ha_core.plan.verdicts import Verdict, effective, preflight
+
+_WILD = frozenset("*?[")
+
+
+class Judged:
+    """Verdicts, and which topics take which cut, gathered batch by batch: facts of all at once would be too many."""
+
+    def __init__(self, environment: Environment, view: View, request: MoveRequest) -> None:
+        self.environment = environment
+        self.view = view
+        self.request = request
+        self.verdicts: list[Verdict] = []
+        self.ahead: list[str] = []
+        self.barrier: list[str] = []
+        self.ends: dict[str, dict[int, int]] = {}
+        self._locks = environment.store.locks()
+        self._gateways = environment.store.gateways()
+        self._in_sync: dict[str, int] | None = None
+
+    @property
+    def refused(self) -> bool:
+        return any(verdict.level == "error" for verdict in self.verdicts)
+
+    @property
+    def sorted_verdicts(self) -> tuple[Verdict, ...]:
+        order = {"error": 0, "warning": 1, "info": 2}
+        return tuple(sorted(dict.fromkeys(self.verdicts), key=lambda verdict: order[verdict.level]))
+
+    def judge(self, names: Collection[str]) -> None:
+        request = self.request.model_copy(
+            update={"scope": self.request.scope.model_copy(update={"topics": tuple(names)})}
+        )
+        found = closure(self.view, {}, request)
+        facts = gather(self.environment, self.view, (request.origin, request.target), found.moves)
+        verdicts = preflight(self.view, request, found, facts, self._locks, self._gateways)
+        moving = effective(self.view, request, found, facts).topics
+        if request.cut == "predicted" and not _unreachable(facts, request):
+            needs = barriers(moving, request, facts)
+            verdicts = [verdict for verdict in verdicts if not _of_the_fence(verdict, needs)]
+            verdicts += [
+                Verdict("warning", f"topic {name}", f"Topic {name} takes the barrier: {why}.", "Nothing.")
+                for name, why in needs.items()
+            ]
+            ahead = [name for name in moving if name not in needs]
+            verdicts += crossing_verdicts(self.view, request, ahead, facts, self._defaults(), self._gateways)
+            self.ahead += ahead
+            self.barrier += needs
+        else:
+            self.barrier += moving
+        self.verdicts += verdicts
+        for name in moving:
+            here = facts.topic(request.origin, name)
+            self.ends[name] = dict(here.ends) if here is not None else {}
+
+    def _defaults(self) -> dict[str, int]:
+        if self._in_sync is None:
+            sides = (self.request.origin, self.request.target)
+            self._in_sync = {name: self.environment.admin(self.view.clusters[name]).min_in_sync() for name in sides}
+        return self._in_sync
+
+
+def _unreachable(facts: Facts, request: MoveRequest) -> bool:
+    known = (facts.clusters.get(name) for name in (request.origin, request.target))
+    return any(cluster is None or not cluster.reachable for cluster in known)
+
+
+def _of_the_fence(verdict: Verdict, needs: Mapping[str, str]) -> bool:
+    """What pre-flight says of transactions is said better where the topic takes the barrier because of them."""
+    return any(verdict.about == f"topic {name}" and "transactional" in verdict.text for name in needs)
+
+
+def resolve(
+    environment: Environment, view: View, patterns: tuple[str, ...], origin: str
+) -> tuple[list[str], dict[str, str]]:
+    """Topics by name, and those that a pattern finds in the origin and leaves out."""
+    names = dict.fromkeys(pattern for pattern in patterns if not _WILD & set(pattern))
+    wild = [pattern for pattern in patterns if _WILD & set(pattern)]
+    left_out: dict[str, str] = {}
+    if not wild or origin not in view.clusters:
+        return list(names), left_out
+    there = environment.admin(view.clusters[origin]).topics(offsets=False)
+    for name in sorted(there):
+        if there[name].internal or name in names or not any(fnmatchcase(name, pattern) for pattern in wild):
+            continue
+        topic = view.topics.get(name)
+        if topic is not None and topic.crossing is not None:
+            left_out[name] = f"it is migrating already, in operation {topic.crossing.operation}"
+        elif topic is not None and topic.mapped and topic.writer != origin:
+            left_out[name] = f"it is written in {topic.writer}"
+        else:
+            names[name] = None
+    return list(names), left_out
+
+
+def parse_cuts(entries: Iterable[str]) -> dict[Partition, int]:
+    """`TOPIC:PARTITION=OFFSET` → (topic, partition) → client offset.
+
+    :raises RefusedError: an entry of another form, or two for the same partition.
+    """
+    found: dict[Partition, int] = {}
+    for entry in entries:
+        where, _, offset = entry.strip().partition("=")
+        topic, _, partition = where.rpartition(":")
+        if not topic or not partition.isdecimal() or not offset.strip().isdecimal():
+            raise RefusedError(
+                f"The cut {entry!r} is not understood. Write TOPIC:PARTITION=OFFSET, as orders:0=700000."
+            )
+        key = (topic, int(partition))
+        if key in found:
+            raise RefusedError(f"Two cuts name partition {partition} of topic {topic}. Give one offset.")
+        found[key] = int(offset)
+    return found

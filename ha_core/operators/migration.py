@@ -1,0 +1,277 @@
+"""Migrations of topics as tasks: one per batch, and a look from time to time instead of a worker that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from ha_core.operators.base import Context, SwitchyardOperator, run_owner
+from ha_core.operators.naming import base_id, current_id, known_ids
+from ha_core.operators.planning import truth
+
+MOST_BATCHES = 1_000
+MOST_SIDE_BY_SIDE = 16
+"""Batches that run at once: one that has not started yet may have successors that have."""
+
+
+def batch_base(dag_id: str, run_id: str, run_after: datetime, number: int) -> str:
+    """The id of a batch's operation, the same whenever it is asked for this run."""
+    return f"{base_id(dag_id, run_id, run_after).replace('switch', 'migrate', 1)}-{number}"
+
+
+class PlanMigrationOperator(SwitchyardOperator):
+    """Find the topics, suggest cuts, judge everything. Returns the proposal as JSON; `table` has it for people.
+
+    Fails where a verdict is an error. The request is the form of the DAG run: rendered it would lose its types.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from pathlib import Path
+
+        from ha_core.moves.migration import plan_migration
+        from ha_core.moves.migration_judging import parse_cuts
+        from ha_core.operators.migration_words import migration_lines, migration_table
+
+        form = context["params"]
+        rates = str(form["rates"] or "").strip()
+        with self.environment(context) as environment:
+            proposal = plan_migration(
+                environment,
+                [name for name in (str(one).strip() for one in form["topics"]) if name],
+                str(form["from"]).strip(),
+                str(form["to"]).strip(),
+                reason=str(form["reason"]).strip(),
+                cut=form["cut"],
+                preparation_s=form["preparation_s"],
+                finish_after_s=form["finish_after_s"],
+                drain_timeout_s=form["drain_timeout_s"],
+                cut_at=parse_cuts(form["cut_at"] or ()),
+                rates=Path(rates) if rates else None,
+                topics_per_batch=form["topics_per_batch"],
+            )
+        for line in migration_lines(proposal):
+            self.log.info("%s", line)
+        document = proposal.to_json()
+        instance = context["ti"]
+        instance.xcom_push(key="table", value=migration_table(proposal))
+        if proposal.refused:
+            instance.xcom_push(key="return_value", value=document)
+            errors = [verdict for verdict in proposal.verdicts if verdict.level == "error"]
+            raise AirflowFailException(
+                "Nothing was changed. " + " ".join(f"{v.about}: {v.text} {v.remedy}".strip() for v in errors)
+            )
+        return document
+
+
+class ListBatchesOperator(SwitchyardOperator):
+    """The batches of a proposal, one for each task that is mapped over them. In a dry run it skips.
+
+    :param proposal: what `PlanMigrationOperator` returned.
+    """
+
+    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "proposal", "dry_run")
+
+    def __init__(self, *, proposal: Any, dry_run: Any = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.proposal = proposal
+        self.dry_run = dry_run
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        if truth(self.dry_run):
+            raise AirflowSkipException("This is a dry run: the proposal is in the log of the task `plan`.")
+        batches = list(self.proposal["batches"])
+        if len(batches) > MOST_BATCHES:
+            raise AirflowFailException(
+                f"Nothing was changed. These are {len(batches)} batches; a run takes {MOST_BATCHES} at most. Name "
+                "fewer topics, or allow more of them in a batch."
+            )
+        return batches
+
+
+class MigrateBatchOperator(SwitchyardOperator):
+    """Start the operation of one batch and run it: to its end, or until its cuts lie ahead of open crossings.
+
+    A run that was killed here finds its operation again; one that was undone gets a new one. Returns its id.
+
+    :param batch: one of what `ListBatchesOperator` returned.
+    """
+
+    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "batch")
+    ui_color = "#f7e3c8"
+
+    def __init__(self, *, batch: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.batch = batch
+
+    def execute(self, context: Context) -> str:
+        from ha_core.moves import run
+        from ha_core.moves.errors import StepFailedError
+        from ha_core.moves.migration import Batch, start_batch
+        from ha_core.operators.words import report_lines
+
+        batch, dag_run = Batch.model_validate(self.batch), context["dag_run"]
+        base = batch_base(dag_run.dag_id, dag_run.run_id, dag_run.run_after, batch.number)
+        with self.environment(context) as environment:
+            operation_id = current_id(base, environment.operation)
+            operation = start_batch(environment, batch, run_owner(context), operation_id)
+            self.log.info("batch %d is operation %s", batch.number, operation.id)
+            report = run.run_all(environment, operation.id)
+        for line in report_lines(report):
+            self.log.info("%s", line)
+        if report.result not in {"succeeded", "crossing"} or report.error:
+            raise StepFailedError(report.error or f"Operation {operation_id} has ended as {report.result}.")
+        return operation_id
+
+
+class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[misc]  # airflow is not typed here
+    """Look at the crossings from time to time and settle what has reached its cuts; between two looks no worker waits.
+
+    :param operation_ids: what the mapped `MigrateBatchOperator` returned.
+    """
+
+    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "operation_ids")
+
+    def __init__(self, *, operation_ids: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("mode", "reschedule")
+        super().__init__(**kwargs)
+        self.operation_ids = operation_ids
+
+    def poke(self, context: Context) -> bool:
+        from ha_core.moves.settling_crossings import wait_for
+
+        with self.environment(context) as environment:
+            looks = wait_for(environment, list(self.operation_ids), timeout_s=0.0)
+        for look in looks:
+            words = look.error or (look.progress.words if look.progress else "")
+            self.log.info("%s is %s: %s", look.operation.id, look.operation.state, words)
+        failed = [look.operation for look in looks if look.operation.state in {"failed", "undone"}]
+        if failed:
+            raise AirflowFailException(" ".join(f"{one.id} has ended as {one.state}: {one.result}" for one in failed))
+        return all(look.ended for look in looks)
+
+
+class SettleMigrationsOperator(SwitchyardOperator):
+    """Look at every crossing, whoever started it: settle what has reached its cuts, continue what was interrupted."""
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        from ha_core.moves.migrations import migrations
+        from ha_core.moves.settling_crossings import crossing_operations, wait_for
+
+        with self.environment(context) as environment:
+            crossing = crossing_operations(environment)
+            if not crossing:
+                raise AirflowSkipException("No topic crosses over.")
+            looks = wait_for(environment, crossing, timeout_s=0.0)
+            left = migrations(environment, running_only=True)
+        for one in left:
+            status = one.status
+            self.log.info("%s is %s, %s: %s", status.topic, status.status, one.progress, "; ".join(one.blocks))
+        failed = [look for look in looks if look.error or look.operation.state == "failed"]
+        if failed:
+            raise AirflowFailException(
+                " ".join(f"{look.operation.id}: {look.error or look.operation.result}" for look in failed)
+            )
+        return [{"operation": look.operation.id, "state": look.operation.state} for look in looks]
+
+
+class RollbackMigrationOperator(SwitchyardOperator):
+    """Take a migration back, as long as nothing was written to the target; else fail and name the move back.
+
+    :param operation_id: as `switchyard migrations` shows it.
+    """
+
+    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "operation_id")
+
+    def __init__(self, *, operation_id: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.operation_id = operation_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from ha_core.moves import run
+        from ha_core.operators.words import report_lines
+
+        with self.environment(context) as environment:
+            report = run.undo(environment, str(self.operation_id).strip())
+        for line in report_lines(report):
+            self.log.info("%s", line)
+        if report.result != "undone":
+            raise AirflowFailException(f"Operation {report.operation} is {report.result}: it was not taken back.")
+        return report.to_json()
+
+
+class ReportMigrationOperator(SwitchyardOperator):
+    """The run's result: a line for each batch, or the proposal where nothing was started.
+
+    :param proposal: what `PlanMigrationOperator` returned.
+    """
+
+    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "proposal")
+
+    def __init__(self, *, proposal: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.proposal = proposal
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from ha_core.moves.migrations import migrations
+
+        with self.environment(context) as environment:
+            ids = _operations_of(context, environment, len(self.proposal["batches"]))
+            if not ids:
+                return {"result": "nothing was changed", "proposal": self.proposal}
+            moved = {name for batch in self.proposal["batches"] for name in batch["moves"]["topics"]}
+            found = [one for one in migrations(environment) if one.status.topic in moved]
+        for one in found:
+            self.log.info("%s is %s, %s", one.status.topic, one.status.status, one.progress)
+        return {"operations": ids, "migrations": [one.to_json() for one in found]}
+
+
+class ReleaseMigrationOperator(SwitchyardOperator):
+    """Teardown: what was not opened yet is undone, no fence is left, and open crossings go on with their locks.
+
+    :param proposal: what `PlanMigrationOperator` returned; may be missing where it failed.
+    """
+
+    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "proposal")
+
+    def __init__(self, *, proposal: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.proposal = proposal
+
+    def execute(self, context: Context) -> list[str]:
+        from ha_core.moves import run
+        from ha_core.operators.words import report_lines
+
+        with self.environment(context) as environment:
+            ids = _operations_of(context, environment, MOST_BATCHES)
+            reports = [report for one in ids if (report := run.release(environment, one)) is not None]
+            crossing = {report.operation for report in reports if report.result == "crossing"}
+            owner = run_owner(context)
+            held = [
+                lock.key for lock in environment.store.locks() if lock.by == owner and lock.operation not in crossing
+            ]
+        for report in reports:
+            for line in report_lines(report):
+                self.log.info("%s", line)
+        if held:
+            raise RuntimeError(f"Locks of this run still stand: {', '.join(held[:10])}. Clear this task to try again.")
+        if crossing:
+            self.log.info("%d operations cross over by themselves; `settle_migrations` ends them", len(crossing))
+        return ids
+
+
+def _operations_of(context: Context, environment: Any, most: int) -> list[str]:
+    """The newest operation of each batch of this run that was started; batches start in their order."""
+    dag_run = context["dag_run"]
+    found: list[str] = []
+    for number in range(1, most + 1):
+        base = batch_base(dag_run.dag_id, dag_run.run_id, dag_run.run_after, number)
+        known = known_ids(base, environment.operation)
+        if known:
+            found.append(known[-1])
+        elif number > len(found) + MOST_SIDE_BY_SIDE:
+            break
+    return found

@@ -1,0 +1,47 @@
+"""What a migration says to people: lines for the task's log, a table for the one who approves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ha_core.moves.migration import MigrationProposal
+from ha_core.operators.words import MOST_ROWS, markdown_table
+
+_MARKS = {"error": "✗", "warning": "!", "info": "·"}
+
+
+def migration_lines(proposal: MigrationProposal) -> Iterator[str]:
+    """Batches, every partition's end, rate and cut, the cost, and the verdicts with their remedies."""
+    yield proposal.title
+    for batch in proposal.batches:
+        names = batch.moves.topics
+        yield f"batch {batch.number}: {len(names)} topics with a {batch.request.cut} cut, {names[0]} to {names[-1]}"
+    if proposal.partitions:
+        yield f"rates: {proposal.rates_from}"
+    for part in proposal.partitions:
+        yield f"  {part.topic}-{part.partition} ends at {part.end}, {part.rate_per_s:.1f} records/s: cut {part.cut}"
+    if proposal.doubled:
+        yield f"written to both clusters: {proposal.cost}"
+    for name, why in sorted(proposal.left_out.items()):
+        yield f"  {name} is left out: {why}"
+    for v in proposal.verdicts:
+        yield f"{_MARKS[v.level]} {v.level}: {v.about}: {v.text} {v.remedy}".rstrip()
+
+
+def migration_table(proposal: MigrationProposal) -> str:
+    """The same as markdown, bounded."""
+    parts = [f"**{proposal.title}**", f"Reason: {proposal.reason}"]
+    if proposal.partitions:
+        rows = [
+            (p.topic, str(p.partition), str(p.end), f"{p.rate_per_s:.1f}", str(p.cut))
+            for p in proposal.partitions[:MOST_ROWS]
+        ]
+        parts.append(markdown_table(("topic", "partition", "end", "records/s", "cut"), rows))
+        parts.append(f"Rates: {proposal.rates_from}. Written to both clusters: {proposal.cost}.")
+    barrier = [name for batch in proposal.batches if batch.request.cut == "barrier" for name in batch.moves.topics]
+    if barrier:
+        parts.append(f"Behind a fence of some milliseconds: {len(barrier)} topics.")
+    if proposal.verdicts:
+        verdicts = ((v.level, v.about, v.text, v.remedy) for v in proposal.verdicts[:MOST_ROWS])
+        parts.append(markdown_table(("verdict", "about", "", "remedy"), verdicts))
+    return "\n\n".join(parts)

@@ -1,0 +1,101 @@
+"""Whole runs of the migration DAGs against real clusters and a gateway."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ha_core.moves import rates
+from ha_core.moves.context import Environment
+from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
+
+pytestmark = [pytest.mark.stack, pytest.mark.airflow]
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture(autouse=True)
+def one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "LOOKS_APART_S", 0.0)
+
+
+def form(workload: Workload, **more: Any) -> dict[str, Any]:
+    return {"topics": [f"{workload.topic}*"], "from": "east", "to": "west", "reason": "a test", **more}
+
+
+def cuts(environment: Environment, workload: Workload) -> list[int]:
+    return [extents[-1].start for extents in environment.store.load().topics[workload.topic].partitions.values()]
+
+
+def test_a_dry_run_shows_ends_rates_and_cuts_and_changes_nothing(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    before = environment.store.load()
+
+    outcome = run_dag("migrate_topics", form(workload, dry_run=True))
+
+    assert outcome.state == "success"
+    assert {outcome.tasks[name] for name in ("batches", "migrate", "await_cuts")} == {"skipped"}
+    assert environment.store.load() == before
+    proposal = outcome.results["report"]["proposal"]
+    assert [(p["partition"], p["end"], p["cut"]) for p in proposal["partitions"]] == [
+        (p, RECORDS, RECORDS + 1) for p in range(PARTITIONS)
+    ]
+
+
+def test_topics_migrate_with_cuts_ahead_and_idle_ones_are_ended_when_it_is_time(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    outcome = run_dag("migrate_topics", form(workload, finish_after_s=0.1))
+
+    assert outcome.state == "success", outcome.tasks
+    topic = environment.store.load().topics[workload.topic]
+    assert (topic.writer, topic.crossing, topic.fence) == ("west", None, None)
+    assert cuts(environment, workload) == [RECORDS] * PARTITIONS
+    (shown,) = outcome.results["report"]["migrations"]
+    assert (shown["status"], shown["cut"]) == ("Migrated", "predicted")
+    assert environment.store.locks() == []
+
+
+def test_topics_migrate_behind_a_fence_where_that_is_asked_for(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    outcome = run_dag("migrate_topics", form(workload, cut="barrier"))
+
+    assert outcome.state == "success", outcome.tasks
+    assert cuts(environment, workload) == [RECORDS] * PARTITIONS
+    assert environment.store.locks() == []
+
+
+def test_a_run_that_is_stopped_leaves_its_crossing_open_and_another_dag_takes_it_back(
+    run_dag: Run, environment: Environment, workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise RuntimeError("the run was stopped")
+
+    monkeypatch.setattr("ha_core.operators.migration.AwaitCutsSensor.poke", stopped)
+    outcome = run_dag("migrate_topics", form(workload))
+
+    assert outcome.state == "failed"
+    assert outcome.tasks["release"] == "success"
+    topic = environment.store.load().topics[workload.topic]
+    assert topic.crossing is not None
+    assert topic.crossing.state == "open"
+    assert environment.store.locks()
+    settled = run_dag("settle_migrations", {})
+    assert settled.tasks["settle"] == "success"
+    rolled = run_dag("rollback_migration", {"operation": topic.crossing.operation})
+    assert rolled.tasks == {"rollback": "success", "release": "success"}
+    assert workload.topic not in environment.store.load().topics
+    assert environment.store.locks() == []
+
+
+def test_an_objection_fails_the_run_before_anything_is_changed(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    before = environment.store.load()
+
+    outcome = run_dag("migrate_topics", form(workload, topics=["no-such-topic"]))
+
+    assert outcome.state == "failed"
+    assert outcome.tasks["plan"] == "failed"
+    assert environment.store.load() == before
