@@ -84,6 +84,9 @@ def add_to(app: typer.Typer) -> None:
         title.append(f"  writer {found.writer or '(its own cluster)'}, revision {view.revision}", style="not bold")
         if found.fence:
             title.append(f", FENCED by operation {found.fence.operation}", style="bold red")
+        if found.crossing:
+            operation = found.crossing.operation
+            title.append(f", crosses over ({found.crossing.state}) for operation {operation}", style="bold yellow")
         if found.transaction_fence:
             operation = found.transaction_fence.operation
             title.append(f", no transaction may begin: operation {operation} waits for open ones", style="bold red")

@@ -122,8 +122,9 @@ def _kept(topic: str, target: str, held: dict[int, int], there: TopicFacts) -> I
                 "warning",
                 about,
                 f"Partition {partition} of topic {topic} got {log_end - end} offsets in {target} past the end of "
-                "its map: they went around the gateways, and are not part of the topic.",
-                "Copy them if they matter, and find out who writes there directly.",
+                "its map: they are surplus of a migration with a predicted cut, or went around the gateways. They are "
+                "not part of the topic.",
+                "Nothing, after such a migration. Else find out who writes there directly, and copy what matters.",
             )
         elif log_end < end:
             yield Verdict(

@@ -1,0 +1,160 @@
+"""The commands around migrations on the store in memory; two registered clusters at which nobody listens."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ha_core.cli import session
+from ha_core.cli.app import build
+from ha_core.cli.migrations import age_words
+from ha_core.model import Cluster, Crossing, Document, Extent, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.moves.context import Environment
+from ha_core.store import Change, MemoryStore
+
+CLUSTERS = tuple(Cluster(name=name, bootstrap="127.0.0.1:1", default=name == "east") for name in ("east", "west"))
+OPERATION = "migrate-20260101-120000-0a1b"
+PARTITIONS = {
+    0: (
+        Extent(cluster="east", start=0, end=900, base=0, term=0),
+        Extent(cluster="west", start=900, end=None, base=0, term=1),
+    )
+}
+CROSSING = Topic(
+    name="orders", writer="east", partitions=PARTITIONS, crossing=Crossing(operation=OPERATION, state="open")
+)
+MOVED = Topic(name="payments", writer="west", partitions=PARTITIONS)
+AGED = Topic(name="old", writer="west", partitions={0: PARTITIONS[0][1:]})
+NEVER = Topic(name="stays", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, term=0),)})
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
+    store = MemoryStore()
+    puts = (*CLUSTERS, CROSSING, MOVED, AGED, NEVER)
+    expected: dict[tuple[type[Document], str], int | None] = {(type(put), put.name): None for put in puts}
+    store.commit(Change(change_id="seed", puts=puts, expected=expected))
+    request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="test", cut="predicted")
+    operation = Operation(
+        id=OPERATION,
+        kind="migrate",
+        state="crossing",
+        by="cli:somebody",
+        reason="test",
+        started="2026-01-01T12:00:00Z",
+        request=request,
+        moves=MoveSet(topics=("orders",)),
+    )
+    store.create_operation(operation, ["topic:orders"])
+
+    def connect(_connection: object, by: str, progress: Callable[[str], None]) -> Environment:
+        return Environment(
+            store=store.client(), by=by, progress=progress, session_timeout_s=0.5, now=lambda: "2026-01-01T13:30:00Z"
+        )
+
+    monkeypatch.setattr(session, "connect", connect)
+    return store
+
+
+def run(*words: str) -> tuple[int, Any]:
+    ended = CliRunner().invoke(build(), [*words, "--json"])
+    return ended.exit_code, json.loads(ended.stdout)
+
+
+def shown(*words: str) -> str:
+    ended = CliRunner().invoke(build(), list(words))
+    assert ended.exit_code == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.usefixtures("store")
+def test_every_topic_that_moved_or_moves_is_listed_with_its_derived_status() -> None:
+    code, data = run("migrations")
+
+    assert code == 0
+    found = {one["topic"]: one for one in data["migrations"]}
+    assert {name: one["status"] for name, one in found.items()} == {
+        "orders": "Migrating",
+        "payments": "Migrated",
+        "old": "Aged",
+    }
+    assert (found["orders"]["cut"], found["orders"]["operation"], found["orders"]["age_s"]) == (
+        "predicted",
+        OPERATION,
+        5400.0,
+    )
+    assert found["payments"]["partitions"] == [
+        {
+            "partition": 0,
+            "status": "Migrated",
+            "originClusterId": "east",
+            "targetClusterId": "west",
+            "endOffset": 900,
+            "ignoreOrigin": False,
+        }
+    ]
+    assert found["old"]["originClusterId"] is None
+
+
+@pytest.mark.usefixtures("store")
+def test_what_holds_a_migration_up_is_said_with_the_way_out() -> None:
+    (one,) = run("migrations", "--running")[1]["migrations"]
+    assert "cannot be looked at" in one["blocks"][0]
+    assert "127.0.0.1:1" in one["blocks"][0]
+    text = shown("migrations")
+    assert "1 h 30 min" in text
+    assert "stays" not in text
+    assert "crosses over (open)" in shown("topic", "orders")
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--cut-at", "orders=5"), "TOPIC:PARTITION=OFFSET"),
+        (("--cut-at", "orders:x=5"), "TOPIC:PARTITION=OFFSET"),
+        (("--cut-at", "orders:0=5", "--cut-at", "orders:0=6"), "partition 0"),
+        (("--cut", "soft"), "soft"),
+        (("--preparation", "-1"), "preparation"),
+        (("--finish-after", "0"), "finish-after"),
+        (("--rates", "no-such-file"), "no-such-file"),
+        ((), "cannot be reached"),
+    ],
+)
+def test_bad_input_ends_with_code_2_and_nothing_is_changed(
+    words: tuple[str, ...], error: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "--rates" in words:  # rates are read when everything else is sound
+        monkeypatch.setattr("ha_core.moves.migration_judging.Judged.judge", lambda *_: None)
+    before = store.load()
+
+    code, data = run("migrate", "payments-2", "--from", "east", "--to", "west", "--reason", "t", "--yes", *words)
+
+    assert code == 2
+    assert error in data["error"]
+    assert "\n" not in data["error"]
+    assert store.load() == before
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("words", [("rollback", "no-such-operation"), ("settle", "no-such-operation")])
+def test_an_operation_that_does_not_exist_is_named(words: tuple[str, ...]) -> None:
+    code, data = run(*words)
+    assert code == 2
+    assert "no-such-operation" in data["error"]
+
+
+@pytest.mark.usefixtures("store")
+def test_clusters_that_do_not_answer_keep_a_crossing_as_it_is() -> None:
+    code, data = run("settle")
+
+    assert code == 1
+    (row,) = data["operations"]
+    assert (row["operation"], row["state"]) == (OPERATION, "crossing")
+    assert "127.0.0.1:1" in row["error"]
+
+
+def test_ages_are_told_in_their_two_largest_units() -> None:
+    assert [age_words(s) for s in (5, 65, 3700, 90_000)] == ["5 s", "1 min 5 s", "1 h 1 min", "1 d 1 h"]

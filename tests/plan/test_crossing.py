@@ -1,0 +1,317 @@
+"""Single revisions of a crossing, what they refuse, and what is derived from maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ha_core.model import Crossing, GatewayRecord, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
+from ha_core.plan.crossing import (
+    finish_change,
+    hold_change,
+    open_change,
+    propose_change,
+    reopen_change,
+    retreat_change,
+    settle_change,
+    stage,
+    withdraw_change,
+)
+from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts, cut_verdicts
+from ha_core.plan.cuts import cut_ahead, doubled_records
+from ha_core.plan.extents import append, identity
+from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, TopicFacts
+from ha_core.plan.migration_status import status_of
+from ha_core.plan.move import Documents, MoveDamagedError
+
+REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted")
+KEY = ("orders", 0)
+
+
+def an_operation(*topics: str, state: str = "running", **evidence: Any) -> Operation:
+    return Operation(
+        id="m-1",
+        kind="migrate",
+        state=state,  # type: ignore[arg-type]
+        by="t",
+        reason="t",
+        started="now",
+        request=REQUEST,
+        moves=MoveSet(topics=topics or ("orders",)),
+        evidence=evidence,
+    )
+
+
+def ends(origin: int, target: int = 7) -> dict[tuple[str, int], PartitionEnds]:
+    return {KEY: PartitionEnds(target, origin)}
+
+
+def after(documents: Documents, view: View | None = None) -> tuple[Operation, View]:
+    """The operation, and the view with what the revision wrote."""
+    topics = dict(view.topics) if view else {}
+    sequences = dict(view.sequences) if view else {}
+    operation: Operation | None = None
+    for put in documents.puts:
+        if isinstance(put, Topic):
+            topics[put.name] = put
+        elif isinstance(put, LastSequences):
+            sequences[put.name] = put
+        elif isinstance(put, Operation):
+            operation = put
+    for _, name in documents.deletes:
+        del topics[name]
+    assert operation is not None
+    return operation, View(topics=topics, sequences=sequences)
+
+
+def proposed(cut: int = 100, before: View | None = None) -> tuple[Operation, View]:
+    return after(propose_change(an_operation(), before or View(), ["orders"], ends(50), {KEY: cut}), before)
+
+
+def opened(cut: int = 100) -> tuple[Operation, View]:
+    operation, view = proposed(cut)
+    return after(open_change(operation, view, ["orders"], ends(60)), view)
+
+
+def shape(view: View) -> list[tuple[Any, ...]]:
+    return [(e.cluster, e.start, e.end, e.base, e.term) for e in view.topics["orders"].partitions[0]]
+
+
+def test_a_crossing_has_the_origins_extent_closed_ahead_of_its_log_and_the_origin_as_its_writer() -> None:
+    operation, view = proposed()
+
+    assert shape(view) == [("east", 0, 100, 0, 0), ("west", 100, None, 7, 1)]
+    assert view.topics["orders"].writer == "east"
+    assert operation.state == "crossing"
+    assert stage(operation, view.topics["orders"]) == "proposed"
+
+
+@pytest.mark.parametrize("cut", [49, 50])
+def test_a_cut_that_does_not_lie_above_the_log_is_never_proposed(cut: int) -> None:
+    with pytest.raises(MoveDamagedError, match="above the log's end 50"):
+        proposed(cut)
+
+
+def test_a_proposal_is_only_ever_raised_because_everything_below_it_is_acknowledged() -> None:
+    operation, view = proposed()
+    with pytest.raises(MoveDamagedError, match="lies below 100"):
+        propose_change(operation, view, ["orders"], ends(120), {KEY: 99})
+
+    _, raised = after(propose_change(operation, view, ["orders"], ends(120, target=9), {KEY: 150}), view)
+
+    assert shape(raised) == [("east", 0, 150, 0, 0), ("west", 150, None, 7, 1)]
+
+
+@pytest.mark.parametrize("end", [100, 101])
+def test_a_crossing_whose_cut_the_log_has_reached_is_not_opened(end: int) -> None:
+    operation, view = proposed()
+    with pytest.raises(MoveDamagedError, match="passed the cut"):
+        open_change(operation, view, ["orders"], ends(end))
+
+
+def test_nor_is_one_whose_target_somebody_has_written_to() -> None:
+    operation, view = proposed()
+    with pytest.raises(MoveDamagedError, match="records were written there"):
+        open_change(operation, view, ["orders"], ends(60, target=8))
+
+
+def test_a_topic_settles_with_the_sequences_below_its_cut() -> None:
+    operation, view = opened()
+    with pytest.raises(MoveDamagedError, match="have not reached"):
+        settle_change(operation, view, ["orders"], ends(99), {})
+    producers = {KEY: (ProducerFacts(upstream_id(FIRST_CLIENT_ID + 5, 0), 3, 41, 0),)}
+
+    done, settled = after(settle_change(operation, view, ["orders"], ends(100), producers), view)
+
+    assert done.state == "cut"
+    topic = settled.topics["orders"]
+    assert (topic.writer, topic.crossing) == ("west", None)
+    assert shape(settled) == [("east", 0, 100, 0, 0), ("west", 100, None, 7, 1)]
+    known = settled.sequences["orders"]
+    assert known.partitions == {0: {FIRST_CLIENT_ID + 5: (3, 41)}}
+    assert known.terms == {0: 1}
+
+
+def test_where_sequences_cannot_be_known_the_term_says_so() -> None:
+    operation, view = opened()
+    _, settled = after(settle_change(operation, view, ["orders"], ends(100), {}), view)
+    assert "orders" not in settled.sequences
+
+
+def test_partitions_that_were_added_meanwhile_keep_the_crossing_open() -> None:
+    operation, view = opened()
+    more = {**ends(100), ("orders", 1): PartitionEnds(0, 0)}
+    with pytest.raises(MoveDamagedError, match=r"partitions \[1\]"):
+        settle_change(operation, view, ["orders"], more, {})
+
+
+def test_an_operation_is_cut_when_the_last_of_its_topics_has_crossed_over() -> None:
+    operation, view = opened()
+    both = operation.model_copy(update={"moves": MoveSet(topics=("orders", "payments"))})
+    other = view.topics["orders"].model_copy(update={"name": "payments"})
+    view = View(topics={**view.topics, "payments": other})
+
+    half, now = after(settle_change(both, view, ["orders"], ends(100), {}), view)
+    assert half.state == "crossing"
+    whole, _ = after(settle_change(half, now, ["payments"], {("payments", 0): PartitionEnds(7, 100)}, {}), now)
+
+    assert whole.state == "cut"
+
+
+def test_behind_a_fence_a_cut_that_was_not_reached_is_lowered_to_the_end() -> None:
+    operation, view = opened()
+    held, fenced = after(hold_change(operation, view, ["orders"]), view)
+    with pytest.raises(MoveDamagedError, match="without passing the gateways"):
+        finish_change(held, fenced, ["orders"], ends(60, target=8), {})
+
+    done, over = after(finish_change(held, fenced, ["orders"], ends(60), {}), fenced)
+
+    assert done.state == "cut"
+    assert shape(over) == [("east", 0, 60, 0, 0), ("west", 60, None, 7, 1)]
+    assert over.topics["orders"].fence is None
+
+
+def test_a_partition_that_never_had_a_record_leaves_nothing_of_the_origin() -> None:
+    operation, view = after(propose_change(an_operation(), View(), ["orders"], ends(0), {KEY: 1}))
+    operation, view = after(open_change(operation, view, ["orders"], ends(0)), view)
+    held, fenced = after(hold_change(operation, view, ["orders"]), view)
+
+    _, over = after(finish_change(held, fenced, ["orders"], ends(0), {}), fenced)
+
+    assert shape(over) == [("west", 0, None, 7, 1)]
+
+
+def test_a_withdrawn_crossing_leaves_no_map_where_there_was_none_and_the_old_one_where_there_was() -> None:
+    operation, view = opened()
+    back, retreated = after(retreat_change(operation, view), view)
+    assert stage(back, retreated.topics["orders"]) == "proposed"
+    with pytest.raises(MoveDamagedError, match="records were written there"):
+        withdraw_change(back, retreated, ends(120, target=8))
+    _, gone = after(withdraw_change(back, retreated, ends(120)), retreated)
+    assert gone.topics == {}
+
+    old = Topic(
+        name="orders", writer="east", partitions={0: append(append(identity("east"), "west", 10, 0), "east", 20, 10)}
+    )
+    before = View(topics={"orders": old})
+    operation, view = after(
+        propose_change(an_operation(), before, ["orders"], {KEY: PartitionEnds(10, 40)}, {KEY: 90}), before
+    )
+    _, kept = after(withdraw_change(after(retreat_change(operation, view), view)[0], view, {}), view)
+    assert kept.topics == before.topics
+
+
+def test_a_way_back_that_is_given_up_opens_what_was_open_even_behind_the_cut() -> None:
+    operation, view = opened()
+    back, retreated = after(retreat_change(operation, view), view)
+
+    again, now = after(reopen_change(back, retreated), retreated)
+
+    assert now == view
+    assert again.evidence.keys().isdisjoint({"undoing", "retreated"})
+
+
+def test_the_crossing_of_another_operation_is_never_touched() -> None:
+    operation, view = opened()
+    other = operation.model_copy(update={"id": "m-2"})
+    with pytest.raises(MoveDamagedError, match="for operation m-1"):
+        retreat_change(other, view)
+
+
+def test_a_cut_is_as_far_ahead_as_the_log_grows_and_never_at_its_end() -> None:
+    assert cut_ahead(100_000, 2_000.0, 300.0) == 700_000
+    assert cut_ahead(5, 0.0, 300.0) == 6
+
+
+def test_what_is_written_twice_is_what_busy_partitions_get_until_the_last_has_reached_its_cut() -> None:
+    assert doubled_records({0: 100, 1: 100}, {0: 10.0, 1: 5.0}) == pytest.approx(100.0)
+    assert doubled_records({0: 100, 1: 1}, {0: 10.0, 1: 0.0}) is None
+    assert doubled_records({0: 1}, {0: 0.0}) == 0.0
+
+
+def test_a_status_is_derived_from_the_map_and_the_logs() -> None:
+    _, view = opened()
+    topic = view.topics["orders"]
+    statuses = [found.status for end in (99, 100) if (found := status_of(topic, {0: end}))]
+    assert statuses == ["Migrating", "Migrated"]
+    unknown = status_of(topic)
+    assert unknown is not None
+    assert (unknown.status, unknown.reached) == ("Migrating", 0)
+    over = topic.model_copy(update={"crossing": None, "writer": "west"})
+    assert getattr(status_of(over), "status", None) == "Migrated"
+    aged = over.model_copy(update={"partitions": {0: over.partitions[0][1:]}})
+    assert getattr(status_of(aged), "status", None) == "Aged"
+    assert status_of(Topic(name="t", writer="east", partitions={0: identity("east")})) is None
+
+
+HERE = TopicFacts(exists=True, partitions=1, starts={0: 0}, ends={0: 50}, replication=1)
+
+
+def facts(here: TopicFacts = HERE, there: TopicFacts | None = None, **of_east: Any) -> Facts:
+    clusters = {
+        "east": ClusterFacts("east", True, brokers=(1, 2, 3), **of_east),
+        "west": ClusterFacts("west", True, brokers=(1,)),
+    }
+    topics = {("east", "orders"): here, ("west", "orders"): there or TopicFacts(exists=False)}
+    return Facts(clusters, topics)
+
+
+def changed(**more: Any) -> TopicFacts:
+    return TopicFacts(**{**{name: getattr(HERE, name) for name in HERE.__dataclass_fields__}, **more})
+
+
+@pytest.mark.parametrize(
+    ("known", "word"),
+    [
+        (facts(changed(transactional=True)), "transaction"),
+        (facts(changed(config={"message.format.version": "0.10.2"})), "0.10.2"),
+        (facts(describe_producers=False), "DESCRIBE_PRODUCERS"),
+    ],
+)
+def test_what_cannot_be_split_exactly_takes_the_barrier(known: Facts, word: str) -> None:
+    assert word in barriers(["orders"], REQUEST, known)["orders"]
+    assert barriers(["orders"], REQUEST, facts()) == {}
+
+
+def judged(known: Facts, *gateways: GatewayRecord, view: View | None = None, **in_sync: int) -> list[str]:
+    found = list(crossing_verdicts(view or View(), REQUEST, ["orders"], known, in_sync, gateways))
+    assert all(verdict.remedy for verdict in found)
+    return [f"{verdict.level} {verdict.about}: {verdict.text}" for verdict in found]
+
+
+def test_a_target_that_acknowledges_with_fewer_replicas_is_refused() -> None:
+    two = changed(config={"min.insync.replicas": "2"})
+    assert "with 2 replicas in sync, west with 1" in judged(facts(two))[0]
+    assert "with 2 replicas in sync, west with 1" in judged(facts(there=HERE), east=2)[0]
+    assert judged(facts(two, there=two)) == []
+    assert judged(facts(), east=1, west=1) == []
+
+
+def test_gateways_that_do_not_know_cuts_ahead_and_topics_that_cross_over_are_refused() -> None:
+    old = GatewayRecord(id="gw-old", host="h", port=1, node_id=1)
+    new = GatewayRecord(id="gw-new", host="h", port=1, node_id=2, crossings=True)
+    (verdict,) = judged(facts(), old, new)
+    assert "gw-old" in verdict
+    assert "gw-new" not in verdict
+    _, view = opened()
+    assert "m-1" in judged(facts(), view=view)[0]
+    assert judged(facts(changed(config={"cleanup.policy": "compact,delete"})))[0].startswith("warning topic orders")
+
+
+def test_cuts_by_hand_lie_above_their_logs_and_idle_partitions_are_named() -> None:
+    given = {KEY: 50, ("orders", 9): 70}
+    found = list(cut_verdicts(View(), REQUEST, given, {KEY: 50}, [("orders", 3)]))
+    assert [v.level for v in found] == ["error", "error", "info"]
+    assert "does not lie above its log's end, 50" in found[0].text
+    assert "partition 9" in found[1].text
+    assert "orders-3" in found[2].text
+    assert "--finish-with-barrier" in found[2].remedy
+
+
+def test_a_crossing_is_written_by_the_schema_it_is_read_with() -> None:
+    _, view = opened()
+    topic = view.topics["orders"]
+    assert topic.crossing == Crossing(operation="m-1", state="open")
+    assert Topic.from_bytes(topic.to_bytes(), "/topics/orders") == topic
