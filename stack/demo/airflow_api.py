@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from stack.parts import NotReadyError, get_json
 POLL_S = 0.2
 ANSWER_TIMEOUT_S = 20.0
 READ_TRIES = 4
+RUN_TIMEOUT_S = 120.0
 FINAL = frozenset({"success", "failed"})
 
 
@@ -104,3 +105,9 @@ class AirflowApi:
                 if not tries_left or "HTTP Error 4" in str(error):
                     raise AirflowError(str(error)) from error
         raise AssertionError("unreachable")
+
+
+def tell_tasks(airflow: AirflowApi, dag_id: str, run_id: str, say: Callable[[str], None]) -> None:
+    """Follow a run to its end, a line for each task; raises AirflowError."""
+    for task, state, seconds in airflow.follow(dag_id, run_id, RUN_TIMEOUT_S):
+        say(f"  {task} {state}" + (f" after {seconds:.2f} s" if state == "success" else ""))

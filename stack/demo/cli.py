@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from stack.harness import Stack
 
 app = typer.Typer(
-    help="Live clients go from one real cluster to another and back, nothing lost. Takes a minute or two."
+    help="Live clients go from one real cluster to another and back, and a topic without a fence; nothing is lost. "
+    "Takes a minute or two."
 )
 FOLDER = PROJECT / ".demo"
 
@@ -26,10 +27,11 @@ FOLDER = PROJECT / ".demo"
 @app.callback(invoke_without_command=True)
 def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running afterwards, to look around.")] = False,
-    report_file: Annotated[Path, typer.Option("--report", help="Where the report goes, as JSON.")] = FOLDER
-    / "report.json",
+    report_file: Annotated[
+        Path, typer.Option("--report", help="Where the report goes, as JSON; its plot beside it.")
+    ] = FOLDER / "report.json",
 ) -> None:
-    """Start the stack, move live clients there and back through Airflow, and report what they noticed."""
+    """Start the stack, move live clients there and back, migrate a topic, and report what they noticed."""
     from rich.console import Console
     from rich.text import Text
 
@@ -57,7 +59,7 @@ def demo(
     try:
         stack = Stack(started.document)
         histories = FOLDER / stack.dir.name  # of its own: several demos may run at once
-        report = tell(stack, histories, say)
+        report = tell(stack, histories, report_file.with_suffix(".png"), say)
         report.write(report_file)
         show(console, report)
         if report.sound:
@@ -89,7 +91,7 @@ def demo(
 def _look_around(console: Console, stack: Stack) -> None:
     from rich.text import Text
 
-    from stack.demo.workload import TOPIC, USER
+    from stack.demo.workload import INVOICES, ORDERS
 
     airflow = stack.airflow
     assert airflow is not None
@@ -97,12 +99,12 @@ def _look_around(console: Console, stack: Stack) -> None:
         "",
         "Everything still runs. To look around:",
         f"  Airflow          {airflow['url']}  user {airflow['user']}  password {airflow['password']}",
-        f"  gateways         {stack.bootstrap}  SASL/PLAIN, user {USER}  password {stack.users[USER]}",
+        f"  gateways         {stack.bootstrap}  SASL/PLAIN, user {ORDERS.user}  password {stack.users[ORDERS.user]}",
         f"  commands         export SWITCHYARD_ZOOKEEPER={stack.zookeeper}",
         f"                   export SWITCHYARD_SECURITY_FILE={stack.document['security_file']}",
         "  what is there    switchyard status",
         "  what was done    switchyard history",
-        f"  where it lies    switchyard topic {TOPIC}",
+        f"  where it lies    switchyard topic {ORDERS.topic}; switchyard topic {INVOICES.topic}",
         f"  processes, logs  switchyard stack status --dir {stack.dir}; logs in {stack.dir / 'logs'}",
         "To end it:",
         f"  switchyard stack down --dir {stack.dir}",

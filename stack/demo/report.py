@@ -58,23 +58,77 @@ class ClientLine:
 
 
 @dataclass(frozen=True)
+class Reader:
+    """How a reader that lags came over the cut. Counts are of records that it was given."""
+
+    name: str
+    behind: int
+    """Records acknowledged and not yet given to it when the topic had settled."""
+    crossed_after_s: float | None
+    """From then until it had read across the cut in every partition; None: it never did."""
+    below_cut: int
+    from_cut_on: int
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A topic's migration by a cut that lay ahead."""
+
+    operation: str
+    topic: str
+    origin: str
+    target: str
+    result: str
+    steps: tuple[dict[str, Any], ...]
+    partitions: tuple[dict[str, Any], ...]
+    clients: tuple[ClientLine, ...]
+    """Each with two blackouts: the longest standstill before, and the longest one while the topic crossed over."""
+    reader: Reader
+    aged: bool
+    deleted: bool
+    """The topic in the origin."""
+    airflow_url: str
+    plot: str
+    """File."""
+
+    @property
+    def sound(self) -> bool:
+        """It succeeded and aged, and every client and the reader came across."""
+        across = self.reader.crossed_after_s is not None and bool(self.reader.below_cut)
+        back = all(client.blackout_ms[-1] is not None for client in self.clients)
+        return self.result == "succeeded" and self.aged and self.deleted and across and back
+
+    def to_json(self) -> dict[str, Any]:
+        document = asdict(self)
+        document["from"], document["to"] = document.pop("origin"), document.pop("target")
+        document["cut"] = "predicted"
+        for client in document["clients"]:
+            client["standstill_before_ms"], client["blackout_ms"] = client["blackout_ms"]
+        return document
+
+
+@dataclass(frozen=True)
 class DemoReport:
     operations: tuple[Operation, ...]
     clients: tuple[ClientLine, ...]
+    migration: Migration
     result: Result
+    """Of both acts."""
     airflow_url: str
 
     @property
     def sound(self) -> bool:
-        """Nothing lost, doubled or renumbered, every client came back, every move succeeded."""
+        """Nothing lost, doubled or renumbered, every client came back, every move and the migration succeeded."""
         back = all(ms is not None for client in self.clients for ms in client.blackout_ms)
         moved = bool(self.operations) and all(one.result == "succeeded" for one in self.operations)
-        return self.result.sound and not self.result.lost and not self.result.doubled and back and moved
+        whole = self.result.sound and not self.result.lost and not self.result.doubled
+        return whole and back and moved and self.migration.sound
 
     def to_json(self) -> dict[str, Any]:
         return {
             "operations": [operation.to_json() for operation in self.operations],
             "clients": [asdict(client) for client in self.clients],
+            "migration": self.migration.to_json(),
             "acknowledged": self.result.acknowledged,
             "delivered": self.result.delivered,
             "lost": self.result.lost,
@@ -119,13 +173,9 @@ def show(console: Console, report: DemoReport) -> None:
     console.print(moves)
     console.print()
     columns = [f"blackout {number}" for number in range(1, len(report.operations) + 1)]
-    clients = _table("client", "role", *columns, "acknowledged", "delivered")
-    for client in report.clients:
-        still = ["never back" if ms is None else f"{ms:.0f} ms" for ms in client.blackout_ms]
-        acknowledged = str(client.acknowledged) if client.role == "producer" else ""
-        clients.add_row(*(Text(c) for c in (client.name, client.role, *still, acknowledged, str(client.delivered))))
-    console.print(clients)
+    console.print(_clients(report.clients, columns))
     console.print()
+    _show_migration(console, report.migration)
     result = report.result
     colour = "bold green" if report.sound else "bold red"
     counts = f"{result.acknowledged} acknowledged, {result.delivered} delivered"
@@ -138,3 +188,40 @@ def show(console: Console, report: DemoReport) -> None:
         console.print(
             Text(f"every step of {operation.origin} → {operation.target}: {operation.airflow_url}"), soft_wrap=True
         )
+    console.print(Text(f"every step of the aging: {report.migration.airflow_url}"), soft_wrap=True)
+    console.print(Text(f"plot of the migration: {report.migration.plot}"), soft_wrap=True)
+
+
+def _clients(lines: Sequence[ClientLine], columns: Sequence[str]) -> Table:
+    clients = _table("client", "role", *columns, "acknowledged", "delivered")
+    for client in lines:
+        still = ["never back" if ms is None else f"{ms:.0f} ms" for ms in client.blackout_ms]
+        acknowledged = str(client.acknowledged) if client.role == "producer" else ""
+        clients.add_row(*(Text(c) for c in (client.name, client.role, *still, acknowledged, str(client.delivered))))
+    return clients
+
+
+def _show_migration(console: Console, migration: Migration) -> None:
+    heads = _table("migration", "from", "to", "cut", "fence", "operation")
+    cuts = ", ".join(f"{one['partition']} at {one['cut']}" for one in migration.partitions)
+    row = (migration.topic, migration.origin, migration.target, f"predicted: {cuts}", "none", migration.operation)
+    heads.add_row(*(Text(cell) for cell in row))
+    console.print(heads)
+    console.print()
+    console.print(_clients(migration.clients, ("longest gap before", "while crossing over")))
+    console.print()
+    reader = migration.reader
+    across = "never" if reader.crossed_after_s is None else f"{reader.crossed_after_s:.1f} s later"
+    console.print(
+        Text(
+            f"{reader.name} was {reader.behind} records behind when {migration.topic} had crossed over, and crossed "
+            f"the cut {across}: {reader.below_cut} records from below it, {reader.from_cut_on} from it on"
+        )
+    )
+    console.print(
+        Text(
+            f"afterwards {migration.topic} {'is Aged' if migration.aged else 'did not age'}, and its topic in "
+            f"{migration.origin} {'is deleted' if migration.deleted else 'is still there'}"
+        )
+    )
+    console.print()

@@ -1,41 +1,72 @@
-"""Ordinary clients of one user: producers and one consumer group, of three libraries, through the gateways."""
+"""Ordinary clients of one user: producers and a consumer group, of three libraries, through the gateways."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stack.clients.process import Client, history_of
+from stack.clients.process import Client
 from stack.harness import Stack
-from stack.history.evidence import cuts_of, dump_topic
-from stack.history.history import History
 
-USER = "orders-app"
-TOPIC = "orders"
-GROUP = "billing"
-PARTITIONS = 6
-RECORDS_PER_S = 100.0
-PRODUCERS = {
-    "orders-confluent": "confluent-producer",
-    "orders-python": "kafka-python-producer",
-    "orders-java": "java-producer",
-}
-CONSUMERS = {
-    "billing-confluent": "confluent-consumer",
-    "billing-python": "kafka-python-consumer",
-    "billing-java": "java-consumer",
-}
 ROOT = "/switchyard"
 
 
-class Workload:
-    """The clients of the demo and what they saw. `end` whatever happens."""
+@dataclass(frozen=True)
+class Application:
+    """What belongs to one user. `producers` and `consumers`: name → kind of stack.clients.kinds."""
 
-    def __init__(self, stack: Stack, directory: Path) -> None:
+    user: str
+    topic: str
+    group: str
+    partitions: int
+    records_per_s: float
+    """Of each producer."""
+    producers: Mapping[str, str]
+    consumers: Mapping[str, str]
+
+
+ORDERS = Application(
+    user="orders-app",
+    topic="orders",
+    group="billing",
+    partitions=6,
+    records_per_s=100.0,
+    producers={
+        "orders-confluent": "confluent-producer",
+        "orders-python": "kafka-python-producer",
+        "orders-java": "java-producer",
+    },
+    consumers={
+        "billing-confluent": "confluent-consumer",
+        "billing-python": "kafka-python-consumer",
+        "billing-java": "java-consumer",
+    },
+)
+INVOICES = Application(
+    user="billing-app",
+    topic="invoices",
+    group="ledger",
+    partitions=3,
+    records_per_s=60.0,
+    producers={
+        "invoices-confluent": "confluent-producer",
+        "invoices-python": "kafka-python-producer",
+        "invoices-java": "java-producer",
+    },
+    consumers={"ledger-confluent": "confluent-consumer", "ledger-python": "kafka-python-consumer"},
+)
+
+
+class Workload:
+    """The clients of an application and what they saw. `end` whatever happens."""
+
+    def __init__(self, stack: Stack, application: Application, directory: Path) -> None:
         self._stack = stack
         self._directory = directory
+        self.application = application
         self.producers: list[Client] = []
         self.consumers: list[Client] = []
 
@@ -45,26 +76,32 @@ class Workload:
 
     def start(self) -> None:
         """Return when every client is at work."""
-        login = {"user": USER, "password": self._stack.users[USER]}
-        common: dict[str, Any] = {"bootstrap": self._stack.bootstrap, "topic": TOPIC, **login}
-        for name, kind in CONSUMERS.items():
-            self.consumers.append(Client.start(kind, directory=self._directory, client=name, group=GROUP, **common))
-        for name, kind in PRODUCERS.items():
-            self.producers.append(
-                Client.start(kind, directory=self._directory, client=name, rate=RECORDS_PER_S, **common)
-            )
+        application = self.application
+        for name, kind in application.consumers.items():
+            self.consume(kind, name, application.group)
+        for name, kind in application.producers.items():
+            self.producers.append(self._client(kind, name, rate=application.records_per_s))
         for producer in self.producers:
             producer.wait_for(20, "acknowledged")
         for consumer in self.consumers:
             consumer.wait_for(20, "delivered")
 
+    def consume(self, kind: str, name: str, group: str, **options: Any) -> Client:
+        """One more consumer; `options` are the fields of stack.clients.options.Options."""
+        self.consumers.append(self._client(kind, name, group=group, **options))
+        return self.consumers[-1]
+
+    def promised(self) -> int:
+        """Records acknowledged so far."""
+        return sum(producer.count("acknowledged") for producer in self.producers)
+
     def stop(self, timeout_s: float = 60.0) -> None:
-        """Stop the producers, let the group read to the end, stop it too. What never comes is named by the check."""
+        """Stop the producers, let every group read to the end, stop it too. What never comes is named by the check."""
         for producer in self.producers:
             producer.stop()
-        promised = sum(producer.count("acknowledged") for producer in self.producers)
+        promised = self.promised()
         deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline and sum(one.count("delivered") for one in self.consumers) < promised:
+        while time.monotonic() < deadline and any(given < promised for given in self._delivered().values()):
             time.sleep(0.2)
         for consumer in self.consumers:
             consumer.stop()
@@ -74,24 +111,40 @@ class Workload:
         for client in self.clients:
             client.kill()
 
-    def history(self, settings: Mapping[str, Any]) -> History:
-        """What the clients saw, the cuts from the map, and both clusters' logs read directly with `settings`."""
-        from ha_core.store import connect
+    def _client(self, kind: str, name: str, **options: Any) -> Client:
+        user = self.application.user
+        return Client.start(
+            kind,
+            directory=self._directory,
+            client=name,
+            bootstrap=self._stack.bootstrap,
+            topic=self.application.topic,
+            user=user,
+            password=self._stack.users[user],
+            **options,
+        )
 
-        store = connect(self._stack.zookeeper, root=ROOT)
-        try:
-            cuts = cuts_of([store.load().topics[TOPIC]])
-        finally:
-            store.close()
-        logs = [
-            dump
-            for name, cluster in self._stack.clusters.items()
-            for dump in dump_topic(name, cluster["bootstrap"], TOPIC, settings)
-        ]
-        return history_of(self.clients).with_evidence(cuts, (), logs)
+    def _delivered(self) -> dict[str, int]:
+        """Group → records that its members were given."""
+        found: dict[str, int] = {}
+        for consumer in self.consumers:
+            group = consumer.options.group
+            found[group] = found.get(group, 0) + consumer.count("delivered")
+        return found
 
 
-def prepare(stack: Stack, settings: Mapping[str, Any], cluster: str) -> None:
+def service_settings(stack: Stack) -> dict[str, str]:
+    """confluent-kafka's settings for the clusters themselves, past the gateways."""
+    assert stack.service is not None
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": stack.service["user"],
+        "sasl.password": stack.service["password"],
+    }
+
+
+def prepare(stack: Stack, application: Application, cluster: str) -> None:
     """The topic in `cluster`, and the user bound to it."""
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
@@ -99,8 +152,10 @@ def prepare(stack: Stack, settings: Mapping[str, Any], cluster: str) -> None:
     from ha_core.moves.bindings import apply_bindings, plan_bindings, with_level
     from ha_core.moves.context import Connection, connect
 
-    admin = AdminClient({"bootstrap.servers": stack.clusters[cluster]["bootstrap"], "log_level": 0, **settings})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(30)
+    settings = {"bootstrap.servers": stack.clusters[cluster]["bootstrap"], "log_level": 0, **service_settings(stack)}
+    admin = AdminClient(settings)
+    created = admin.create_topics([NewTopic(application.topic, application.partitions)])
+    created[application.topic].result(30)
     with connect(Connection(stack.zookeeper, root=ROOT), by="cli:demo") as environment:
-        declared = with_level(environment.store.load(), f"user:{USER}", cluster)
+        declared = with_level(environment.store.load(), f"user:{application.user}", cluster)
         apply_bindings(environment, plan_bindings(environment, declared), "the demo begins here")

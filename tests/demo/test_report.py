@@ -2,9 +2,12 @@
 
 import json
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
-from stack.demo.report import ClientLine, DemoReport, Operation, client_lines
+from rich.console import Console
+
+from stack.demo.report import ClientLine, DemoReport, Migration, Operation, Reader, client_lines, show
 from stack.history.blackout import Move
 from stack.history.checker import Result
 from stack.history.events import Acked, Delivered, Event, Started
@@ -25,7 +28,23 @@ OPERATION = Operation(
     MOVE,
 )
 SOUND = Result((), acknowledged=2, delivered=2, lost=0, doubled=0, repeated=0, excused=0)
-REPORT = DemoReport((OPERATION,), (ClientLine("one", "producer", (12.5,), 2, 2),), SOUND, "http://airflow/runs")
+MIGRATION = Migration(
+    operation="migrate-1",
+    topic="invoices",
+    origin="east",
+    target="west",
+    result="succeeded",
+    steps=({"name": "settle", "ms": 20.0},),
+    partitions=({"topic": "invoices", "partition": 0, "cut": 700, "from": "east", "to": "west"},),
+    clients=(ClientLine("two", "producer", (21.0, 23.5), 3, 3),),
+    reader=Reader("slow", 500, 4.2, 700, 90),
+    aged=True,
+    deleted=True,
+    airflow_url="http://airflow/age",
+    plot="/plots/report.png",
+)
+CLIENTS = (ClientLine("one", "producer", (12.5,), 2, 2),)
+REPORT = DemoReport((OPERATION,), CLIENTS, MIGRATION, SOUND, "http://airflow/runs")
 
 
 def acked(t: float, value: str) -> Acked:
@@ -46,6 +65,22 @@ def test_the_json_has_what_it_promises(tmp_path: Path) -> None:
     assert set(document["clients"][0]) == {"name", "role", "blackout_ms", "acknowledged", "delivered"}
     assert document["operations"][0]["operation"] == "switch-1"
     assert (document["operations"][0]["from"], document["operations"][0]["to"]) == ("east", "west")
+    migration = document["migration"]
+    assert (migration["operation"], migration["cut"], migration["plot"]) == (
+        "migrate-1",
+        "predicted",
+        "/plots/report.png",
+    )
+    assert (migration["from"], migration["to"]) == ("east", "west")
+    assert migration["clients"][0] == {
+        "name": "two",
+        "role": "producer",
+        "standstill_before_ms": 21.0,
+        "blackout_ms": 23.5,
+        "acknowledged": 3,
+        "delivered": 3,
+    }
+    assert migration["reader"]["crossed_after_s"] == 4.2
 
 
 def test_only_a_whole_demo_without_a_loss_is_sound() -> None:
@@ -58,6 +93,19 @@ def test_only_a_whole_demo_without_a_loss_is_sound() -> None:
     assert not replace(REPORT, operations=(replace(OPERATION, result="failed"),)).sound
     assert not replace(REPORT, operations=()).sound
     assert not replace(REPORT, clients=(ClientLine("one", "consumer", (None,), 0, 1),)).sound
+
+
+def test_a_migration_is_sound_when_everybody_came_across_and_nothing_of_it_is_left() -> None:
+    stuck = ClientLine("two", "producer", (21.0, None), 3, 3)
+
+    assert MIGRATION.sound
+    assert replace(MIGRATION, clients=(ClientLine("slow", "consumer", (None, 20.0), 0, 3),)).sound
+    assert not replace(MIGRATION, clients=(stuck,)).sound
+    assert not replace(MIGRATION, result="crossing").sound
+    assert not replace(MIGRATION, aged=False).sound
+    assert not replace(MIGRATION, deleted=False).sound
+    assert not replace(MIGRATION, reader=replace(MIGRATION.reader, crossed_after_s=None)).sound
+    assert not replace(REPORT, migration=replace(MIGRATION, aged=False)).sound
 
 
 def test_a_client_line_has_its_blackout_and_its_counts() -> None:
@@ -80,3 +128,16 @@ def test_a_client_line_has_its_blackout_and_its_counts() -> None:
         ClientLine("p", "producer", (1100.0,), 3, 2),
         ClientLine("c", "consumer", (2100.0,), 0, 2),
     )
+
+
+def test_the_terminal_shows_both_acts() -> None:
+    console = Console(width=160, file=StringIO(), highlight=False)
+
+    show(console, REPORT)
+
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO from above
+    for words in ("blackout 1", "while crossing over", "predicted: 0 at 700", "crossed the cut 4.2 s later"):
+        assert words in text
+    assert "is Aged, and its topic in east is deleted" in text
+    assert "2 acknowledged, 2 delivered, 0 lost, 0 doubled" in text
+    assert "/plots/report.png" in text

@@ -1,0 +1,235 @@
+"""The second act: a topic is migrated with a cut that lies ahead, without a fence, until its origin is deleted.
+
+Its producers and its group run all the time. A reader that began late and reads from the beginning, slowly, crosses
+the cut long after the topic has. Then retention is brought forward in the old cluster, and the migration ages.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stack.clients.process import Client, history_of
+from stack.demo.airflow_api import AirflowApi, tell_tasks
+from stack.demo.plot import Mark, draw, tracks_of
+from stack.demo.report import Migration, Reader, client_lines
+from stack.demo.workload import INVOICES, ROOT, Workload, prepare, service_settings
+from stack.errors import StackError
+from stack.harness import Stack
+from stack.history.blackout import Move
+from stack.history.events import Acked, Delivered
+from stack.history.evidence import cuts_ahead, cuts_of, dump_topic
+from stack.history.history import History, LogDump
+
+if TYPE_CHECKING:
+    from ha_core.model import HistoryEntry
+    from ha_core.moves.context import Environment
+
+ORIGIN, TARGET = "east", "west"
+PREPARATION_S = 4.0
+"""The cut lies as far ahead as the logs grow in this time, at twice the rate that was seen."""
+QUIET_S = 2.0
+LAGGING, LAGGING_GROUP = "audit-lagging", "audit"
+LAGGING_PACE = 300.0
+"""Records per second: faster than they are produced, or it would never catch up."""
+COMMAND_TIMEOUT_S = 120.0
+PROGRESS_S = 2.0
+"""Between two lines of how far the cuts are."""
+NEEDED_TIMEOUT_S = 60.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Migrating:
+    """What the act came to."""
+
+    migration: Migration
+    history: History
+
+
+def act(stack: Stack, airflow: AirflowApi, directory: Path, plot: Path, say: Say) -> Migrating:
+    """Clients at work, the topic crosses over, the lagging reader crosses the cut, the migration ages."""
+    topic = INVOICES.topic
+    prepare(stack, INVOICES, ORIGIN)
+    say(f"second act: topic {topic} with {INVOICES.partitions} partitions in cluster {ORIGIN}, user {INVOICES.user}")
+    workload = Workload(stack, INVOICES, directory)
+    with _environment(stack) as environment:
+        try:
+            workload.start()
+            names = ", ".join(client.name for client in workload.clients)
+            say(f"clients at work, {INVOICES.records_per_s:.0f} records a second per producer: {names}")
+            lagging = _start_lagging(workload, say)
+            at_work = time.time()
+            report = _migrate(stack, say)
+            _say_status(environment, say)
+            operation = environment.operation(report["operation"])
+            assert operation is not None
+            entries = environment.store.history(operation.id)
+            cuts = cuts_of([environment.store.load().topics[topic]], cuts_ahead([(operation, entries)]))
+            _until_nobody_needs_it(environment, workload, lagging, say)
+            origin_logs = dump_topic(ORIGIN, stack.clusters[ORIGIN]["bootstrap"], topic, service_settings(stack))
+            _expire(stack, origin_logs)
+            say(f"retention brought forward: {ORIGIN} has deleted its records of {topic}")
+            aging, aged_at, page = _age(airflow, say)
+            _say_status(environment, say)
+            time.sleep(QUIET_S)
+            workload.stop()
+        finally:
+            workload.end()
+    say(f"clients stopped; {topic} is read from {TARGET}, past the gateways")
+    target_logs = dump_topic(TARGET, stack.clusters[TARGET]["bootstrap"], topic, service_settings(stack))
+    history = history_of(workload.clients).with_evidence(cuts, (), (*origin_logs, *target_logs))
+    begun, opened, settled = _times(entries)
+    marks = (Mark(begun, "proposed"), Mark(opened, "open"), Mark(settled, "settled"), Mark(aged_at, "aged"))
+    draw(tracks_of(history, LAGGING), marks, plot, topic)
+    lines = client_lines(history, [Move(at_work, begun), Move(begun, settled)])
+    migration = Migration(
+        operation=operation.id,
+        topic=topic,
+        origin=ORIGIN,
+        target=TARGET,
+        result=report["result"],
+        steps=tuple(report["steps"]),
+        partitions=tuple(report["partitions"]),
+        clients=lines,
+        reader=reader_of(history, settled),
+        aged=bool(aging["extents"]) and all(one["aged"] for one in aging["extents"]),
+        deleted=topic in aging["deleted"].get(ORIGIN, ()),
+        airflow_url=page,
+        plot=str(plot.resolve()),
+    )
+    return Migrating(migration, history)
+
+
+def reader_of(history: History, settled: float) -> Reader:
+    """How the lagging reader came over the cut."""
+    cuts = {cut.partition: cut.cut for cut in history.cuts}
+    given = [e for e in history.clients.get(LAGGING, ()) if isinstance(e, Delivered)]
+    promised = sum(
+        isinstance(event, Acked) and event.t <= settled for events in history.clients.values() for event in events
+    )
+    behind = promised - sum(event.t <= settled for event in given)
+    first: dict[int, float] = {}
+    for event in given:
+        if event.offset >= cuts.get(event.partition, 0):
+            first.setdefault(event.partition, event.t)
+    crossed = max(first.values()) - settled if cuts and first.keys() == cuts.keys() else None
+    below = sum(event.offset < cuts.get(event.partition, 0) for event in given)
+    return Reader(LAGGING, behind, None if crossed is None else round(crossed, 1), below, len(given) - below)
+
+
+def _environment(stack: Stack) -> Environment:
+    from ha_core.moves.context import Connection, connect
+
+    security = stack.document["security_file"]
+    return connect(Connection(stack.zookeeper, root=ROOT, security_file=Path(security)), by="cli:demo")
+
+
+def _start_lagging(workload: Workload, say: Say) -> Client:
+    """It reads ahead by little, so that what it is given is what it has just fetched."""
+    settings = ("fetch.message.max.bytes=20000", "queued.min.messages=500")
+    lagging = workload.consume(
+        "confluent-consumer", LAGGING, LAGGING_GROUP, pace=LAGGING_PACE, commit="batch", settings=settings
+    )
+    lagging.wait_for(1, "delivered")
+    say(f"{LAGGING} begins to read from the beginning, {LAGGING_PACE:.0f} records a second")
+    return lagging
+
+
+def _migrate(stack: Stack, say: Say) -> dict[str, Any]:
+    """`switchyard migrate`; the report of the one operation."""
+    words = ["migrate", INVOICES.topic, "--from", ORIGIN, "--to", TARGET, "--cut", "predicted"]
+    words += ["--preparation", f"{PREPARATION_S:g}", "--reason", "demo", "--yes", "--wait"]
+    say("$ switchyard " + " ".join(words))
+    program = str(Path(sys.executable).with_name("switchyard"))
+    where = ["--zookeeper", stack.zookeeper, "--security-file", stack.document["security_file"], "--json"]
+    with subprocess.Popen(
+        [program, *words, *where],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        last, said_at = "", 0.0
+        for line in running.stderr:
+            last = line.strip() or last
+            if "have reached their cuts" not in line or time.monotonic() - said_at > PROGRESS_S:
+                said_at = time.monotonic()
+                say(f"  {line.rstrip()}")
+        said = running.stdout.read()
+        code = running.wait(COMMAND_TIMEOUT_S)
+    if code != 0:
+        raise StackError(f"switchyard migrate ended with code {code}: {last}")
+    (report,) = json.loads(said)["batches"]
+    assert isinstance(report, dict)
+    return report
+
+
+def _say_status(environment: Environment, say: Say) -> None:
+    from ha_core.plan.migration_status import status_of
+
+    status = status_of(environment.store.load().topics[INVOICES.topic])
+    assert status is not None
+    cuts = ", ".join(f"{one.partition} at {one.end_offset}" for one in status.partitions)
+    say(f"{status.topic} is {status.status}: partition {cuts}")
+
+
+def _until_nobody_needs_it(environment: Environment, workload: Workload, lagging: Client, say: Say) -> None:
+    """Until every group has committed beyond the cut, and the lagging reader is with the others."""
+    from ha_core.moves.aging import age
+
+    said = ""
+    deadline = time.monotonic() + NEEDED_TIMEOUT_S
+    while time.monotonic() < deadline:
+        found = age(environment, [INVOICES.topic], dry_run=True).extents
+        kinds = {block.reason for old in found for block in old.blocks}
+        words = "; ".join(sorted({block.text for old in found[:1] for block in old.blocks}))
+        if not said:
+            say(f"what keeps the extents in {ORIGIN}, partition 0: {words}")
+            said = words
+        if kinds <= {"held"} and lagging.count("delivered") >= workload.promised() - LAGGING_PACE / 2:
+            say(f"{LAGGING} has crossed the cut and is with the others; what keeps partition 0 now: {words}")
+            return
+        time.sleep(0.5)
+    raise StackError(f"after {NEEDED_TIMEOUT_S:.0f} s the extents in {ORIGIN} are still needed: {words}")
+
+
+def _expire(stack: Stack, logs: Collection[LogDump]) -> None:
+    """What retention does, at once."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": stack.clusters[ORIGIN]["bootstrap"], **service_settings(stack)})
+    for deleted in admin.delete_records([TopicPartition(one.topic, one.partition, one.end) for one in logs]).values():
+        deleted.result(30)
+
+
+def _age(airflow: AirflowApi, say: Say) -> tuple[dict[str, Any], float, str]:
+    """What `age_migrations` found and did, when it had, and its page."""
+    run_id = "demo-age"
+    conf = {"topics": [INVOICES.topic], "delete_origin": True, "reason": "demo: nothing of it is needed any more"}
+    page = airflow.trigger("age_migrations", run_id, conf)
+    say(f"DAG age_migrations, with the deletion of what is left in {ORIGIN}: {page}")
+    tell_tasks(airflow, "age_migrations", run_id, say)
+    told: dict[str, Any] = airflow.returned("age_migrations", run_id, "age")
+    for one in told["extents"]:
+        why = "; ".join(block["text"] for block in one["blocks"])
+        say(f"  partition {one['partition']} in {one['cluster']}: {'Aged' if one['aged'] else why}")
+    for cluster, names in told["deleted"].items():
+        say(f"  deleted in {cluster}: {', '.join(names)}")
+    return told, time.time(), page
+
+
+def _times(entries: Sequence[HistoryEntry]) -> tuple[float, float, float]:
+    """When the cuts were about to be proposed, when they were open, and when the last topic had settled."""
+    at = {(entry.step, entry.outcome): datetime.fromisoformat(entry.at).timestamp() for entry in entries}
+    return at["propose", "started"], at["open", "done"], at["settle", "done"]

@@ -1,0 +1,186 @@
+"""A migration as a picture, from what clients recorded and the clusters held: nothing in it is computed ahead.
+
+One panel for each partition: client offsets over time. Every acknowledged record is a point where and when it was
+acknowledged, in the colour of the cluster that holds it for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stack.history.events import Acked, Delivered
+from stack.history.history import History, Truth, stays
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Points = Sequence[tuple[float, int]]
+"""(seconds since the epoch, client offset), ascending in time."""
+
+HOLDERS = ("#0072B2", "#D55E00", "#CC79A7", "#56B4E9")
+"""Okabe and Ito's colours, which colour-blind people can tell apart; one for each cluster."""
+READER, INK, FAINT = "#009E73", "#222222", "#8a8a8a"
+SURPLUS = "#56B4E9"
+DPI = 150
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened at one instant."""
+
+    t: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Track:
+    """One partition."""
+
+    partition: int
+    cut: int
+    origin: str
+    target: str
+    held: Mapping[str, Points] = field(default_factory=dict)
+    """Cluster → records that were acknowledged, and that it holds for good."""
+    surplus: Points = ()
+    """Records at and above the cut that lie in the origin too, as they were acknowledged: nobody reads them there."""
+    read: Points = ()
+    """What the lagging reader was given."""
+
+
+def tracks_of(history: History, reader: str) -> tuple[Track, ...]:
+    """A track for each cut of `history`, a topic's with one cut in each partition, and both clusters' logs."""
+    truth = Truth.of(history)
+    events = [event for each in history.clients.values() for event in each]
+    found = []
+    for cut in sorted(history.cuts, key=lambda one: one.partition):
+        spot = (cut.topic, cut.partition)
+        own = stays(history.cuts, *spot)
+        acked = {
+            event.value: event.t
+            for event in events
+            if isinstance(event, Acked) and (event.topic, event.partition) == spot
+        }
+        held: dict[str, list[tuple[float, int]]] = {cut.origin: [], cut.target: []}
+        for offset, value in truth.records.get(spot, {}).items():
+            holder = next(stay.cluster for stay in own if stay.end is None or offset < stay.end)
+            if value in acked:
+                held[holder].append((acked[value], offset))
+        beyond = {
+            value: cut.cut + offset - cut.origin_end
+            for dump in history.logs
+            if (dump.topic, dump.partition) == spot and dump.cluster == cut.origin
+            for offset, value in dump.records.items()
+            if offset >= cut.origin_end
+        }
+        read = [
+            (event.t, event.offset)
+            for event in history.clients.get(reader, ())
+            if isinstance(event, Delivered) and (event.topic, event.partition) == spot
+        ]
+        found.append(
+            Track(
+                cut.partition,
+                cut.cut,
+                cut.origin,
+                cut.target,
+                {cluster: sorted(points) for cluster, points in held.items()},
+                sorted((acked[value], offset) for value, offset in beyond.items() if value in acked),
+                read,
+            )
+        )
+    return tuple(found)
+
+
+def draw(tracks: Sequence[Track], marks: Sequence[Mark], path: Path, topic: str) -> Figure:
+    """Write the picture to `path`, a PNG; returns it. Time counts from the first mark.
+
+    :raises ValueError: there is nothing to show.
+    """
+    if not tracks or not marks:
+        raise ValueError(f"nothing was recorded of a migration of {topic}")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.2 * len(tracks) + 0.8, 6.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, len(tracks), sharex=True, sharey=True, squeeze=False)[0]
+    zero = marks[0].t
+    for axes, track in zip(panels, tracks, strict=True):
+        _panel(axes, track, marks, zero)
+    panels[0].set_ylabel("client offset")
+    first = tracks[0]
+    figure.suptitle(
+        f"{topic} migrates from {first.origin} to {first.target}: no fence, and no offset changes", fontsize=14
+    )
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, markerscale=3)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=DPI)
+    return figure
+
+
+def _panel(axes: Axes, track: Track, marks: Sequence[Mark], zero: float) -> None:
+    axes.set_title(f"partition {track.partition}", fontsize=11, color=INK)
+    axes.set_xlabel("seconds since the cut was proposed")
+    _points(axes, track.surplus, zero, SURPLUS, f"also in {track.origin}: surplus that nobody sees", size=9)
+    for colour, (cluster, points) in zip(HOLDERS, track.held.items(), strict=False):
+        _points(axes, points, zero, colour, f"acknowledged, held by {cluster}", size=3)
+    axes.plot(
+        [t - zero for t, _ in track.read],
+        [offset for _, offset in track.read],
+        color=READER,
+        linewidth=1.8,
+        label="read by the lagging consumer",
+    )
+    axes.axhline(track.cut, color=INK, linewidth=1, linestyle=(0, (6, 3)), label="cut")
+    axes.annotate(
+        f"cut {track.cut:,}",
+        (1, track.cut),
+        xycoords=("axes fraction", "data"),
+        xytext=(-4, -4),
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=9,
+        color=INK,
+    )
+    crossing = next(((t, offset) for t, offset in track.read if offset >= track.cut), None)
+    if crossing is not None:
+        axes.plot([crossing[0] - zero], [crossing[1]], "o", color=READER, markeredgecolor="white", markersize=9)
+    for mark in marks:
+        axes.axvline(mark.t - zero, color=FAINT, linewidth=0.8, linestyle=":")
+        axes.annotate(
+            mark.text,
+            (mark.t - zero, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(-3, -5),
+            textcoords="offset points",
+            rotation=90,
+            ha="right",
+            va="top",
+            fontsize=8.5,
+            color="#555555",
+        )
+    axes.set_ylim(bottom=0)
+    axes.grid(visible=True, color="#ececec", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+
+
+def _points(axes: Axes, points: Points, zero: float, colour: str, label: str, size: float) -> None:
+    axes.plot(
+        [t - zero for t, _ in points],
+        [offset for _, offset in points],
+        linestyle="none",
+        marker="o",
+        markersize=size,
+        markeredgewidth=0,
+        color=colour,
+        label=label,
+    )

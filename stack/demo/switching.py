@@ -1,0 +1,111 @@
+"""The first act: a user with its topic and its group is switched from east to west and back, by Airflow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stack.clients.process import history_of
+from stack.demo.airflow_api import AirflowApi, tell_tasks
+from stack.demo.report import ClientLine, Operation, client_lines
+from stack.demo.workload import ORDERS, ROOT, Workload, prepare, service_settings
+from stack.harness import Stack
+from stack.history.blackout import Move
+from stack.history.evidence import cuts_of, dump_topic
+from stack.history.history import History
+
+QUIET_S = 3.0
+"""Under load before, between and after the moves."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Switching:
+    """What the act came to."""
+
+    operations: tuple[Operation, ...]
+    clients: tuple[ClientLine, ...]
+    history: History
+
+
+def act(stack: Stack, airflow: AirflowApi, directory: Path, say: Say) -> Switching:
+    """Clients at work, east to west, west to east."""
+    prepare(stack, ORDERS, "east")
+    say(
+        f"topic {ORDERS.topic} with {ORDERS.partitions} partitions in cluster east, user {ORDERS.user} is bound to east"
+    )
+    workload = Workload(stack, ORDERS, directory)
+    operations = []
+    try:
+        workload.start()
+        names = ", ".join(client.name for client in workload.clients)
+        say(f"clients at work, {ORDERS.records_per_s:.0f} records a second per producer: {names}")
+        _dry_run(airflow, say)
+        time.sleep(QUIET_S)
+        for number, (origin, target) in enumerate((("east", "west"), ("west", "east")), 1):
+            operations.append(_move(airflow, number, origin, target, say))
+            time.sleep(QUIET_S)
+        workload.stop()
+    finally:
+        workload.end()
+    history = _history(stack, workload)
+    return Switching(tuple(operations), client_lines(history, [one.move for one in operations]), history)
+
+
+def _history(stack: Stack, workload: Workload) -> History:
+    """What the clients saw, the cuts from the map, and both clusters' logs read past the gateways."""
+    from ha_core.store import connect
+
+    topic = ORDERS.topic
+    store = connect(stack.zookeeper, root=ROOT)
+    try:
+        cuts = cuts_of([store.load().topics[topic]])
+    finally:
+        store.close()
+    settings = service_settings(stack)
+    logs = [
+        dump
+        for name, cluster in stack.clusters.items()
+        for dump in dump_topic(name, cluster["bootstrap"], topic, settings)
+    ]
+    return history_of(workload.clients).with_evidence(cuts, (), logs)
+
+
+def _dry_run(airflow: AirflowApi, say: Say) -> None:
+    """What an operator does first; and it wakes up Airflow's workers."""
+    run_id = "demo-0-dry-run"
+    conf = {"users": [ORDERS.user], "from": "east", "to": "west", "reason": "demo: a dry run", "dry_run": True}
+    page = airflow.trigger("switch", run_id, conf)
+    say(f"DAG switch, dry run: what would move with {ORDERS.user}? {page}")
+    tell_tasks(airflow, "switch", run_id, say)
+    told = airflow.returned("switch", run_id, "report")["proposal"]
+    for what, why in sorted(told["moves"]["reasons"].items()):
+        say(f"  {what.replace(':', ' ', 1)}, because {why}")
+    for verdict in told["verdicts"]:
+        say(f"  {verdict['level']}: {verdict['about']}: {verdict['text']}")
+
+
+def _move(airflow: AirflowApi, number: int, origin: str, target: str, say: Say) -> Operation:
+    run_id = f"demo-{number}-{origin}-to-{target}"
+    conf = {"users": [ORDERS.user], "from": origin, "to": target, "reason": f"demo: {origin} to {target}"}
+    begun = time.time()
+    page = airflow.trigger("switch", run_id, conf)
+    say(f"DAG switch: {ORDERS.user} from {origin} to {target}; {page}")
+    tell_tasks(airflow, "switch", run_id, say)
+    ended = time.time()
+    told: dict[str, Any] = airflow.returned("switch", run_id, "report")
+    return Operation(
+        told["operation"],
+        ORDERS.user,
+        origin,
+        target,
+        told["result"],
+        told["revision"],
+        tuple(told["steps"]),
+        tuple(told["partitions"]),
+        page,
+        Move(begun, ended),
+    )
