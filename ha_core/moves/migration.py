@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from ha_core.model import Cluster, MoveRequest, MoveSet, Operation, Topic, View
+from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
 from ha_core.model.operation import CutMode
 from ha_core.moves.context import Environment
 from ha_core.moves.crossing_documents import MOST_REVISION_BYTES, by_topic
@@ -241,10 +241,16 @@ def start_batch(
 def _rates(
     environment: Environment, view: View, request: MoveRequest, keys: Collection[Partition], summary: Path | None
 ) -> Rates:
-    if summary is not None:
-        return from_summary(summary, request.origin)
-    cluster: Cluster = view.clusters[request.origin]
-    return looked_at(environment, environment.admin(cluster), keys)
+    """Recorded rates; of what has none, those of two looks."""
+    recorded = from_summary(summary, request.origin) if summary is not None else None
+    left = [key for key in keys if recorded is None or key not in recorded.per_s]
+    if recorded is not None and not left:
+        return recorded
+    looked = looked_at(environment, environment.admin(view.clusters[request.origin]), left)
+    if recorded is None:
+        return looked
+    words = f"{recorded.words}; of {len(left)} partitions without one, {looked.words}"
+    return Rates({**looked.per_s, **recorded.per_s}, words)
 
 
 def _rows(

@@ -28,10 +28,7 @@ def looked_at(environment: Environment, origin: Admin, partitions: Collection[Pa
     second = origin.ends(partitions)
     elapsed_s = max(environment.monotonic() - begun, 0.001)
     rates = {key: max(0, second[key].log_end - first[key].log_end) / elapsed_s * SAFETY for key in partitions}
-    return Rates(
-        rates,
-        f"twice what the logs grew between two looks {elapsed_s:.1f} s apart: there is no recorded history",
-    )
+    return Rates(rates, f"twice what the logs grew between two looks {elapsed_s:.1f} s apart, for want of a history")
 
 
 def from_summary(path: Path, cluster: str) -> Rates:
