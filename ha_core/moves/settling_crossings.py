@@ -19,6 +19,7 @@ from ha_core.moves.errors import MoveError, RefusedError
 from ha_core.moves.registry import running_operations
 from ha_core.moves.report import Report
 from ha_core.plan.move import FINAL, MoveDamagedError
+from ha_core.store.errors import StoreError
 
 FIRST_POLL_S, LONGEST_POLL_S = 0.2, 5.0
 
@@ -57,7 +58,7 @@ def settle_once(environment: Environment, operation_id: str) -> Look:
         if not _due(environment, operation, progress):
             return Look(operation, progress)
         report = run.resume(environment, operation_id)
-    except (MoveError, KafkaAdminError, MoveDamagedError) as error:
+    except (MoveError, KafkaAdminError, MoveDamagedError, StoreError) as error:
         return Look(operation, progress, error=str(error))
     now = environment.operation(operation_id)
     return Look(now or operation, progress, report, report.error)
