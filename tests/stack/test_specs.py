@@ -60,6 +60,9 @@ def test_a_stack_without_clusters_or_with_one_twice_is_refused() -> None:
 def test_a_request_survives_its_file() -> None:
     spec = stack_spec([parse_cluster("east=3.9.2"), parse_cluster("west=4.3.1x3")], 2, True, "sasl")
     assert StackSpec.from_json(spec.to_json()) == spec
+    interactive = stack_spec([parse_cluster("east=3.9.2")], 0, False, "none", spark_connect=True)
+    assert StackSpec.from_json(interactive.to_json()) == interactive
+    assert interactive.spark, "Spark Connect comes with a master and a worker"
 
 
 def test_the_command_ends_with_code_1_and_one_clear_line() -> None:

@@ -1,0 +1,107 @@
+"""A Spark job as a task: what spark-submit is given, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ha_core.kafka import NO_SECURITY, SecurityProfile, load_profiles
+from ha_core.model import Cluster
+from ha_core.store import Change, MemoryStore
+from tests.dags import airflow_home
+
+assert airflow_home  # before anything of airflow
+
+ACCOUNT = SecurityProfile("PLAIN", "switchyard", "it's: a #secret")
+
+
+@pytest.fixture
+def submitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """What spark-submit would have been given; it writes a summary."""
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+    from ha_core.hooks.zookeeper import SwitchyardHook
+
+    seen: dict[str, Any] = {}
+
+    def submit(operator: Any, _context: Any) -> None:
+        seen["arguments"] = operator.application_args
+        file = Path(operator.env_vars["SWITCHYARD_SECURITY_FILE"])
+        seen["file"], seen["mode"], seen["profiles"] = file, file.stat().st_mode & 0o777, load_profiles(file)
+        summary = operator.application_args[operator.application_args.index("--summary") + 1]
+        Path(summary).write_text('{"job": "facts"}')
+
+    store = MemoryStore()
+    clusters = (
+        Cluster(name="east", bootstrap="east:9092", security="sasl"),
+        Cluster(name="west", bootstrap="west:9092"),
+        Cluster(name="lost", bootstrap="lost:9092", security="unknown"),
+    )
+    store.commit(Change(change_id="seed", puts=clusters, expected={(Cluster, one.name): None for one in clusters}))
+
+    @contextmanager
+    def environment(_hook: Any, _by: str) -> Iterator[Any]:
+        yield SimpleNamespace(store=store.client(), profiles={"none": NO_SECURITY, "sasl": ACCOUNT})
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", submit)
+    monkeypatch.setattr(SwitchyardHook, "get_conn", environment)
+    connection = {"conn_type": "switchyard_zookeeper", "host": "zk-1,zk-2:2182", "extra": {"root": "/here"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER", json.dumps(connection))
+    monkeypatch.setenv("SWITCHYARD_HISTORY", str(tmp_path))
+    return seen
+
+
+def test_a_job_gets_the_state_and_the_accounts_of_its_clusters_and_its_summary_is_the_result(
+    submitted: dict[str, Any], tmp_path: Path
+) -> None:
+    from ha_core.operators.spark import SparkJobOperator
+
+    task = SparkJobOperator(task_id="history", job="facts", arguments=["--keep-days", "7"])
+
+    result = task.execute({"dag_run": SimpleNamespace(dag_id="record_facts", run_id="run")})
+
+    assert result == {"job": "facts"}
+    given = submitted["arguments"]
+    assert given[:5] == ["facts", "--zookeeper", "zk-1:2181,zk-2:2182", "--root", "/here"]
+    assert given[given.index("--history") + 1] == str(tmp_path)
+    assert given[-2:] == ["--keep-days", "7"]
+    # The account's file is private, complete, and gone
+    assert submitted["profiles"] == {"none": NO_SECURITY, "sasl": ACCOUNT}
+    assert submitted["mode"] == 0o600
+    assert not submitted["file"].exists()
+    assert "secret" not in " ".join(given)
+
+
+def test_without_its_connection_a_job_runs_on_the_worker_and_not_on_yarn(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ha_core.operators.spark import SparkJobOperator
+
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_SWITCHYARD", raising=False)
+    monkeypatch.setenv("AIRFLOW_CONN_ELSEWHERE", '{"conn_type": "spark", "host": "yarn"}')
+
+    def master(**options: str) -> str:
+        task = SparkJobOperator(task_id="history", job="facts", **options)
+        return str(task._get_hook()._connection["master"])
+
+    assert master(conn_id="elsewhere") == "yarn"
+    assert master(conn_id="not_there") == "local[*]"
+
+
+def test_a_master_that_does_not_listen_is_named_before_anything_is_submitted() -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from ha_core.operators.spark import prove_master
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        prove_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    prove_master("local[*]")
+    prove_master("yarn")
+    with pytest.raises(AirflowFailException, match=rf"127\.0\.0\.1:{port}: .*Start its master"):
+        prove_master(f"spark://127.0.0.1:{port}")
