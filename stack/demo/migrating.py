@@ -1,7 +1,7 @@
 """The second act: a topic is migrated with a cut that lies ahead, without a fence, until its origin is deleted.
 
-Its producers and its group run all the time. A reader that began late and reads from the beginning, slowly, crosses
-the cut long after the topic has. Then retention is brought forward in the old cluster, and the migration ages.
+Its producers and its group run all the time. A reader that comes late and reads from the beginning, slowly, crosses the
+cut long after the topic has. Then retention is brought forward in the old cluster, and the migration ages.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ PREPARATION_S = 4.0
 """The cut lies as far ahead as the logs grow in this time, at twice the rate that was seen."""
 QUIET_S = 2.0
 LAGGING, LAGGING_GROUP = "audit-lagging", "audit"
-LAGGING_PACE = 300.0
-"""Records per second: faster than they are produced, or it would never catch up."""
+LAGGING_PACE = 3 * len(INVOICES.producers) * INVOICES.records_per_s
+"""Records per second: more than are produced, or it would never catch up."""
 COMMAND_TIMEOUT_S = 120.0
 PROGRESS_S = 2.0
 """Between two lines of how far the cuts are."""
@@ -65,10 +65,10 @@ def act(stack: Stack, airflow: AirflowApi, directory: Path, plot: Path, say: Say
             workload.start()
             names = ", ".join(client.name for client in workload.clients)
             say(f"clients at work, {INVOICES.records_per_s:.0f} records a second per producer: {names}")
-            lagging = _start_lagging(workload, say)
             at_work = time.time()
             report = _migrate(stack, say)
             _say_status(environment, say)
+            lagging = _start_lagging(workload, say)
             operation = environment.operation(report["operation"])
             assert operation is not None
             entries = environment.store.history(operation.id)
@@ -90,6 +90,7 @@ def act(stack: Stack, airflow: AirflowApi, directory: Path, plot: Path, say: Say
     marks = (Mark(begun, "proposed"), Mark(opened, "open"), Mark(settled, "settled"), Mark(aged_at, "aged"))
     draw(tracks_of(history, LAGGING), marks, plot, topic)
     lines = client_lines(history, [Move(at_work, begun), Move(begun, settled)])
+    lines = tuple(line for line in lines if line.name != LAGGING)
     migration = Migration(
         operation=operation.id,
         topic=topic,
@@ -196,7 +197,7 @@ def _until_nobody_needs_it(environment: Environment, workload: Workload, lagging
         if not said:
             say(f"what keeps the extents in {ORIGIN}, partition 0: {words}")
             said = words
-        if kinds <= {"held"} and lagging.count("delivered") >= workload.promised() - LAGGING_PACE / 2:
+        if kinds <= {"held"} and lagging.count("delivered") >= workload.promised() - INVOICES.records_per_s:
             say(f"{LAGGING} has crossed the cut and is with the others; what keeps partition 0 now: {words}")
             return
         time.sleep(0.5)
@@ -208,7 +209,8 @@ def _expire(stack: Stack, logs: Collection[LogDump]) -> None:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient({"bootstrap.servers": stack.clusters[ORIGIN]["bootstrap"], **service_settings(stack)})
+    origin = {"bootstrap.servers": stack.clusters[ORIGIN]["bootstrap"], "log_level": 3}
+    admin = AdminClient({**origin, **service_settings(stack)})
     for deleted in admin.delete_records([TopicPartition(one.topic, one.partition, one.end) for one in logs]).values():
         deleted.result(30)
 

@@ -26,6 +26,8 @@ HOLDERS = ("#0072B2", "#D55E00", "#CC79A7", "#56B4E9")
 READER, INK, FAINT = "#009E73", "#222222", "#8a8a8a"
 SURPLUS = "#56B4E9"
 DPI = 150
+CLOSE = 0.04
+"""Of the time shown: words at marks nearer than this would overlap."""
 
 
 @dataclass(frozen=True)
@@ -108,20 +110,36 @@ def draw(tracks: Sequence[Track], marks: Sequence[Mark], path: Path, topic: str)
 
     figure = Figure(figsize=(5.2 * len(tracks) + 0.8, 6.4), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(tracks), sharex=True, sharey=True, squeeze=False)[0]
+    panels = figure.subplots(1, len(tracks), sharex=True, squeeze=False)[0]
     zero = marks[0].t
+    told = _apart(marks, tracks)
     for axes, track in zip(panels, tracks, strict=True):
-        _panel(axes, track, marks, zero)
+        _panel(axes, track, told, zero)
     panels[0].set_ylabel("client offset")
     first = tracks[0]
     figure.suptitle(
         f"{topic} migrates from {first.origin} to {first.target}: no fence, and no offset changes", fontsize=14
     )
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, markerscale=3)
+    legend = figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    for line in legend.get_lines():
+        line.set_markersize(8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=DPI)
     return figure
+
+
+def _apart(marks: Sequence[Mark], tracks: Sequence[Track]) -> list[Mark]:
+    """Marks whose words would lie on top of each other as one, at the first of them."""
+    times = [t for track in tracks for points in (*track.held.values(), track.read) for t, _ in points]
+    span_s = max(times, default=0.0) - min(times, default=0.0)
+    found: list[Mark] = []
+    for mark in sorted(marks, key=lambda one: one.t):
+        if found and mark.t - found[-1].t < span_s * CLOSE:
+            found[-1] = Mark(found[-1].t, f"{found[-1].text}, {mark.text}")
+        else:
+            found.append(mark)
+    return found
 
 
 def _panel(axes: Axes, track: Track, marks: Sequence[Mark], zero: float) -> None:
@@ -134,7 +152,7 @@ def _panel(axes: Axes, track: Track, marks: Sequence[Mark], zero: float) -> None
         [t - zero for t, _ in track.read],
         [offset for _, offset in track.read],
         color=READER,
-        linewidth=1.8,
+        linewidth=1.4,
         label="read by the lagging consumer",
     )
     axes.axhline(track.cut, color=INK, linewidth=1, linestyle=(0, (6, 3)), label="cut")
@@ -166,7 +184,10 @@ def _panel(axes: Axes, track: Track, marks: Sequence[Mark], zero: float) -> None
             fontsize=8.5,
             color="#555555",
         )
-    axes.set_ylim(bottom=0)
+    top = max((offset for points in (*track.held.values(), track.read) for _, offset in points), default=track.cut)
+    for colour, low, high in zip(HOLDERS, (0, track.cut), (track.cut, 1.12 * top), strict=False):
+        axes.axhspan(low, high, color=colour, alpha=0.05, linewidth=0)
+    axes.set_ylim(0, 1.12 * top)
     axes.grid(visible=True, color="#ececec", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
