@@ -138,6 +138,11 @@ def _place(
     else:
         extent, physical = place
     closed = extent.end is not None
+    if not closed and topic.crossing is not None and topic.crossing.state == "proposed":
+        # Nothing is there yet, and a higher cut may come. A read that waited there for this one would be given the
+        # first records behind that one, at offsets that are not theirs.
+        result.local[key] = fetch_partition(partition, ErrorCode.NONE, offset)
+        return
     entry = {**asked, "fetch_offset": physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
     here = extent.cluster == port.cluster and port.broker is not None
     node = Node(extent.cluster, port.broker or 0) if here and not closed else None

@@ -6,6 +6,7 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from gateway.session.snapshot import Port
+from ha_core.model import Crossing
 from tests.gateway.session.batch import batch
 from tests.gateway.session.talk import EAST, WEST, Talk
 from tests.gateway.session.test_data_path import FETCH, entry, fetch, fetched, moved, state
@@ -46,3 +47,22 @@ def test_a_batch_that_cannot_be_cut_is_never_served_whole() -> None:
     talk.answer(EAST, request, fetched(("orders", 0, 105, batch(97, count=8))))
     found = entry(talk.answers()[0])
     assert (found["error_code"], found["records"] or b"") == (STORAGE_ERROR, b"")
+
+
+def test_behind_a_cut_that_is_only_proposed_nothing_is_read_because_a_higher_one_may_come() -> None:
+    # Given a reader at a cut that is proposed, which the log has reached
+    topic = moved(100, 7).model_copy(update={"writer": "east", "crossing": Crossing(operation="m", state="proposed")})
+    talk = Talk(state(topic), Port("east", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
+    # Then it waits here, and not in the target, where the first record may come to lie behind another cut
+    assert not talk.asked(WEST)
+    assert not talk.answers()
+    talk.wait(1.0)
+    found = entry(talk.answers()[0])
+    assert (found["error_code"], found["records"]) == (0, b"")
+    # And once the cut is open it is read there
+    opened = topic.model_copy(update={"crossing": Crossing(operation="m", state="open")})
+    talk.follow(state(opened, revision=2))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
+    (request,) = talk.asked(WEST)
+    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 7
