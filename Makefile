@@ -23,7 +23,7 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest $(ARGS)
 
-# Faults and long loads on real parts: they still find something now and then, so they do not gate a change yet.
+# Long loads, and faults at random instants, on real parts.
 soak: setup
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
