@@ -19,6 +19,7 @@ from ha_core.cli import (
     migrate,
     migrations,
     origins,
+    plot,
     status,
     switch,
     topic,
@@ -38,7 +39,7 @@ def build() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    for module in (status, switch, migrate, migrations, fault, aging, masks, history, topic):
+    for module in (status, switch, migrate, migrations, fault, aging, masks, history, topic, plot):
         module.add_to(app)
     app.add_typer(bindings.app, name="bindings")
     app.add_typer(usage.app, name="usage")

@@ -1,0 +1,135 @@
+"""`switchyard plot`: a migration with cuts that lay ahead, drawn from what its history recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ha_core.cli.session import Session, connected
+from ha_core.model import HistoryEntry, Operation, Topic
+from ha_core.moves.errors import RefusedError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_NAMED = 9
+"""Partitions in the legend: more could not be told apart by their colours."""
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#F0E442", "#000000", "#999999")
+"""Okabe and Ito's, which colour-blind people can tell apart."""
+
+
+@dataclass
+class Approach:
+    """How one partition's log came to its cut."""
+
+    topic: str
+    partition: int
+    cut: int
+    """Client offset; the last one that was proposed."""
+    ends: list[tuple[float, int]] = field(default_factory=list)
+    """(seconds since the operation was started, the origin's log end as a client offset)."""
+
+
+def add_to(app: typer.Typer) -> None:
+    @app.command("plot", help="Draw how the logs of a migration ran into their cuts.")
+    @connected
+    def plot(
+        session: Session,
+        operation: Annotated[str, typer.Argument(metavar="OPERATION")],
+        out: Annotated[Path, typer.Option("--out", help="The picture, a PNG.")],
+    ) -> None:
+        environment = session.environment
+        found = environment.operation(operation)
+        if found is None:
+            raise RefusedError(f"There is no operation {operation}. `switchyard history` lists them.")
+        entries = environment.store.history(operation)
+        approaches = approaches_of(found, entries, environment.store.load().topics)
+        if not approaches:
+            raise RefusedError(
+                f"The history of operation {operation} has no ends and cuts that could be drawn: only a migration with "
+                "--cut predicted has, as long as its old extents are in the maps."
+            )
+        draw(found, approaches, entries).savefig(out, dpi=150)
+        session.out.result({"operation": operation, "plot": str(out.resolve()), "partitions": len(approaches)})
+        session.out.show(f"{len(approaches)} partitions: {out.resolve()}")
+
+
+def approaches_of(
+    operation: Operation, entries: Iterable[HistoryEntry], topics: Mapping[str, Topic]
+) -> tuple[Approach, ...]:
+    """One for each partition whose cut and ends are recorded. The history has ends as the origin counts them: what lies
+    between those and client offsets is in the map; of an extent that has aged it is known if it was the first."""
+    started = datetime.fromisoformat(operation.started)
+    cuts: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int], list[tuple[float, int]]] = {}
+    for entry in entries:
+        at_s = (datetime.fromisoformat(entry.at) - started).total_seconds()
+        cuts.update(_rows(entry, "cuts"))
+        for key, end in _rows(entry, "ends").items():
+            ends.setdefault(key, []).append((at_s, end))
+    found = []
+    for (name, partition), cut in sorted(cuts.items()):
+        shift = _shift(topics.get(name), partition, cut)
+        points = ends.get((name, partition))
+        if shift is not None and points:
+            found.append(Approach(name, partition, cut, [(at_s, end + shift) for at_s, end in points]))
+    return tuple(found)
+
+
+def draw(operation: Operation, approaches: Iterable[Approach], entries: Iterable[HistoryEntry]) -> Figure:
+    """Log ends over time, counted from each partition's cut."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    request = operation.request
+    assert request is not None
+    figure = Figure(figsize=(9, 5.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    lines = list(approaches)
+    for number, one in enumerate(lines):
+        times, beyond = [at_s for at_s, _ in one.ends], [end - one.cut for _, end in one.ends]
+        name = f"{one.topic}-{one.partition}, cut {one.cut:,}"
+        axes.plot(times, beyond, marker="o", markersize=4, color=COLOURS[number % len(COLOURS)], label=name)
+    axes.axhline(0, color="#222222", linewidth=1, linestyle=(0, (6, 3)))
+    started = datetime.fromisoformat(operation.started)
+    for entry in entries:
+        if entry.outcome == "done" and entry.step in {"open", "settle", "finish"}:
+            at_s = (datetime.fromisoformat(entry.at) - started).total_seconds()
+            axes.axvline(at_s, color="#8a8a8a", linewidth=0.8, linestyle=":")
+            axes.annotate(entry.step, (at_s, 1), xycoords=("data", "axes fraction"), xytext=(-3, -5), rotation=90,
+                          textcoords="offset points", ha="right", va="top", fontsize=8.5, color="#555555")  # fmt: skip
+    axes.set_title(f"{operation.id}: logs in {request.origin} on their way to the cut", fontsize=12)
+    axes.set_xlabel("seconds since the operation was started")
+    axes.set_ylabel("log end, records from the cut (above it: surplus)")
+    axes.grid(visible=True, color="#ececec", linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    if len(lines) <= MOST_NAMED:
+        axes.legend(frameon=False, fontsize=9)
+    return figure
+
+
+def _rows(entry: HistoryEntry, name: str) -> dict[tuple[str, int], int]:
+    """`{topic: {partition: offset}}` of an entry's detail."""
+    found = entry.detail.get(name)
+    if entry.outcome not in {"done", "note"} or not isinstance(found, dict):
+        return {}
+    return {(topic, int(p)): int(offset) for topic, rows in found.items() for p, offset in rows.items()}
+
+
+def _shift(topic: Topic | None, partition: int, cut: int) -> int | None:
+    """Client offset less the origin's own, below the cut; None: nothing tells."""
+    extents = topic.partitions.get(partition, ()) if topic is not None else ()
+    for number, extent in enumerate(extents):
+        if extent.start != cut:
+            continue
+        if number and extents[number - 1].end == cut:
+            return extents[number - 1].start - extents[number - 1].base
+        return 0 if extent.term == 1 else None  # before the first move offsets are the cluster's own
+    return None
