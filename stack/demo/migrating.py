@@ -42,7 +42,7 @@ LAGGING_PACE = 3 * len(INVOICES.producers) * INVOICES.records_per_s
 COMMAND_TIMEOUT_S = 120.0
 PROGRESS_S = 2.0
 """Between two lines of how far the cuts are."""
-NEEDED_TIMEOUT_S = 60.0
+NEEDED_TIMEOUT_S = 120.0
 Say = Callable[[str], None]
 
 
@@ -54,7 +54,7 @@ class Migrating:
     history: History
 
 
-def act(stack: Stack, airflow: AirflowApi, directory: Path, plot: Path, say: Say) -> Migrating:
+def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Path, say: Say) -> Migrating:
     """Clients at work, the topic crosses over, the lagging reader crosses the cut, the migration ages."""
     topic = INVOICES.topic
     prepare(stack, INVOICES, ORIGIN)
@@ -139,7 +139,7 @@ def _start_lagging(workload: Workload, say: Say) -> Client:
     lagging = workload.consume(
         "confluent-consumer", LAGGING, LAGGING_GROUP, pace=LAGGING_PACE, commit="batch", settings=settings
     )
-    lagging.wait_for(1, "delivered")
+    lagging.wait_for(50, "delivered")  # by then it has committed: it is known to need what it has not read
     say(f"{LAGGING} begins to read from the beginning, {LAGGING_PACE:.0f} records a second")
     return lagging
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from stack.demo import migrating, switching
 from stack.demo.airflow_api import AirflowApi
+from stack.demo.migrating import LAGGING_GROUP, migrate_and_age
 from stack.demo.report import DemoReport
+from stack.demo.switching import switch_there_and_back
 from stack.demo.workload import INVOICES, ORDERS
 from stack.harness import Stack
 from stack.history.checker import check
@@ -29,11 +30,11 @@ def tell(stack: Stack, directory: Path, plot: Path, say: Say) -> DemoReport:
     """Both acts and the check of everything; the plot of the second goes to `plot`."""
     assert stack.airflow is not None
     airflow = AirflowApi(stack.airflow["url"], stack.airflow["user"], stack.airflow["password"])
-    first = switching.act(stack, airflow, directory, say)
-    second = migrating.act(stack, airflow, directory, plot, say)
+    first = switch_there_and_back(stack, airflow, directory, say)
+    second = migrate_and_age(stack, airflow, directory, plot, say)
     say("checking what every client saw, and both clusters' logs")
     whole = _together(first.history, second.history)
-    result = check(whole, complete_readers=[ORDERS.group, INVOICES.group, migrating.LAGGING_GROUP])
+    result = check(whole, complete_readers=[ORDERS.group, INVOICES.group, LAGGING_GROUP])
     return DemoReport(
         first.operations, first.clients, second.migration, result, f"{stack.airflow['url']}/dags/switch/runs"
     )

@@ -31,7 +31,7 @@ class Switching:
     history: History
 
 
-def act(stack: Stack, airflow: AirflowApi, directory: Path, say: Say) -> Switching:
+def switch_there_and_back(stack: Stack, airflow: AirflowApi, directory: Path, say: Say) -> Switching:
     """Clients at work, east to west, west to east."""
     prepare(stack, ORDERS, "east")
     say(
