@@ -18,6 +18,7 @@ from ha_core.moves.commits import Commits, commits
 from ha_core.moves.context import Environment
 from ha_core.moves.deletion import delete_left_behind
 from ha_core.moves.errors import RefusedError
+from ha_core.moves.registry import MAX_LISTED
 from ha_core.moves.report import Report
 from ha_core.moves.sides import PROBE_S
 from ha_core.moves.single import run_single
@@ -89,6 +90,8 @@ class _Look:
     """Cluster → topic."""
     earlier: dict[str, dict[str, KnownTopic]]
     last_write_ms: dict[tuple[str, Partition], int]
+    crossed_ms: dict[tuple[str, str], int] = field(default_factory=dict)
+    """See `_crossed`."""
 
     def log(self, cluster: str, topic: str, partition: int) -> LogFacts | None:
         if cluster not in self.topics:
@@ -100,11 +103,13 @@ class _Look:
         if ends is None:
             return None
         known = self.earlier[cluster].get(topic)
+        written_ms = self.last_write_ms.get((cluster, (topic, partition)))
+        surplus_until_ms = self.crossed_ms.get((cluster, topic), 0)
         return LogFacts(
             ends.start,
             ends.log_end,
-            None if known is None else known.ends.get(partition),
-            self.last_write_ms.get((cluster, (topic, partition))),
+            known.ends.get(partition) if known is not None and _ms(known.at) > surplus_until_ms else None,
+            written_ms if written_ms is not None and written_ms > surplus_until_ms else None,
             described.config,
         )
 
@@ -176,6 +181,7 @@ def _ask(environment: Environment, view: View, chosen: Mapping[str, Topic], ever
         for _, extent in closed(topic):
             wanted.setdefault(extent.cluster, set()).add(topic.name)
     look = _Look(up, {}, {}, {})
+    goes_on = False
     for name, topics in wanted.items():
         if name not in up:
             continue
@@ -185,34 +191,61 @@ def _ask(environment: Environment, view: View, chosen: Mapping[str, Topic], ever
             environment.say(f"the topics of {name} cannot be asked: {error}")
             continue
         look.earlier[name] = environment.store.known(KnownTopic, name, topics)
-        look.last_write_ms |= _last_writes(up[name], chosen, look.topics[name])
+        behind = _behind(name, chosen, look.topics[name])
+        goes_on = goes_on or bool(behind)
+        look.last_write_ms |= _last_writes(up[name], behind)
+    if goes_on:
+        look.crossed_ms |= _crossed(environment)
     return look
 
 
-def _last_writes(
-    admin: Admin, chosen: Mapping[str, Topic], there: Mapping[str, TopicDescription]
-) -> dict[tuple[str, Partition], int]:
-    """Of partitions whose log goes on behind the map, when an idempotent producer last appended."""
-    cluster = admin.cluster.name
-    behind: list[Partition] = []
+def _crossed(environment: Environment) -> dict[tuple[str, str], int]:
+    """(cluster, topic) → when its last crossing out of that cluster ended, in milliseconds since 1970.
+
+    Until then the gateways themselves wrote there above the cut: that surplus is no sign of somebody past them.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for operation in environment.store.operations(MAX_LISTED):
+        request, moves = operation.request, operation.moves
+        if operation.kind != "migrate" or operation.state == "undone":
+            continue
+        if request is not None and moves is not None and operation.ended is not None:
+            for name in moves.topics:
+                found.setdefault((request.origin, name), _ms(operation.ended))
+    return found
+
+
+def _ms(at: str) -> int:
+    return int(datetime.fromisoformat(at).timestamp() * 1000)
+
+
+def _behind(cluster: str, chosen: Mapping[str, Topic], there: Mapping[str, TopicDescription]) -> list[Partition]:
+    """Partitions whose log in the cluster goes on behind what the map knows of it."""
+    found: list[Partition] = []
     for name, described in there.items():
         for partition, extents in chosen[name].partitions.items():
             own = [extent for extent in extents if extent.cluster == cluster]
             end = physical_end(own[-1]) if own else None
             ends = described.ends.get(partition)
             if end is not None and ends is not None and ends.log_end > end:
-                behind.append((name, partition))
+                found.append((name, partition))
+    return found
+
+
+def _last_writes(admin: Admin, partitions: Collection[Partition]) -> dict[tuple[str, Partition], int]:
+    """When an idempotent producer last appended to each of them."""
     try:
-        found = admin.producers(behind, timeout_s=LOOK_S) if behind else {}
+        found = admin.producers(partitions, timeout_s=LOOK_S) if partitions else {}
     except UnsupportedByClusterError:
         return {}
-    return {(cluster, key): max(one.last_timestamp_ms for one in states) for key, states in found.items() if states}
+    name = admin.cluster.name
+    return {(name, key): max(one.last_timestamp_ms for one in states) for key, states in found.items() if states}
 
 
 def _judged(
     environment: Environment, chosen: Mapping[str, Topic], look: _Look, committed: Commits, accept_loss: bool
 ) -> list[Old]:
-    now_ms = int(datetime.fromisoformat(environment.now()).timestamp() * 1000)
+    now_ms = _ms(environment.now())
     found = []
     for name, topic in chosen.items():
         for partition, extent in closed(topic):

@@ -12,11 +12,12 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.errors import TopicNotEmptyError
 from ha_core.model import Topic
-from ha_core.moves import run
+from ha_core.moves import rates, run
 from ha_core.moves.aging import Aging, age
 from ha_core.moves.context import Connection, Environment, connect
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.known import record
+from ha_core.moves.migration import plan_migration, start_batch
 from ha_core.moves.prepare import make_request, plan
 from ha_core.moves.registry import declare_usage
 from stack.harness import Stack
@@ -260,3 +261,26 @@ def test_a_topic_that_an_operation_works_on_is_left_for_the_next_run(environment
 
     assert result.extents == ()
     assert begun.id in result.put_off[0]
+
+
+def test_surplus_of_a_crossing_is_no_sign_of_a_stranger_but_what_comes_after_it_is(
+    stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a topic that has crossed over, and surplus of an idempotent producer beyond its cut
+    monkeypatch.setattr(rates, "LOOKS_APART_S", 0.0)
+    ahead, surplus = 10, 15
+    cut_at = {(topic, partition): RECORDS + ahead for partition in range(PARTITIONS)}
+    (batch,) = plan_migration(environment, [topic], "east", "west", reason="test", cut_at=cut_at).batches
+    operation = start_batch(environment, batch, by="test:operator")
+    assert run.run_all(environment, operation.id).result == "crossing"
+    produce(stack, "east", topic, ahead + surplus, idempotent=True)
+    record(environment, ["east"])
+    assert run.resume(environment, operation.id).result == "succeeded"
+    # When retention has taken all of it
+    expire(stack, topic, RECORDS + ahead + surplus)
+    # Then nothing keeps it
+    assert reasons(age(environment, [topic], dry_run=True)) == [[]] * PARTITIONS
+    # But when somebody goes on to write there
+    produce(stack, "east", topic, 1, idempotent=True)
+    # Then that does
+    assert reasons(age(environment, [topic], dry_run=True)) == [["written"]] * PARTITIONS
