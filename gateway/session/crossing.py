@@ -200,7 +200,10 @@ def _depart(
         leader = session.snapshot.topology.leader(leg.part.target.cluster, name, key[1])
         if leader is None:
             session.emit(Refresh())
-        early = session.settings.overtaking.overtakes(key, leg.part.batch, session.now)
+        overtaking = session.settings.overtaking
+        early = overtaking.overtakes(key, leg.part.batch, session.now) or overtaking.earlier_under_way(
+            key, leg.part.batch, session.now
+        )
         if leader is None or early or not _may_write(session, name, key[1], leg.part.target):
             _refuse(session, key, entries[key], leg.part.batch)
             continue

@@ -6,7 +6,8 @@ OUT_OF_ORDER_SEQUENCE_NUMBER; librdkafka then raises its epoch and sends again a
 is in the log (KIP-360). That is a doubled record.
 
 The same when a batch is on its way across a cut (`crossing`) while the cut becomes the ordinary one: a later batch of
-its producer, that comes straight to the target by another connection, waits for it.
+its producer, that comes straight to the target by another connection, waits for it. And a batch that was refused at a
+cut and is on its way once more is not overtaken by a later one that was sent between the two and crosses the cut first.
 
 Invariant: after a refused batch, the next one of its producer that is forwarded for that partition is the refused one,
 or one before it. The rule ends `FORGET_S` after that batch was refused last: its client has gone elsewhere.
@@ -42,8 +43,8 @@ class Overtaking:
     def __init__(self) -> None:
         self._refused: dict[tuple[Key, int], _Refused] = {}
         self._until = 0.0
-        self._under_way: dict[tuple[Key, int], tuple[int, float]] = {}
-        """How many batches, and when the last one departed."""
+        self._under_way: dict[tuple[Key, int], dict[tuple[int, int], float]] = {}
+        """(epoch, base sequence) of what crosses a cut → when it departed last."""
 
     def watches(self, now: float) -> bool:
         """Whether any batch has to be looked at."""
@@ -85,28 +86,41 @@ class Overtaking:
         """The batch goes to one cluster, and maybe to another one afterwards."""
         if _ordered(batch):
             if len(self._under_way) >= MOST_REMEMBERED:
-                self._under_way = {place: one for place, one in self._under_way.items() if now - one[1] <= LOST_S}
-            count, _ = self._under_way.get((key, batch.producer_id), (0, now))
-            self._under_way[key, batch.producer_id] = (count + 1, now)
+                self._under_way = {p: one for p, one in self._under_way.items() if now - max(one.values()) <= LOST_S}
+            place = self._under_way.setdefault((key, batch.producer_id), {})
+            place[batch.producer_epoch, batch.base_sequence] = now
 
     def arrived(self, key: Key, batch: Batch) -> None:
-        """It is answered. What never is, because its connection broke, is forgotten in time."""
-        if _ordered(batch):
-            count, at = self._under_way.get((key, batch.producer_id), (1, 0.0))
-            if count > 1:
-                self._under_way[key, batch.producer_id] = (count - 1, at)
-            else:
-                self._under_way.pop((key, batch.producer_id), None)
+        """It is answered. What never is, because its connection broke, arrives when its client has sent it again, or is
+        forgotten in time."""
+        place = self._under_way.get((key, batch.producer_id))
+        if place is not None:
+            place.pop((batch.producer_epoch, batch.base_sequence), None)
+            if not place:
+                del self._under_way[key, batch.producer_id]
 
     def under_way(self, key: Key, batch: Batch, now: float) -> bool:
         """Whether a batch of the same producer is still on its way across the cut."""
-        found = self._under_way.get((key, batch.producer_id)) if self._under_way else None
-        if found is None:
-            return False
-        if now - found[1] > LOST_S:
+        return bool(self._crossing(key, batch, now))
+
+    def earlier_under_way(self, key: Key, batch: Batch, now: float) -> bool:
+        """Whether one that comes before this one is: it was refused, and its client has sent it again."""
+        return any(
+            epoch == batch.producer_epoch
+            and sequence != batch.base_sequence
+            and at_or_before(sequence, batch.base_sequence)
+            for epoch, sequence in self._crossing(key, batch, now)
+        )
+
+    def _crossing(self, key: Key, batch: Batch, now: float) -> dict[tuple[int, int], float]:
+        place = self._under_way.get((key, batch.producer_id)) if self._under_way else None
+        if place is None:
+            return {}
+        for lost in [one for one, at in place.items() if now - at > LOST_S]:
+            del place[lost]
+        if not place:
             del self._under_way[key, batch.producer_id]
-            return False
-        return True
+        return place
 
     def _forget(self, now: float) -> None:
         self._refused = {place: known for place, known in self._refused.items() if not _expired(known, now)}

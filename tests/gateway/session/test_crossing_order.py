@@ -1,0 +1,39 @@
+"""The target takes any first sequence of a producer: what crosses a cut has to come in order, whatever was refused."""
+
+from __future__ import annotations
+
+from tests.gateway.session.talk import EAST, Talk
+from tests.gateway.session.test_crossing import BASE, CUT, LEG, REFUSED, TAKEN, answer, arrived, ask, outcome, records
+from tests.gateway.session.test_crossing import topic as crossing_topic
+from tests.gateway.session.test_data_path import state
+
+
+def test_a_batch_does_not_cross_before_an_earlier_one_that_was_refused_while_the_cut_was_proposed() -> None:
+    # Given two pipelined batches: one sent while the cut was only proposed, the next one when it was open
+    talk = Talk(state(crossing_topic("proposed")))
+    ask(talk, records(0, 4))
+    talk.follow(state(crossing_topic("open"), revision=2))
+    ask(talk, records(4))
+    (first, _), (second, _) = arrived(talk, EAST)
+    # When the first straddles the cut and is refused, and its client has sent it again
+    answer(talk, EAST, first, CUT - 2)
+    assert outcome(talk) == [(REFUSED, -1)]
+    ask(talk, records(0, 4))
+    ((again, _),) = arrived(talk, EAST)
+    # Then the second does not cross before it, for the target would take it as the beginning
+    answer(talk, EAST, second, CUT + 2)
+    assert outcome(talk) == [(REFUSED, -1)]
+    assert not talk.asked(LEG)
+    # And the first does, and after it the second
+    answer(talk, EAST, again, CUT - 2)
+    ((leg, batch),) = arrived(talk, LEG)
+    assert (batch.base_sequence, batch.records_count) == (2, 2)
+    answer(talk, LEG, leg, BASE)
+    assert outcome(talk) == [(TAKEN, CUT - 2)]
+    ask(talk, records(4))
+    ((third, _),) = arrived(talk, EAST)
+    answer(talk, EAST, third, CUT + 2)
+    ((leg, batch),) = arrived(talk, LEG)
+    assert batch.base_sequence == 4
+    answer(talk, LEG, leg, BASE + 2)
+    assert outcome(talk) == [(TAKEN, CUT + 2)]
