@@ -24,6 +24,7 @@ from ha_core.moves.sides import PROBE_S
 from ha_core.moves.single import run_single
 from ha_core.plan.aging import GONE, Block, LogFacts, blocks, closed, drop, undeletable
 from ha_core.plan.extents import physical_end
+from ha_core.plan.verdict import listed
 from ha_core.store.errors import ConflictError, LockedError
 
 LOOK_S = 30.0
@@ -151,7 +152,7 @@ def age(
     kept: dict[str, str] = {}
     if delete_origin:
         written = {name: after.get(name, topic) for name, topic in chosen.items()}
-        for cluster, names in _deletable(look, written, kept).items():
+        for cluster, names in _deletable(look, written, committed, kept).items():
             if dry_run:
                 deleted[cluster] = names
                 continue
@@ -319,8 +320,14 @@ def _write(
     return reports
 
 
-def _deletable(look: _Look, written: Mapping[str, Topic], kept: dict[str, str]) -> dict[str, tuple[str, ...]]:
+def _deletable(
+    look: _Look, written: Mapping[str, Topic], committed: Commits, kept: dict[str, str]
+) -> dict[str, tuple[str, ...]]:
     """Cluster → topics that are what an aged migration has left behind."""
+    groups: dict[tuple[str, str], set[str]] = {}
+    for (name, _), said in committed.of.items():
+        for commit in said:
+            groups.setdefault((commit.cluster, name), set()).add(commit.group)
     found: dict[str, list[str]] = {}
     for cluster, there in look.topics.items():
         for name, described in there.items():
@@ -334,6 +341,13 @@ def _deletable(look: _Look, written: Mapping[str, Topic], kept: dict[str, str]) 
                 if len(known) == len(logs)
                 else f"{cluster} does not say what it holds"
             )
+            there_still = sorted(groups.get((cluster, name), ()))
+            if not why and there_still:
+                # A coordinator forgets the offsets of a topic that is deleted beside it, and takes no further ones.
+                why = (
+                    f"{listed(f'group {group}' for group in there_still)} commits offsets of it there, and would lose "
+                    f"them: switch it to another cluster, or delete it"
+                )
             if why:
                 kept[f"{name} in {cluster}"] = why
             else:

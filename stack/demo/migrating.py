@@ -1,7 +1,8 @@
 """The second act: a topic is migrated with a cut that lies ahead, without a fence, until its origin is deleted.
 
 Its producers and its group run all the time. A reader that comes late and reads from the beginning, slowly, crosses the
-cut long after the topic has. Then retention is brought forward in the old cluster, and the migration ages.
+cut long after the topic has. Then the groups follow, retention is brought forward in the old cluster, and the migration
+ages.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
             entries = environment.store.history(operation.id)
             cuts = cuts_of([environment.store.load().topics[topic]], cuts_ahead([(operation, entries)]))
             _until_nobody_needs_it(environment, workload, lagging, say)
+            _bring_groups(stack, say)
             origin_logs = dump_topic(ORIGIN, stack.clusters[ORIGIN]["bootstrap"], topic, service_settings(stack))
             _expire(stack, origin_logs)
             say(f"retention brought forward: {ORIGIN} has deleted its records of {topic}")
@@ -145,9 +147,24 @@ def _start_lagging(workload: Workload, say: Say) -> Client:
 
 
 def _migrate(stack: Stack, say: Say) -> dict[str, Any]:
-    """`switchyard migrate`; the report of the one operation."""
+    """The report of the one operation."""
     words = ["migrate", INVOICES.topic, "--from", ORIGIN, "--to", TARGET, "--cut", "predicted"]
-    words += ["--preparation", f"{PREPARATION_S:g}", "--reason", "demo", "--yes", "--wait"]
+    said = _switchyard(
+        stack, [*words, "--preparation", f"{PREPARATION_S:g}", "--reason", "demo", "--yes", "--wait"], say
+    )
+    (report,) = said["batches"]
+    assert isinstance(report, dict)
+    return report
+
+
+def _bring_groups(stack: Stack, say: Say) -> None:
+    """A coordinator loses the offsets of a topic that is deleted beside it, so the groups follow their topic first."""
+    words = ["switch", f"user:{INVOICES.user}", "--from", ORIGIN, "--to", TARGET, "--reason", "demo", "--yes"]
+    _switchyard(stack, words, say)
+
+
+def _switchyard(stack: Stack, words: Sequence[str], say: Say) -> dict[str, Any]:
+    """Run the command and tell what it says; its result. Raises StackError."""
     say("$ switchyard " + " ".join(words))
     program = str(Path(sys.executable).with_name("switchyard"))
     where = ["--zookeeper", stack.zookeeper, "--security-file", stack.document["security_file"], "--json"]
@@ -169,10 +186,9 @@ def _migrate(stack: Stack, say: Say) -> dict[str, Any]:
         said = running.stdout.read()
         code = running.wait(COMMAND_TIMEOUT_S)
     if code != 0:
-        raise StackError(f"switchyard migrate ended with code {code}: {last}")
-    (report,) = json.loads(said)["batches"]
-    assert isinstance(report, dict)
-    return report
+        raise StackError(f"switchyard {words[0]} ended with code {code}: {last}")
+    result: dict[str, Any] = json.loads(said)
+    return result
 
 
 def _say_status(environment: Environment, say: Say) -> None:

@@ -284,3 +284,22 @@ def test_surplus_of_a_crossing_is_no_sign_of_a_stranger_but_what_comes_after_it_
     produce(stack, "east", topic, 1, idempotent=True)
     # Then that does
     assert reasons(age(environment, [topic], dry_run=True)) == [["written"]] * PARTITIONS
+
+
+def test_the_topic_stays_beside_the_coordinator_of_a_group_that_would_lose_its_offsets_with_it(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    # Given an aged migration, and a group that has read it all and commits in the old cluster
+    move(environment, f"topic:{topic}")
+    group = f"{topic}-readers"
+    commit(environment, "east", group, topic, RECORDS)
+    expire(stack, topic)
+    # When its topic is to be deleted there
+    result = age(environment, [topic], delete_origin=True)
+    # Then it ages, and the topic stays until the group is gone
+    assert clusters_of(environment, topic) == ["west"]
+    assert result.deleted == {}
+    assert f"group {group} commits offsets of it there" in result.kept[f"{topic} in east"]
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
+    admin.delete_consumer_groups([group])[group].result(30)
+    assert age(environment, [topic], delete_origin=True).deleted == {"east": (topic,)}
