@@ -27,6 +27,8 @@ from spark_jobs.report import MOST_ROWS, table
 from spark_jobs.rows import frame_of, map_rows
 
 WORST_CASES = 10
+EARLIER_MS = 2 * 24 * 3600 * 1000
+"""How far back an earlier end is looked for."""
 _PARTITION = ["topic", "partition"]
 _LOG = ["cluster", *_PARTITION]
 _EXTENTS: TypeAdapter[tuple[Extent, ...]] = TypeAdapter(tuple[Extent, ...])
@@ -228,9 +230,10 @@ def pipeline(
     sent_to = closed_frame.where("not writing").select(*_LOG).distinct().join(there, _LOG)
     producers = ask.read_producers(sent_to)
     commits, unasked = read_commits(ask, history)
-    recorded = history.read(spark, ENDS) if history else frame_of(spark, ENDS.row, [])
+    before_ms = now_ms - int(apart_s * 1000)
+    recorded = history.read(spark, ENDS, before_ms - EARLIER_MS) if history else frame_of(spark, ENDS.row, [])
     earlier = (
-        recorded.where(f"read_at_ms <= {now_ms - int(apart_s * 1000)}")
+        recorded.where(f"read_at_ms <= {before_ms}")
         .join(sent_to, _LOG, "left_semi")
         .groupBy(*_LOG)
         .agg(functions.max_by("end", "read_at_ms").alias("earlier_end"))

@@ -91,4 +91,6 @@ def map_rows(
 
 def frame_of(spark: SparkSession, kind: type[B], rows: Iterable[B]) -> DataFrame:
     """A DataFrame of the driver's own rows."""
-    return spark.createDataFrame(pa.Table.from_batches(to_batches(kind, rows), arrow_schema(kind)))
+    found = pa.Table.from_batches(to_batches(kind, rows), arrow_schema(kind))
+    # Spark Connect takes no empty Arrow table.
+    return spark.createDataFrame(found) if len(found) else spark.createDataFrame([], spark_schema(kind))

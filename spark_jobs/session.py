@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -13,19 +15,27 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.parquet.compression.codec": "zstd",
-    # Workers unpickle the jobs' functions by their names. Where the project is installed, this adds nothing.
-    "spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH")])),
 }
 
 
-def open_session(name: str, remote: str | None = None) -> SparkSession:
-    """Stop it, or use it in `with`. `remote` is the address of a Spark Connect server, `sc://host:port`."""
+@contextmanager
+def open_session(name: str, remote: str | None = None) -> Iterator[SparkSession]:
+    """A session that ends with the block. `remote` is the address of a Spark Connect server, `sc://host:port`: its own
+    Python must have this project.
+    """
     # Executors must run this very Python: by default Spark takes the first python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name)
+    builder = SparkSession.builder
     if remote:
         builder = builder.remote(remote)
+    else:
+        # Workers unpickle the jobs' functions by their names. Where the project is installed, this adds nothing.
+        known = os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH")]))
+        builder = builder.appName(name).config("spark.executorEnv.PYTHONPATH", known)
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
-    return session
+    try:
+        yield session
+    finally:
+        session.stop()

@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.cuts import MAX_OFFSET, NO_CUT, Cut, Demand, suggest, upper_rate, windows
@@ -94,6 +94,7 @@ def test_reads_with_holes_doubles_and_disorder_are_put_right() -> None:
     assert found.moved_at_ms == 10_000
 
 
+@settings(deadline=None)
 @given(reads)
 def test_windows_of_anything_are_rates_of_something(some: list[tuple[int | None, int | None]]) -> None:
     found = windows([at for at, _ in some], [end for _, end in some])
@@ -103,6 +104,7 @@ def test_windows_of_anything_are_rates_of_something(some: list[tuple[int | None,
     assert bool(found.rates) == (found.span_s > 0)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**50), rates, demands, st.floats(0, 1e6))
 def test_a_cut_is_never_below_the_end_and_adds_up(
     end: int, found: tuple[float, ...], demand: Demand, age_s: float
@@ -119,6 +121,7 @@ def test_a_cut_is_never_below_the_end_and_adds_up(
         assert cut.cut == end + math.ceil(cut.rate * (demand.preparation_s + age_s)) + cut.headroom >= end
 
 
+@settings(deadline=None)
 @given(rates, demands, st.floats(0.0001, 0.9999))
 def test_whoever_wants_a_smaller_chance_gets_no_lower_rate(
     found: tuple[float, ...], demand: Demand, other: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.rows import ROWS_PER_BATCH, arrow_schema, from_batches, over_rows, spark_schema, to_batches
@@ -35,6 +35,7 @@ mixed = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(mixed, max_size=20))
 def test_rows_survive_the_way_to_arrow_and_back(rows: list[Mixed]) -> None:
     assert list(from_batches(Mixed, to_batches(Mixed, rows))) == rows
