@@ -51,8 +51,7 @@ def test_what_keeps_a_migration_from_aging_is_in_the_result_and_its_origin_is_de
     wanted = [TopicPartition(workload.topic, partition, RECORDS) for partition in range(PARTITIONS)]
     for future in admin.delete_records(wanted).values():
         future.result(30)
-    offsets = {(workload.topic, partition): (RECORDS, "") for partition in range(PARTITIONS)}
-    environment.admin(view.clusters["east"]).set_group_offsets(workload.group, offsets)
+    admin.delete_consumer_groups([workload.group])[workload.group].result(30)
     aged = run_dag("age_migrations", {"topics": [workload.topic], "delete_origin": True})
 
     reasons = [[block["reason"] for block in one["blocks"]] for one in kept.results["age"]["extents"]]
