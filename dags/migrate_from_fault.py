@@ -45,19 +45,13 @@ from ha_core.operators import (
     ReleaseOperator,
     ReportOperator,
     VerifyOperator,
+    forms,
 )
 
 REPEATED = {"retries": 2, "retry_delay": timedelta(seconds=2)}
 
 PARAMS = {
-    "topics": Param(
-        type="array",
-        minItems=1,
-        items={"type": "string", "minLength": 1},
-        title="Topics",
-        description_md="Names, or patterns such as `orders-*` of what was last seen there. One a line.",
-        section="What moves",
-    ),
+    "topics": forms.topics("Names, or patterns such as `orders-*` of what was last seen there. One a line."),
     "groups": Param(
         True,
         type="boolean",
@@ -65,22 +59,8 @@ PARAMS = {
         description_md="Groups that are known to have read them come along, at their last known offsets.",
         section="What moves",
     ),
-    "from": Param(
-        type="string",
-        minLength=1,
-        title="From",
-        description_md="The dead cluster.",
-        examples=["east", "west"],
-        section="Where",
-    ),
-    "to": Param(
-        type="string",
-        minLength=1,
-        title="To",
-        description_md="The cluster that is to serve them.",
-        examples=["east", "west"],
-        section="Where",
-    ),
+    "from": forms.cluster("From", "The dead cluster."),
+    "to": forms.cluster("To", "The cluster that is to serve them."),
     "unread": Param(
         "wait",
         type="string",
@@ -90,27 +70,11 @@ PARAMS = {
         description_md="What readers do that have not read all of the dead cluster's records.",
         section="Where",
     ),
-    "reason": Param(
-        type="string",
-        minLength=3,
-        title="Reason",
-        description_md="Why, for the history that is never deleted. A ticket number is a good reason.",
-        section="Safety",
+    "reason": forms.reason(),
+    "dry_run": forms.dry_run(
+        "Only `plan`: the log lists what would move, what is known of it, and what speaks against it."
     ),
-    "dry_run": Param(
-        False,
-        type="boolean",
-        title="Dry run",
-        description_md="Only `plan`: the log lists what would move, what is known of it, and what speaks against it.",
-        section="Safety",
-    ),
-    "approval": Param(
-        False,
-        type="boolean",
-        title="Ask for approval",
-        description_md="Wait for a human (*Required Actions*) after `plan`. No lock is held while waiting.",
-        section="Safety",
-    ),
+    "approval": forms.approval(),
     "force": Param(
         False,
         type="boolean",
@@ -118,14 +82,8 @@ PARAMS = {
         description_md="Give the cluster up although it answers.",
         section="Safety",
     ),
-    "drain_timeout_s": Param(
-        10,
-        type="number",
-        exclusiveMinimum=0,
-        maximum=600,
-        title="Drain timeout, seconds",
-        description_md="How long to wait for gateways to let go of the dead cluster. Then the move is undone.",
-        section="Safety",
+    "drain_timeout_s": forms.drain_timeout_s(
+        "How long to wait for gateways to let go of the dead cluster. Then the move is undone."
     ),
 }
 

@@ -31,7 +31,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param, TriggerRule
 
-from ha_core.operators import ApproveSwitchOperator
+from ha_core.operators import ApproveSwitchOperator, forms
 from ha_core.operators.migration import (
     AwaitCutsSensor,
     ListBatchesOperator,
@@ -46,30 +46,9 @@ BATCHES_AT_ONCE = 2
 """Each batch asks both clusters for thousands of partitions: more would hurt them."""
 
 PARAMS = {
-    "topics": Param(
-        type="array",
-        minItems=1,
-        items={"type": "string", "minLength": 1},
-        title="Topics",
-        description_md="Names, or patterns such as `orders-*`. One a line.",
-        section="What moves",
-    ),
-    "from": Param(
-        type="string",
-        minLength=1,
-        title="From",
-        description_md="The cluster that holds them now.",
-        examples=["east", "west"],
-        section="Where",
-    ),
-    "to": Param(
-        type="string",
-        minLength=1,
-        title="To",
-        description_md="The cluster that is to hold them. Missing topics are created there.",
-        examples=["east", "west"],
-        section="Where",
-    ),
+    "topics": forms.topics("Names, or patterns such as `orders-*`. One a line."),
+    "from": forms.cluster("From", "The cluster that holds them now."),
+    "to": forms.cluster("To", "The cluster that is to hold them. Missing topics are created there."),
     "cut": Param(
         "predicted",
         type="string",
@@ -121,35 +100,11 @@ PARAMS = {
         description_md="A batch is one operation: it can be looked at and rolled back by itself.",
         section="Safety",
     ),
-    "reason": Param(
-        type="string",
-        minLength=3,
-        title="Reason",
-        description_md="Why, for the history that is never deleted. A ticket number is a good reason.",
-        section="Safety",
-    ),
-    "dry_run": Param(
-        False,
-        type="boolean",
-        title="Dry run",
-        description_md="Only `plan`: ends, rates, cuts, cost and every objection.",
-        section="Safety",
-    ),
-    "approval": Param(
-        False,
-        type="boolean",
-        title="Ask for approval",
-        description_md="Wait for a human (*Required Actions*) after `plan`. No lock is held while waiting.",
-        section="Safety",
-    ),
-    "drain_timeout_s": Param(
-        10,
-        type="number",
-        exclusiveMinimum=0,
-        maximum=600,
-        title="Drain timeout, seconds",
-        description_md="How long gateways may take to follow. When it is over, the batch is undone.",
-        section="Safety",
+    "reason": forms.reason(),
+    "dry_run": forms.dry_run("Only `plan`: ends, rates, cuts, cost and every objection."),
+    "approval": forms.approval(),
+    "drain_timeout_s": forms.drain_timeout_s(
+        "How long gateways may take to follow. When it is over, the batch is undone."
     ),
 }
 

@@ -41,6 +41,7 @@ from ha_core.operators import (
     ReleaseOperator,
     ReportOperator,
     VerifyOperator,
+    forms,
 )
 
 REPEATED = {"retries": 2, "retry_delay": timedelta(seconds=2)}
@@ -80,22 +81,8 @@ PARAMS = {
         "Off: the move is refused, and `plan` names them.",
         section="What moves",
     ),
-    "from": Param(
-        type="string",
-        minLength=1,
-        title="From",
-        description_md="The cluster that serves them now.",
-        examples=["east", "west"],
-        section="Where",
-    ),
-    "to": Param(
-        type="string",
-        minLength=1,
-        title="To",
-        description_md="The cluster that is to serve them. Missing topics are created there.",
-        examples=["east", "west"],
-        section="Where",
-    ),
+    "from": forms.cluster("From", "The cluster that serves them now."),
+    "to": forms.cluster("To", "The cluster that is to serve them. Missing topics are created there."),
     "mode": Param(
         "planned",
         type="string",
@@ -115,35 +102,11 @@ PARAMS = {
         description_md="What readers do that have not read all of the dead cluster's records.",
         section="Where",
     ),
-    "reason": Param(
-        type="string",
-        minLength=3,
-        title="Reason",
-        description_md="Why, for the history that is never deleted. A ticket number is a good reason.",
-        section="Safety",
-    ),
-    "dry_run": Param(
-        False,
-        type="boolean",
-        title="Dry run",
-        description_md="Only `plan`: the log lists what would move, why, and what speaks against it.",
-        section="Safety",
-    ),
-    "approval": Param(
-        False,
-        type="boolean",
-        title="Ask for approval",
-        description_md="Wait for a human (*Required Actions*) after `plan`. No lock is held while waiting.",
-        section="Safety",
-    ),
-    "drain_timeout_s": Param(
-        10,
-        type="number",
-        exclusiveMinimum=0,
-        maximum=600,
-        title="Drain timeout, seconds",
-        description_md="How long clients may wait behind the fence. When it is over, the move is undone.",
-        section="Safety",
+    "reason": forms.reason(),
+    "dry_run": forms.dry_run("Only `plan`: the log lists what would move, why, and what speaks against it."),
+    "approval": forms.approval(),
+    "drain_timeout_s": forms.drain_timeout_s(
+        "How long clients may wait behind the fence. When it is over, the move is undone."
     ),
 }
 
