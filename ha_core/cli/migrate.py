@@ -13,10 +13,10 @@ from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.cli.switch import show_report, verdict_table
 from ha_core.moves import run
-from ha_core.moves.migration import TOPICS_PER_BATCH, MigrationProposal, plan_migration, start_batch
-from ha_core.moves.migration_judging import parse_cuts
+from ha_core.moves.crossing.settling import wait_for
+from ha_core.moves.migration.judging import parse_cuts
+from ha_core.moves.migration.planning import TOPICS_PER_BATCH, MigrationProposal, plan_migration, start_batch
 from ha_core.moves.report import Report
-from ha_core.moves.settling_crossings import wait_for
 
 MOST_ROWS = 200
 

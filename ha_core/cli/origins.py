@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ha_core.cli.exits import FAILURE, SUCCESS
 from ha_core.cli.session import Session, connected
-from ha_core.moves.returned import check_origins, words
+from ha_core.moves.origin.returned import check_origins, words
 
 app = typer.Typer(help="Clusters that were given up and may be back.", no_args_is_help=True)
 

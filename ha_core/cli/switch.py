@@ -14,8 +14,8 @@ from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.model import MoveRequest
 from ha_core.moves import run
-from ha_core.moves.prepare import Proposal, make_request, plan
 from ha_core.moves.report import Report
+from ha_core.moves.switch.prepare import Proposal, make_request, plan
 from ha_core.plan.verdict import Verdict
 
 _Operation = Annotated[str, typer.Argument(metavar="OPERATION")]

@@ -13,17 +13,17 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveRequest, Operation
 from ha_core.moves import single
 from ha_core.moves.context import Environment
-from ha_core.moves.crossing import advance
-from ha_core.moves.crossing_back import roll_back, undo_crossing
-from ha_core.moves.cut_over import cut_over
+from ha_core.moves.crossing.advance import advance
+from ha_core.moves.crossing.way_back import roll_back, undo_crossing
 from ha_core.moves.errors import MoveError, NotServedError, RefusedError, StepFailedError
 from ha_core.moves.interrupted import interrupted_twin, way_out
 from ha_core.moves.journal import Journal, held, new_operation_id
-from ha_core.moves.prepare import Proposal, plan
 from ha_core.moves.report import PartitionCut, Report, Result, StepTime, partition_cuts, step_times
-from ha_core.moves.targets import adopt_groups, prepare_targets
-from ha_core.moves.undoing import undo_all
-from ha_core.moves.verifying import verify
+from ha_core.moves.switch.cut_over import cut_over
+from ha_core.moves.switch.prepare import Proposal, plan
+from ha_core.moves.switch.targets import adopt_groups, prepare_targets
+from ha_core.moves.switch.undoing import undo_all
+from ha_core.moves.switch.verifying import verify
 from ha_core.plan.move import FINAL, Decision, Done, MoveDamagedError, Undo
 from ha_core.plan.move import resume as planned_resume
 from ha_core.plan.scope import lock_keys

@@ -50,8 +50,8 @@ class ReportOperator(SwitchyardOperator):
         self.proposal = proposal
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves.prepare import Proposal
         from ha_core.moves.report import Report, partition_cuts, step_times
+        from ha_core.moves.switch.prepare import Proposal
         from ha_core.operators.words import proposal_lines, report_lines
 
         dag_run = context["dag_run"]

@@ -13,7 +13,7 @@ class RecordKnownOperator(SwitchyardOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """The looks: cluster, at, topics, partitions, groups, error."""
-        from ha_core.moves.known import record
+        from ha_core.moves.fault.known import record
 
         with self.environment(context) as environment:
             return [asdict(look) for look in record(environment)]

@@ -32,8 +32,8 @@ class PlanMigrationOperator(SwitchyardOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         from pathlib import Path
 
-        from ha_core.moves.migration import plan_migration
-        from ha_core.moves.migration_judging import parse_cuts
+        from ha_core.moves.migration.judging import parse_cuts
+        from ha_core.moves.migration.planning import plan_migration
         from ha_core.operators.migration_words import migration_lines, migration_table
 
         form = context["params"]
@@ -110,7 +110,7 @@ class MigrateBatchOperator(SwitchyardOperator):
     def execute(self, context: Context) -> str:
         from ha_core.moves import run
         from ha_core.moves.errors import StepFailedError
-        from ha_core.moves.migration import Batch, start_batch
+        from ha_core.moves.migration.planning import Batch, start_batch
         from ha_core.operators.words import report_lines
 
         batch, dag_run = Batch.model_validate(self.batch), context["dag_run"]
@@ -141,7 +141,7 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         self.operation_ids = operation_ids
 
     def poke(self, context: Context) -> bool:
-        from ha_core.moves.settling_crossings import wait_for
+        from ha_core.moves.crossing.settling import wait_for
 
         with self.environment(context) as environment:
             looks = wait_for(environment, list(self.operation_ids), timeout_s=0.0)
@@ -158,8 +158,8 @@ class SettleMigrationsOperator(SwitchyardOperator):
     """Look at every crossing, whoever started it: settle what has reached its cuts, continue what was interrupted."""
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        from ha_core.moves.migrations import migrations
-        from ha_core.moves.settling_crossings import crossing_operations, wait_for
+        from ha_core.moves.crossing.settling import crossing_operations, wait_for
+        from ha_core.moves.migration.listing import migrations
 
         with self.environment(context) as environment:
             crossing = crossing_operations(environment)
@@ -216,7 +216,7 @@ class ReportMigrationOperator(SwitchyardOperator):
         self.proposal = proposal
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves.migrations import migrations
+        from ha_core.moves.migration.listing import migrations
 
         with self.environment(context) as environment:
             ids = _operations_of(context, environment, len(self.proposal["batches"]))

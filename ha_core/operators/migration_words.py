@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ha_core.moves.migration import MigrationProposal
+from ha_core.moves.migration.planning import MigrationProposal
 from ha_core.operators.words import MOST_ROWS, markdown_table
 
 _MARKS = {"error": "✗", "warning": "!", "info": "·"}

@@ -28,7 +28,7 @@ class PlanSwitchOperator(SwitchyardOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         from ha_core.moves import run
-        from ha_core.moves.prepare import Proposal, plan
+        from ha_core.moves.switch.prepare import Proposal, plan
         from ha_core.operators.words import nothing_to_do, proposal_lines, proposal_table
 
         dag_run = context["dag_run"]
@@ -70,7 +70,7 @@ class PlanFaultMigrationOperator(PlanSwitchOperator):
     """The same for topics of a dead cluster: names and patterns, groups that are known to have read them."""
 
     def request(self, environment: Environment, form: Mapping[str, Any]) -> MoveRequest:
-        from ha_core.moves.fault import fault_request
+        from ha_core.moves.fault.request import fault_request
 
         return fault_request(
             environment,

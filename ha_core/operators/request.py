@@ -7,8 +7,8 @@ from typing import Any
 
 from ha_core.model import MoveRequest, Scope
 from ha_core.moves.errors import RefusedError
-from ha_core.moves.prepare import make_request
 from ha_core.moves.scope import format_scope
+from ha_core.moves.switch.prepare import make_request
 
 PAIRS = {"instances": ("+", "USER+CLIENT-ID"), "user_topics": ("#", "USER#TOPIC"), "user_groups": ("##", "USER##GROUP")}
 """Fields whose entries are a user and something of it, with the mark between them and the form in words."""

@@ -31,7 +31,7 @@ class AcquireOperator(SwitchyardOperator):
         if truth(self.dry_run):
             raise AirflowSkipException("This is a dry run: the proposal is in the log of the task before.")
         from ha_core.moves import run
-        from ha_core.moves.prepare import Proposal
+        from ha_core.moves.switch.prepare import Proposal
 
         dag_run = context["dag_run"]
         base = base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after)

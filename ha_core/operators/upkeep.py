@@ -22,7 +22,7 @@ class CheckOriginsOperator(SwitchyardOperator):
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves.returned import check_origins, words
+        from ha_core.moves.origin.returned import check_origins, words
         from ha_core.operators.settling import settle_own
 
         form = context["params"]
@@ -56,7 +56,7 @@ class AgeMigrationsOperator(SwitchyardOperator):
     """Drop the extents that nobody can read or needs any more, and say what keeps each of the others."""
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves.aging import age
+        from ha_core.moves.origin.aging import age
         from ha_core.operators.settling import settle_own
 
         form = context["params"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ha_core.moves.prepare import Proposal
 from ha_core.moves.report import Report
+from ha_core.moves.switch.prepare import Proposal
 
 MOST_ROWS = 200
 """In the approval's page; the log has them all."""

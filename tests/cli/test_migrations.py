@@ -127,7 +127,7 @@ def test_bad_input_ends_with_code_2_and_nothing_is_changed(
     words: tuple[str, ...], error: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "--rates" in words:  # rates are read when everything else is sound
-        monkeypatch.setattr("ha_core.moves.migration_judging.Judged.judge", lambda *_: None)
+        monkeypatch.setattr("ha_core.moves.migration.judging.Judged.judge", lambda *_: None)
     before = store.load()
 
     code, data = run("migrate", "payments-2", "--from", "east", "--to", "west", "--reason", "t", "--yes", *words)

@@ -13,7 +13,7 @@ from airflow.models.dagrun import DagRun
 from airflow.utils.db import initdb
 
 from ha_core.moves import run
-from ha_core.moves.window import Window
+from ha_core.moves.switch.window import Window
 
 
 def die(_argument: Any) -> Any:

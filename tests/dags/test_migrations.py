@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ha_core.moves import rates
 from ha_core.moves.context import Environment
+from ha_core.moves.crossing import rates
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]

@@ -160,7 +160,7 @@ def test_a_run_killed_behind_the_cut_is_finished_by_a_rerun(
 def test_a_step_that_fails_leaves_neither_fence_nor_lock_nor_topic(
     run_dag: Run, environment: Environment, workload: Workload, monkeypatch: Any
 ) -> None:
-    from ha_core.moves.window import Window
+    from ha_core.moves.switch.window import Window
 
     def broken(_window: Window) -> Any:
         raise ConnectionError("the line was cut")

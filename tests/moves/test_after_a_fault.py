@@ -15,11 +15,11 @@ from ha_core.model import Extent, Topic
 from ha_core.moves import run
 from ha_core.moves.context import Connection, Environment, connect
 from ha_core.moves.errors import RefusedError
-from ha_core.moves.fault import fault_request
-from ha_core.moves.known import record
-from ha_core.moves.prepare import make_request, plan
+from ha_core.moves.fault.known import record
+from ha_core.moves.fault.request import fault_request
+from ha_core.moves.origin.returned import check_origins, words
 from ha_core.moves.registry import declare_usage
-from ha_core.moves.returned import check_origins, words
+from ha_core.moves.switch.prepare import make_request, plan
 from ha_core.plan.forced import RESERVE
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic

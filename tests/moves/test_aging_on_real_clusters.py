@@ -12,14 +12,15 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.errors import TopicNotEmptyError
 from ha_core.model import Topic
-from ha_core.moves import rates, run
-from ha_core.moves.aging import Aging, age
+from ha_core.moves import run
 from ha_core.moves.context import Connection, Environment, connect
+from ha_core.moves.crossing import rates
 from ha_core.moves.errors import RefusedError
-from ha_core.moves.known import record
-from ha_core.moves.migration import plan_migration, start_batch
-from ha_core.moves.prepare import make_request, plan
+from ha_core.moves.fault.known import record
+from ha_core.moves.migration.planning import plan_migration, start_batch
+from ha_core.moves.origin.aging import Aging, age
 from ha_core.moves.registry import declare_usage
+from ha_core.moves.switch.prepare import make_request, plan
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ha_core.model import MoveRequest, MoveSet, Operation, Scope, View
-from ha_core.moves.migration import _BYTES_PER_PARTITION, _chunks
+from ha_core.moves.migration.planning import _BYTES_PER_PARTITION, _chunks
 from ha_core.plan.crossing import open_change, propose_change, settle_change
 from ha_core.plan.facts import PartitionEnds
 from ha_core.plan.move import Documents

@@ -18,10 +18,12 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from ha_core.model import GatewayRecord, Operation
 from ha_core.model.producer import FIRST_CLIENT_ID
-from ha_core.moves import below, crossing, rates, run
+from ha_core.moves import run
 from ha_core.moves.context import Connection, Environment, connect
+from ha_core.moves.crossing import advance as crossing
+from ha_core.moves.crossing import below, rates
 from ha_core.moves.errors import RefusedError
-from ha_core.moves.migration import plan_migration, start_batch
+from ha_core.moves.migration.planning import plan_migration, start_batch
 from ha_core.plan.facts import ProducerFacts
 from stack.harness import Stack
 

@@ -13,9 +13,9 @@ from ha_core.moves.context import Environment
 from ha_core.moves.documents import Touched
 from ha_core.moves.errors import StepFailedError
 from ha_core.moves.journal import Journal, Stopwatch
-from ha_core.moves.quiescing import quiesce
-from ha_core.moves.undoing import undo_all
-from ha_core.moves.window import Window
+from ha_core.moves.switch.quiescing import quiesce
+from ha_core.moves.switch.undoing import undo_all
+from ha_core.moves.switch.window import Window
 from ha_core.plan.move import lock_keys
 from ha_core.store import MemoryStore
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ha_core.moves.crossing.rates import from_summary
 from ha_core.moves.errors import RefusedError
-from ha_core.moves.rates import from_summary
 
 
 def write(tmp_path: Path, document: object) -> Path:

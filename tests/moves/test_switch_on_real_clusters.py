@@ -19,12 +19,13 @@ from typer.testing import CliRunner
 
 from ha_core.cli.app import build
 from ha_core.model import Cluster, GatewayRecord, Member, UserBindings
-from ha_core.moves import cut_over, run, targets
+from ha_core.moves import run
 from ha_core.moves.context import Connection, Environment, connect
 from ha_core.moves.errors import RefusedError, StepFailedError
-from ha_core.moves.prepare import make_request, plan
 from ha_core.moves.registry import add_cluster, declare_usage
-from ha_core.moves.window import Window
+from ha_core.moves.switch import cut_over, targets
+from ha_core.moves.switch.prepare import make_request, plan
+from ha_core.moves.switch.window import Window
 from ha_core.store import Change
 from stack.harness import Stack
 
@@ -408,11 +409,11 @@ def test_every_step_may_be_run_twice(stack: Stack, environment: Environment, wor
 KILLS = {
     "before topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "before", ""),
     "after topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "after", ""),
-    "before adoption": ("ha_core.moves.targets", "adopt", "before", ""),
+    "before adoption": ("ha_core.moves.switch.targets", "adopt", "before", ""),
     "before the fence": ("ha_core.moves.documents", "Touched.commit", "before", "fence"),
     "after the fence": ("ha_core.moves.documents", "Touched.commit", "after", "fence"),
-    "before ends are read": ("ha_core.moves.window", "Window.read", "before", ""),
-    "after offsets are copied": ("ha_core.moves.window", "Window.copy_offsets", "after", ""),
+    "before ends are read": ("ha_core.moves.switch.window", "Window.read", "before", ""),
+    "after offsets are copied": ("ha_core.moves.switch.window", "Window.copy_offsets", "after", ""),
     "before the cut": ("ha_core.moves.documents", "Touched.commit", "before", "cut"),
     "after the cut": ("ha_core.moves.documents", "Touched.commit", "after", "cut"),
     "before the result is written": ("ha_core.moves.journal", "Journal.finish", "before", ""),

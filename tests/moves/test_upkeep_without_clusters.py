@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model import KnownGroup, KnownTopic, Topic
-from ha_core.moves.aging import age
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
-from ha_core.moves.fault import chosen_topics, fault_request
-from ha_core.moves.known import record
+from ha_core.moves.fault.known import record
+from ha_core.moves.fault.request import chosen_topics, fault_request
 from ha_core.moves.mask import mask_cluster
+from ha_core.moves.origin.aging import age
+from ha_core.moves.origin.returned import check_origins
 from ha_core.moves.registry import declare_usage
-from ha_core.moves.returned import check_origins
 from ha_core.plan.extents import append, identity
 from ha_core.store import Change
 

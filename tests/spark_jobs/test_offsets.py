@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ha_core.moves.rates import from_summary
+from ha_core.moves.crossing.rates import from_summary
 from spark_jobs.cuts import Demand
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, EndRow, History

@@ -16,13 +16,13 @@ from pydantic import BaseModel, ConfigDict
 from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
 from ha_core.model.operation import CutMode
 from ha_core.moves.context import Environment
-from ha_core.moves.crossing_documents import MOST_REVISION_BYTES, by_topic
+from ha_core.moves.crossing.documents import MOST_REVISION_BYTES, by_topic
+from ha_core.moves.crossing.rates import from_summary, looked_at
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.interrupted import way_out
 from ha_core.moves.journal import Journal, new_operation_id
-from ha_core.moves.migration_judging import Judged, resolve
-from ha_core.moves.prepare import Proposal, make_request
-from ha_core.moves.rates import from_summary, looked_at
+from ha_core.moves.migration.judging import Judged, resolve
+from ha_core.moves.switch.prepare import Proposal, make_request
 from ha_core.plan.crossing import client_end
 from ha_core.plan.crossing_verdicts import cut_verdicts
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records

@@ -11,8 +11,8 @@ from ha_core.moves.errors import StepFailedError
 from ha_core.moves.gateways import drained, name_them
 from ha_core.moves.journal import Journal, Stopwatch
 from ha_core.moves.sides import adopted_of, asked
-from ha_core.moves.targets import still_adopted
-from ha_core.moves.window import Window
+from ha_core.moves.switch.targets import still_adopted
+from ha_core.moves.switch.window import Window
 from ha_core.plan.move import quiesce_change
 
 PAUSE_S = 0.02

@@ -18,7 +18,7 @@ from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Member
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import BypassError, StepFailedError
-from ha_core.moves.last_known import LastKnown
+from ha_core.moves.fault.last_known import LastKnown
 from ha_core.plan.facts import PartitionEnds, ProducerFacts
 
 NAMED = 5

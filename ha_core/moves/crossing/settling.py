@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Operation
 from ha_core.moves import run
-from ha_core.moves.below import unread_below
 from ha_core.moves.context import Environment
-from ha_core.moves.crossing_ends import Progress, look, overdue
+from ha_core.moves.crossing.below import unread_below
+from ha_core.moves.crossing.ends import Progress, look, overdue
 from ha_core.moves.errors import MoveError, RefusedError
 from ha_core.moves.registry import running_operations
 from ha_core.moves.report import Report

@@ -14,10 +14,10 @@ from ha_core.kafka.facts import Partition
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Document, Extent, KnownTopic, Topic, View
 from ha_core.moves.batches import in_batches
-from ha_core.moves.commits import Commits, commits
 from ha_core.moves.context import Environment
-from ha_core.moves.deletion import delete_left_behind
 from ha_core.moves.errors import RefusedError
+from ha_core.moves.fault.commits import Commits, commits
+from ha_core.moves.origin.deletion import delete_left_behind
 from ha_core.moves.registry import MAX_LISTED
 from ha_core.moves.report import Report
 from ha_core.moves.sides import PROBE_S

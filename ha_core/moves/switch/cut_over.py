@@ -15,14 +15,14 @@ from ha_core.model import Operation
 from ha_core.moves.context import Environment
 from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotDrainedError, StepFailedError
+from ha_core.moves.fault.last_known import LastKnown
 from ha_core.moves.gateways import drained, name_them, serves, wait_for_all
 from ha_core.moves.journal import Journal, Stopwatch
-from ha_core.moves.last_known import LastKnown
-from ha_core.moves.latecomers import refuse_latecomers
-from ha_core.moves.quiescing import quiesce
 from ha_core.moves.sides import admin_of, adopted_of, asked, in_target, origin_of
-from ha_core.moves.targets import renew_adoption, still_adopted
-from ha_core.moves.window import Window
+from ha_core.moves.switch.latecomers import refuse_latecomers
+from ha_core.moves.switch.quiescing import quiesce
+from ha_core.moves.switch.targets import renew_adoption, still_adopted
+from ha_core.moves.switch.window import Window
 from ha_core.plan.move import MoveDamagedError, cut_change, fence_change
 
 

@@ -13,8 +13,8 @@ from ha_core.model import Identity, KnownGroup, KnownTopic, MoveRequest, Scope, 
 from ha_core.model.operation import Unread
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
-from ha_core.moves.prepare import make_request
 from ha_core.moves.scope import format_scope
+from ha_core.moves.switch.prepare import make_request
 from ha_core.plan.resolve import cluster_for_group
 
 WILD = "*?["

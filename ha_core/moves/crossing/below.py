@@ -13,8 +13,8 @@ from typing import Any
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import UnsupportedByClusterError
 from ha_core.model import Operation, Topic
-from ha_core.moves.crossing_documents import by_topic
-from ha_core.moves.crossing_ends import Progress
+from ha_core.moves.crossing.documents import by_topic
+from ha_core.moves.crossing.ends import Progress
 from ha_core.moves.errors import StepFailedError
 from ha_core.moves.journal import Journal
 from ha_core.moves.sides import admin_of, asked

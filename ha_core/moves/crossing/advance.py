@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ha_core.moves.below import keep_below, kept_below, physical_cuts, read_below, without_below
-from ha_core.moves.crossing_back import undo_crossing, way_back
-from ha_core.moves.crossing_documents import bounded, commit, in_revisions, patiently
-from ha_core.moves.crossing_ends import Sides, overdue, progress_of, read_sides
-from ha_core.moves.crossing_fence import end_behind_fence, lift
+from ha_core.moves.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
+from ha_core.moves.crossing.documents import bounded, commit, in_revisions, patiently
+from ha_core.moves.crossing.ends import Sides, overdue, progress_of, read_sides
+from ha_core.moves.crossing.fence import end_behind_fence, lift
+from ha_core.moves.crossing.way_back import undo_crossing, way_back
 from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotDrainedError, NotServedError, StepFailedError
 from ha_core.moves.gateways import drained, name_them, wait_for_all
 from ha_core.moves.journal import Journal
 from ha_core.moves.sides import admin_of, asked
-from ha_core.moves.targets import prepare_targets
-from ha_core.moves.verifying import verify
+from ha_core.moves.switch.targets import prepare_targets
+from ha_core.moves.switch.verifying import verify
 from ha_core.plan.crossing import (
     Back,
     Done,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ha_core.moves.below import keep_below, kept_below, physical_cuts, read_below, without_below
-from ha_core.moves.crossing_documents import bounded, commit, in_revisions, patiently
-from ha_core.moves.crossing_ends import Sides, progress_of, read_ends, read_sides
+from ha_core.moves.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
+from ha_core.moves.crossing.documents import bounded, commit, in_revisions, patiently
+from ha_core.moves.crossing.ends import Sides, progress_of, read_ends, read_sides
 from ha_core.moves.documents import Touched
 from ha_core.moves.errors import BypassError, NotDrainedError, StepFailedError
 from ha_core.moves.gateways import drained, name_them, wait_for_all

@@ -10,8 +10,8 @@ from ha_core.kafka.facts import TopicSpec
 from ha_core.model import MoveSet, Topic
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import StepFailedError
+from ha_core.moves.fault.last_known import LastKnown
 from ha_core.moves.journal import Journal
-from ha_core.moves.last_known import LastKnown
 from ha_core.moves.sides import admin_of, adopted_of, as_evidence, asked, in_origin, in_target, origin_of
 from ha_core.plan.facts import AdoptedGroup
 

@@ -10,7 +10,7 @@ from typing import Any
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Operation, Topic
 from ha_core.moves.context import Environment
-from ha_core.moves.crossing_ends import Progress, overdue, progress_of
+from ha_core.moves.crossing.ends import Progress, overdue, progress_of
 from ha_core.moves.errors import MoveError
 from ha_core.moves.registry import MAX_LISTED
 from ha_core.plan.migration_status import TopicStatus, status_of

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ha_core.model import MoveRequest, MoveSet, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
+from ha_core.moves.fault.last_known import with_last_known
 from ha_core.moves.gather import gather
-from ha_core.moves.last_known import with_last_known
 from ha_core.moves.scope import format_scope, parse_scope
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts

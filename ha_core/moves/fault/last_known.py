@@ -9,7 +9,7 @@ from ha_core.kafka.facts import Partition, TopicSpec
 from ha_core.kafka.group_offsets import Committed
 from ha_core.model import KnownGroup, KnownTopic, MoveSet
 from ha_core.moves.context import Environment
-from ha_core.moves.known import age_s
+from ha_core.moves.fault.known import age_s
 from ha_core.plan.facts import Facts, GroupFacts, PartitionEnds, TopicFacts
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.moves.crossing_documents import commit
-from ha_core.moves.crossing_ends import read_sides
+from ha_core.moves.crossing.documents import commit
+from ha_core.moves.crossing.ends import read_sides
 from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotDrainedError, RefusedError, StepFailedError
 from ha_core.moves.gateways import drained, name_them, wait_for_all
 from ha_core.moves.journal import Journal
 from ha_core.moves.sides import asked
-from ha_core.moves.undoing import discard
+from ha_core.moves.switch.undoing import discard
 from ha_core.plan.crossing import crossings, reopen_change, retreat_change, stages, withdraw_change
 from ha_core.plan.move import FINAL, MoveDamagedError
 

@@ -1,0 +1,1 @@
+"""A migration whose cuts lie ahead: proposed, open, settled, or taken back."""

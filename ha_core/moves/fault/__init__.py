@@ -1,0 +1,1 @@
+"""Going by what was last known of a cluster that is gone."""

@@ -1,0 +1,1 @@
+"""Migrations of many topics: planned, judged, cut into batches, listed."""

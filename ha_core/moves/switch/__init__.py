@@ -1,0 +1,1 @@
+"""A planned or forced move with a fence, step by step."""
