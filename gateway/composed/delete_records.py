@@ -50,7 +50,7 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
 
 def _extents(context: Context, topic: str, partition: int) -> Sequence[Extent]:
     """None while a cut lies ahead: what has to be deleted where is not decided yet, so the client has to ask again."""
-    return () if places.ahead(context, topic) else places.extents(context, topic, partition)
+    return () if places.ahead(context, topic, partition) else places.extents(context, topic, partition)
 
 
 def _plan(topic: str, partition: int, extents: Sequence[Extent], offset: int) -> Inquiry[_Plan]:

@@ -29,7 +29,7 @@ def offset_for_leader_epoch(context: Context, version: int, request: Message) ->
         return {"replica_id": request["replica_id"], "topics": _SHAPE.topics(batch, wanted)}
 
     outcomes = yield from to_leaders(context, _SHAPE, others, some)
-    ends = {key: end_offset(*key, places.extents(context, *key), places.ahead(context, key[0])) for key in mapped}
+    ends = {key: end_offset(*key, places.extents(context, *key), places.ahead(context, *key)) for key in mapped}
     found = yield from rounds(context, ends)
     for key, (error, _, end) in found.items():
         epoch = -1 if error else wanted[key]["leader_epoch"]

@@ -37,7 +37,7 @@ def list_offsets(context: Context, version: int, request: Message) -> Handler:
                 places.extents(context, *key),
                 wanted[key]["timestamp"],
                 isolation,
-                places.ahead(context, key[0]),
+                places.ahead(context, *key),
             )
             for key in mapped
         },

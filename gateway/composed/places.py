@@ -100,10 +100,10 @@ def written_in(context: Context, topic: str, partition: int) -> str | None:
         return None
 
 
-def ahead(context: Context, topic: str) -> bool:
-    """Whether the topic's cut lies ahead: its second last extent still grows."""
+def ahead(context: Context, topic: str, partition: int) -> bool:
+    """Whether the partition's cut lies ahead: its second last extent still grows."""
     document = context.view.topics.get(topic)
-    return document is not None and document.crossing is not None
+    return document is not None and document.crosses(partition)
 
 
 def real_broker(context: Context, node_id: int) -> BrokerKey | None:

@@ -138,7 +138,7 @@ def _place(
     else:
         extent, physical = place
     closed = extent.end is not None
-    if not closed and topic.crossing is not None and topic.crossing.state == "proposed":
+    if not closed and topic.crosses(partition) and topic.crossing and topic.crossing.state == "proposed":
         # Nothing is there yet, and a higher cut may come. A read that waited there for this one would be given the
         # first records behind that one, at offsets that are not theirs.
         result.local[key] = fetch_partition(partition, ErrorCode.NONE, offset)
@@ -158,7 +158,7 @@ def _place(
         return
     if closed:
         result.closed.add(node)
-    elif topic.crossing is not None:
+    elif topic.crosses(partition):
         result.both = True
     elif not here:
         result.away[key] = node

@@ -72,7 +72,7 @@ def judge(
             continue
         extent = written(route.topic, partition)
         if extent.cluster != routes.port.cluster or (
-            route.topic.crossing is None and _under_way(overtaking, key, frame, at, length, now)
+            not route.topic.crosses(partition) and _under_way(overtaking, key, frame, at, length, now)
         ):
             refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             continue
@@ -114,7 +114,7 @@ def judge_head(
     if route.topic is None or route.produce is Way.PASS:
         return ProduceVerdict({}, {}, None, {})
     extent = written(route.topic, partition)
-    if extent.cluster != routes.port.cluster or route.topic.crossing or overtaking.under_way(key, batch, now):
+    if extent.cluster != routes.port.cluster or route.topic.crosses(partition) or overtaking.under_way(key, batch, now):
         return None
     openers: dict[Key, tuple[int, int]] = {}
     if extent.term > 0:

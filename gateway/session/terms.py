@@ -13,7 +13,7 @@ more, and a producer whose state has expired everywhere must not be shut out.
 
 from __future__ import annotations
 
-from ha_core.model import View
+from ha_core.model import Topic, View
 from ha_core.wire.records import Batch
 from ha_core.wire.sequences import following
 
@@ -30,7 +30,7 @@ class Terms:
     def __init__(self) -> None:
         self._view: View | None = None
         self._began: dict[Key, tuple[int, float]] = {}
-        self._crossing: set[str] = set()
+        self._crossing: dict[str, Topic] = {}
         self._opened: dict[Key, set[int]] = {}
 
     def follow(self, view: View, now: float) -> None:
@@ -40,15 +40,17 @@ class Terms:
             if before is not None and before.topics.get(name) is topic:
                 continue
             # Where a cut lay ahead, the term is written directly from the end of the crossing on.
-            arrived = name in self._crossing and topic.crossing is None
-            (self._crossing.add if topic.crossing else self._crossing.discard)(name)
+            crossed = self._crossing.pop(name, None)
+            if topic.crossing is not None:
+                self._crossing[name] = topic
+                crossed = None
             for partition, extents in topic.partitions.items():
                 key = (name.encode(), partition)
                 term = extents[-1].term
                 if self._began.get(key, (-1, 0.0))[0] != term:
                     self._began[key] = (term, float("-inf") if before is None else now)
                     self._opened.pop(key, None)
-                elif arrived:
+                elif crossed is not None and crossed.crosses(partition):
                     self._began[key] = (term, now)
 
     def watched(self, key: Key, term: int, producer_id: int, now: float) -> bool:

@@ -27,6 +27,8 @@ class Scope(BaseModel):
     user_topics: tuple[tuple[str, str], ...] = ()
     user_groups: tuple[tuple[str, str], ...] = ()
     topics: tuple[str, ...] = ()
+    partitions: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """Of those of `topics` of which only these partitions move. The others move whole."""
 
 
 class MoveRequest(BaseModel):

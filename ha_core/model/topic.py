@@ -41,7 +41,7 @@ class Fence(BaseModel):
 
 
 class Crossing(BaseModel):
-    """A cut that lies ahead of the origin's log end: all partitions still write to the origin first.
+    """Cuts that lie ahead of the origin's log ends: the partitions still write to the origin first.
 
     `proposed`: not every gateway knows the cut yet, so what comes to lie at or above it is refused, and no record is in
     the target. `open`: what comes to lie at or above it is written to the target.
@@ -51,6 +51,8 @@ class Crossing(BaseModel):
 
     operation: str
     state: Literal["proposed", "open"]
+    partitions: tuple[int, ...] = ()
+    """Those that cross over; empty: all that the map lists."""
 
 
 class Topic(Document):
@@ -58,9 +60,10 @@ class Topic(Document):
 
     name: str = Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")
     writer: str | None = None
-    """Cluster that clients write to, and that holds the partitions that `partitions` does not list.
+    """Cluster of the partitions that `partitions` does not list, and of what concerns the topic as a whole.
 
-    None while there is a fence and no map yet; the origin while there is a crossing.
+    Nearly always the cluster that all of it is written in: single partitions may be elsewhere, where their last extent
+    says. None while there is a fence and no map yet; the origin while all of it crosses over.
     """
     partitions: dict[int, tuple[Extent, ...]] = Field(default_factory=dict)
     fence: Fence | None = None
@@ -74,6 +77,13 @@ class Topic(Document):
     @property
     def mapped(self) -> bool:
         return bool(self.partitions)
+
+    def crosses(self, partition: int) -> bool:
+        """Whether the partition's cut lies ahead: it has an origin and a target then."""
+        crossing = self.crossing
+        if crossing is None or partition not in self.partitions:
+            return False
+        return not crossing.partitions or partition in crossing.partitions
 
 
 class LastSequences(Document):

@@ -40,6 +40,7 @@ from ha_core.plan.carry import merge_sequences
 from ha_core.plan.extents import append, check, extents_of, identity, live, to_client, written
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.move import FINAL, Documents, MoveDamagedError
+from ha_core.plan.moving import listed, moving, places, writer_after
 
 Stage = Literal["ahead", "proposed", "open", "settled"]
 """`ahead`: the topic is written in the origin, as before. `settled`: in the target, and nothing is left to do."""
@@ -86,13 +87,15 @@ def stage(operation: Operation, topic: Topic | None) -> Stage:
                 f"topic {topic.name} crosses over for operation {topic.crossing.operation}, not for {operation.id}"
             )
         return topic.crossing.state
-    if not topic.mapped or topic.writer == request.origin:
+    if not topic.mapped:
         return "ahead"
-    if topic.writer == request.target:
+    found = places(request, topic)
+    if request.origin in found:
+        return "ahead"
+    if request.target in found:
         return "settled"
-    raise MoveDamagedError(
-        f"topic {topic.name} is written in {topic.writer}, which operation {operation.id} never said"
-    )
+    there = ", ".join(sorted(found))
+    raise MoveDamagedError(f"topic {topic.name} is written in {there}, which operation {operation.id} never said")
 
 
 def stages(operation: Operation, topics: Mapping[str, Topic]) -> dict[str, Stage]:
@@ -120,7 +123,7 @@ def resume(operation: Operation, topics: Mapping[str, Topic]) -> Decision:
 
 def crossings(topic: Topic) -> Iterator[tuple[int, Extent, Extent]]:
     """(partition, the origin's extent that ends at the cut, the target's) of a topic that crosses over."""
-    for partition in sorted(topic.partitions):
+    for partition in filter(topic.crosses, sorted(topic.partitions)):
         yield partition, written(topic, partition), live(extents_of(topic, partition))
 
 
@@ -166,16 +169,18 @@ def propose_change(
             raise MoveDamagedError(f"topic {name} is {_words(topic, found)}: no cut can be proposed for it")
         if found == "ahead" and not topic.mapped and name not in unmapped:
             unmapped.append(name)
-        partitions = {
-            partition: _proposed(request, topic, found, partition, ends, cuts)
-            for partition in _all_partitions(topic, ends)
-        }
+        everything = _all_partitions(topic, ends)
+        partitions = {partition: listed(request, topic, partition) for partition in everything}
+        crossing = moving(request, topic, everything)
+        for partition in crossing:
+            partitions[partition] = _proposed(request, topic, found, partition, ends, cuts)
+        some = () if crossing == tuple(everything) else crossing
         puts.append(
             topic.model_copy(
                 update={
-                    "writer": request.origin,
+                    "writer": topic.writer or request.origin,
                     "partitions": partitions,
-                    "crossing": Crossing(operation=operation.id, state="proposed"),
+                    "crossing": Crossing(operation=operation.id, state="proposed", partitions=some),
                 }
             )
         )
@@ -199,7 +204,7 @@ def open_change(
         if beyond:
             raise MoveDamagedError(f"topic {name}: the log has passed the cut of partitions {list(beyond)}")
         _require_base(topic, ends)
-        puts.append(topic.model_copy(update={"crossing": Crossing(operation=operation.id, state="open")}))
+        puts.append(_in_state(topic, "open"))
     return Documents((*puts, operation))
 
 
@@ -223,7 +228,7 @@ def settle_change(
         if topic.fence is not None:
             raise MoveDamagedError(f"topic {name} is fenced: its crossing ends behind the fence")
         _require_partitions(topic, ends)
-        behind = set(topic.partitions) - set(passed(topic, ends))
+        behind = set(filter(topic.crosses, topic.partitions)) - set(passed(topic, ends))
         if behind:
             raise MoveDamagedError(f"topic {name}: partitions {sorted(behind)} have not reached their cuts")
         puts += _ended(operation, topic, dict(topic.partitions), view, producers)
@@ -240,10 +245,7 @@ def retreat_change(operation: Operation, view: View) -> Documents:
     if settled or operation.state in FINAL | {"cut"}:
         raise MoveDamagedError(f"operation {operation.id}: {', '.join(settled[:5])} crossed over, there is no way back")
     opened = [name for name, one in found.items() if one == "open"]
-    puts = [
-        view.topics[name].model_copy(update={"crossing": Crossing(operation=operation.id, state="proposed")})
-        for name in opened
-    ]
+    puts = [_in_state(view.topics[name], "proposed") for name in opened]
     retreated = sorted({*operation.evidence.get("retreated", ()), *opened})
     evidence = {**operation.evidence, "undoing": True, "retreated": retreated}
     return Documents((*puts, operation.model_copy(update={"evidence": evidence})))
@@ -253,9 +255,7 @@ def reopen_change(operation: Operation, view: View) -> Documents:
     """Give up the way back: what was open is open again. Needs no look at ends, see the invariant."""
     retreated = operation.evidence.get("retreated", ())
     puts = [
-        _at(operation, view, name, "proposed").model_copy(
-            update={"crossing": Crossing(operation=operation.id, state="open")}
-        )
+        _in_state(_at(operation, view, name, "proposed"), "open")
         for name in retreated
         if stage(operation, view.topics.get(name)) == "proposed"
     ]
@@ -284,7 +284,7 @@ def withdraw_change(operation: Operation, view: View, ends: Mapping[Partition, P
             deletes.append((Topic, name))
             continue
         request, _ = _asked(operation)
-        partitions = {p: _uncut(request, topic, p) for p in topic.partitions}
+        partitions = {p: _uncut(request, topic, p) if topic.crosses(p) else old for p, old in topic.partitions.items()}
         puts.append(topic.model_copy(update={"partitions": partitions, "crossing": None}))
     evidence = {**operation.evidence, "undoing": True}
     marked = operation.model_copy(update={"state": "running", "evidence": evidence})
@@ -374,6 +374,12 @@ def _words(topic: Topic | None, found: Stage) -> str:
     return f"{found} and fenced by operation {topic.fence.operation}" if topic and topic.fence else found
 
 
+def _in_state(topic: Topic, state: Literal["proposed", "open"]) -> Topic:
+    if topic.crossing is None:
+        raise MoveDamagedError(f"topic {topic.name} does not cross over")
+    return topic.model_copy(update={"crossing": topic.crossing.model_copy(update={"state": state})})
+
+
 def _fenced(operation: Operation, topic: Topic | None) -> bool:
     return topic is not None and topic.fence is not None and topic.fence.operation == operation.id
 
@@ -390,7 +396,10 @@ def _all_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> li
 
 
 def _require_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> None:
-    found = _all_partitions(topic, ends)
+    found = sorted(partition for name, partition in ends if name == topic.name)
+    missing = set(filter(topic.crosses, topic.partitions)) - set(found)
+    if missing:
+        raise MoveDamagedError(f"topic {topic.name}: the ends of partitions {sorted(missing)} were not read")
     added = [partition for partition in found if partition not in topic.partitions]
     if added:
         raise MoveDamagedError(
@@ -433,17 +442,13 @@ def _proposed(
     cuts: Mapping[Partition, int],
 ) -> tuple[Extent, ...]:
     name, where = topic.name, f"topic {topic.name} partition {partition}"
-    listed = found == "proposed" and partition in topic.partitions
-    before = topic.partitions[partition] if listed else None
+    before = topic.partitions.get(partition) if found == "proposed" else None
     at = cuts.get((name, partition), before[-1].start if before else None)
     if at is None:
         raise MoveDamagedError(f"{where}: there is no cut to propose")
     if before and at < before[-1].start:
         raise MoveDamagedError(f"{where}: the cut {at} lies below {before[-1].start}, below which is acknowledged")
-    if found == "proposed":
-        origin = _uncut(request, topic, partition)
-    else:
-        origin = extents_of(topic, partition) if topic.mapped else identity(request.origin)
+    origin = _uncut(request, topic, partition) if found == "proposed" else listed(request, topic, partition)
     base = before[-1].base if before else ends[name, partition].target
     try:
         end = to_client(live(origin), _end(name, partition, ends))
@@ -475,8 +480,9 @@ def _ended(
     producers: Producers,
 ) -> list[Document]:
     request, _ = _asked(operation)
+    writer = writer_after(request, topic, partitions)
     puts: list[Document] = [
-        topic.model_copy(update={"writer": request.target, "partitions": partitions, "crossing": None, "fence": None})
+        topic.model_copy(update={"writer": writer, "partitions": partitions, "crossing": None, "fence": None})
     ]
     old = view.sequences.get(topic.name)
     known = dict(old.partitions) if old else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ha_core.model import Identity, MoveRequest, MoveSet, View
 from ha_core.plan.closure import Closure
+from ha_core.plan.extents import written
 from ha_core.plan.facts import Facts
 from ha_core.plan.resolve import cluster_for_group, cluster_for_topic
 
@@ -27,10 +28,17 @@ def outside_topics(moves: MoveSet, facts: Facts) -> tuple[str, ...]:
 
 
 def writer_of(view: View, request: MoveRequest, closure: Closure, facts: Facts, topic: str) -> str | None:
-    """The cluster that is written now; None: the topic exists nowhere."""
+    """The cluster that is written now; None: the topic exists nowhere.
+
+    The origin, where anything of what is to move is written there: single partitions may be elsewhere.
+    """
     document = view.topics.get(topic)
     if document is not None and document.mapped:
-        return document.writer
+        named = request.scope.partitions.get(topic)
+        found = {written(document, partition).cluster for partition in named or document.partitions}
+        if named is None and document.writer is not None:
+            found.add(document.writer)
+        return next((side for side in (request.origin, request.target) if side in found), min(found))
     holders = sorted(cluster for (cluster, name), t in facts.topics.items() if name == topic and t.exists)
     if request.mode == "forced" and not _answers(facts, request.origin):
         # What the dead cluster holds cannot be asked; what it does not hold is refused for its unknown shape.

@@ -82,11 +82,17 @@ def written(topic: Topic, partition: int) -> Extent:
     """
     extents = extents_of(topic, partition)
     current = live(extents)
-    if topic.crossing is None or current.cluster == topic.writer:
+    if not topic.crosses(partition):
         return current
-    if len(extents) < 2 or extents[-2].cluster != topic.writer:
-        raise ValueError(f"topic {topic.name} partition {partition} crosses over from {topic.writer}: map is damaged")
+    if len(extents) < 2 or extents[-2].cluster == current.cluster:
+        raise ValueError(f"topic {topic.name} partition {partition} crosses over from nowhere: its map is damaged")
     return extents[-2]
+
+
+def writers(topic: Topic) -> frozenset[str]:
+    """The clusters that producers of a mapped topic are led to, those of partitions that are added later too."""
+    found = {written(topic, partition).cluster for partition in topic.partitions}
+    return frozenset(found | ({topic.writer} if topic.writer else set()))
 
 
 def extents_of(topic: Topic, partition: int) -> tuple[Extent, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ha_core.model import Identity, Usage, View
+from ha_core.plan.extents import writers
 from ha_core.plan.resolve import cluster_for_group, cluster_for_topic
 
 
@@ -37,7 +38,7 @@ def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapp
     def is_written(name: str) -> bool:
         document = view.topics.get(name)
         if document is not None and document.mapped:
-            return document.writer == cluster
+            return cluster in writers(document)
         if f"topic {name}" in used:
             return f"topic {name}" in stopped
         nobody = Identity("", "")

@@ -23,6 +23,8 @@ class PartitionStatus:
     end_offset: int
     """Exclusive: where the origin's records end, or will end."""
     ignore_origin: bool
+    crosses: bool = False
+    """Its cut lies ahead."""
     end: int | None = None
     """The origin's log end while its topic crosses over; None: not known, or not asked for any more."""
 
@@ -54,7 +56,7 @@ class TopicStatus:
         """Partitions whose log has reached the cut."""
         if self.status != "Migrating":
             return len(self.partitions)
-        return sum(one.missing == 0 for one in self.partitions)
+        return sum(one.missing == 0 or not one.crosses for one in self.partitions)
 
 
 def status_of(topic: Topic, ends: Mapping[int, int] | None = None) -> TopicStatus | None:
@@ -69,7 +71,7 @@ def status_of(topic: Topic, ends: Mapping[int, int] | None = None) -> TopicStatu
     if not found:
         return None
     if topic.crossing is not None:
-        migrating = any(one.missing != 0 for one in found)
+        migrating = any(one.missing != 0 for one in found if one.crosses)
         return TopicStatus(topic.name, "Migrating" if migrating else "Migrated", found)
     return TopicStatus(topic.name, "Migrated" if any(one.origin for one in found) else "Aged", found)
 
@@ -87,5 +89,6 @@ def _partitions(topic: Topic, ends: Mapping[int, int]) -> Iterator[PartitionStat
             target=now.cluster,
             end_offset=now.start,
             ignore_origin=before is not None and before.ignored,
-            end=ends.get(partition) if topic.crossing is not None else None,
+            crosses=topic.crosses(partition),
+            end=ends.get(partition) if topic.crosses(partition) else None,
         )

@@ -37,9 +37,10 @@ from ha_core.model import (
     View,
 )
 from ha_core.plan.carry import compose_aliases, merge_sequences
-from ha_core.plan.extents import append, check, extents_of, identity, live, to_client
+from ha_core.plan.extents import append, check, extents_of, live, to_client
 from ha_core.plan.facts import AdoptedGroup, Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.forced import RESERVE, forced_cut
+from ha_core.plan.moving import listed, moving, places, writer_after
 from ha_core.plan.scope import lock_keys, users_of
 
 __all__ = [
@@ -222,16 +223,17 @@ def cut_change(
         topic = view.topics.get(name)
         if topic is None or topic.fence is None or topic.fence.operation != operation.id:
             raise MoveDamagedError(f"the fence of operation {operation.id} on topic {name} does not stand any more")
-        partitions: dict[int, tuple[Extent, ...]] = {}
-        for partition in _all_partitions(topic, ends):
+        everything = _all_partitions(topic, ends)
+        partitions = {partition: listed(request, topic, partition) for partition in everything}
+        for partition in moving(request, topic, everything):
             found = ends[name, partition]
-            before = extents_of(topic, partition) if topic.mapped else identity(request.origin)
-            partitions[partition] = _cut_partition(request, name, partition, before, found, reserve)
+            partitions[partition] = _cut_partition(request, name, partition, partitions[partition], found, reserve)
             after = live(partitions[partition])
             cuts.setdefault(name, []).append([partition, after.start, after.base, after.term])
             if found.origin is None:
                 unknown.setdefault(name, []).append(partition)
-        puts.append(topic.model_copy(update={"writer": request.target, "partitions": partitions, "fence": None}))
+        writer = writer_after(request, topic, partitions)
+        puts.append(topic.model_copy(update={"writer": writer, "partitions": partitions, "fence": None}))
         sequences = _sequences(request, topic, view.sequences.get(name), producers)
         if sequences is not None:
             puts.append(sequences)
@@ -307,8 +309,9 @@ def _unfenced(operation: Operation, request: MoveRequest, view: View, name: str)
     """The topic's document, which may be new."""
     topic = view.topics.get(name) or Topic(name=name)
     _require_free(operation, f"topic {name}", topic.fence or topic.transaction_fence)
-    if topic.mapped and topic.writer != request.origin:
-        raise MoveDamagedError(f"topic {name} is written in {topic.writer}, not in {request.origin} any more")
+    if topic.mapped and request.origin not in places(request, topic):
+        there = ", ".join(sorted(places(request, topic)))
+        raise MoveDamagedError(f"topic {name} is written in {there}, not in {request.origin} any more")
     return topic
 
 
@@ -386,10 +389,10 @@ def _sequences(
     before = old.partitions if old else {}
     after = dict(before)
     terms = dict(old.terms) if old else {}
+    moved = moving(request, topic, [partition for name, partition in producers if name == topic.name])
     for (name, partition), found in producers.items():
-        if name == topic.name:
-            extents = extents_of(topic, partition) if topic.mapped else identity(request.origin)
-            ending = live(extents).term
+        if name == topic.name and partition in moved:
+            ending = live(listed(request, topic, partition)).term
             after[partition] = merge_sequences(before.get(partition, {}), found, ending)
             terms[partition] = ending + 1
     after = {partition: known for partition, known in after.items() if known}

@@ -10,6 +10,7 @@ from ha_core.plan.effective import effective, outside_topics
 from ha_core.plan.facts import ClusterFacts, Facts
 from ha_core.plan.group_verdicts import group_verdicts
 from ha_core.plan.known_verdicts import known_verdicts
+from ha_core.plan.partition_verdicts import partition_verdicts
 from ha_core.plan.resolve import cluster_for_user
 from ha_core.plan.scope import lock_keys, named_in
 from ha_core.plan.topic_verdicts import stranger_verdicts, topic_verdicts
@@ -37,6 +38,7 @@ def preflight(
         found += _identities(view, request, closure)
         found += _locks(request, closure.moves, locks)
         found += topic_verdicts(view, request, closure, facts)
+        found += partition_verdicts(view, request, facts)
         moves = effective(view, request, closure, facts)
         found += stranger_verdicts(request, closure, moves)
         found += known_verdicts(request, moves, facts)

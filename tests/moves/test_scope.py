@@ -58,3 +58,28 @@ def test_what_is_written_is_read_back_whatever_the_names(
     )
 
     assert parse_scope(format_scope(scope)) == scope
+
+
+@pytest.mark.parametrize(
+    ("entries", "partitions", "written"),
+    [
+        (["topic:a:3"], {"a": (3,)}, ["topic:a:3"]),
+        (["topic:a:7,0,1,2"], {"a": (0, 1, 2, 7)}, ["topic:a:0-2,7"]),
+        (["topic:a:4-6", "topic:b", "topic:a:0"], {"a": (0, 4, 5, 6)}, ["topic:a:0,4-6", "topic:b"]),
+        (["topic:a:4", "topic:a"], {}, ["topic:a"]),
+    ],
+)
+def test_single_partitions_are_numbers_and_ranges(
+    entries: list[str], partitions: dict[str, tuple[int, ...]], written: list[str]
+) -> None:
+    scope = parse_scope(entries)
+    assert scope.partitions == partitions
+    assert list(format_scope(scope)) == written
+
+
+@pytest.mark.parametrize(
+    "entry", ["topic:a:", "topic:a:x", "topic:a:1-", "topic:a:5-2", "topic:a:0-100000", "topic::1"]
+)
+def test_partitions_without_a_form_are_refused_by_their_text(entry: str) -> None:
+    with pytest.raises(RefusedError, match=r"TOPIC:0,4-7|lower number first"):
+        parse_scope([entry])

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from ha_core.model import LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
 from ha_core.model.producer import FIRST_CLIENT_ID, client_id, upstream_id
 from ha_core.plan.below import below_cut
 from ha_core.plan.crossing import (
@@ -41,6 +41,10 @@ from ha_core.plan.move import Documents, MoveDamagedError
 TOPIC, ORIGIN, TARGET = "orders", "east", "west"
 PARTITIONS = (0, 1)
 STEPS = ("prepare", "open", "cross", "verify")
+
+
+Shape = Literal["whole", "single", "rest"]
+"""What crosses over: the whole topic; its first partition alone; or what is left of it, the second one having moved."""
 
 
 class BrokenError(AssertionError):
@@ -118,15 +122,21 @@ def _way(topic: Topic | None) -> object:
 
 
 class World:
-    def __init__(self, seed: int, faults: frozenset[str] = frozenset()) -> None:
+    def __init__(self, seed: int, faults: frozenset[str] = frozenset(), shape: Shape = "whole") -> None:
         self.random = Random(seed)
         self.faults = faults
         self.view = View()
+        self.moving = PARTITIONS if shape == "whole" else PARTITIONS[:1]
         self.revision = 0
         self.logs = {(cluster, p): Log() for cluster in (ORIGIN, TARGET) for p in PARTITIONS}
         for p in PARTITIONS:
             # What was written there once, and is no part of the topic: base and start differ.
             self.logs[TARGET, p].records += [(7, Record(7, n)) for n in range(3)]
+        if shape == "rest":
+            moved = Extent(cluster=TARGET, start=0, end=None, base=3, term=1)
+            topic = Topic(name=TOPIC, writer=ORIGIN, partitions={0: identity(ORIGIN), 1: (moved,)})
+            self.view = replace(self.view, topics={TOPIC: topic})
+        self.found_map = self.view.topics.get(TOPIC)
         self.gateways = [Gateway(self.view) for _ in range(3)]
         self.waiting: dict[tuple[int, int], tuple[Record, ...]] = {}
         """(partition, producer) → the batch that it has no answer to."""
@@ -135,7 +145,9 @@ class World:
         """(partition, record) → the client offset that was told; None: answered as a duplicate."""
         self.idle: set[int] = set()
         self.locked = True
-        request = MoveRequest(scope=Scope(topics=(TOPIC,)), origin=ORIGIN, target=TARGET, reason="replay")
+        named = {TOPIC: self.moving} if shape == "single" else {}
+        scope = Scope(topics=(TOPIC,), partitions=named)
+        request = MoveRequest(scope=scope, origin=ORIGIN, target=TARGET, reason="replay")
         self.operation = Operation(
             id="op-1",
             kind="migrate",
@@ -173,7 +185,7 @@ class World:
         batch, topic = self.waiting[place], gateway.topic
         if topic is not None and topic.fence is not None:
             return
-        if topic is None or topic.crossing is not None or topic.writer == ORIGIN:
+        if topic is None or written(topic, partition).cluster == ORIGIN:
             gateway.flights.append(Flight(partition, batch, topic))
             return
         held = gateway.view.sequences.get(TOPIC) or LastSequences(name=TOPIC)
@@ -197,7 +209,7 @@ class World:
         if flight.answer is None:
             flight.answer = self.logs[ORIGIN, partition].append(producer, flight.batch)
             return
-        if flight.known is None or flight.known.crossing is None:
+        if flight.known is None or not flight.known.crosses(partition):
             gateway.flights.remove(flight)
             self.acknowledge(partition, flight.batch, flight.answer)
             return
@@ -205,7 +217,7 @@ class World:
         if below >= len(flight.batch):
             gateway.flights.remove(flight)
             self.acknowledge(partition, flight.batch, flight.answer)
-        elif flight.known.crossing.state == "open":
+        elif flight.known.crossing is not None and flight.known.crossing.state == "open":
             flight.cluster, flight.rest = TARGET, flight.batch[below:]
         else:
             gateway.flights.remove(flight)
@@ -312,7 +324,7 @@ class World:
         yield from self._propose(self.found, TOPIC)
 
     def _propose(self, found: dict[Partition, PartitionEnds], *topics: str) -> Iterator[str]:
-        cuts = {(TOPIC, p): (found[TOPIC, p].origin or 0) + 1 + self.random.randrange(6) for p in PARTITIONS}
+        cuts = {(TOPIC, p): (found[TOPIC, p].origin or 0) + 1 + self.random.randrange(6) for p in self.moving}
         known = self.view.topics.get(TOPIC)
         if known is not None and known.crossing is not None:
             cuts = {key: cut for key, cut in cuts.items() if key[1] in passed(known, found)}
@@ -346,7 +358,7 @@ class World:
     def _cross(self) -> Iterator[str]:
         yield from self.ends()
         topic = self.view.topics[TOPIC]
-        if len(passed(topic, self.found)) < len(PARTITIONS):
+        if len(passed(topic, self.found)) < len(self.moving):
             if self.idle and self.random.random() < 0.3:
                 yield from self._finish()
             return
@@ -420,8 +432,8 @@ class World:
         if self.locked:
             raise BrokenError("locks are left")
         topic = self.view.topics.get(TOPIC)
-        if self.operation.state == "undone" and topic is not None:
-            raise BrokenError("an undone first migration leaves a map behind")
+        if self.operation.state == "undone" and topic != self.found_map:
+            raise BrokenError("an undone migration leaves another map behind than it found")
         if topic is not None and (topic.crossing is not None or topic.fence is not None):
             raise BrokenError("a crossing or a fence is left")
         if set(stages(self.operation, self.view.topics).values()) - {"settled", "ahead"}:

@@ -8,7 +8,7 @@ import pytest
 
 from ha_core.plan.crossing import Done
 from ha_core.plan.move import MoveDamagedError
-from tests.plan.replay_crossing import PARTITIONS, TARGET, BrokenError, World
+from tests.plan.replay_crossing import ORIGIN, PARTITIONS, TARGET, TOPIC, BrokenError, Shape, World
 
 BEYOND = 3000
 """More effects than any run has."""
@@ -18,8 +18,8 @@ def nothing(_count: int) -> None:
     pass
 
 
-def a_world(seed: int, *faults: str) -> World:
-    world = World(seed, frozenset(faults))
+def a_world(seed: int, *faults: str, shape: Shape = "whole") -> World:
+    world = World(seed, frozenset(faults), shape)
     for _ in range(12):
         world.tick()
     return world
@@ -57,6 +57,43 @@ def test_a_crossing_killed_between_any_two_effects_is_continued_by_a_rerun(seed:
         assert world.operation.state == "succeeded"
         if finished:
             break
+
+
+@pytest.mark.parametrize("shape", ["single", "rest"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_single_partition_crosses_over_and_the_others_stay_where_they_are_killed_anywhere(
+    seed: int, shape: Shape
+) -> None:
+    for prefix in range(BEYOND):
+        world = a_world(seed, shape=shape)
+        finished = advance(world, world.run(world.decide()), prefix)
+        for _ in range(6):
+            world.tick()
+        bring_to_an_end(world)
+        topic = world.view.topics[TOPIC]
+        assert world.operation.state == "succeeded"
+        assert [extent.cluster for extent in topic.partitions[0]][-1] == TARGET
+        assert [extent.cluster for extent in topic.partitions[1]] == [ORIGIN if shape == "single" else TARGET]
+        assert topic.writer == (ORIGIN if shape == "single" else TARGET)
+        if finished:
+            break
+
+
+@pytest.mark.parametrize("shape", ["single", "rest"])
+def test_a_single_partition_can_be_taken_back_as_a_whole_topic_can(shape: Shape) -> None:
+    ends = set()
+    for prefix in range(BEYOND):
+        world = a_world(1, shape=shape)
+        finished = advance(world, world.run(world.decide()), prefix)
+        try:
+            world.begin_back()
+        except MoveDamagedError:
+            assert world.operation.state in {"cut", "succeeded"}
+        bring_to_an_end(world)
+        ends.add(world.operation.state)
+        if finished:
+            break
+    assert ends == {"undone", "succeeded"}
 
 
 @pytest.mark.parametrize("seed", range(3))

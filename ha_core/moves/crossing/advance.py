@@ -38,6 +38,7 @@ from ha_core.plan.crossing import (
 )
 from ha_core.plan.cuts import cut_ahead
 from ha_core.plan.facts import Partition
+from ha_core.plan.moving import of_all
 from ha_core.store.errors import FencedOffError
 
 MOST_PROPOSALS = 5
@@ -150,11 +151,14 @@ def _cuts(
 
 
 def _client_ends(journal: Journal, sides: Sides) -> dict[Partition, int]:
+    """Of what moves: other partitions of a topic may be elsewhere."""
     request, _ = asked(journal.operation)
     topics = Touched.read(journal).view.topics
     return {
-        (name, partition): client_end(topics.get(name), request.origin, partition, found.log_end)
-        for (name, partition), found in sides.origin.items()
+        (name, partition): client_end(
+            topics.get(name), request.origin, partition, sides.origin[name, partition].log_end
+        )
+        for name, partition in of_all(request, topics, sides.origin)
     }
 
 

@@ -15,6 +15,7 @@ from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.scope import format_scope
 from ha_core.moves.switch.prepare import make_request
+from ha_core.plan.extents import writers
 from ha_core.plan.resolve import cluster_for_group
 
 WILD = "*?["
@@ -79,8 +80,8 @@ def chosen_topics(environment: Environment, view: View, entries: Iterable[str], 
 
 def _written_in(environment: Environment, view: View, origin: str) -> set[str]:
     seen = set(environment.store.known(KnownTopic, origin))
-    mapped = {name: topic.writer for name, topic in view.topics.items() if topic.mapped}
-    return (seen - mapped.keys()) | {name for name, writer in mapped.items() if writer == origin}
+    mapped = {name: writers(topic) for name, topic in view.topics.items() if topic.mapped}
+    return (seen - mapped.keys()) | {name for name, clusters in mapped.items() if origin in clusters}
 
 
 def _groups(environment: Environment, view: View, topics: tuple[str, ...], origin: str) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,9 @@ from ha_core.moves.errors import RefusedError
 from ha_core.moves.gather import gather
 from ha_core.plan.closure import closure
 from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts
+from ha_core.plan.extents import writers
 from ha_core.plan.facts import Facts, Partition
+from ha_core.plan.moving import of_all
 from ha_core.plan.verdicts import Verdict, effective, preflight
 
 _WILD = frozenset("*?[")
@@ -28,6 +30,9 @@ class Judged:
         self.ahead: list[str] = []
         self.barrier: list[str] = []
         self.ends: dict[str, dict[int, int]] = {}
+        """topic → partition that moves → log end in the origin."""
+        self.counts: dict[str, int] = {}
+        """topic → all its partitions."""
         self._locks = environment.store.locks()
         self._gateways = environment.store.gateways()
         self._in_sync: dict[str, int] | None = None
@@ -65,7 +70,10 @@ class Judged:
         self.verdicts += verdicts
         for name in moving:
             here = facts.topic(request.origin, name)
-            self.ends[name] = dict(here.ends) if here is not None else {}
+            ends = dict(here.ends) if here is not None else {}
+            self.counts[name] = len(ends)
+            keys = of_all(request, self.view.topics, [(name, partition) for partition in ends])
+            self.ends[name] = {partition: ends[partition] for _, partition in keys}
 
     def _defaults(self) -> dict[str, int]:
         if self._in_sync is None:
@@ -87,7 +95,7 @@ def _of_the_fence(verdict: Verdict, needs: Mapping[str, str]) -> bool:
 def resolve(
     environment: Environment, view: View, patterns: tuple[str, ...], origin: str
 ) -> tuple[list[str], dict[str, str]]:
-    """Topics by name, and those that a pattern finds in the origin and leaves out."""
+    """Entries of topics, with partitions where some are named, and those that a pattern finds and leaves out."""
     names = dict.fromkeys(pattern for pattern in patterns if not _WILD & set(pattern))
     wild = [pattern for pattern in patterns if _WILD & set(pattern)]
     left_out: dict[str, str] = {}
@@ -100,8 +108,8 @@ def resolve(
         topic = view.topics.get(name)
         if topic is not None and topic.crossing is not None:
             left_out[name] = f"it is migrating already, in operation {topic.crossing.operation}"
-        elif topic is not None and topic.mapped and topic.writer != origin:
-            left_out[name] = f"it is written in {topic.writer}"
+        elif topic is not None and topic.mapped and origin not in writers(topic):
+            left_out[name] = f"it is written in {', '.join(sorted(writers(topic)))}"
         else:
             names[name] = None
     return list(names), left_out

@@ -134,7 +134,7 @@ def _blocks(
     if topic.crossing.state == "proposed":
         yield f"its cuts are proposed only, and hold producers up when they are reached: `switchyard resume {id_}`"
         return
-    missing = [one for one in status.partitions if one.missing != 0]
+    missing = [one for one in status.partitions if one.crosses and one.missing != 0]
     if not missing:
         yield f"it is to be settled: `switchyard resume {id_}`, or the next scheduled run"
         return

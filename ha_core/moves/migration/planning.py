@@ -140,7 +140,7 @@ def plan_migration(
 ) -> MigrationProposal:
     """What would be migrated now, and how. Changes nothing.
 
-    :param patterns: topics of the origin, or patterns with `*`, `?` and `[…]`.
+    :param patterns: topics of the origin, single partitions of them (`orders:0,4-7`), or patterns with `*`, `?`, `[…]`.
     :param cut_at: client offsets to cut at, in place of what the rates suggest.
     :param rates: summary of recorded history; without it two looks at the ends are taken.
     :raises RefusedError: what was asked for is not understood.
@@ -164,7 +164,7 @@ def plan_migration(
         verdicts = (Verdict("error", "topics", text, "Correct the names or patterns."),)
         return _proposal(whole, view, left_out=left_out, verdicts=verdicts)
     judged = Judged(environment, view, whole)
-    for some in _chunks(names, max(1, topics_per_batch)):
+    for some in _chunks(whole.scope.topics, max(1, topics_per_batch)):
         judged.judge(some)
     if judged.refused:
         return _proposal(whole, view, left_out=left_out, verdicts=judged.sorted_verdicts)
@@ -284,11 +284,12 @@ def _batches(
 ) -> Iterator[Batch]:
     runs: list[tuple[CutMode, list[str]]] = []
     for mode, names in (("predicted", judged.ahead), ("barrier", judged.barrier)):
-        sizes = {name: _bytes(view.topics.get(name), len(judged.ends[name])) for name in names}
+        sizes = {name: _bytes(view.topics.get(name), judged.counts[name]) for name in names}
         runs += [(mode, some) for some in _chunks(names, max(1, most), sizes)]  # type: ignore[misc]  # both literals
     for number, (mode, names) in enumerate(runs, start=1):
         keys = [(name, p) for name in names for p in judged.ends[name]]
-        scope = request.scope.model_copy(update={"topics": tuple(names)})
+        some = {name: found for name, found in request.scope.partitions.items() if name in names}
+        scope = request.scope.model_copy(update={"topics": tuple(names), "partitions": some})
         yield Batch(
             number=number,
             request=request.model_copy(update={"scope": scope, "cut": mode}),

@@ -24,6 +24,7 @@ from ha_core.moves.switch.quiescing import quiesce
 from ha_core.moves.switch.targets import renew_adoption, still_adopted
 from ha_core.moves.switch.window import Window
 from ha_core.plan.move import MoveDamagedError, cut_change, fence_change
+from ha_core.plan.moving import of_all
 
 
 def cut_over(journal: Journal) -> None:
@@ -113,6 +114,7 @@ def _drain(environment: Environment, operation: Operation, revision: int, watch:
 
 def _cut(journal: Journal, touched: Touched, window: Window, watch: Stopwatch) -> int:
     environment, operation = journal.environment, journal.operation
+    request, _ = asked(operation)
     adopted = adopted_of(operation)
     with watch.lap("ends") as seen:
         checked = None
@@ -126,9 +128,9 @@ def _cut(journal: Journal, touched: Touched, window: Window, watch: Stopwatch) -
         counts = window.copy_offsets({name: in_target(name, one) for name, one in alive.items()})
         seen.update(groups=len(counts), offsets=sum(counts.values()), adopted=len(alive))
     with watch.lap("cut") as seen:
-        known = operation.model_copy(
-            update={"evidence": {**operation.evidence, "origin_ends": _by_topic(found.origin)}}
-        )
+        # The others of a topic grow on in the origin.
+        leaving = {key: found.origin[key] for key in of_all(request, touched.view.topics, found.origin)}
+        known = operation.model_copy(update={"evidence": {**operation.evidence, "origin_ends": _by_topic(leaving)}})
         documents = cut_change(known, touched.view, found.ends, found.producers, alive)
         revision = touched.commit(journal, documents, "cut")
         seen["revision"] = revision

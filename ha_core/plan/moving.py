@@ -1,0 +1,56 @@
+"""Which partitions of a topic a move takes: the named ones, else all that are written in the origin."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from ha_core.model import Extent, MoveRequest, Topic
+from ha_core.plan.extents import extents_of, identity, live, written
+from ha_core.plan.facts import Partition
+
+
+def moving(request: MoveRequest, topic: Topic, partitions: Collection[int]) -> tuple[int, ...]:
+    """Those of `partitions`, all that the topic has, that the request moves; also if they have left the origin.
+
+    A topic that is asked for as a whole may be in several clusters, because single partitions were moved before.
+    """
+    named = request.scope.partitions.get(topic.name)
+    if named is not None:
+        return tuple(sorted(named))
+    if not topic.mapped:
+        return tuple(sorted(partitions))
+    return tuple(p for p in sorted(partitions) if written(topic, p).cluster == request.origin)
+
+
+def of_all(request: MoveRequest, topics: Mapping[str, Topic], keys: Collection[Partition]) -> tuple[Partition, ...]:
+    """`moving` of several topics, whose partitions `keys` are. Topics without a document have no map."""
+    partitions: dict[str, set[int]] = {}
+    for name, partition in keys:
+        partitions.setdefault(name, set()).add(partition)
+    return tuple(
+        (name, partition)
+        for name, found in partitions.items()
+        for partition in moving(request, topics.get(name) or Topic(name=name), found)
+        if partition in found
+    )
+
+
+def listed(request: MoveRequest, topic: Topic, partition: int) -> tuple[Extent, ...]:
+    """The extents of a partition, also where the topic has no map yet."""
+    return extents_of(topic, partition) if topic.mapped else identity(request.origin)
+
+
+def places(request: MoveRequest, topic: Topic) -> frozenset[str]:
+    """The clusters in which what the request moves of a mapped topic is written, or will be."""
+    named = request.scope.partitions.get(topic.name)
+    clusters = {live(extents_of(topic, partition)).cluster for partition in named or topic.partitions}
+    if named is None and topic.writer is not None:
+        clusters.add(topic.writer)
+    return frozenset(clusters)
+
+
+def writer_after(request: MoveRequest, topic: Topic, partitions: Mapping[int, Sequence[Extent]]) -> str:
+    """The topic's `writer` once its map is `partitions`: it stays until the last partition has left it."""
+    before = topic.writer or request.origin
+    stays = any(live(extents).cluster == before for extents in partitions.values())
+    return before if stays else request.target

@@ -1,0 +1,189 @@
+"""Single partitions move, and the rest of their topic stays: maps, writers, verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ha_core.model import Crossing, Extent, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.plan.crossing import open_change, passed, propose_change, settle_change, stage
+from ha_core.plan.extents import identity, live, writers, written
+from ha_core.plan.facts import PartitionEnds, TopicFacts
+from ha_core.plan.migration_status import status_of
+from ha_core.plan.move import MoveDamagedError, cut_change, fence_change
+from ha_core.plan.moving import moving, of_all
+from tests.plan.test_verdicts import HERE, Case
+
+ENDS = {("orders", p): PartitionEnds(target=7, origin=10 * (p + 1)) for p in range(3)}
+CUTS = dict.fromkeys(ENDS, 100)
+
+
+def asked(*partitions: int, origin: str = "east", target: str = "west") -> Operation:
+    """An operation that moves these partitions of `orders`; none: all of it."""
+    scope = Scope(topics=("orders",), partitions={"orders": partitions} if partitions else {})
+    return Operation(
+        id="m-1",
+        kind="migrate",
+        state="running",
+        by="t",
+        reason="t",
+        started="now",
+        request=MoveRequest(scope=scope, origin=origin, target=target, reason="t"),
+        moves=MoveSet(topics=("orders",)),
+    )
+
+
+def moved(operation: Operation, topic: Topic | None, ends: dict[tuple[str, int], PartitionEnds] = ENDS) -> Topic:
+    """The topic after a barrier."""
+    view = View(topics={topic.name: topic} if topic else {})
+    (fenced, running) = fence_change(operation, view).puts
+    assert isinstance(fenced, Topic)
+    assert isinstance(running, Operation)
+    (after, *_) = cut_change(running, View(topics={"orders": fenced}), ends, {}, {}).puts
+    assert isinstance(after, Topic)
+    return after
+
+
+def clusters(topic: Topic) -> list[str]:
+    return [written(topic, partition).cluster for partition in sorted(topic.partitions)]
+
+
+def test_behind_a_fence_only_the_named_partitions_change_their_writer() -> None:
+    topic = moved(asked(1), None)
+    assert clusters(topic) == ["east", "west", "east"]
+    assert topic.writer == "east", "partitions that are added later are made where most of the topic is"
+    assert topic.partitions[1][0] == Extent(cluster="east", start=0, end=20, base=0, term=0)
+    assert topic.partitions[0] == identity("east")
+
+
+def test_with_the_last_partition_the_topic_as_a_whole_has_left() -> None:
+    topic: Topic | None = None
+    for partition in range(3):
+        topic = moved(asked(partition), topic)
+    assert topic is not None
+    assert (clusters(topic), topic.writer) == (["west"] * 3, "west")
+
+
+def test_a_topic_that_is_asked_for_as_a_whole_takes_what_is_left_in_the_origin() -> None:
+    topic = moved(asked(1), None)
+    ends = {key: PartitionEnds(target=one.target + 1, origin=one.origin) for key, one in ENDS.items()}
+    whole = moved(asked(), topic, ends)
+    assert clusters(whole) == ["west"] * 3
+    assert whole.partitions[1] == topic.partitions[1], "it was there already"
+
+
+def test_a_partition_goes_back_alone() -> None:
+    topic = moved(asked(1), None)
+    ends = {key: PartitionEnds(target=one.origin or 0, origin=30) for key, one in ENDS.items()}
+    back = moved(asked(1, origin="west", target="east"), topic, ends)
+    assert (clusters(back), back.writer) == (["east"] * 3, "east")
+    assert [(e.cluster, e.start, e.end) for e in back.partitions[1]] == [
+        ("east", 0, 20),
+        ("west", 20, 43),
+        ("east", 43, None),
+    ]
+
+
+def test_a_partition_that_is_not_in_the_origin_is_not_moved() -> None:
+    topic = moved(asked(1), None)
+    with pytest.raises(MoveDamagedError, match="topic orders is written in west, not in east"):
+        moved(asked(1), topic)
+
+
+def test_a_single_partition_crosses_over_while_the_others_are_written_as_before() -> None:
+    operation = asked(1)
+    view = View()
+    (topic, operation) = propose_change(operation, view, ["orders"], ENDS, CUTS).puts  # type: ignore[assignment]
+    assert isinstance(topic, Topic)
+    assert topic.crossing is not None
+    assert topic.crossing.partitions == (1,)
+    assert [topic.crosses(p) for p in range(3)] == [False, True, False]
+    view = View(topics={"orders": topic})
+    (topic, operation) = open_change(operation, view, ["orders"], ENDS).puts  # type: ignore[assignment]
+    reached = {key: PartitionEnds(one.target, 100 if key[1] == 1 else one.origin) for key, one in ENDS.items()}
+    assert passed(topic, reached) == (1,)
+    view = View(topics={"orders": topic})
+    (topic, operation) = settle_change(operation, view, ["orders"], reached, {}).puts  # type: ignore[assignment]
+    assert operation.state == "cut"
+    assert (clusters(topic), topic.writer, stage(operation, topic)) == (["east", "west", "east"], "east", "settled")
+    status = status_of(topic)
+    assert status is not None
+    assert [(one.partition, one.target) for one in status.partitions] == [(1, "west")]
+
+
+def test_partitions_that_moved_before_do_not_hold_up_the_status_of_those_that_cross_over() -> None:
+    before = moved(asked(0), None)
+    (topic, _) = propose_change(asked(), View(topics={"orders": before}), ["orders"], ENDS, CUTS).puts
+    assert isinstance(topic, Topic)
+    assert topic.crossing is not None
+    assert topic.crossing.partitions == (1, 2)
+    status = status_of(topic, {1: 100, 2: 100})
+    assert status is not None
+    assert (status.status, status.reached) == ("Migrated", 3)
+    assert live(topic.partitions[0]) == live(before.partitions[0])
+
+
+def test_a_crossing_without_an_origin_is_a_damaged_map() -> None:
+    topic = Topic(
+        name="orders",
+        writer="east",
+        partitions={0: identity("east")},
+        crossing=Crossing(operation="m-1", state="open", partitions=(0,)),
+    )
+    with pytest.raises(ValueError, match="map is damaged"):
+        written(topic, 0)
+
+
+def test_what_moves_is_told_for_many_topics_at_once() -> None:
+    topic = moved(asked(1), None)
+    request = asked().request
+    assert request is not None
+    keys = [("orders", 0), ("orders", 1), ("orders", 2), ("never-moved", 0)]
+    assert of_all(request, {"orders": topic}, keys) == (("orders", 0), ("orders", 2), ("never-moved", 0))
+    assert moving(request, topic, range(3)) == (0, 2)
+    assert writers(topic) == {"east", "west"}
+
+
+def named(*partitions: int, topic: Topic | None = None, **request: str) -> Case:
+    scope = Scope(topics=("orders",), partitions={"orders": partitions})
+    return replace(
+        Case(), scope=scope, request={"include_followers": True, **request}, topics=(topic,) if topic else ()
+    )
+
+
+def errors(case: Case) -> str:
+    return " ".join(verdict.text for verdict in case.judge() if verdict.level == "error")
+
+
+def test_a_partition_that_the_topic_does_not_have_is_named() -> None:
+    assert "has partitions 0 to 1 in east; 5 is not among them" in errors(named(0, 5))
+
+
+def test_a_named_partition_that_is_elsewhere_is_told_with_its_cluster() -> None:
+    moved_one = Topic(
+        name="orders",
+        writer="east",
+        partitions={
+            0: identity("east"),
+            1: (
+                Extent(cluster="east", start=0, end=20, base=0, term=0),
+                Extent(cluster="west", start=20, base=0, term=1),
+            ),
+        },
+    )
+    assert "partition 1 is written in west, not in east" in errors(named(0, 1, topic=moved_one))
+
+
+def test_single_partitions_of_a_topic_with_transactions_are_refused() -> None:
+    case = named(0).with_topic("east", replace(HERE, transactional=True))
+    assert "a transaction cannot write to partitions in two clusters" in errors(case)
+
+
+def test_single_partitions_are_not_saved_from_a_dead_cluster() -> None:
+    assert "Single partitions of topic orders are named, and east is given up" in errors(named(0).forced)
+
+
+def test_facts_of_a_topic_that_is_nowhere_are_no_reason_to_fail() -> None:
+    case = named(0).with_topic("east", TopicFacts(exists=False))
+    assert "exists in no cluster" in errors(case)
