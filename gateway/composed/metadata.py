@@ -36,6 +36,19 @@ class _Seen(NamedTuple):
     racks: dict[BrokerKey, str | None]
 
 
+class _Chosen(NamedTuple):
+    """One topic of the answer, and whose brokers its ids name."""
+
+    cluster: str
+    topic: Message
+    """As that cluster describes it, or with an error of the gateway's own."""
+    elsewhere: Mapping[int, str] = {}
+    """Partition → the other cluster that describes it."""
+
+    def of(self, partition: Message) -> str:
+        return self.elsewhere.get(partition["partition_index"], self.cluster)
+
+
 def metadata(context: Context, version: int, request: Message) -> Handler:
     names = _wanted(version, request)
     if names is None:
@@ -53,7 +66,7 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
         "cluster_id": CLUSTER_ID,
         # Any gateway's node takes what clients send to a controller, and knows the right one.
         "controller_id": context.self_node.node_id,
-        "topics": [_translated(topic, cluster, nodes) for cluster, topic in chosen],
+        "topics": [_translated(one, nodes) for one in chosen],
     }
 
 
@@ -68,7 +81,6 @@ def node_list(
     ]
 
 
-_Chosen = list[tuple[str, Message]]
 _Racks = dict[BrokerKey, str | None]
 
 
@@ -79,7 +91,7 @@ def _wanted(version: int, request: Message) -> list[str] | None:
     return list(dict.fromkeys(topic["name"] or "" for topic in topics))
 
 
-def _all_topics(context: Context, request: Message) -> Generator[tuple[Ask, ...], Any, tuple[_Chosen, _Racks]]:
+def _all_topics(context: Context, request: Message) -> Generator[tuple[Ask, ...], Any, tuple[list[_Chosen], _Racks]]:
     clusters = places.usable(context)
     replies = (yield tuple(places.ask_topics(c, None, **_flags(request)) for c in clusters)) if clusters else []
     seen = _see(clusters, replies)
@@ -96,12 +108,16 @@ def _all_topics(context: Context, request: Message) -> Generator[tuple[Ask, ...]
 
 def _named_topics(
     context: Context, request: Message, names: list[str]
-) -> Generator[tuple[Ask, ...], Any, tuple[_Chosen, _Racks]]:
+) -> Generator[tuple[Ask, ...], Any, tuple[list[_Chosen], _Racks]]:
     usable = places.usable(context)
     wanted: dict[str, list[str]] = {}
     new: list[str] = []
     for name in names:
-        if places.is_mapped(context, name) or context.topology.existing(name):
+        if places.is_mapped(context, name):
+            for cluster in usable:
+                if cluster in places.writers(context, name):
+                    wanted.setdefault(cluster, []).append(name)
+        elif context.topology.existing(name):
             resolved = places.resolve(context, name)
             # The topology may be some seconds old: where a binding leads to a cluster that lacks the topic as far as
             # is known, that cluster is asked as well, or the client would write to another copy until the next survey.
@@ -157,65 +173,87 @@ def _see(clusters: Iterable[str], replies: Iterable[Reply]) -> _Seen:
     return seen
 
 
-def _choose(
-    context: Context, name: str, cluster: str | None, seen: _Seen, doubtful: bool = True
-) -> tuple[str, Message]:
-    """(cluster, topic as that cluster describes it), or with an error of the gateway's own."""
+def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubtful: bool = True) -> _Chosen:
     if cluster is None:
-        return "", _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _Chosen("", _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    if places.is_mapped(context, name):
+        cluster = next((c for c in (cluster, *sorted(seen.topics)) if _describes(seen, c, name)), cluster)
     topic = seen.topics.get(cluster, {}).get(name)
     if topic is None:
-        return cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE)
+        return _Chosen(cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE))
     if topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and doubtful:
-        return cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE)
+        return _Chosen(cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE))
     if places.is_mapped(context, name):
-        return cluster, _moved(context, topic, cluster)
+        return _moved(context, topic, cluster, seen)
     described = {c for c, topics in seen.topics.items() if topics.get(name, {}).get("partitions")}
     if len(described.union(context.topology.existing(name))) > 1:
         # A binding may lead this client to the other copy later, whose epochs may be lower: Java and librdkafka
         # ignore metadata with a lower epoch than the last one that they have seen.
         partitions = [partition | {"leader_epoch": _NO_EPOCH} for partition in topic["partitions"]]
-        return cluster, topic | {"partitions": partitions}
-    return cluster, topic
+        return _Chosen(cluster, topic | {"partitions": partitions})
+    return _Chosen(cluster, topic)
 
 
-def _moved(context: Context, topic: Message, cluster: str) -> Message:
-    partitions = []
+def _describes(seen: _Seen, cluster: str, name: str) -> bool:
+    return bool(seen.topics.get(cluster, {}).get(name, {}).get("partitions"))
+
+
+def _moved(context: Context, topic: Message, cluster: str, seen: _Seen) -> _Chosen:
+    """Each partition as the cluster describes it that it is written in: single ones may have moved alone."""
+    name, partitions = topic["name"], []
+    elsewhere: dict[int, str] = {}
+    others: dict[str, dict[int, Message]] = {}
     for partition in topic["partitions"]:
+        index = partition["partition_index"]
+        writer = places.written_in(context, name, index)
+        if writer is not None and writer != cluster:
+            if writer not in others:
+                there = seen.topics.get(writer, {}).get(name, {}).get("partitions", ())
+                others[writer] = {one["partition_index"]: one for one in there}
+            found = others[writer].get(index)
+            if found is not None:
+                elsewhere[index] = writer
+                partitions.append(found | {"leader_epoch": _NO_EPOCH})
+                continue
         answer = partition | {"leader_epoch": _NO_EPOCH}
-        if places.written_in(context, topic["name"], partition["partition_index"]) != cluster:
-            # Its writer is not the topic's: no leader is better than one that refuses.
+        if writer != cluster:
+            # No leader is better than one that refuses.
             answer |= {"error_code": ErrorCode.LEADER_NOT_AVAILABLE, "leader_id": _NO_LEADER}
         partitions.append(answer)
-    return topic | {"partitions": partitions}
+    return _Chosen(cluster, topic | {"partitions": partitions}, elsewhere)
 
 
 def _error(name: str, code: ErrorCode) -> Message:
     return {"error_code": int(code), "name": name, "partitions": []}
 
 
-def _mentioned(chosen: _Chosen) -> tuple[BrokerKey, ...]:
+def _mentioned(chosen: Iterable[_Chosen]) -> tuple[BrokerKey, ...]:
     found: dict[BrokerKey, None] = {}
-    for cluster, topic in chosen:
-        for partition in topic["partitions"]:
+    for one in chosen:
+        for partition in one.topic["partitions"]:
+            cluster = one.of(partition)
             ids = (partition["leader_id"], *partition["replica_nodes"], *partition["isr_nodes"])
             found.update({(cluster, n): None for n in (*ids, *partition["offline_replicas"]) if n >= 0})
     return tuple(found)
 
 
-def _translated(topic: Message, cluster: str, nodes: Mapping[BrokerKey, NodeAddress]) -> Message:
-    def ids(brokers: Iterable[int]) -> list[int]:
-        return [nodes[cluster, broker].node_id for broker in brokers if broker >= 0]
+def _translated(one: _Chosen, nodes: Mapping[BrokerKey, NodeAddress]) -> Message:
+    partitions = []
+    for partition in one.topic["partitions"]:
+        cluster = one.of(partition)
 
-    partitions = [
-        partition
-        | {
-            "leader_id": nodes[cluster, p].node_id if (p := partition["leader_id"]) >= 0 else _NO_LEADER,
-            "replica_nodes": ids(partition["replica_nodes"]),
-            "isr_nodes": ids(partition["isr_nodes"]),
-            "offline_replicas": ids(partition["offline_replicas"]),
-        }
-        for partition in topic["partitions"]
-    ]
+        def ids(brokers: Iterable[int], cluster: str = cluster) -> list[int]:
+            return [nodes[cluster, broker].node_id for broker in brokers if broker >= 0]
+
+        leader = partition["leader_id"]
+        partitions.append(
+            partition
+            | {
+                "leader_id": nodes[cluster, leader].node_id if leader >= 0 else _NO_LEADER,
+                "replica_nodes": ids(partition["replica_nodes"]),
+                "isr_nodes": ids(partition["isr_nodes"]),
+                "offline_replicas": ids(partition["offline_replicas"]),
+            }
+        )
     # Ids differ between clusters, and nothing here maps them yet: a client takes zero as "has none" (KIP-516).
-    return topic | {"partitions": partitions, "topic_id": bytes(16)}
+    return one.topic | {"partitions": partitions, "topic_id": bytes(16)}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from gateway.composed.ask import Any_, Ask, BrokerKey, ClusterUnavailableError, Context, Message, Reply
 from ha_core.model import Extent
 from ha_core.plan.extents import extents_of, live, written
+from ha_core.plan.extents import writers as all_writers
 from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
 from ha_core.wire.codes import ApiKey
 
@@ -98,6 +99,15 @@ def written_in(context: Context, topic: str, partition: int) -> str | None:
         return written(context.view.topics[topic], partition).cluster
     except ValueError:
         return None
+
+
+def writers(context: Context, topic: str) -> frozenset[str]:
+    """The clusters to which producers of a mapped topic's partitions are led; its own where its map is damaged."""
+    document = context.view.topics[topic]
+    try:
+        return all_writers(document)
+    except ValueError:
+        return frozenset({document.writer} if document.writer else ())
 
 
 def ahead(context: Context, topic: str, partition: int) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.composed import Any_, Ask, NeedNodes
 from gateway.composed.metadata import metadata
-from ha_core.model import UserBindings
+from ha_core.model import Extent, Topic, UserBindings
 from ha_core.wire.codes import ApiKey
 from tests.gateway.composed.playbook import GATEWAY, Playbook, address, away, moved, requested, world
 
@@ -255,3 +255,47 @@ def test_a_partition_without_a_leader_stays_without_one() -> None:
 
     partition = play.result["topics"][0]["partitions"][0]
     assert (partition["leader_id"], partition["isr_nodes"]) == (-1, [])
+
+
+def single() -> Topic:
+    """Partition 0 of `orders` has stayed in east, 1 lives in west."""
+    here = (Extent(cluster="east", start=0, end=None, base=0, term=0),)
+    return Topic(name="orders", writer="east", partitions={0: here, 1: moved().partitions[1]})
+
+
+def two(name: str, *leaders: int) -> Any:
+    """A cluster that holds `orders` with these leaders."""
+
+    def answer(asked: Ask) -> dict[str, Any]:
+        described = cluster(name, orders=1)(asked)
+        (topic,) = described["topics"]
+        (first,) = topic["partitions"]
+        topic["partitions"] = [first | {"partition_index": p, "leader_id": n} for p, n in enumerate(leaders)]
+        return described
+
+    return answer
+
+
+def test_each_partition_is_led_by_the_cluster_that_it_is_written_in() -> None:
+    known = world(east={"orders": {0: 1, 1: 1}}, west={"orders": {0: 2, 1: 2}}, topics=(single(),))
+    play = Answer(metadata(known, 9, ask("orders")))
+
+    play.asked(EAST, WEST).answers({"east": two("east", 1, 2), "west": two("west", 1, 2)})
+
+    partitions = play.result["topics"][0]["partitions"]
+    assert [(p["partition_index"], p["leader_id"], p["leader_epoch"]) for p in partitions] == [(0, 11, -1), (1, 22, -1)]
+    assert [sorted(p["replica_nodes"]) for p in partitions] == [[11, 12], [21, 22]]
+
+
+@pytest.mark.parametrize(("gone", "leaders"), [("east", [-1, 22]), ("west", [11, -1])])
+def test_partitions_of_a_cluster_that_is_away_have_no_leader_and_the_others_go_on(
+    gone: str, leaders: list[int]
+) -> None:
+    known = world(east={"orders": {0: 1, 1: 1}}, west={"orders": {0: 2, 1: 2}}, topics=(single(),), down=gone)
+    play = Answer(metadata(known, 9, ask("orders")))
+
+    play.answers({"east": two("east", 1, 2), "west": two("west", 1, 2)})
+
+    partitions = play.result["topics"][0]["partitions"]
+    assert [p["leader_id"] for p in partitions] == leaders
+    assert [p["error_code"] for p in partitions] == [NO_LEADER if leader < 0 else 0 for leader in leaders]

@@ -1,0 +1,106 @@
+"""A topic of which single partitions live elsewhere, played without I/O: each is judged by its own extents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.session.commands import Node
+from gateway.session.snapshot import Port
+from gateway.session.terms import Terms
+from ha_core.model import Crossing, Extent, Topic, View
+from ha_core.model.producer import upstream_id
+from ha_core.wire import ErrorCode
+from ha_core.wire.records import batches
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.test_data_path import (
+    CLIENT_PID,
+    FETCH,
+    PRODUCE,
+    entry,
+    fetch,
+    fetched,
+    produce,
+    produced,
+    state,
+)
+
+CUT, BASE = 100, 7
+REFUSED = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+STAYED = (Extent(cluster="east", start=0, end=None, base=0, term=0),)
+MOVED = (
+    Extent(cluster="east", start=0, end=CUT, base=0, term=0),
+    Extent(cluster="west", start=CUT, base=BASE, term=1),
+)
+
+
+def mixed(**fields: Any) -> Topic:
+    """Partition 0 has stayed in east, 1 lives in west."""
+    return Topic(name="orders", writer="east", partitions={0: STAYED, 1: MOVED}, **fields)
+
+
+def crossing(state: str = "open") -> Topic:
+    return mixed(crossing=Crossing(operation="m-1", state=state, partitions=(1,)))  # type: ignore[arg-type]
+
+
+def errors(talk: Talk) -> list[int]:
+    talk.wait(0.25)
+    return [entry(answer)["error_code"] for answer in talk.answers()]
+
+
+def test_each_partition_is_written_where_its_own_extents_say() -> None:
+    east, west = Talk(state(mixed()), Port("east", 1)), Talk(state(mixed()), Port("west", 1))
+    for talk, partition in ((east, 1), (west, 0)):
+        talk.ask(PRODUCE, 9, produce(("orders", partition, batch())))
+        assert errors(talk) == [REFUSED]
+        assert not talk.asked(EAST)
+        assert not talk.asked(WEST)
+    for talk, node, partition in ((east, EAST, 0), (west, WEST, 1)):
+        talk.ask(PRODUCE, 9, produce(("orders", partition, batch())))
+        (asked,) = talk.asked(node)
+        talk.answer(node, asked, produced(("orders", partition, 0, 12)))
+        (answer,) = talk.answers()
+        assert entry(answer)["base_offset"] == (12 if partition == 0 else CUT + 12 - BASE)
+
+
+def test_a_reader_of_all_partitions_is_answered_by_both_clusters() -> None:
+    talk = Talk(state(mixed()), Port("east", 1))
+    body = fetch(("orders", 0, 40))
+    body["topics"][0]["partitions"].append({**body["topics"][0]["partitions"][0], "partition": 1, "fetch_offset": 50})
+    talk.ask(FETCH, 12, body)
+    asked = talk.asked(EAST)
+    offsets = {p["partition"]: p["fetch_offset"] for one in asked for p in one[3]["topics"][0]["partitions"]}
+    assert offsets == {0: 40, 1: 50}, "what partition 1 held before its cut is in east still"
+
+
+def test_only_the_partition_that_crosses_over_is_held_to_its_cut() -> None:
+    talk = Talk(state(crossing()), Port("east", 1))
+    for partition, offset in ((0, 900), (1, 90)):
+        talk.ask(PRODUCE, 9, produce(("orders", partition, batch())))
+        (asked,) = talk.asked(EAST)
+        talk.answer(EAST, asked, produced(("orders", partition, 0, offset)))
+        assert entry(talk.answers()[0])["base_offset"] == offset
+    talk.ask(PRODUCE, 9, produce(("orders", 1, batch(producer_id=CLIENT_PID))))
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, produced(("orders", 1, 0, CUT + 3)))
+    (leg,) = talk.asked(Node("west", 1, lane=1))
+    data = leg[3]["topic_data"][0]["partition_data"][0]["records"]
+    assert next(batches(data, 0, len(data))).producer_id == upstream_id(CLIENT_PID, 1)
+
+
+def test_readers_wait_behind_a_proposed_cut_of_their_own_partition_only() -> None:
+    talk = Talk(state(crossing("proposed")), Port("east", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, CUT + 50)))
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, fetched(("orders", 0, 200, batch(CUT + 50))))
+    assert entry(talk.answers()[0])["records"]
+    talk.ask(FETCH, 12, fetch(("orders", 1, CUT + 50)))
+    assert not talk.asked(EAST)
+
+
+def test_the_end_of_a_crossing_begins_a_new_term_for_the_partitions_that_crossed_only() -> None:
+    terms = Terms()
+    for revision, topic in enumerate((mixed(), crossing(), mixed()), start=1):
+        terms.follow(View(revision, topics={"orders": topic}), now=float(1000 * revision))
+    assert terms.watched((b"orders", 1), 1, CLIENT_PID, 3001.0)
+    assert not terms.watched((b"orders", 0), 0, CLIENT_PID, 3001.0)
