@@ -1,8 +1,9 @@
 """
 ### Move topics to another cluster, while their clients work
 
-Topics get a new **writer**; what they hold so far is read where it is, and every offset stays what it was. Clients,
-groups and bindings stay. There are two ways to find the cut, the offset at which the writer changes:
+Topics get a new **writer**; what they hold so far is read where it is, and every offset stays what it was. Clients
+stay, and groups with their bindings unless you want them to *move*. There are two ways to find the cut, the offset at
+which the writer changes:
 
 - **predicted**: no fence. The cut lies ahead of the log, which runs into it by itself; nobody waits. It takes as long
   as the *preparation*, and each partition needs traffic to get there. Meanwhile produce waits for all replicas in sync.
@@ -16,7 +17,7 @@ Topics with transactional producers take the barrier in any case; `plan` says wh
 | `approve` | asks a human, if you want that; holds no lock | nothing was changed |
 | `batches` | cuts the topics into batches, one operation each | nothing was changed |
 | `migrate` | per batch: creates topics, proposes cuts, opens when every gateway follows | that batch is undone |
-| `await_cuts` | looks from time to time, and settles what has reached its cuts | they cross over all the same |
+| `await_cuts` | settles what has reached its cuts, then moves groups that are to | crossing goes on; see the log |
 | `report` | shows the result of the run | |
 | `release` | always runs: no fence is left; open crossings go on | clear the task |
 
@@ -49,6 +50,19 @@ PARAMS = {
     "topics": forms.topics("Names, or patterns such as `orders-*`. One a line."),
     "from": forms.cluster("From", "The cluster that holds them now."),
     "to": forms.cluster("To", "The cluster that is to hold them. Missing topics are created there."),
+    "groups": Param(
+        "leave",
+        type="string",
+        enum=["leave", "move"],
+        values_display={"leave": "leave: only topics move", "move": "move: those that read them come along"},
+        title="Groups",
+        description_md="*move*: groups with commits or members on the topics get their coordinator in the target too, "
+        "with offsets as they are and live members without a rebalance. One batch behind a *barrier* takes them in the "
+        "same revision; otherwise each operation moves them, behind a fence of some ms, when its topics have crossed "
+        "over. It sets a binding `user##group` for each of their users. Before the old cluster's topics can be deleted "
+        "all groups have to move.",
+        section="What moves",
+    ),
     "cut": Param(
         "predicted",
         type="string",

@@ -14,9 +14,11 @@ from ha_core.cli.session import Session, connected
 from ha_core.cli.switch import show_report, verdict_table
 from ha_core.moves import run
 from ha_core.moves.crossing.settling import wait_for
+from ha_core.moves.migration.following import failure, words
 from ha_core.moves.migration.judging import parse_cuts
 from ha_core.moves.migration.planning import TOPICS_PER_BATCH, MigrationProposal, plan_migration, start_batch
 from ha_core.moves.report import Report
+from ha_core.plan.verdict import listed
 
 MOST_ROWS = 200
 
@@ -47,6 +49,13 @@ def add_to(app: typer.Typer) -> None:
             float | None,
             typer.Option("--finish-after", help="Predicted: seconds until what has not ended is ended with a fence."),
         ] = None,
+        groups: Annotated[
+            str,
+            typer.Option(
+                "--groups",
+                help="leave: groups stay with their coordinators | move: those that read the topics come along.",
+            ),
+        ] = "leave",
         batch_topics: Annotated[
             int, typer.Option("--batch-topics", min=1, max=10_000, help="Most topics in one operation.")
         ] = TOPICS_PER_BATCH,
@@ -71,6 +80,7 @@ def add_to(app: typer.Typer) -> None:
             cut_at=parse_cuts(cut_at or ()),
             rates=rates,
             topics_per_batch=batch_topics,
+            groups=groups,
         )
         show_migration(session, proposal)
         if dry_run:
@@ -109,11 +119,29 @@ def show_migration(session: Session, proposal: MigrationProposal) -> None:
     barrier = [name for batch in proposal.batches if batch.request.cut == "barrier" for name in batch.moves.topics]
     if barrier:
         out.show(f"behind a fence of some milliseconds: {len(barrier)} topics, {', '.join(barrier[:10])}")
+    _show_groups(session, proposal)
     if proposal.left_out:
         rows_out = sorted(proposal.left_out.items())
         out.show(table(("left out", "because"), rows_out))
     if proposal.verdicts:
         out.show(verdict_table(proposal.verdicts))
+
+
+def _show_groups(session: Session, proposal: MigrationProposal) -> None:
+    if proposal.groups == "leave":
+        session.out.show("groups stay with their coordinators; --groups move takes those along that read the topics")
+        return
+    rows = [
+        (one.group, one.members, ", ".join(one.users), listed(one.reads), listed(one.reads_too))
+        for one in proposal.followers[:MOST_ROWS]
+    ]
+    if not rows:
+        session.out.show("no group comes along")
+        return
+    at_once = any(batch.moves.groups for batch in proposal.batches)
+    when = "in the same revision" if at_once else "behind a fence of some milliseconds, when their topics are over"
+    columns = ("group", "members", "users", "reads", "reads too")
+    session.out.show(table(columns, rows, title=f"{len(proposal.followers)} groups come along {when}"))
 
 
 def _time_words(records: int, rate_per_s: float) -> str:
@@ -147,8 +175,18 @@ def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_
             run.resume(environment, report.operation) if report.operation in ended else report for report in reports
         ]
         code = code or (SUCCESS if all(report.result == "succeeded" for report in reports) else FAILURE)
-    session.out.result({"batches": [report.to_json() for report in reports], "result": _result(reports, code)})
-    rows = [(report.operation, report.result, report.revision, report.error) for report in reports]
+    operations = [environment.operation(report.operation) for report in reports]
+    groups = {one.id: words(one) for one in operations if one is not None and words(one)}
+    for one in operations:
+        if one is not None and failure(one):
+            session.out.error(f"{one.id}: {failure(one)}")
+            code = FAILURE
+    document = {"batches": [report.to_json() for report in reports], "result": _result(reports, code)}
+    session.out.result({**document, "groups": groups} if groups else document)
+    rows = [
+        (report.operation, report.result, report.revision, report.error or groups.get(report.operation, ""))
+        for report in reports
+    ]
     session.out.show(table(("operation", "result", "revision", ""), rows))
     if any(report.result == "crossing" for report in reports):
         session.out.show(

@@ -28,7 +28,7 @@ def add_to(app: typer.Typer) -> None:
         if not found:
             session.out.show("no topic crosses over" if running else "no topic was ever moved")
             return
-        columns = ("topic", "status", "from", "to", "cut", "progress", "age", "operation", "what blocks")
+        columns = ("topic", "status", "from", "to", "cut", "progress", "age", "operation", "groups", "what blocks")
         session.out.show(table(columns, [_row(one) for one in found]))
 
     @app.command("settle", help="End the crossings that have reached their cuts; continue interrupted ones.")
@@ -72,6 +72,7 @@ def _row(one: Migration) -> tuple[object, ...]:
         one.progress,
         "" if one.age_s is None else age_words(one.age_s),
         one.operation.id if one.operation else "",
+        one.groups,
         "; ".join(one.blocks),
     )
 

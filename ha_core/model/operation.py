@@ -11,6 +11,7 @@ from ha_core.model.document import Document
 Mode = Literal["planned", "forced"]
 Unread = Literal["wait", "skip"]
 CutMode = Literal["barrier", "predicted"]
+GroupsChoice = Literal["leave", "move"]
 OperationState = Literal["planned", "running", "crossing", "fenced", "cut", "succeeded", "undone", "failed"]
 """`crossing`: cuts that lie ahead are published. `fenced`: a fence may stand. `cut`: the map was published, from here
 on only forward. The last three are final."""
@@ -53,6 +54,9 @@ class MoveRequest(BaseModel):
     """Predicted only: a cut lies as far ahead as the log grows in so many seconds."""
     finish_after_s: float | None = Field(default=None, gt=0)
     """Predicted only: so many seconds after it was opened, a crossing that has not ended is ended behind a fence."""
+    groups: GroupsChoice = "leave"
+    """Migrations only: whether the groups that read the topics come along. Where the scope names groups, these do; else
+    they are looked for, and moved, when the topics have been."""
 
 
 class MoveSet(BaseModel):

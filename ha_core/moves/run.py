@@ -18,6 +18,7 @@ from ha_core.moves.crossing.way_back import roll_back, undo_crossing
 from ha_core.moves.errors import MoveError, NotServedError, RefusedError, StepFailedError
 from ha_core.moves.interrupted import interrupted_twin, way_out
 from ha_core.moves.journal import Journal, held, new_operation_id
+from ha_core.moves.migration.following import follow
 from ha_core.moves.report import PartitionCut, Report, Result, StepTime, partition_cuts, step_times
 from ha_core.moves.switch.cut_over import cut_over
 from ha_core.moves.switch.prepare import Proposal, plan
@@ -260,7 +261,7 @@ def _guarded(journal: Journal, step: str) -> None:
         )
     try:
         if step == "record":
-            journal.finish("succeeded", "cut over and verified")
+            journal.finish("succeeded", f"cut over and verified{follow(journal)}")
         else:
             _RUN[step](journal)
     except FencedOffError:

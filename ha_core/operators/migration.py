@@ -52,6 +52,7 @@ class PlanMigrationOperator(SwitchyardOperator):
                 cut_at=parse_cuts(form["cut_at"] or ()),
                 rates=Path(rates) if rates else None,
                 topics_per_batch=form["topics_per_batch"],
+                groups=form["groups"],
             )
         for line in migration_lines(proposal):
             self.log.info("%s", line)
@@ -110,6 +111,7 @@ class MigrateBatchOperator(SwitchyardOperator):
     def execute(self, context: Context) -> str:
         from ha_core.moves import run
         from ha_core.moves.errors import StepFailedError
+        from ha_core.moves.migration.following import failure
         from ha_core.moves.migration.planning import Batch, start_batch
         from ha_core.operators.words import report_lines
 
@@ -120,10 +122,13 @@ class MigrateBatchOperator(SwitchyardOperator):
             operation = start_batch(environment, batch, run_owner(context), operation_id)
             self.log.info("batch %d is operation %s", batch.number, operation.id)
             report = run.run_all(environment, operation.id)
+            ended = environment.operation(operation.id) or operation
         for line in report_lines(report):
             self.log.info("%s", line)
         if report.result not in {"succeeded", "crossing"} or report.error:
             raise StepFailedError(report.error or f"Operation {operation_id} has ended as {report.result}.")
+        if failure(ended):
+            raise AirflowFailException(f"{operation_id}: {failure(ended)}")
         return operation_id
 
 
@@ -151,7 +156,11 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         failed = [look.operation for look in looks if look.operation.state in {"failed", "undone"}]
         if failed:
             raise AirflowFailException(" ".join(f"{one.id} has ended as {one.state}: {one.result}" for one in failed))
-        return all(look.ended for look in looks)
+        ended = all(look.ended for look in looks)
+        left = [f"{look.operation.id}: {look.error}" for look in looks if look.error]
+        if ended and left:
+            raise AirflowFailException(" ".join(left))
+        return ended
 
 
 class SettleMigrationsOperator(SwitchyardOperator):
@@ -216,6 +225,7 @@ class ReportMigrationOperator(SwitchyardOperator):
         self.proposal = proposal
 
     def execute(self, context: Context) -> dict[str, Any]:
+        from ha_core.moves.migration.following import words
         from ha_core.moves.migration.listing import migrations
 
         with self.environment(context) as environment:
@@ -224,9 +234,13 @@ class ReportMigrationOperator(SwitchyardOperator):
                 return {"result": "nothing was changed", "proposal": self.proposal}
             moved = {name for batch in self.proposal["batches"] for name in batch["moves"]["topics"]}
             found = [one for one in migrations(environment) if one.status.topic in moved]
+            ended = [operation for one in ids if (operation := environment.operation(one)) is not None]
         for one in found:
             self.log.info("%s is %s, %s", one.status.topic, one.status.status, one.progress)
-        return {"operations": ids, "migrations": [one.to_json() for one in found]}
+        groups = {operation.id: words(operation) for operation in ended if words(operation)}
+        for operation_id, text in groups.items():
+            self.log.info("%s: %s", operation_id, text)
+        return {"operations": ids, "migrations": [one.to_json() for one in found], "groups": groups}
 
 
 class ReleaseMigrationOperator(SwitchyardOperator):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ha_core.moves.migration.planning import MigrationProposal
 from ha_core.operators.words import MOST_ROWS, markdown_table
+from ha_core.plan.verdict import listed
 
 _MARKS = {"error": "✗", "warning": "!", "info": "·"}
 
@@ -22,6 +23,10 @@ def migration_lines(proposal: MigrationProposal) -> Iterator[str]:
         yield f"  {part.topic}-{part.partition} ends at {part.end}, {part.rate_per_s:.1f} records/s: cut {part.cut}"
     if proposal.doubled:
         yield f"written to both clusters: {proposal.cost}"
+    yield _groups(proposal)
+    for one in proposal.followers:
+        more = f", and {listed(one.reads_too)} too" if one.reads_too else ""
+        yield f"  group {one.group} of {listed(one.users)}, {one.members} members, reads {listed(one.reads)}{more}"
     for name, why in sorted(proposal.left_out.items()):
         yield f"  {name} is left out: {why}"
     for v in proposal.verdicts:
@@ -41,7 +46,20 @@ def migration_table(proposal: MigrationProposal) -> str:
     barrier = [name for batch in proposal.batches if batch.request.cut == "barrier" for name in batch.moves.topics]
     if barrier:
         parts.append(f"Behind a fence of some milliseconds: {len(barrier)} topics.")
+    parts.append(f"{_groups(proposal)}.")
+    if proposal.followers:
+        groups = (
+            (one.group, str(one.members), listed(one.users), listed(one.reads), listed(one.reads_too))
+            for one in proposal.followers[:MOST_ROWS]
+        )
+        parts.append(markdown_table(("group", "members", "users", "reads", "reads too"), groups))
     if proposal.verdicts:
         verdicts = ((v.level, v.about, v.text, v.remedy) for v in proposal.verdicts[:MOST_ROWS])
         parts.append(markdown_table(("verdict", "about", "", "remedy"), verdicts))
     return "\n\n".join(parts)
+
+
+def _groups(proposal: MigrationProposal) -> str:
+    if proposal.groups == "leave":
+        return "Groups stay with their coordinators"
+    return f"{len(proposal.followers)} groups come along"

@@ -21,6 +21,7 @@ from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotDrainedError, NotServedError, StepFailedError
 from ha_core.moves.gateways import drained, name_them, wait_for_all
 from ha_core.moves.journal import Journal
+from ha_core.moves.migration.following import follow
 from ha_core.moves.sides import admin_of, asked
 from ha_core.moves.switch.targets import prepare_targets
 from ha_core.moves.switch.verifying import verify
@@ -96,7 +97,7 @@ def _end(journal: Journal) -> None:
     except NotServedError as error:
         journal.finish("failed", str(error))
         raise
-    journal.finish("succeeded", "crossed over and verified")
+    journal.finish("succeeded", f"crossed over and verified{follow(journal)}")
 
 
 def _propose(journal: Journal) -> None:

@@ -16,6 +16,7 @@ from ha_core.moves.context import Environment
 from ha_core.moves.crossing.below import unread_below
 from ha_core.moves.crossing.ends import Progress, look, overdue
 from ha_core.moves.errors import MoveError, RefusedError
+from ha_core.moves.migration.following import failure
 from ha_core.moves.registry import running_operations
 from ha_core.moves.report import Report
 from ha_core.plan.move import FINAL, MoveDamagedError
@@ -51,7 +52,7 @@ def settle_once(environment: Environment, operation_id: str) -> Look:
     if operation is None:
         raise RefusedError(f"There is no operation {operation_id}. `switchyard history` lists them.")
     if operation.state in FINAL:
-        return Look(operation)
+        return Look(operation, error=failure(operation))
     progress = None
     try:
         progress = look(environment, operation)
@@ -60,8 +61,8 @@ def settle_once(environment: Environment, operation_id: str) -> Look:
         report = run.resume(environment, operation_id)
     except (MoveError, KafkaAdminError, MoveDamagedError, StoreError) as error:
         return Look(operation, progress, error=str(error))
-    now = environment.operation(operation_id)
-    return Look(now or operation, progress, report, report.error)
+    now = environment.operation(operation_id) or operation
+    return Look(now, progress, report, report.error or failure(now))
 
 
 def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s: float | None = None) -> list[Look]:

@@ -12,6 +12,7 @@ from ha_core.model import Operation, Topic
 from ha_core.moves.context import Environment
 from ha_core.moves.crossing.ends import Progress, overdue, progress_of
 from ha_core.moves.errors import MoveError
+from ha_core.moves.migration.following import failure, words
 from ha_core.moves.registry import MAX_LISTED
 from ha_core.plan.migration_status import TopicStatus, status_of
 from ha_core.plan.move import MoveDamagedError
@@ -40,6 +41,16 @@ class Migration:
         return "forced" if request.mode == "forced" else request.cut
 
     @property
+    def groups(self) -> str:
+        """What became of the groups that were to come along; empty where nobody asked for it."""
+        operation = self.operation
+        if operation is None or operation.request is None or operation.request.groups == "leave":
+            return ""
+        if operation.request.scope.user_groups and operation.moves is not None:
+            return f"{len(operation.moves.groups)} groups in the same revision"
+        return words(operation) or "come along when the topics have crossed over"
+
+    @property
     def progress(self) -> str:
         return f"{self.status.reached}/{len(self.status.partitions)}"
 
@@ -52,6 +63,7 @@ class Migration:
             "targetClusterId": first.target,
             "cut": self.cut,
             "operation": self.operation.id if self.operation else None,
+            "groups": self.groups,
             "age_s": self.age_s,
             "reached": self.status.reached,
             "blocks": list(self.blocks),
@@ -123,6 +135,8 @@ def _blocks(
     operation: Operation | None,
     look: Progress | str | None,
 ) -> Iterator[str]:
+    if operation is not None and failure(operation):
+        yield failure(operation)
     if topic.crossing is None:
         return
     id_ = topic.crossing.operation

@@ -14,20 +14,22 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict
 
 from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
-from ha_core.model.operation import CutMode
+from ha_core.model.operation import CutMode, GroupsChoice
 from ha_core.moves.context import Environment
 from ha_core.moves.crossing.documents import MOST_REVISION_BYTES, by_topic
 from ha_core.moves.crossing.rates import from_summary, looked_at
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.interrupted import way_out
 from ha_core.moves.journal import Journal, new_operation_id
+from ha_core.moves.migration.followers import Follower, Followers, find_followers
+from ha_core.moves.migration.following import start_when_free
 from ha_core.moves.migration.judging import Judged, resolve
 from ha_core.moves.switch.prepare import Proposal, make_request
 from ha_core.plan.crossing import client_end
 from ha_core.plan.crossing_verdicts import cut_verdicts
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records
 from ha_core.plan.facts import Partition
-from ha_core.plan.scope import lock_keys
+from ha_core.plan.scope import lock_keys, users_of
 from ha_core.plan.verdicts import Verdict
 from ha_core.store.documents import to_bytes
 from ha_core.store.errors import ConflictError, LockedError
@@ -81,6 +83,9 @@ class MigrationProposal(BaseModel):
     """topic → records that will be written to both clusters, by these rates; None where a partition is idle."""
     left_out: dict[str, str] = {}
     """topic → why a pattern that names it leaves it out."""
+    groups: GroupsChoice = "leave"
+    followers: tuple[Follower, ...] = ()
+    """Groups that come along."""
     verdicts: tuple[Verdict, ...] = ()
 
     @property
@@ -137,12 +142,14 @@ def plan_migration(
     cut_at: Mapping[Partition, int] | None = None,
     rates: Path | None = None,
     topics_per_batch: int = TOPICS_PER_BATCH,
+    groups: str = "leave",
 ) -> MigrationProposal:
     """What would be migrated now, and how. Changes nothing.
 
     :param patterns: topics of the origin, single partitions of them (`orders:0,4-7`), or patterns with `*`, `?`, `[…]`.
     :param cut_at: client offsets to cut at, in place of what the rates suggest.
     :param rates: summary of recorded history; without it two looks at the ends are taken.
+    :param groups: `move` takes the groups along that read them, `leave` does not look for any.
     :raises RefusedError: what was asked for is not understood.
     """
     given = dict(cut_at or {})
@@ -158,6 +165,7 @@ def plan_migration(
         finish_after_s=finish_after_s,
         drain_timeout_s=drain_timeout_s,
         include_followers=True,
+        groups=groups,
     )
     if not names:
         text = f"Nothing is to move: no topic of {origin} is named by {', '.join(patterns) or 'nothing'}."
@@ -174,11 +182,17 @@ def plan_migration(
     idle = [key for key in keys if not found.of(key) and key not in given]
     judged.verdicts += cut_verdicts(view, whole, given, ends, idle)
     rows = tuple(_rows(view, whole, ends, found, given))
+    batches = tuple(_batches(view, whole, judged, found, given, topics_per_batch))
+    followers = Followers()
+    if whole.groups == "move":
+        followers = find_followers(environment, view, whole, [*judged.ahead, *judged.barrier])
+        judged.verdicts += followers.verdicts
     return _proposal(
         whole,
         view,
         rates_from=found.words if keys else "",
-        batches=tuple(_batches(view, whole, judged, found, given, topics_per_batch)),
+        batches=_with_groups(batches, followers),
+        followers=followers.follow,
         partitions=rows,
         doubled=_doubled(judged.ahead, rows),
         left_out=left_out,
@@ -197,13 +211,14 @@ def start_batch(
     """
     from ha_core.moves import run
 
-    if batch.request.cut == "barrier":
-        proposal = Proposal(request=batch.request, revision=0, moves=batch.moves)
-        return run.start(environment, proposal, by, operation_id, recheck)
     if operation_id is not None:
         created = environment.operation(operation_id)
         if created is not None:
             return created
+    if batch.request.cut == "barrier":
+        proposal = Proposal(request=batch.request, revision=0, moves=batch.moves)
+        users = [f"user:{user}" for user in users_of(batch.request.scope)]
+        return start_when_free(environment, users, lambda: run.start(environment, proposal, by, operation_id, recheck))
     if recheck:
         judged = Judged(environment, environment.store.load(), batch.request)
         judged.judge(batch.moves.topics)
@@ -299,6 +314,22 @@ def _batches(
         )
 
 
+def _with_groups(batches: tuple[Batch, ...], followers: Followers) -> tuple[Batch, ...]:
+    """A single batch behind a fence takes the groups in its own revision. Otherwise they read topics of several, or of
+    one that takes its time, so they follow at the end of each operation (`following`)."""
+    if len(batches) != 1 or batches[0].request.cut == "predicted" or not followers.follow:
+        return batches
+    batch = batches[0]
+    scope = batch.request.scope.model_copy(update={"user_groups": followers.scope})
+    moves = MoveSet(
+        topics=batch.moves.topics,
+        groups=tuple(one.group for one in followers.follow),
+        reasons={**batch.moves.reasons, **{f"group:{one.group}": one.reason for one in followers.follow}},
+    )
+    request = batch.request.model_copy(update={"scope": scope})
+    return (batch.model_copy(update={"request": request, "moves": moves}),)
+
+
 def _bytes(topic: Topic | None, partitions: int) -> int:
     """About what the map will take."""
     return _BYTES_PER_PARTITION * partitions + (len(to_bytes(topic)) if topic is not None else 0)
@@ -325,6 +356,7 @@ def _fields(request: MoveRequest) -> dict[str, Any]:
         "cut": request.cut,
         "reason": request.reason,
         "preparation_s": request.preparation_s,
+        "groups": request.groups,
     }
 
 

@@ -1,0 +1,153 @@
+"""After the topics: the groups that read them are moved by an operation of their own, the switch of these groups.
+
+Its id is derived from the one that it follows, so whoever runs that one to its end finds what a killed run has begun.
+The topics have moved by then and stay where they are, whatever becomes of the groups: what failed is written into the
+operation with the command that does it by hand.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import MoveRequest, Operation, Scope
+from ha_core.moves.context import Environment
+from ha_core.moves.errors import MoveError
+from ha_core.moves.journal import Journal
+from ha_core.moves.migration.followers import find_followers
+from ha_core.moves.report import Report
+from ha_core.moves.scope import format_scope
+from ha_core.moves.sides import asked
+from ha_core.moves.switch.prepare import plan
+
+LOCK_PATIENCE_S, LOCK_PAUSE_S = 30.0, 0.2
+"""Two batches may have groups of one user, and each locks the user for the second that it takes."""
+MOST_LEFT_OUT = 50
+"""Of those that stay, in the evidence."""
+MOST_ATTEMPTS = 3
+"""An interrupted switch is undone when it is found, because the members that it joined have expired."""
+T = TypeVar("T")
+
+
+def follow(journal: Journal) -> str:
+    """Move the groups after the topics of an operation that has cut over, where that was asked for.
+
+    Returns what became of it, as an addition to the operation's result; it is in the evidence and in the history too.
+
+    :raises StoreError: ZooKeeper is away, or another executor goes on. Run again, it goes on where it was.
+    """
+    environment, operation = journal.environment, journal.operation
+    request, moves = asked(operation)
+    if request.groups == "leave" or request.scope.user_groups:
+        return ""
+    if "groups" not in operation.evidence:
+        with journal.step("groups") as seen:
+            found = _follow(environment, operation, request, moves.topics)
+            seen.update(found)
+            journal.evidence(groups=found)
+        if found["error"]:
+            environment.say(f"groups: {failure(journal.operation)}")
+    return f"; {words(journal.operation)}"
+
+
+def words(operation: Operation) -> str:
+    """What became of the groups; empty as long as nothing has."""
+    found: dict[str, Any] | None = operation.evidence.get("groups")
+    if found is None:
+        return ""
+    if found["error"]:
+        return failure(operation)
+    if not found["operation"]:
+        return "no group has followed"
+    return f"{len(found['moved'])} groups have followed in operation {found['operation']}"
+
+
+def failure(operation: Operation) -> str:
+    """Why groups that were to follow did not, with the next step; empty where nothing has failed."""
+    found: dict[str, Any] = operation.evidence.get("groups") or {}
+    if not found.get("error"):
+        return ""
+    return f"the groups did not follow: {found['error']} The topics stay moved. To move the groups: {found['next']}"
+
+
+def start_when_free(environment: Environment, keys: Collection[str], start: Callable[[], T]) -> T:
+    """`start()`, once nobody has one of the locks any more or the patience is over."""
+    deadline = environment.monotonic() + LOCK_PATIENCE_S
+    said = False
+    while environment.monotonic() < deadline:
+        held = [lock for lock in environment.store.locks() if lock.key in keys]
+        if not held:
+            break
+        if not said:
+            environment.say(f"{held[0].key} is locked by operation {held[0].operation}: waiting for it")
+            said = True
+        environment.sleep(LOCK_PAUSE_S)
+    return start()
+
+
+def _follow(
+    environment: Environment, operation: Operation, request: MoveRequest, topics: Collection[str]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {"operation": "", "moved": [], "left_out": {}, "error": "", "next": ""}
+    scope = Scope()
+    try:
+        for operation_id in _ids(operation.id):
+            known = environment.operation(operation_id)
+            if known is None:
+                followers = find_followers(environment, environment.store.load(), request, topics)
+                found["left_out"] = dict(list(followers.left_out.items())[:MOST_LEFT_OUT])
+                scope = Scope(user_groups=followers.scope)
+                if not followers.follow:
+                    return found
+                begun = _start(environment, request, scope, operation_id)
+            else:
+                environment.say(f"operation {operation_id} was begun by {known.by}: going on with it")
+                begun = known
+            found["operation"] = operation_id
+            scope = asked(begun)[0].scope
+            report = _run(environment, operation_id)
+            found["error"] = report.error
+            if report.result == "succeeded":
+                found["moved"] = list(asked(begun)[1].groups)
+            if known is None or report.result != "undone":
+                break
+    except (MoveError, KafkaAdminError) as error:
+        found["error"] = str(error)
+    if found["error"]:
+        found["next"] = _by_hand(request, scope)
+    return found
+
+
+def _ids(operation_id: str) -> tuple[str, ...]:
+    first = f"{operation_id}-groups"
+    return (first, *(f"{first}.{number}" for number in range(2, MOST_ATTEMPTS + 1)))
+
+
+def _start(environment: Environment, request: MoveRequest, scope: Scope, operation_id: str) -> Operation:
+    from ha_core.moves import run
+
+    switch = request.model_copy(update={"scope": scope, "cut": "barrier", "finish_after_s": None})
+    keys = [f"user:{user}" for user, _ in scope.user_groups] + [f"group:{group}" for _, group in scope.user_groups]
+
+    def start() -> Operation:
+        proposal = plan(environment, switch)
+        proposal.require_sound()
+        return run.start(environment, proposal, environment.by, operation_id, recheck=False)
+
+    return start_when_free(environment, keys, start)
+
+
+def _run(environment: Environment, operation_id: str) -> Report:
+    from ha_core.moves import run
+
+    report = run.run_all(environment, operation_id)
+    environment.say(f"operation {operation_id}: {report.result} {report.error}".rstrip())
+    return report
+
+
+def _by_hand(request: MoveRequest, scope: Scope) -> str:
+    entries = format_scope(scope) or ("user:NAME##GROUP",)
+    route = ("--from", request.origin, "--to", request.target, "--reason", request.reason)
+    return f"`switchyard switch {shlex.join((*entries, *route))}`"
