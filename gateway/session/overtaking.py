@@ -100,8 +100,18 @@ class Overtaking:
                 del self._under_way[key, batch.producer_id]
 
     def under_way(self, key: Key, batch: Batch, now: float) -> bool:
-        """Whether a batch of the same producer is still on its way across the cut."""
-        return bool(self._crossing(key, batch, now))
+        """Whether one that has to come first is still on its way across the cut. If not, the caller forwards this one.
+
+        One that is on its way itself comes again because its connection broke, or its client lost patience: whichever
+        of the two is second, the target takes it for the duplicate that it is.
+        """
+        place = (batch.producer_epoch, batch.base_sequence)
+        found = self._crossing(key, batch, now)
+        if any(one[0] != place[0] for one in found) or self.earlier_under_way(key, batch, now):
+            return True
+        if place in found:
+            self.arrived(key, batch)
+        return False
 
     def earlier_under_way(self, key: Key, batch: Batch, now: float) -> bool:
         """Whether one that comes before this one is: it was refused, and its client has sent it again."""

@@ -14,6 +14,9 @@ from ha_core.wire import ErrorCode
 from ha_core.wire.records import Batch, batches
 from tests.gateway.session.batch import batch
 from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.test_crossing import arrived, outcome, records, settled
+from tests.gateway.session.test_crossing import ask as cross
+from tests.gateway.session.test_crossing import topic as crossing_topic
 from tests.gateway.session.test_data_path import CLIENT_PID, PRODUCE, entry, moved, produce, produced, state
 
 REFUSED = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -149,3 +152,19 @@ def batch_of(asked: tuple[int, int, int, dict[str, Any]]) -> Batch:
     records = asked[3]["topic_data"][0]["partition_data"][0]["records"]
     (found,) = batches(records, 0, len(records))
     return found
+
+
+def test_what_was_crossing_a_cut_when_its_connection_broke_is_taken_at_once_when_it_comes_again() -> None:
+    # Given two pipelined batches on their way across a cut, whose broker dies; meanwhile the crossing ends
+    talk = Talk(state(crossing_topic()))
+    for sequence in (0, 1):
+        cross(talk, records(sequence))
+    talk.lose(EAST)
+    other = Talk(settled(), Port("west", 1), overtaking=talk.session.settings.overtaking)
+    # When the second comes first, it waits: the target would take it for the beginning
+    cross(other, records(1))
+    assert outcome(other) == [(REFUSED, -1)]
+    # And when their client sends both again in their order, nobody waits for the dead connection
+    for sequence in (0, 1):
+        cross(other, records(sequence))
+    assert [batch.base_sequence for _, batch in arrived(other, WEST)] == [0, 1]
