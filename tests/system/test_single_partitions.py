@@ -1,0 +1,75 @@
+"""Single partitions move between clusters while clients write to all of them through the gateways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stack.harness import Stack
+from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
+from tests.system.conftest import MakeRun
+from tests.system.watching import assert_no_client_has_failed, led_from
+
+pytestmark = pytest.mark.stack
+RATE = 60
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """A user bound to east, with a topic there; both have the test's name."""
+    create_topic(bootstrap(stack, "east"), name)
+    bind(stack, name, "east")
+    return make_run(stack, user=name)
+
+
+def migrate(stack: Stack, what: str, origin: str, target: str, *more: str) -> dict[str, Any]:
+    route = ("--from", origin, "--to", target, "--reason", "test", "--yes")
+    (batch,) = switchyard(stack, "migrate", what, *route, *more)["batches"]
+    assert batch["result"] == "succeeded", batch
+    return dict(batch)
+
+
+def writers(stack: Stack, topic: str) -> dict[int, str]:
+    """Partition → the cluster that its newest migration led to."""
+    (shown,) = (m for m in switchyard(stack, "migrations")["migrations"] if m["topic"] == topic)
+    return {part["partition"]: part["targetClusterId"] for part in shown["partitions"]}
+
+
+def test_partitions_move_one_by_one_and_the_topic_is_whole_for_its_clients(run: Run, stack: Stack, name: str) -> None:
+    # Given producers and consumers at work on all three partitions
+    consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in ("confluent-consumer",)]
+    producers = [
+        run.start("confluent-producer", "w-idempotent", name, rate=RATE, idempotence="on"),
+        run.start("java-producer", "w-java", name, rate=RATE),
+    ]
+    for producer in producers:
+        producer.wait_for(20, "acknowledged")
+
+    def more() -> None:
+        for producer in producers:
+            producer.wait_for(producer.count("acknowledged") + 40, "acknowledged", timeout_s=30)
+
+    # When one migrates without a fence, and another behind one
+    migrate(stack, f"{name}:1", "east", "west", "--cut", "predicted", "--preparation", "2", "--wait")
+    more()
+    assert writers(stack, name) == {1: "west"}
+    assert led_from(stack, name) == {"east", "west"}
+    migrate(stack, f"{name}:2", "east", "west", "--cut", "barrier")
+    more()
+    # And what is named but is not there any more is refused by its place
+    with pytest.raises(CommandFailedError, match="partition 1 is written in west, not in east"):
+        migrate(stack, f"{name}:0-1", "east", "west", "--cut", "barrier")
+    # And the topic as a whole takes the last of them
+    migrate(stack, name, "east", "west", "--cut", "predicted", "--preparation", "2", "--wait")
+    more()
+    assert led_from(stack, name) == {"west"}
+    # And one goes back
+    migrate(stack, f"{name}:0", "west", "east", "--cut", "barrier")
+    more()
+    assert writers(stack, name) == {0: "east", 1: "west", 2: "west"}
+    # Then every record is there once, where it was said to be, in order
+    run.finish(producers, consumers)
+    result = run.verdict(name, complete=[f"{name}-confluent-consumer"])
+    assert result.sound, str(result)
+    assert_no_client_has_failed([*producers, *consumers])
