@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.counts import Counts
 from gateway.session.authentication import Authentication
@@ -19,6 +19,9 @@ from gateway.session.terms import Terms
 from ha_core.model import Identity, identify
 from ha_core.wire import Limits, SaslServer, encode_response
 from ha_core.wire import encode as encode_body
+
+if TYPE_CHECKING:
+    from gateway.session.crossing import Departure
 
 _OUTCOMES = {Kind.PASS: "passed", Kind.PATCH: "mapped", Kind.GATHER: "mapped", Kind.WAIT: "composed"}
 
@@ -81,8 +84,10 @@ class Conversation:
         self.waiting: dict[int, Slot] = {}
         self._token = 0
         self.transactions = OpenTransactions()
-        self.legs: deque[tuple[Slot, Callable[[], bytes | None]]] = deque()
-        """Requests whose second half goes to another cluster, one after the other (`crossing`)."""
+        self.departures: deque[Departure] = deque()
+        """Requests of which something belongs to another cluster, or may, one after the other (`crossing`)."""
+        self.kept_bytes = 0
+        """Batches that are kept for that."""
 
     def emit(self, command: Command) -> None:
         self.out.append(command)

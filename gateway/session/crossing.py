@@ -3,25 +3,29 @@
 Invariants:
 - A batch is acknowledged when all of it is where readers find it: below the cut in the origin, the rest in the target.
 - The rest is cut off at the record that the origin's answer tells, so a retry through any gateway makes the same rest.
+- What lies at or above a cut that is only proposed is neither refused nor acknowledged until the state decides
+  (`fates`), for `PROPOSED_HOLD_S` at most.
 - One request of a connection at a time is on its way to targets. What is refused there is waited for (`Overtaking`), so
   a target takes the batches of a producer in the order in which the origin took them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gateway.session import answers
 from gateway.session import produce as producing
-from gateway.session.commands import Cause, Node, Refresh
+from gateway.session.commands import Cause, Node, Refresh, Wake
 from gateway.session.conversation import Conversation
+from gateway.session.fates import Crosses, Fate, Part, fate
 from gateway.session.produce import Key, ProduceVerdict
 from gateway.session.routes import Routes, Way
 from gateway.session.slots import Frames, Kind, Slot
 from ha_core.model import Extent
 from ha_core.model.producer import is_gateway_id, upstream_id
-from ha_core.plan.extents import extents_of, live, physical_end, written
+from ha_core.plan.extents import extents_of, live, written
 from ha_core.wire import (
     ApiKey,
     ErrorCode,
@@ -36,6 +40,13 @@ from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import Batch, batches, rewrite_producer_id
 from ha_core.wire.split import tail
 
+PROPOSED_HOLD_S = 5.0
+"""Longest time from a request to its answer while a cut is only proposed. Cuts are opened, raised or taken back within
+some tenths of a second; only an executor that died leaves them, and then clients have to be told. Of a request that
+gives its brokers less than twice that time half of it is taken: the client waits no longer than it said."""
+MOST_KEPT_BYTES = 16 << 20
+"""Of batches that may have to go to a target, of one connection: no more is read from the client until some are
+answered."""
 _LANE = 1
 """Answers leave in the order of the requests. On the connection by which the client reads from the target, the answer
 to a leg could come behind one that has to wait for it."""
@@ -43,31 +54,34 @@ _ALL = -1
 """acks: every replica in sync. An answer that a leader change could take back would move the cut."""
 
 
-class Part(NamedTuple):
-    """A partition of a request, before its producer id is changed for the origin."""
-
-    origin: Extent
-    target: Extent
-    open: bool
-    records: bytes
-    batch: Batch
-
-
 class Leg(NamedTuple):
     """What of a partition goes to the target."""
 
-    part: Part
+    target: Extent
     records: bytearray
-    batch: Batch
+    sent: Batch
+    whole: Batch
+    """What the client sent."""
     base_offset: int | None
     """Client offset of the first record of a batch that straddles the cut; None if all of it lies behind."""
 
 
-class Departure(NamedTuple):
-    """A request that waits for its turn at the targets. `start` returns its answer if nothing of it can be sent."""
+@dataclass(slots=True, eq=False)
+class Departure:
+    """A request that the origin has answered, and of which not all lies below the cut: it waits for its turn at the
+    targets, and for the state to decide where its batches belong."""
 
+    header: RequestHeader
     slot: Slot
-    start: Callable[[], bytes | None]
+    timeout_ms: int
+    until: float
+    """What the state has not decided by then is refused."""
+    going: Mapping[Key, Part]
+    merged: dict[str, Any]
+    """The answer so far, in client offsets."""
+    finish: Callable[[dict[str, Any]], bytes]
+    away: bool = False
+    """Some of it is on its way to targets."""
 
 
 def parts(frame: Any, scan: ProduceScan, routes: Routes) -> dict[Key, Part]:
@@ -82,9 +96,7 @@ def parts(frame: Any, scan: ProduceScan, routes: Routes) -> dict[Key, Part]:
         records = bytes(memoryview(frame)[at : at + length])
         batch = next(batches(records, 0, length), None)
         if origin is not target and batch is not None and batch.magic == 2 and batch.end == length:
-            # A transaction ends in the cluster that it began in: what passes the cut is refused until it is aborted.
-            may_pass = topic.crossing.state == "open" and scan.transactional_id is None
-            found[name, partition] = Part(origin, target, may_pass, records, batch)
+            found[name, partition] = Part(origin, scan.transactional_id is not None, records, batch)
     return found
 
 
@@ -108,23 +120,26 @@ def send(
     order = [(p[0], p[1]) for p in scan.partitions]
     overtaking = session.settings.overtaking
     going = {key: part for key, part in crossing.items() if key not in verdict.refused}
+    kept_bytes = sum(len(part.records) for part in going.values())
+    session.kept_bytes += kept_bytes
     for key, part in going.items():
         overtaking.departed(key, part.batch, session.now)
+    until = session.now + min(PROPOSED_HOLD_S, max(0, scan.timeout_ms) / 2000)
 
     def from_origin(frames: Frames) -> bytes | None:
         answer = answers.decoded(session, header, frames[node])
         merged = producing.merge(order, answer, verdict.refused, verdict.shifts)
         for key in producing.acknowledged(answer) & verdict.openers.keys():
             session.settings.terms.opened(key, *verdict.openers[key])
-        legs = _legs(session, merged, going)
-        if not legs:
+        departure = Departure(header, slot, scan.timeout_ms, until, going, merged, finish)
+        if all(found is Fate.TAKEN for _, _, found in _fates(session, departure)):
             return finish(merged)
-        session.legs.append(Departure(slot, lambda: _depart(session, header, request, slot, legs, merged, finish)))
-        if len(session.legs) == 1:
-            _start(session)
+        session.departures.append(departure)
+        proceed(session)
         return None
 
     def finish(merged: dict[str, Any]) -> bytes:
+        session.kept_bytes -= kept_bytes
         for key, part in going.items():
             overtaking.arrived(key, part.batch)
         if slot.mute and any(entry["error_code"] for _, entry in _entries(merged)):
@@ -143,103 +158,104 @@ def _frame(header: RequestHeader, request: dict[str, Any]) -> bytes:
     return encode_request(ApiKey.PRODUCE, header.api_version, header.correlation_id, header.client_id, body)
 
 
-def _legs(session: Conversation, merged: dict[str, Any], going: Mapping[Key, Part]) -> dict[Key, Leg]:
-    """What has to follow to the target, by the offsets that the origin gave; in `merged` they are client offsets."""
-    legs: dict[Key, Leg] = {}
-    for key, entry in _entries(merged):
-        part = going.get(key)
-        if part is None or entry["error_code"] != ErrorCode.NONE or entry["base_offset"] < 0:
-            continue
-        end = physical_end(part.origin)
-        assert end is not None
-        below = part.origin.start + (end - part.origin.base) - entry["base_offset"]
-        if below >= part.batch.records_count:
-            continue
-        if not part.open:
-            _refuse(session, key, entry, part.batch)
-            continue
-        try:
-            rest = bytearray(part.records if below <= 0 else tail(part.records, below))
-        except WireError:
-            entry.update(error_code=int(ErrorCode.CORRUPT_MESSAGE), base_offset=-1)
-            continue
-        (batch,) = batches(rest, 0, len(rest))
-        if is_gateway_id(batch.producer_id):
-            rewrite_producer_id(rest, 0, upstream_id(batch.producer_id, part.target.term))
-        legs[key] = Leg(part, rest, batch, entry["base_offset"] if below > 0 else None)
-    return legs
-
-
-def _start(session: Conversation) -> None:
-    """Sends the legs of the request whose turn it is; answers those of which nothing can be sent."""
-    while session.legs:
-        slot, start = session.legs[0]
-        answer = start()
+def proceed(session: Conversation) -> None:
+    """Sends the requests whose turn it is, as far as the state has decided on them; to be called when it has changed,
+    and when their time is up."""
+    while session.departures and session.closed is None and not session.departures[0].away:
+        departure = session.departures[0]
+        answer = _depart(session, departure)
         if answer is None:
-            return
-        session.legs.popleft()
-        slot.ready(answer)
+            break
+        session.departures.popleft()
+        departure.slot.ready(answer)
+    for departure in session.departures:
+        if not departure.away:
+            # Nothing of it is in flight, and it is judged anew at its turn. An operation that waited for it would wait
+            # for itself.
+            departure.slot.revision = session.snapshot.view.revision
     session.flush()
 
 
-def _depart(
-    session: Conversation,
-    header: RequestHeader,
-    asked: dict[str, Any],
-    slot: Slot,
-    legs: dict[Key, Leg],
-    merged: dict[str, Any],
-    finish: Callable[[dict[str, Any]], bytes],
-) -> bytes | None:
-    """Sends the legs of one request. Its answer if none can be sent."""
+def _fates(session: Conversation, departure: Departure) -> Iterator[tuple[Key, dict[str, Any], Fate | Crosses]]:
+    """What becomes of each partition that the origin has taken, by the newest state."""
+    routes = session.routes(departure.header.client_id)
+    lease = session.settings.lease.holds(session.now)
+    for key, entry in _entries(departure.merged):
+        part = departure.going.get(key)
+        if part is not None and entry["error_code"] == ErrorCode.NONE and entry["base_offset"] >= 0:
+            yield key, entry, fate(part, entry["base_offset"], *key, routes, lease)
+
+
+def _depart(session: Conversation, departure: Departure) -> bytes | None:
+    """Sends what of a request belongs to targets. Its answer if that is nothing; None also if it has to wait."""
+    found = list(_fates(session, departure))
+    if session.now < departure.until and any(one is Fate.UNDECIDED for _, _, one in found):
+        departure.slot.ready_at = departure.until
+        session.emit(Wake(min(slot.ready_at for slot in session.queue if slot.ready_at > session.now)))
+        return None
+    legs: dict[Key, Leg] = {}
     requests: dict[Node, dict[str, list[dict[str, Any]]]] = {}
-    sent: dict[Key, Leg] = {}
-    entries = dict(_entries(merged))
-    for key, leg in legs.items():
-        name = key[0].decode()
-        leader = session.snapshot.topology.leader(leg.part.target.cluster, name, key[1])
-        if leader is None:
-            session.emit(Refresh())
-        overtaking = session.settings.overtaking
-        early = overtaking.overtakes(key, leg.part.batch, session.now) or overtaking.earlier_under_way(
-            key, leg.part.batch, session.now
-        )
-        if leader is None or early or not _may_write(session, name, key[1], leg.part.target):
-            _refuse(session, key, entries[key], leg.part.batch)
+    entries: dict[Key, dict[str, Any]] = {}
+    for key, entry, one in found:
+        part = departure.going[key]
+        if one is Fate.TAKEN:
             continue
-        node = Node(leg.part.target.cluster, leader, _LANE)
+        node = _node(session, key, part, one) if isinstance(one, Crosses) else None
+        if node is None or not isinstance(one, Crosses):
+            _refuse(session, key, entry, part.batch)
+            continue
+        try:
+            leg = _leg(part, one, entry["base_offset"])
+        except WireError:
+            entry.update(error_code=int(ErrorCode.CORRUPT_MESSAGE), base_offset=-1)
+            continue
+        legs[key], entries[key] = leg, entry
         partition = {"index": key[1], "records": bytes(leg.records)}
-        requests.setdefault(node, {}).setdefault(name, []).append(partition)
-        sent[key] = leg
+        requests.setdefault(node, {}).setdefault(key[0].decode(), []).append(partition)
 
     def from_targets(frames: Frames) -> bytes:
         for frame in frames.values():
-            _note(session, answers.decoded(session, header, frame), sent, entries)
-        answer = finish(merged)
-        session.legs.popleft()
-        _start(session)
+            _note(session, answers.decoded(session, departure.header, frame), legs, entries)
+        session.departures.popleft()
+        answer = departure.finish(departure.merged)
+        proceed(session)
         return answer
 
     if not requests:
-        return finish(merged)
-    slot.finish = from_targets
-    slot.awaited = set(requests)
+        return departure.finish(departure.merged)
+    departure.away = True
+    departure.slot.finish = from_targets
+    departure.slot.awaited = set(requests)
     for node, topics in requests.items():
-        data = [{"name": name, "partition_data": found} for name, found in topics.items()]
-        request = {"transactional_id": None, "acks": _ALL, "timeout_ms": asked["timeout_ms"], "topic_data": data}
-        session.forward(slot, node, _frame(header, request))
+        data = [{"name": name, "partition_data": partitions} for name, partitions in topics.items()]
+        request = {
+            "transactional_id": None, "acks": _ALL, "timeout_ms": departure.timeout_ms, "topic_data": data
+        }  # fmt: skip
+        session.forward(departure.slot, node, _frame(departure.header, request))
     return None
 
 
-def _may_write(session: Conversation, name: str, partition: int, target: Extent) -> bool:
-    """Whether the newest state still lets the target be written: time has passed since the origin was asked."""
-    topic = session.snapshot.view.topics.get(name)
-    if topic is None or not topic.mapped or topic.fence is not None or not session.settings.lease.holds(session.now):
-        return False
-    if topic.crossing is not None and topic.crossing.state != "open":
-        return False
-    current = live(extents_of(topic, partition))
-    return (current.cluster, current.term, current.start) == (target.cluster, target.term, target.start)
+def _node(session: Conversation, key: Key, part: Part, crosses: Crosses) -> Node | None:
+    """The broker that takes what crosses; None if nothing can cross now."""
+    overtaking = session.settings.overtaking
+    leader = session.snapshot.topology.leader(crosses.target.cluster, key[0].decode(), key[1])
+    if leader is None:
+        session.emit(Refresh())
+        return None
+    if overtaking.overtakes(key, part.batch, session.now):
+        return None
+    if overtaking.earlier_under_way(key, part.batch, session.now):
+        return None
+    return Node(crosses.target.cluster, leader, _LANE)
+
+
+def _leg(part: Part, crosses: Crosses, base_offset: int) -> Leg:
+    """:raises WireError: the batch cannot be split."""
+    rest = bytearray(tail(part.records, crosses.below) if crosses.below else part.records)
+    (batch,) = batches(rest, 0, len(rest))
+    if is_gateway_id(batch.producer_id):
+        rewrite_producer_id(rest, 0, upstream_id(batch.producer_id, crosses.target.term))
+    return Leg(crosses.target, rest, batch, part.batch, base_offset if crosses.below else None)
 
 
 _TAKEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
@@ -255,13 +271,13 @@ def _note(
     for key, said in _entries(answer):
         leg = sent[key]
         entry = entries[key]
-        target = leg.part.target
+        target = leg.target
         if said["error_code"] not in _TAKEN:
             entry.update(error_code=_as_seen(said["error_code"]), base_offset=-1)
-            session.settings.overtaking.refused(key, [leg.part.batch], session.now)
+            session.settings.overtaking.refused(key, [leg.whole], session.now)
             session.emit(Refresh())
             continue
-        session.settings.terms.opened(key, target.term, leg.batch.producer_id)
+        session.settings.terms.opened(key, target.term, leg.sent.producer_id)
         offset = said["base_offset"]
         at = -1 if offset < 0 else target.start + (offset - target.base)
         if leg.base_offset is not None and at == target.start:
@@ -270,7 +286,7 @@ def _note(
             # The records of one batch do not follow each other any more, and the answer has one offset for all.
             at = -1
         error = ErrorCode.NONE
-        if at < 0 and leg.batch.producer_id >= 0:
+        if at < 0 and leg.sent.producer_id >= 0:
             error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER  # taken, at an offset that is not known
         entry.update(error_code=int(error), base_offset=at, log_start_offset=-1)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import answers, coordinated, data_path, requests
+from gateway.session import answers, coordinated, crossing, data_path, requests
 from gateway.session.commands import Cause, Command, Node
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind
@@ -90,6 +90,7 @@ class Session(Conversation):
             data_path.wake_readers(self, before.view)
             coordinated.wake_joiners(self)
             data_path.probe_silent(self)
+            self._decide()
             if any(topic.decode("utf-8", "replace") in snapshot.view.topics for topic in self.fetch_topics):
                 self.fetch_reset = True
         return self._take()
@@ -97,6 +98,7 @@ class Session(Conversation):
     def tick(self, now: float) -> list[Command]:
         """The time of a `Wake` has come."""
         self.now = now
+        self._decide()
         self.flush()
         self._unblock()
         return self._take()
@@ -114,7 +116,7 @@ class Session(Conversation):
     @property
     def paused(self) -> bool:
         """No more client bytes, please: too much is in flight."""
-        return len(self.queue) >= self.settings.max_in_flight
+        return len(self.queue) >= self.settings.max_in_flight or self.kept_bytes > crossing.MOST_KEPT_BYTES
 
     @property
     def busy(self) -> bool:
@@ -153,6 +155,12 @@ class Session(Conversation):
         out, self.out = self.out, []
         return out
 
+    def _decide(self) -> None:
+        """Batches that were kept until the state decides where they belong go on."""
+        if self.departures:
+            crossing.proceed(self)
+            self._unblock()
+
     def _lift(self) -> None:
         """Refusals held for a fence that stands no more go out now."""
         if not any(slot.lifts_with for slot in self.queue):
@@ -173,7 +181,7 @@ class Session(Conversation):
         while self.queue and self.closed is None:
             head = self.queue[0]
             upstream = self.upstreams.get(head.node) if head.node is not None else None
-            if upstream is None or not upstream.blocked:
+            if upstream is None or not upstream.blocked or upstream.queue[0] is not head:
                 return
             upstream.blocked = False
             buf = bytearray(upstream.carry)

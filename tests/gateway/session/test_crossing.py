@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from gateway.session.commands import Cause, Node
+from gateway.session.commands import Node
 from gateway.session.issuing import shown
 from gateway.session.overtaking import LOST_S
 from gateway.session.snapshot import Port
@@ -140,42 +140,6 @@ def test_the_origin_is_asked_with_acks_all_whatever_the_client_wants(acks: int) 
     assert not talk.session.queue
 
 
-def test_an_acks_0_client_whose_batch_is_refused_is_cut_off_as_a_broker_does_it() -> None:
-    talk = Talk(state(topic("proposed")))
-    ask(talk, records(-1, 2, producer_id=-1), acks=0)
-    ((asked, _),) = arrived(talk, EAST)
-    answer(talk, EAST, asked, 99)
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
-
-
-def test_while_the_cut_is_only_proposed_nothing_at_or_above_it_is_acknowledged_or_written() -> None:
-    talk = Talk(state(topic("proposed")))
-    for sequence in (0, 5, 10):
-        ask(talk, records(sequence, 5))
-    for (asked, _), offset in zip(arrived(talk, EAST), (94, 99, 104), strict=True):
-        answer(talk, EAST, asked, offset)
-    assert outcome(talk) == [(TAKEN, 94), (REFUSED, -1), (REFUSED, -1)]
-    assert not talk.asked(LEG)
-    # When a higher cut is proposed the same batches are ordinary ones
-    higher = topic("proposed").model_copy(
-        update={
-            "partitions": {
-                0: (
-                    Extent(cluster="east", start=0, end=500, base=0, term=0),
-                    Extent(cluster="west", start=500, base=BASE, term=1),
-                )
-            }
-        }
-    )
-    talk.follow(state(higher, revision=2))
-    for sequence in (5, 10):
-        ask(talk, records(sequence, 5))
-    for (asked, _), offset in zip(arrived(talk, EAST), (99, 104), strict=True):
-        answer(talk, EAST, asked, offset)
-    assert outcome(talk) == [(TAKEN, 99), (TAKEN, 104)]
-
-
 def test_a_batch_of_a_transaction_that_passes_the_cut_is_refused_because_its_transaction_is_in_the_origin() -> None:
     talk = Talk(state(topic()))
     body = produce(("orders", 0, records(0, producer_id=shown(talk.session.settings.nodes, ("east", 1), 70))))
@@ -222,19 +186,19 @@ def test_what_follows_a_batch_that_the_target_refused_is_not_sent_there() -> Non
     assert outcome(talk) == [(TAKEN, 100), (TAKEN, 101)]
 
 
-@pytest.mark.parametrize("change", ["withdrawn", "proposed again", "lease lost", "fenced by the next move"])
+@pytest.mark.parametrize("change", ["lease lost", "fenced by the next move", "its cluster was given up by force"])
 def test_the_target_is_not_written_when_the_state_changed_while_the_origin_was_asked(change: str) -> None:
     talk = Talk(state(topic()))
     ask(talk, records(0))
     ((asked, _),) = arrived(talk, EAST)
-    if change == "withdrawn":
-        talk.follow(state(revision=2))
-    elif change == "proposed again":
-        talk.follow(state(topic("proposed"), revision=2))
-    elif change == "lease lost":
+    if change == "lease lost":
         talk.lease.valid_until = 0.0
-    else:
+    elif change == "fenced by the next move":
         talk.follow(state(topic(None, fence=Fence(operation="op-2")), revision=2))
+    else:
+        before, after = topic(None).partitions[0]
+        forced = {0: (before.model_copy(update={"known_end": CUT}), after)}
+        talk.follow(state(topic(None).model_copy(update={"partitions": forced}), revision=2))
     answer(talk, EAST, asked, 100)
     assert outcome(talk) == [(REFUSED, -1)]
     assert not talk.asked(LEG)

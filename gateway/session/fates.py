@@ -1,0 +1,80 @@
+"""What becomes of a batch that the origin has, whose offset was not known to lie below the cut when it was sent.
+
+It is judged by the newest state alone, however much has happened since it was sent. While a cut is only proposed
+nobody knows yet: a higher one may make the batch ordinary, or the cut is taken back. Refused at that instant, the
+record of a producer without idempotence would come a second time, and both copies would be read.
+
+Invariant: `TAKEN` and `Crosses` are said only while the lease holds, so that no operation has gone on without this
+gateway. Every later cut lies above what the origin has by now, or is above the batch already.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from gateway.session.routes import Routes, Way
+from ha_core.model import Extent
+from ha_core.plan.extents import extents_of, identity, live
+from ha_core.wire.records import Batch
+
+
+class Part(NamedTuple):
+    """A partition's batch, before its producer id is changed for the origin."""
+
+    origin: Extent
+    """As it was when the batch was sent there."""
+    in_transaction: bool
+    records: bytes
+    batch: Batch
+
+
+class Fate(Enum):
+    TAKEN = "taken"
+    """All of it is where readers find it: in the origin."""
+    UNDECIDED = "undecided"
+    REFUSED = "refused"
+
+
+class Crosses(NamedTuple):
+    """What lies at or above the cut goes to the target."""
+
+    target: Extent
+    below: int
+    """Records of the batch that lie below the cut."""
+
+
+def fate(part: Part, first: int, name: bytes, partition: int, routes: Routes, lease: bool) -> Fate | Crosses:
+    """Judges a batch that the origin has from client offset `first` on.
+
+    :param routes: of the newest snapshot.
+    :param lease: whether the lease holds.
+    """
+    after = first + part.batch.records_count
+    if part.origin.end is not None and after <= part.origin.end:
+        return Fate.TAKEN  # cuts are only raised, or lowered to where the origin's log ends
+    topic = routes.snapshot.view.topics.get(name.decode("utf-8", "replace"))
+    mapped = topic is not None and topic.mapped
+    extents = extents_of(topic, partition) if topic is not None and mapped else _unmapped(part, name, routes)
+    held = next((one for one in extents if _same(one, part.origin)), None)
+    if held is None or held.ignored or held.known_end is not None:
+        return Fate.REFUSED
+    if held.end is None or after <= held.end:
+        return Fate.TAKEN if lease else Fate.UNDECIDED
+    assert topic is not None
+    if topic.crosses(partition) and topic.crossing and (topic.crossing.state == "proposed" or topic.fence):
+        return Fate.UNDECIDED
+    # A transaction ends in the cluster that it began in: what passes the cut is refused until it is aborted.
+    if not lease or topic.fence is not None or part.in_transaction or extents[-2:-1] != (held,):
+        return Fate.REFUSED
+    return Crosses(live(extents), max(0, held.end - first))
+
+
+def _unmapped(part: Part, name: bytes, routes: Routes) -> tuple[Extent, ...]:
+    """The cut was taken back: the log is ordinary again, if that is where the client writes to now."""
+    return identity(part.origin.cluster) if routes.topic(name).produce is Way.PASS else ()
+
+
+def _same(one: Extent, other: Extent) -> bool:
+    """Whether it is the same stay in the same cluster, whatever its end: offsets in it have not changed their sense."""
+    return (one.cluster, one.term, one.start, one.base) == (other.cluster, other.term, other.start, other.base)

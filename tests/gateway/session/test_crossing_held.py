@@ -1,0 +1,380 @@
+"""What comes to lie at or above a cut that is only proposed: its answer waits until the state has decided.
+
+Cut 100, and the target's log begins at 7. Refused at once, the record of a producer without idempotence would be sent
+again, and both copies be read once the cut is raised.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.session.commands import Cause
+from gateway.session.crossing import PROPOSED_HOLD_S
+from gateway.session.issuing import shown
+from gateway.session.snapshot import Port
+from ha_core.model import Crossing, Extent, Fence, Topic
+from ha_core.wire import ErrorCode
+from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.test_crossing import (
+    BASE,
+    CUT,
+    LEG,
+    REFUSED,
+    TAKEN,
+    answer,
+    arrived,
+    ask,
+    outcome,
+    records,
+    topic,
+)
+from tests.gateway.session.test_data_path import FETCH, PRODUCE, entry, fetch, fetched, produce, produced, state
+
+RAISED = 500
+SCOPE = frozenset({b"orders"}), frozenset[bytes]()
+
+
+def cut_at(cut: int, crossing: str | None = "proposed", *, base: int = BASE, name: str = "orders") -> Topic:
+    """The topic with another cut, or with one that has crossed over there."""
+    extents = (
+        Extent(cluster="east", start=0, end=cut, base=0, term=0),
+        Extent(cluster="west", start=cut, base=base, term=1),
+    )
+    return topic(crossing).model_copy(update={"name": name, "partitions": {0: extents}})
+
+
+def plain(data: bytes, *, acks: int = -1, timeout_ms: int = 30_000) -> dict[str, Any]:
+    return {**produce(("orders", 0, data), acks=acks), "timeout_ms": timeout_ms}
+
+
+def held(*, count: int = 1, at: int = CUT, crossing: str = "proposed", acks: int = -1) -> Talk:
+    """A talk in which the origin has `count` records of a producer without idempotence from `at` on."""
+    talk = Talk(state(topic(crossing)))
+    talk.ask(PRODUCE, 9, plain(records(-1, count, producer_id=-1), acks=acks))
+    ((asked, _),) = arrived(talk, EAST)
+    if crossing == "open":
+        talk.follow(state(topic("proposed"), revision=2))
+    answer(talk, EAST, asked, at)
+    assert outcome(talk) == []
+    return talk
+
+
+def test_a_record_at_a_proposed_cut_that_is_raised_is_written_once_and_acknowledged_once() -> None:
+    # Given a record that the origin has put at the cut, before that was open
+    talk = held()
+    # When a higher cut is proposed
+    talk.follow(state(cut_at(RAISED), revision=2))
+    # Then it is an ordinary record, and its producer has no reason to send another one
+    assert outcome(talk) == [(TAKEN, CUT)]
+    assert arrived(talk, EAST) == arrived(talk, LEG) == []
+
+
+def test_a_batch_that_straddles_the_raised_cut_as_well_is_held_on() -> None:
+    talk = held(count=10, at=95)
+    talk.follow(state(cut_at(102), revision=2))
+    assert outcome(talk) == []
+    talk.follow(state(cut_at(110), revision=3))
+    assert outcome(talk) == [(TAKEN, 95)]
+
+
+def test_when_the_crossing_is_opened_it_goes_to_the_target() -> None:
+    talk = held(count=10, at=95)
+    talk.follow(state(cut_at(102), revision=2))
+    talk.follow(state(cut_at(102, "open"), revision=3))
+    ((leg, batch),) = arrived(talk, LEG)
+    assert batch.records_count == 3
+    answer(talk, LEG, leg, BASE)
+    assert outcome(talk) == [(TAKEN, 95)]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_when_the_cut_is_taken_back_the_origins_record_is_an_ordinary_one(mapped: bool) -> None:
+    talk = held()
+    origin = Extent(cluster="east", start=0, base=0, term=0)
+    document = Topic(name="orders", writer="east", partitions={0: (origin,)})
+    talk.follow(state(*[document] * mapped, revision=2))
+    assert outcome(talk) == [(TAKEN, CUT)]
+    assert not talk.asked(LEG)
+
+
+def test_a_batch_sent_to_an_open_cut_that_is_proposed_again_is_held_as_well() -> None:
+    talk = held(crossing="open")
+    talk.follow(state(revision=3))
+    assert outcome(talk) == [(TAKEN, CUT)]
+
+
+def test_a_barrier_move_of_which_nobody_here_has_seen_the_fence_has_taken_it_along() -> None:
+    # When several revisions arrive as one: taken back, and then moved behind a fence, whose cut lies above the record
+    talk = held()
+    talk.follow(state(cut_at(CUT + 1, None), revision=9))
+    assert outcome(talk) == [(TAKEN, CUT)]
+
+
+@pytest.mark.parametrize(
+    "newest",
+    [
+        pytest.param(Topic(name="orders", fence=Fence(operation="op-2")), id="a fence before the first map"),
+        pytest.param(
+            Topic(name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, term=2),)}),
+            id="another stay in the origin",
+        ),
+        pytest.param(
+            Topic(name="orders", writer="west", partitions={0: (Extent(cluster="west", start=0, base=0, term=0),)}),
+            id="written elsewhere ever since",
+        ),
+    ],
+)
+def test_what_became_of_it_is_not_guessed(newest: Topic) -> None:
+    talk = held()
+    talk.follow(state(newest, revision=9))
+    assert outcome(talk) == [(REFUSED, -1)]
+    assert not talk.asked(LEG)
+
+
+@pytest.mark.parametrize("newest", [cut_at(RAISED), cut_at(CUT, "open"), None], ids=["raised", "open", "taken back"])
+def test_without_a_lease_nothing_is_believed(newest: Topic | None) -> None:
+    # Given the lease has run out: operations may have gone on without this gateway
+    talk = held()
+    talk.lease.valid_until = 0.0
+    talk.follow(state(*[newest] if newest else [], revision=2))
+    assert TAKEN not in [error for error, _ in outcome(talk)]
+    assert not talk.asked(LEG)
+    # And its client is told at the latest when it would have been told anyway
+    talk.wait(PROPOSED_HOLD_S)
+    assert not talk.session.queue
+
+
+def test_a_lease_that_comes_back_in_time_decides() -> None:
+    talk = held()
+    talk.lease.valid_until = 0.0
+    talk.follow(state(cut_at(RAISED), revision=2))
+    assert outcome(talk) == []
+    talk.lease.valid_until = 1e9
+    talk.wait(PROPOSED_HOLD_S)
+    assert outcome(talk) == [(TAKEN, CUT)]
+
+
+def test_a_cut_that_nobody_decides_on_is_refused_after_a_while() -> None:
+    talk = held()
+    talk.wait(PROPOSED_HOLD_S - 0.6)
+    assert outcome(talk) == []
+    assert talk.woken[-1] == pytest.approx(100 + PROPOSED_HOLD_S)
+    talk.wait(0.1)
+    assert outcome(talk) == [(REFUSED, -1)]
+
+
+def test_a_client_that_waits_for_less_is_told_earlier() -> None:
+    talk = Talk(state(topic("proposed")))
+    talk.ask(PRODUCE, 9, plain(records(0), timeout_ms=1000))
+    ((asked, _),) = arrived(talk, EAST)
+    talk.now += 0.4
+    answer(talk, EAST, asked, CUT)
+    assert outcome(talk) == [(REFUSED, -1)]
+
+
+def test_answers_keep_their_order_and_what_lies_below_the_cut_is_taken_at_once() -> None:
+    talk = Talk(state(topic("proposed")))
+    for sequence in (0, 5, 10):
+        talk.ask(PRODUCE, 9, plain(records(sequence, 5)))
+    for (asked, _), offset in zip(arrived(talk, EAST), (94, 99, 104), strict=True):
+        answer(talk, EAST, asked, offset)
+    assert outcome(talk) == [(TAKEN, 94)]
+    talk.follow(state(cut_at(RAISED), revision=2))
+    assert outcome(talk) == [(TAKEN, 99), (TAKEN, 104)]
+
+
+def test_pipelined_batches_go_to_the_target_in_their_order_when_the_crossing_is_opened() -> None:
+    talk = Talk(state(topic("proposed")))
+    for sequence in (0, 5, 10):
+        talk.ask(PRODUCE, 9, plain(records(sequence, 5)))
+    first, second, third = (asked for asked, _ in arrived(talk, EAST))
+    answer(talk, EAST, first, 99)
+    answer(talk, EAST, second, 104)
+    talk.follow(state(topic("open"), revision=2))
+    # Given the last one's answer from the origin comes when the cut is open already
+    answer(talk, EAST, third, 109)
+    for sequence, count in ((1, 4), (5, 5), (10, 5)):
+        ((leg, batch),) = arrived(talk, LEG)
+        assert (batch.base_sequence, batch.records_count) == (sequence, count)
+        answer(talk, LEG, leg, BASE + sequence - 1)
+    assert outcome(talk) == [(TAKEN, 99), (TAKEN, 104), (TAKEN, 109)]
+
+
+def test_what_follows_a_batch_that_was_refused_when_its_time_was_up_does_not_cross_before_it() -> None:
+    talk = Talk(state(topic("proposed")))
+    talk.ask(PRODUCE, 9, plain(records(0)))
+    talk.now += 1.0
+    talk.ask(PRODUCE, 9, plain(records(1)))
+    for (asked, _), offset in zip(arrived(talk, EAST), (100, 101), strict=True):
+        answer(talk, EAST, asked, offset)
+    talk.wait(PROPOSED_HOLD_S - 1.0)
+    assert [entry(one)["error_code"] for one in talk.answers()] == [REFUSED]
+    talk.follow(state(topic("open"), revision=2))
+    assert outcome(talk) == [(REFUSED, -1)]
+    assert not talk.asked(LEG)
+
+
+def test_the_partitions_of_a_request_are_answered_when_all_of_them_are_decided() -> None:
+    # Given two topics that cross over for two operations
+    other = cut_at(CUT, name="other").model_copy(update={"crossing": Crossing(operation="m-2", state="proposed")})
+    talk = Talk(state(topic("proposed"), other))
+    both = produce(("orders", 0, records(0)), ("other", 0, records(0)))
+    talk.ask(PRODUCE, 9, {**both, "timeout_ms": 30_000})
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, produced(("orders", 0, 0, CUT), ("other", 0, 0, CUT + 4)))
+    # When one is opened and the other one proposed higher, each in a revision of its own
+    talk.follow(state(topic("open"), other, revision=2))
+    assert not talk.asked(LEG)
+    talk.follow(state(topic("open"), cut_at(RAISED, name="other"), revision=3))
+    ((leg, _),) = arrived(talk, LEG)
+    answer(talk, LEG, leg, BASE)
+    talk.wait(0.25)
+    found = {one["name"]: one["partition_responses"][0] for one in talk.answers()[0]["responses"]}
+    assert [(found[name]["error_code"], found[name]["base_offset"]) for name in ("orders", "other")] == [
+        (TAKEN, CUT),
+        (TAKEN, CUT + 4),
+    ]
+
+
+def test_no_operation_waits_for_what_waits_for_it() -> None:
+    # Given batches on their way when an open cut is proposed again, to be taken back
+    talk = Talk(state(topic("open")))
+    for _ in range(2):
+        talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
+    (first, _), (second, _) = arrived(talk, EAST)
+    talk.follow(state(topic("proposed"), revision=2))
+    assert talk.session.holds_back(*SCOPE, 2)
+    # When the origin has answered, nothing of them is in flight, and nothing will be by the rules of before
+    answer(talk, EAST, first, 100)
+    answer(talk, EAST, second, 101)
+    assert not talk.session.holds_back(*SCOPE, 2)
+    # And a revision of others changes nothing about it
+    talk.follow(state(topic("proposed"), revision=7))
+    assert not talk.session.holds_back(*SCOPE, 7)
+    assert not talk.asked(LEG)
+
+
+def test_what_is_on_its_way_to_the_target_is_waited_for_and_what_is_behind_it_is_not_sent_by_the_rules_of_before() -> (
+    None
+):
+    talk = Talk(state(topic("open")))
+    for _ in range(2):
+        talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
+    for (asked, _), offset in zip(arrived(talk, EAST), (100, 101), strict=True):
+        answer(talk, EAST, asked, offset)
+    ((leg, _),) = arrived(talk, LEG)
+    talk.follow(state(topic("proposed"), revision=2))
+    assert talk.session.holds_back(*SCOPE, 2)
+    answer(talk, LEG, leg, BASE)
+    assert outcome(talk) == [(TAKEN, CUT)]
+    assert not talk.session.holds_back(*SCOPE, 2)
+    assert not talk.asked(LEG)
+    # And when there is no way back, because the target has the first of them, it goes there as well
+    talk.follow(state(topic("open"), revision=3))
+    ((leg, _),) = arrived(talk, LEG)
+    answer(talk, LEG, leg, BASE + 1)
+    assert outcome(talk) == [(TAKEN, CUT + 1)]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_comes_to_lie_above_an_open_cut_while_a_fence_stands_goes_to_the_target_behind_it(ended: bool) -> None:
+    # Given an operator ends the crossing behind a fence, for partitions that nobody writes to
+    talk = Talk(state(topic("open")))
+    talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
+    ((asked, _),) = arrived(talk, EAST)
+    talk.follow(state(topic("open", fence=Fence(operation="m-1")), revision=2))
+    answer(talk, EAST, asked, CUT)
+    assert outcome(talk) == []
+    assert not talk.session.holds_back(*SCOPE, 2)
+    talk.follow(state(topic(None if ended else "open"), revision=3))
+    ((leg, _),) = arrived(talk, LEG)
+    answer(talk, LEG, leg, BASE)
+    assert outcome(talk) == [(TAKEN, CUT)]
+
+
+def test_an_acks_0_client_is_cut_off_only_when_its_batch_is_refused_in_the_end() -> None:
+    talk = held(acks=0)
+    assert talk.closed is None
+    talk.wait(PROPOSED_HOLD_S)
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
+
+
+def test_an_acks_0_client_goes_on_when_the_cut_is_raised() -> None:
+    talk = held(acks=0)
+    talk.follow(state(cut_at(RAISED), revision=2))
+    assert (outcome(talk), talk.closed, list(talk.session.queue)) == ([], None, [])
+
+
+def test_the_batch_of_a_client_that_has_left_still_goes_where_it_belongs() -> None:
+    talk = held(acks=0)
+    talk.take(talk.session.client_left(talk.now))
+    assert talk.closed is None
+    talk.follow(state(topic("open"), revision=2))
+    ((leg, _),) = arrived(talk, LEG)
+    answer(talk, LEG, leg, BASE)
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.CLIENT_LEFT
+
+
+def test_a_batch_of_a_transaction_is_held_too_and_refused_when_it_would_have_to_cross() -> None:
+    for newest, expected in ((cut_at(RAISED), (TAKEN, CUT)), (topic("open"), (REFUSED, -1))):
+        talk = Talk(state(topic("proposed")))
+        body = plain(records(0, producer_id=shown(talk.session.settings.nodes, ("east", 1), 70)))
+        talk.ask(PRODUCE, 9, {**body, "transactional_id": "t"})
+        (asked,) = talk.asked(EAST)
+        answer(talk, EAST, asked, CUT)
+        assert outcome(talk) == []
+        talk.follow(state(newest, revision=2))
+        assert outcome(talk) == [expected]
+
+
+def test_a_broker_that_answers_another_request_meanwhile_waits_for_its_turn() -> None:
+    talk = held()
+    talk.ask(FETCH, 12, fetch(("other", 0, 3)))
+    (waiting,) = talk.asked(EAST)
+    talk.answer(EAST, waiting, fetched(("other", 0, 3, b"")))
+    talk.wait(0.1)
+    assert not talk.answers()
+    talk.follow(state(cut_at(RAISED), revision=2))
+    assert len(talk.answers()) == 2
+
+
+def test_no_more_is_read_from_a_client_of_which_much_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.session.crossing.MOST_KEPT_BYTES", 2 * len(records(-1, 10, producer_id=-1)))
+    talk = Talk(state(topic("proposed")))
+    for _ in range(3):
+        assert not talk.session.paused
+        talk.ask(PRODUCE, 9, plain(records(-1, 10, producer_id=-1)))
+    for number, (asked, _) in enumerate(arrived(talk, EAST)):
+        answer(talk, EAST, asked, CUT + number)
+        assert talk.session.paused
+    talk.follow(state(cut_at(RAISED), revision=2))
+    assert not talk.session.paused
+    assert len(outcome(talk)) == 3
+
+
+def test_a_record_behind_a_settled_cut_goes_to_the_target_although_it_was_sent_when_the_cut_was_proposed() -> None:
+    # Given the origin takes long to answer, and meanwhile the crossing was opened and ended
+    talk = Talk(state(topic("proposed")))
+    talk.ask(PRODUCE, 9, plain(records(0, 4)))
+    ((asked, _),) = arrived(talk, EAST)
+    talk.follow(state(topic(None), revision=5))
+    answer(talk, EAST, asked, CUT - 1)
+    ((leg, batch),) = arrived(talk, LEG)
+    assert (batch.base_sequence, batch.records_count) == (1, 3)
+    answer(talk, LEG, leg, -1, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
+    assert outcome(talk) == [(int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), -1)]
+
+
+def test_the_next_batch_goes_to_an_ordinary_origin_behind_one_that_was_held() -> None:
+    talk = held()
+    talk.follow(state(revision=2))
+    ask(talk, records(-1, producer_id=-1))
+    (asked,) = talk.asked(EAST)
+    answer(talk, EAST, asked, CUT + 1)
+    assert outcome(talk) == [(TAKEN, CUT), (TAKEN, CUT + 1)]
+    assert Port("east", 1) == talk.session.port
+    assert not talk.asked(WEST)
