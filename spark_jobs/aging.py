@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, functions
 
 from ha_core.model import Extent, Topic
-from ha_core.plan.aging import GONE, Commit, LogFacts, blocks, closed
+from ha_core.plan.aging import GONE, Commit, LogFacts, blocks, closed, without_surplus
 from ha_core.plan.extents import live
 from spark_jobs.asking import TopicAsked
 from spark_jobs.facts import Outcome
@@ -46,6 +46,8 @@ class Closed(NamedTuple):
     """Its cluster is the partition's writer again."""
     extents: str
     """JSON of all extents of the partition."""
+    crossed_ms: int
+    """When the last crossing out of the cluster ended; 0: there was none."""
 
 
 class Home(NamedTuple):
@@ -64,12 +66,14 @@ class Judged(NamedTuple):
     term: int
     end: int
     extents: str
+    crossed_ms: int
     exists: bool | None
     """The topic, in that cluster. None: it could not be asked."""
     config: str | None
     log_start: int | None
     log_end: int | None
     earlier_end: int | None
+    earlier_at_ms: int | None
     newest_record_ms: int | None
     groups: list[str] | None
     """Of the commits below the end; the next three lists belong to it."""
@@ -97,8 +101,8 @@ class Verdict(NamedTuple):
     groups_below: int
 
 
-def closed_extents(topics: Iterable[Topic]) -> Iterator[Closed]:
-    """All closed extents of all maps."""
+def closed_extents(topics: Iterable[Topic], crossed: Mapping[tuple[str, str], int]) -> Iterator[Closed]:
+    """All closed extents of all maps. `crossed` as in `ha_core.plan.aging`."""
     for topic in topics:
         for partition, extent in closed(topic):
             extents = topic.partitions[partition]
@@ -111,6 +115,7 @@ def closed_extents(topics: Iterable[Topic]) -> Iterator[Closed]:
                 end=extent.end,
                 writing=live(extents).cluster == extent.cluster,
                 extents=_EXTENTS.dump_json(extents).decode(),
+                crossed_ms=crossed.get((extent.cluster, topic.name), 0),
             )
 
 
@@ -144,7 +149,8 @@ def _log(row: Judged) -> LogFacts | None:
     if row.log_start is None or row.log_end is None:
         return None
     config = json.loads(row.config or "{}")
-    return LogFacts(row.log_start, row.log_end, row.earlier_end, row.newest_record_ms, config)
+    log = LogFacts(row.log_start, row.log_end, row.earlier_end, row.newest_record_ms, config)
+    return without_surplus(log, row.earlier_at_ms, row.crossed_ms)
 
 
 def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> DataFrame:
@@ -213,6 +219,7 @@ def pipeline(
     history: History | None,
     now_ms: int,
     apart_s: float,
+    crossed: Mapping[tuple[str, str], int] | None = None,
 ) -> DataFrame:
     """`Verdict` rows of all closed extents of `maps`; earlier ends are at least `apart_s` old.
 
@@ -220,7 +227,7 @@ def pipeline(
     """
     spark = ask.spark
     chosen = [topic for topic in maps.values() if topic.fence is None and topic.crossing is None]
-    closed_frame = ask.keep(frame_of(spark, Closed, closed_extents(chosen)))
+    closed_frame = ask.keep(frame_of(spark, Closed, closed_extents(chosen, crossed or {})))
     # The size of a request counts all partitions of a topic, wherever they were moved from.
     asked = {
         TopicAsked(extent.cluster, topic.name, len(topic.partitions)) for topic in chosen for _, extent in closed(topic)
@@ -236,7 +243,10 @@ def pipeline(
         recorded.where(f"read_at_ms <= {before_ms}")
         .join(sent_to, _LOG, "left_semi")
         .groupBy(*_LOG)
-        .agg(functions.max_by("end", "read_at_ms").alias("earlier_end"))
+        .agg(
+            functions.max_by("end", "read_at_ms").alias("earlier_end"),
+            functions.max("read_at_ms").alias("earlier_at_ms"),
+        )
     )
     known = frame_of(spark, Home, (Home(group, one) for group, found in homes.items() for one in sorted(found)))
     below = commits_below(closed_frame.select(*_PARTITION, "end").distinct(), commits, known)

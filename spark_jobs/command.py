@@ -91,7 +91,7 @@ def _run(options: argparse.Namespace) -> Outcome:
             return outcome
         from spark_jobs import aging
 
-        judged = aging.pipeline(ask, given.topics, given.homes, history, now_ms, options.apart_s)
+        judged = aging.pipeline(ask, given.topics, given.homes, history, now_ms, options.apart_s, given.crossed)
         return aging.report(judged, Folder(options.output), now_ms)
 
 

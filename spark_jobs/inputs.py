@@ -1,7 +1,7 @@
 """What a job is told: the clusters and how to log in, the topic maps, and where groups are at home.
 
 All of it comes from ZooKeeper, or from a JSON file with the documents as they are stored:
-`{"clusters": [Cluster…], "topics": [Topic…], "homes": {group: [cluster…]}}`.
+`{"clusters": [Cluster…], "topics": [Topic…], "homes": {group: [cluster…]}, "operations": [Operation…]}`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from ha_core.kafka import SecurityProfile, load_profiles
-from ha_core.model import Cluster, Identity, Topic, Usage, View
+from ha_core.model import Cluster, Identity, Operation, Topic, Usage, View
+from ha_core.plan.aging import crossed
 from ha_core.plan.resolve import cluster_for_group
+
+NEWEST_OPERATIONS = 10_000
 
 
 class InputError(ValueError):
@@ -30,6 +33,8 @@ class Inputs(NamedTuple):
     topics: Mapping[str, Topic]
     homes: Mapping[str, frozenset[str]]
     """group → the clusters that coordinate it for those who use it; a group that is missing may be anywhere."""
+    crossed: Mapping[tuple[str, str], int]
+    """(cluster, topic) → when its last crossing out of there ended, in milliseconds since 1970."""
 
 
 def from_zookeeper(hosts: str, root: str) -> Inputs:
@@ -41,12 +46,13 @@ def from_zookeeper(hosts: str, root: str) -> Inputs:
 
     store = connect(hosts, root=root)
     try:
-        view, usage = store.load(), store.usage()
+        view, usage, operations = store.load(), store.usage(), store.operations(NEWEST_OPERATIONS)
     finally:
         store.close()
     if not view.clusters:
         raise InputError(f"{hosts}{root}: no cluster is registered. Add one with `switchyard clusters add`.")
-    return Inputs(view.clusters, load_profiles(), view.topics, group_homes(view, usage.values()))
+    homes = group_homes(view, usage.values())
+    return Inputs(view.clusters, load_profiles(), view.topics, homes, crossed(operations))
 
 
 def from_file(path: Path) -> Inputs:
@@ -55,13 +61,15 @@ def from_file(path: Path) -> Inputs:
         found = json.loads(path.read_text("utf-8"))
         clusters = [Cluster.model_validate(one) for one in found["clusters"]]
         topics = [Topic.model_validate(one) for one in found.get("topics", ())]
+        operations = [Operation.model_validate(one) for one in found.get("operations", ())]
         homes = {str(group): frozenset(map(str, names)) for group, names in found.get("homes", {}).items()}
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}. Give the path of a readable file.") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise InputError(f'{path}: {what}. Write {{"clusters": [{{"name": …, "bootstrap": …}}]}}.') from None
-    return Inputs({one.name: one for one in clusters}, load_profiles(), {one.name: one for one in topics}, homes)
+    topics_by_name = {one.name: one for one in topics}
+    return Inputs({one.name: one for one in clusters}, load_profiles(), topics_by_name, homes, crossed(operations))
 
 
 def group_homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:

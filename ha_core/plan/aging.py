@@ -19,10 +19,11 @@ A reader below a dropped extent goes on at the start of the next one, as where a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Literal, NamedTuple
 
-from ha_core.model import Extent, Topic
+from ha_core.model import Extent, Operation, Topic
 from ha_core.plan.extents import physical_end
 
 RESTLESS_MS = 3_600_000
@@ -53,6 +54,35 @@ class LogFacts:
 
 GONE = LogFacts(0, 0, exists=False)
 """The cluster answers, and does not have the topic (any more)."""
+
+
+def crossed(operations: Iterable[Operation]) -> dict[tuple[str, str], int]:
+    """(cluster, topic) → when its last crossing out of that cluster ended, in milliseconds since 1970.
+
+    :param operations: the newest first.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for operation in operations:
+        request, moves = operation.request, operation.moves
+        if operation.kind != "migrate" or operation.state == "undone" or operation.ended is None:
+            continue
+        if request is not None and moves is not None:
+            ended_ms = int(datetime.fromisoformat(operation.ended).timestamp() * 1000)
+            for name in moves.topics:
+                found.setdefault((request.origin, name), ended_ms)
+    return found
+
+
+def without_surplus(log: LogFacts, earlier_at_ms: int | None, crossed_ms: int) -> LogFacts:
+    """`log` without signs of writing from before a crossing out of its cluster ended.
+
+    Until then the gateways themselves wrote there above the cut: that is no sign of somebody past them.
+
+    :param earlier_at_ms: when `earlier_end` was read.
+    """
+    earlier = log.earlier_end if earlier_at_ms is not None and earlier_at_ms > crossed_ms else None
+    written_ms = log.last_write_ms if log.last_write_ms is not None and log.last_write_ms > crossed_ms else None
+    return replace(log, earlier_end=earlier, last_write_ms=written_ms)
 
 
 class Commit(NamedTuple):

@@ -38,9 +38,10 @@ def judged(
     topics: list[Topic],
     homes: dict[str, frozenset[str]] | None = None,
     history: History | None = None,
+    crossed: dict[tuple[str, str], int] | None = None,
 ) -> dict[tuple[str, int, str, int], Verdict]:
     rows = pipeline(
-        Questions(spark, fleet(clusters)), {t.name: t for t in topics}, homes or {}, history, NOW_MS, APART_S
+        Questions(spark, fleet(clusters)), {t.name: t for t in topics}, homes or {}, history, NOW_MS, APART_S, crossed
     )
     outcome = report(rows, Folder(str(tmp_path / "out")), NOW_MS)
     written = spark.read.parquet(outcome.summary["path"]).toArrow().to_batches()
@@ -123,6 +124,26 @@ def test_growth_is_measured_against_the_history(spark: SparkSession, tmp_path: P
     assert "it goes on from 100 to 120" in one.why
 
 
+def test_surplus_of_a_crossing_is_no_sign_of_somebody_past_the_gateways(spark: SparkSession, tmp_path: Path) -> None:
+    # Given logs that went on behind their cuts, the last time five seconds ago and since an earlier look
+    history = History(str(tmp_path / "history"))
+    rows = [EndRow("east", name, 0, 100, 105, NOW_MS - 650_000) for name in ("surplus", "bypassed")]
+    history.write(ENDS, frame_of(spark, EndRow, rows).repartition(1), NOW_MS - 1_000)
+    names = ("surplus", "bypassed")
+    east = {"topics": {n: [[120, 120]] for n in names}, "producers": {f"{n}-0": [NOW_MS - 5_000] for n in names}}
+    # When one had crossed over later than that, and the other earlier
+    found = judged(
+        spark,
+        tmp_path,
+        {"east": east, "west": {}},
+        [moved(name, "east", "west") for name in names],
+        history=history,
+        crossed={("east", "surplus"): NOW_MS - 1_000, ("east", "bypassed"): NOW_MS - 900_000},
+    )
+    # Then only the second one has somebody who writes there
+    assert {key[0]: one.reasons for key, one in found.items()} == {"surplus": [], "bypassed": ["written"]}
+
+
 def test_maps_without_closed_extents_or_that_are_worked_on_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:
     assert judged(spark, tmp_path, {"east": {}}, []) == {}
     working = moved("t", "east", "west").model_copy(update={"fence": Fence(operation="op")})
@@ -130,7 +151,7 @@ def test_maps_without_closed_extents_or_that_are_worked_on_give_no_rows(spark: S
 
 
 def test_a_map_of_several_stays_gives_one_row_for_each_closed_extent() -> None:
-    found = list(closed_extents([moved("t", "east", "west", "east", partitions=2)]))
+    found = list(closed_extents([moved("t", "east", "west", "east", partitions=2)], {}))
 
     assert [(one.partition, one.cluster, one.end, one.term, one.writing) for one in found] == [
         (0, "east", 100, 0, True),
@@ -159,9 +180,9 @@ def test_the_groups_of_a_dead_cluster_are_judged_by_what_was_last_known(spark: S
 
 
 def test_rows_without_any_evidence_have_to_wait() -> None:
-    (row,) = closed_extents([moved("t", "east", "west")])
-    nothing = (None,) * 10
+    (row,) = closed_extents([moved("t", "east", "west")], {})
+    nothing = (None,) * 11
 
-    (one,) = judge(NOW_MS, frozenset(), [Judged("t", 0, "east", 0, 100, row.extents, *nothing)])
+    (one,) = judge(NOW_MS, frozenset(), [Judged("t", 0, "east", 0, 100, row.extents, 0, *nothing)])
 
     assert (one.aged, one.reasons, one.groups_below) == (False, ["unasked"], 0)

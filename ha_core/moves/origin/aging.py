@@ -22,7 +22,17 @@ from ha_core.moves.registry import MAX_LISTED
 from ha_core.moves.report import Report
 from ha_core.moves.sides import PROBE_S
 from ha_core.moves.single import run_single
-from ha_core.plan.aging import GONE, Block, LogFacts, blocks, closed, drop, undeletable
+from ha_core.plan.aging import (
+    GONE,
+    Block,
+    LogFacts,
+    blocks,
+    closed,
+    crossed,
+    drop,
+    undeletable,
+    without_surplus,
+)
 from ha_core.plan.extents import physical_end
 from ha_core.plan.verdict import listed
 from ha_core.store.errors import ConflictError, LockedError
@@ -92,7 +102,7 @@ class _Look:
     earlier: dict[str, dict[str, KnownTopic]]
     last_write_ms: dict[tuple[str, Partition], int]
     crossed_ms: dict[tuple[str, str], int] = field(default_factory=dict)
-    """See `_crossed`."""
+    """See `crossed`."""
 
     def log(self, cluster: str, topic: str, partition: int) -> LogFacts | None:
         if cluster not in self.topics:
@@ -104,15 +114,15 @@ class _Look:
         if ends is None:
             return None
         known = self.earlier[cluster].get(topic)
-        written_ms = self.last_write_ms.get((cluster, (topic, partition)))
-        surplus_until_ms = self.crossed_ms.get((cluster, topic), 0)
-        return LogFacts(
+        log = LogFacts(
             ends.start,
             ends.log_end,
-            known.ends.get(partition) if known is not None and _ms(known.at) > surplus_until_ms else None,
-            written_ms if written_ms is not None and written_ms > surplus_until_ms else None,
+            known.ends.get(partition) if known is not None else None,
+            self.last_write_ms.get((cluster, (topic, partition))),
             described.config,
         )
+        earlier_at_ms = _ms(known.at) if known is not None else None
+        return without_surplus(log, earlier_at_ms, self.crossed_ms.get((cluster, topic), 0))
 
 
 def age(
@@ -196,24 +206,8 @@ def _ask(environment: Environment, view: View, chosen: Mapping[str, Topic], ever
         goes_on = goes_on or bool(behind)
         look.last_write_ms |= _last_writes(up[name], behind)
     if goes_on:
-        look.crossed_ms |= _crossed(environment)
+        look.crossed_ms |= crossed(environment.store.operations(MAX_LISTED))
     return look
-
-
-def _crossed(environment: Environment) -> dict[tuple[str, str], int]:
-    """(cluster, topic) → when its last crossing out of that cluster ended, in milliseconds since 1970.
-
-    Until then the gateways themselves wrote there above the cut: that surplus is no sign of somebody past them.
-    """
-    found: dict[tuple[str, str], int] = {}
-    for operation in environment.store.operations(MAX_LISTED):
-        request, moves = operation.request, operation.moves
-        if operation.kind != "migrate" or operation.state == "undone":
-            continue
-        if request is not None and moves is not None and operation.ended is not None:
-            for name in moves.topics:
-                found.setdefault((request.origin, name), _ms(operation.ended))
-    return found
 
 
 def _ms(at: str) -> int:
