@@ -1,15 +1,15 @@
-"""What tests of dead clusters look at: who leads, what was acknowledged, what was read."""
+"""What tests of faults look at: who leads, what was acknowledged, what was read, whom it cost something."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ha_core.store import connect
-from stack.clients.process import Client
+from stack.clients.process import Client, history_of
 from stack.harness import Stack
-from stack.history.events import Acked, Delivered
-from tests.kit.running import ZOOKEEPER_ROOT
+from stack.history.events import Acked, Delivered, Failed, Noted
+from tests.kit.running import ZOOKEEPER_ROOT, bootstrap
 
 
 def until(holds: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
@@ -37,6 +37,15 @@ def led_from(stack: Stack, name: str) -> set[str]:
     return found
 
 
+def leaders(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
+    """Partition → the broker that leads it, as the cluster itself says; {} where it has no such topic."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 3})
+    found = admin.list_topics(timeout=20).topics.get(topic)  # asked for by its name it might be created
+    return {} if found is None else {one.id: one.leader for one in found.partitions.values()}
+
+
 def acked(producer: Client) -> list[Acked]:
     return [one for one in producer.history().clients[producer.name] if isinstance(one, Acked)]
 
@@ -51,3 +60,9 @@ def assert_ascending(consumer: Client) -> None:
     for one in given(consumer):
         assert one.offset > last.get(one.partition, -1), f"{one} after offset {last[one.partition]}"
         last[one.partition] = one.offset
+
+
+def assert_no_client_has_failed(clients: Collection[Client]) -> None:
+    """No record was given up, and no library could not go on."""
+    events = [event for known in history_of(clients).clients.values() for event in known]
+    assert [one for one in events if isinstance(one, Failed) or (isinstance(one, Noted) and one.fatal)] == []

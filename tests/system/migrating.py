@@ -1,0 +1,112 @@
+"""`switchyard migrate --cut predicted` as a process of its own, which tests may kill, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+from ha_core.model import Operation, Topic
+from ha_core.plan.move import FINAL
+from ha_core.store import connect
+from stack.harness import Stack
+from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, switchyard, switchyard_command
+
+PARTITIONS = 3
+Cuts = dict[int, int]
+
+
+class Migration:
+    """One topic's; the command waits until it has crossed over."""
+
+    def __init__(
+        self, stack: Stack, topic: str, route: tuple[str, str], rate: float, preparation_s: float, folder: Path
+    ) -> None:
+        """Returns when its operation exists.
+
+        :param rate: records per second of each partition: a cut lies `preparation_s` ahead by it. The command need not
+            look at the logs for it.
+        """
+        self.stack, self.topic = stack, topic
+        origin, target = route
+        rates = folder / f"rates-{topic}.json"
+        rows = [{"cluster": origin, "topic": topic, "partition": p, "rate": rate} for p in range(PARTITIONS)]
+        rates.write_text(json.dumps({"partitions": rows}))
+        how = ("--cut", "predicted", "--preparation", str(preparation_s), "--rates", str(rates), "--wait")
+        rest = ("--reason", "test", "--yes", "--drain-timeout", "30")
+        self.process = subprocess.Popen(
+            switchyard_command(stack, "migrate", topic, "--from", origin, "--to", target, *how, *rest),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        self._said: list[str] = []
+        self.operation = self._begun()
+        self._store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
+
+    def _begun(self) -> str:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._said.append(line)
+            if found := re.search(r"operation (migrate-\S+),", line):
+                return found[1]
+        raise AssertionError(f"the command ended without an operation: {''.join(self._said)}")
+
+    def wait(self, timeout_s: float = 120.0) -> None:
+        """Until the command ends, however it does."""
+        _, said = self.process.communicate(timeout=timeout_s)
+        self._said.append(said)
+
+    @property
+    def state(self) -> str:
+        """The operation's."""
+        found = self._store.read(Operation, self.operation)
+        assert found is not None
+        return found[0].state
+
+    @property
+    def stage(self) -> str:
+        """`none`, `proposed`, `open` or `over`: how far the topic is."""
+        found = self._store.read(Topic, self.topic)
+        if found is None:
+            return "none"
+        return found[0].crossing.state if found[0].crossing else "over"
+
+    @property
+    def cuts(self) -> Cuts:
+        """Partition → the newest cut of its map."""
+        found = self._store.read(Topic, self.topic)
+        return {} if found is None else {p: extents[-1].start for p, extents in found[0].partitions.items()}
+
+    def settle(self, *command: str, timeout_s: float = 90.0) -> str:
+        """Give a command, such as `resume`, until the operation has ended; its state then."""
+        deadline = time.monotonic() + timeout_s
+        while (state := self.state) not in FINAL:
+            assert time.monotonic() < deadline, f"{state} after {timeout_s:.0f} s: {self.words}"
+            try:
+                switchyard(self.stack, *command, self.operation)
+            except CommandFailedError as error:
+                self._said.append(f"{error}\n")
+            time.sleep(0.2)
+        return state
+
+    def end(self) -> None:
+        """Nothing of it stands any more: no fence, no crossing, no lock. The process is gone, whatever happened."""
+        try:
+            found = self._store.read(Topic, self.topic)
+            assert found is None or (found[0].fence is None and found[0].crossing is None), self.words
+            assert [lock for lock in self._store.locks() if lock.operation == self.operation] == [], self.words
+        finally:
+            self.process.kill()
+            self._store.close()
+
+    @property
+    def words(self) -> str:
+        """All that was said, and written into the history."""
+        entries = switchyard(self.stack, "history", self.operation)["history"]
+        return "\n".join([f"{self.operation}: {''.join(self._said)}", *map(str, entries)])

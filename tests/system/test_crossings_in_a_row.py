@@ -1,0 +1,82 @@
+"""A topic crosses over again and again under a steady load, and readers that begin anew find all of it, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stack.clients.kinds import CONSUMERS
+from stack.clients.process import Client
+from stack.harness import Stack
+from tests.kit.running import Run, bind, bootstrap, create_topic
+from tests.system.conftest import MakeRun
+from tests.system.migrating import PARTITIONS, Migration
+from tests.system.watching import acked, assert_ascending, assert_no_client_has_failed, given, until
+
+pytestmark = pytest.mark.stack
+WAY = ("east", "west", "east", "west", "east")
+RATE = 60
+PIPELINED = {"rate": RATE, "idempotence": "on", "linger_ms": 1, "settings": ("batch.num.messages=4",)}
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """A user bound to east, with a topic there; both have the test's name."""
+    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
+    bind(stack, name, "east")
+    return make_run(stack, user=name)
+
+
+def test_readers_that_begin_anew_between_crossings_read_everything_once_at_the_offsets_that_producers_were_told(
+    run: Run, stack: Stack, name: str, tmp_path: Path
+) -> None:
+    # Given producers at work
+    producers = [run.start("confluent-producer", f"w{number}", name, **PIPELINED) for number in range(2)]
+    for producer in producers:
+        producer.wait_for(100, "acknowledged")
+    # When the topic crosses over there and back twice, and a fresh group begins to read before each time and at the end
+    readers: list[Client] = []
+    for stage, kind in enumerate(_kinds()):
+        readers.append(run.start(kind, f"r{stage}", name, group=f"{name}-{stage}"))
+        if stage + 1 < len(WAY):
+            _cross(stack, name, (WAY[stage], WAY[stage + 1]), tmp_path)
+        for producer in producers:
+            producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+        _caught_up(readers[-1], producers)
+    run.finish(producers, readers)
+    # Then every reader was given every record once, in order, and at the offset that its producer was told
+    result = run.verdict(name, complete=[f"{name}-{stage}" for stage in range(len(WAY))], redelivery="never")
+    assert result.sound, str(result)
+    assert_no_client_has_failed(run.clients)
+    told = {one.value: (one.partition, one.offset) for producer in producers for one in acked(producer)}
+    known = {value: place for value, place in told.items() if place[1] >= 0}
+    assert len(known) > len(told) * 0.9, "nearly every record is acknowledged with its offset"
+    for reader in readers:
+        assert_ascending(reader)
+        found = [(one.value, (one.partition, one.offset)) for one in given(reader)]
+        assert len(found) == len(told)
+        assert known.items() <= dict(found).items()
+    # And the map tells of every stay
+    assert [cut.target for cut in run.cuts([name]) if cut.partition == 0] == list(WAY[1:])
+
+
+def _kinds() -> list[str]:
+    """One kind of consumer after the other, one more than there are crossings."""
+    kinds = sorted(CONSUMERS)
+    return [kinds[stage % len(kinds)] for stage in range(len(WAY))]
+
+
+def _cross(stack: Stack, topic: str, route: tuple[str, str], folder: Path) -> None:
+    migration = Migration(stack, topic, route, rate=2 * RATE / PARTITIONS, preparation_s=2.0, folder=folder)
+    try:
+        migration.wait()
+        assert migration.state == "succeeded", migration.words
+    finally:
+        migration.end()
+
+
+def _caught_up(reader: Client, producers: list[Client]) -> None:
+    """What is acknowledged by now is read: it has come from the beginning through all clusters."""
+    promised = {one.value for producer in producers for one in acked(producer)}
+    until(lambda: {one.value for one in given(reader)} >= promised, f"{reader} has read what there is")
