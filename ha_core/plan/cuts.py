@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ha_core.plan.facts import Partition
+
+SERVED_WITHIN_S = 1.0
+"""In which gateways serve a new cut, nearly always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,22 @@ def cut_ahead(end: int, rate_per_s: float, preparation_s: float) -> int:
     A cut at the end itself would leave nothing to the origin to decide, so it is always one record ahead.
     """
     return end + max(1, math.ceil(rate_per_s * preparation_s))
+
+
+def outrun_margin(grown: Collection[int], rates: Collection[float], attempt: int) -> int:
+    """Records that a cut of a topic has to lie ahead at least, after one of its logs has passed its cut.
+
+    A producer that spreads its records over many partitions may give any of them the next ones, so what its topic's
+    mean partition gets until gateways serve a cut counts for each, with three standard deviations of a random spread.
+
+    :param grown: what each partition has got since the last cuts were chosen.
+    :param rates: records/s of each.
+    :param attempt: how many proposals have failed.
+    """
+    partitions = max(1, len(grown))
+    mean = max(sum(grown) / partitions, sum(rates) / partitions * SERVED_WITHIN_S, 1.0)
+    expected: float = mean * 2**attempt
+    return math.ceil(expected + 3 * math.sqrt(expected))
 
 
 def doubled_records(ahead: Mapping[int, int], rates: Mapping[int, float]) -> float | None:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ha_core.moves.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
+from ha_core.moves.crossing.choosing import client_ends, first_cuts, higher_cuts
 from ha_core.moves.crossing.documents import bounded, commit, in_revisions, patiently
 from ha_core.moves.crossing.ends import Sides, overdue, progress_of, read_sides
 from ha_core.moves.crossing.fence import end_behind_fence, lift
@@ -29,7 +30,6 @@ from ha_core.plan.crossing import (
     Back,
     Done,
     Lift,
-    client_end,
     open_change,
     passed,
     propose_change,
@@ -37,15 +37,13 @@ from ha_core.plan.crossing import (
     settle_change,
     stages,
 )
-from ha_core.plan.cuts import cut_ahead
 from ha_core.plan.facts import Partition
-from ha_core.plan.moving import of_all
 from ha_core.store.errors import FencedOffError
 
+LEADERS_S = 180.0
+"""Until a cluster leads thousands of partitions that were made a moment ago. Nobody waits for it."""
 MOST_PROPOSALS = 5
 """Each one lies twice as far ahead as the one before."""
-OUTRUN = 4
-"""A log that passed its cut is given so many times what it has grown since the cut was chosen."""
 
 
 def advance(journal: Journal, at_once: bool = False) -> None:
@@ -104,8 +102,8 @@ def _propose(journal: Journal) -> None:
     found = stages(journal.operation, Touched.read(journal).view.topics)
     names = [name for name, one in found.items() if one == "ahead"]
     with journal.step("propose") as seen:
-        sides = read_sides(journal.environment, journal.operation, names)
-        seen.update(_publish(journal, names, sides, _cuts(journal, sides)))
+        sides = read_sides(journal.environment, journal.operation, names, LEADERS_S)
+        seen.update(_publish(journal, names, sides, first_cuts(journal, sides)))
 
 
 def _publish(journal: Journal, names: Collection[str], sides: Sides, cuts: Mapping[Partition, int]) -> dict[str, Any]:
@@ -120,46 +118,6 @@ def _publish(journal: Journal, names: Collection[str], sides: Sides, cuts: Mappi
         "status": "Migrating",
         **bounded("cuts", cuts),
         **bounded("ends", {key: sides.origin[key].log_end for key in cuts}),
-    }
-
-
-def _cuts(
-    journal: Journal, sides: Sides, attempt: int = 1, before: Mapping[Partition, int] | None = None
-) -> dict[Partition, int]:
-    """A cut for each partition: the one that was asked for, else by its rate.
-
-    :param before: client ends when the cuts that were passed had been chosen.
-    """
-    request, _ = asked(journal.operation)
-    evidence = journal.operation.evidence
-    rates, given = evidence.get("rates", {}), evidence.get("cut_at", {})
-    preparation_s = request.preparation_s * 2 ** (attempt - 1)
-    cuts: dict[Partition, int] = {}
-    for (name, partition), end in _client_ends(journal, sides).items():
-        asked_for = given.get(name, {}).get(str(partition))
-        if asked_for is not None and attempt == 1:
-            if asked_for <= end:
-                raise StepFailedError(
-                    f"The cut {asked_for} of {name}-{partition} does not lie above its log's end, which is {end} by "
-                    "now. Choose a higher one, or leave it to the rate."
-                )
-            cuts[name, partition] = asked_for
-            continue
-        grown = end - (before or {}).get((name, partition), end)
-        by_rate = cut_ahead(end, rates.get(name, {}).get(str(partition), 0.0), preparation_s)
-        cuts[name, partition] = max(by_rate, end + OUTRUN * grown)
-    return cuts
-
-
-def _client_ends(journal: Journal, sides: Sides) -> dict[Partition, int]:
-    """Of what moves: other partitions of a topic may be elsewhere."""
-    request, _ = asked(journal.operation)
-    topics = Touched.read(journal).view.topics
-    return {
-        (name, partition): client_end(
-            topics.get(name), request.origin, partition, sides.origin[name, partition].log_end
-        )
-        for name, partition in of_all(request, topics, sides.origin)
     }
 
 
@@ -183,9 +141,8 @@ def _open(journal: Journal) -> None:
                 seen.update(bounded("ends", {key: one.log_end for key, one in sides.origin.items()}))
                 return
             if attempt < MOST_PROPOSALS:
-                ends = _client_ends(journal, sides)
-                cuts = {key: cut for key, cut in _cuts(journal, sides, attempt + 1, before).items() if key in late}
-                before = ends
+                cuts = higher_cuts(journal, touched.view.topics, sides, late, before, attempt)
+                before = client_ends(journal, sides)
                 evidence = _publish(journal, sorted({name for name, _ in late}), sides, cuts)
                 journal.append("propose", "note", detail={**evidence, "why": "the log had passed the cuts before"})
                 environment.say(f"{len(late)} partitions passed their cuts before these were served: proposed again")

@@ -37,22 +37,26 @@ class Sides:
         return {key: PartitionEnds(self.target[key].log_end, one.high_watermark) for key, one in self.origin.items()}
 
 
-def read_sides(environment: Environment, operation: Operation, topics: Collection[str]) -> Sides:
+def read_sides(
+    environment: Environment, operation: Operation, topics: Collection[str], timeout_s: float = ENDS_S
+) -> Sides:
     """Ends of all partitions of `topics`, the target's before the origin's.
 
     :raises StepFailedError: a topic is missing, or its partitions are not as many on both sides.
     """
     request, _ = asked(operation)
     origin, target = admin_of(environment, request.origin), admin_of(environment, request.target)
-    return read_ends(environment, operation, _partitions(origin, target, topics))
+    return read_ends(environment, operation, _partitions(origin, target, topics), timeout_s)
 
 
-def read_ends(environment: Environment, operation: Operation, partitions: Collection[Partition]) -> Sides:
+def read_ends(
+    environment: Environment, operation: Operation, partitions: Collection[Partition], timeout_s: float = ENDS_S
+) -> Sides:
     """As `read_sides`, of partitions that are known to exist on both sides: behind a fence every question counts."""
     request, _ = asked(operation)
     origin, target = admin_of(environment, request.origin), admin_of(environment, request.target)
-    there = target.ends(partitions, timeout_s=ENDS_S)
-    return Sides(origin.ends(partitions, timeout_s=ENDS_S), there)
+    there = target.ends(partitions, timeout_s=timeout_s)
+    return Sides(origin.ends(partitions, timeout_s=timeout_s), there)
 
 
 def _partitions(origin: Admin, target: Admin, topics: Collection[str]) -> list[Partition]:

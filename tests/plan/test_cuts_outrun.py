@@ -1,0 +1,35 @@
+"""How far ahead a cut lies after logs were faster than the one before."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from ha_core.plan.cuts import outrun_margin
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_records_that_are_spread_at_random_outrun_the_cuts_of_no_partition_twice_in_a_row(seed: int) -> None:
+    # Given a producer that gives its records to any of fifty partitions, a hundred until gateways serve a cut
+    random = Random(seed)
+
+    def burst() -> list[int]:
+        grown = [0] * 50
+        for _ in range(100):
+            grown[random.randrange(50)] += 1
+        return grown
+
+    # When cuts are chosen by what one such time has brought
+    margin = outrun_margin(burst(), [0.0] * 50, attempt=1)
+    # Then the next brings no partition to its cut
+    assert max(burst()) < margin
+
+
+def test_with_nothing_known_a_cut_lies_twice_as_far_ahead_each_time() -> None:
+    margins = [outrun_margin([], [], attempt) for attempt in range(1, 5)]
+    assert margins == [7, 10, 17, 28]
+
+
+def test_a_fast_topic_is_given_what_its_rates_say() -> None:
+    assert outrun_margin([0, 0], [1_000.0, 3_000.0], attempt=1) >= 2 * 2_000
