@@ -14,6 +14,7 @@ from ha_core.cli import (
     clusters,
     facts,
     fault,
+    group,
     history,
     masks,
     migrate,
@@ -39,7 +40,7 @@ def build() -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    for module in (status, switch, migrate, migrations, fault, aging, masks, history, topic, plot):
+    for module in (status, switch, migrate, migrations, fault, aging, masks, history, topic, group, plot):
         module.add_to(app)
     app.add_typer(bindings.app, name="bindings")
     app.add_typer(usage.app, name="usage")

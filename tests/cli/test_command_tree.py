@@ -24,6 +24,7 @@ def test_every_command_group_is_there_with_its_help() -> None:
         "unmask",
         "history",
         "topic",
+        "group",
         "clusters",
         "facts",
         "migrate-from-fault",

@@ -117,6 +117,7 @@ def test_what_holds_a_migration_up_is_said_with_the_way_out() -> None:
         (("--cut-at", "orders:x=5"), "TOPIC:PARTITION=OFFSET"),
         (("--cut-at", "orders:0=5", "--cut-at", "orders:0=6"), "partition 0"),
         (("--cut", "soft"), "soft"),
+        (("--groups", "some"), "--groups"),
         (("--preparation", "-1"), "preparation"),
         (("--finish-after", "0"), "finish-after"),
         (("--rates", "no-such-file"), "no-such-file"),

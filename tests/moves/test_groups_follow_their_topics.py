@@ -325,6 +325,29 @@ def test_a_group_that_reads_topics_of_two_operations_follows_the_last_of_them(
     assert len(committed(environment, "west", work.group)) == 2 * PARTITIONS
 
 
+def test_the_lag_of_a_group_is_told_in_client_offsets_over_both_clusters(
+    stack: Stack, environment: Environment, work: Work
+) -> None:
+    # Given a group that is below the cut of a topic that has crossed over with it
+    operation = begin(environment, work.topic)
+    cross(stack, environment, work, operation)
+    assert run.resume(environment, operation.id).result == "succeeded"
+    produce(stack, "west", work.topic, 4)
+    commit(environment, work.group, work.topic, RECORDS + AHEAD - 1, "west")
+    # When somebody asks
+    found = switchyard(stack, "group", work.group)
+    # Then partition 0 has one record left in east, and partition 1 is at the cut
+    cut, end = RECORDS + AHEAD, RECORDS + AHEAD + 4
+    assert [
+        (p["partition"], p["committed"], p["end"], p["lag_records"], p["next"], p["coordinator"])
+        for p in found["partitions"]
+    ] == [(0, cut - 1, end, 5, "east", "west"), (1, cut, end, 4, "west", "west")]
+    assert found["lag_records"] == 9
+    assert found["left_over"] == ["east"]
+    with pytest.raises(CommandFailedError, match="No cluster knows group nobody"):
+        switchyard(stack, "group", "nobody")
+
+
 def test_what_a_moved_group_has_left_in_the_origin_neither_keeps_the_extents_nor_the_topic(
     stack: Stack, environment: Environment, work: Work
 ) -> None:

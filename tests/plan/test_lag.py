@@ -1,0 +1,68 @@
+"""The lag of a group over the clusters that hold the records of one partition."""
+
+from __future__ import annotations
+
+import pytest
+
+from ha_core.model import Extent
+from ha_core.plan.lag import Behind, Held, behind
+
+EAST, WEST = "east", "west"
+AT_100 = (
+    Extent(cluster=EAST, start=0, end=100, base=0, term=0),
+    Extent(cluster=WEST, start=100, end=None, base=7, term=1),
+)
+
+
+def look(extents: tuple[Extent, ...], committed: int, **logs: tuple[int, int] | None) -> Behind:
+    def log(cluster: str) -> Held | None:
+        found = logs[cluster]
+        return Held(*found) if found is not None else None
+
+    return behind(extents, committed, log)
+
+
+@pytest.mark.parametrize(
+    ("committed", "found"),
+    [
+        (0, Behind(130, 130, EAST)),
+        (99, Behind(130, 31, EAST)),
+        (100, Behind(130, 30, WEST)),
+        (130, Behind(130, 0, WEST)),
+    ],
+)
+def test_lag_runs_over_the_cut_and_the_next_record_is_where_the_map_says(committed: int, found: Behind) -> None:
+    assert look(AT_100, committed, east=(0, 100), west=(7, 37)) == found
+
+
+def test_surplus_above_the_cut_is_not_counted() -> None:
+    assert look(AT_100, 90, east=(0, 150), west=(7, 37)) == Behind(130, 40, EAST)
+
+
+def test_what_retention_has_taken_is_not_there_to_be_read() -> None:
+    assert look(AT_100, 10, east=(80, 100), west=(7, 37)) == Behind(130, 50, EAST)
+    assert look(AT_100, 10, east=(100, 100), west=(7, 37)) == Behind(130, 30, WEST)
+
+
+def test_while_the_cut_lies_ahead_the_records_end_where_the_origins_log_does() -> None:
+    assert look(AT_100, 50, east=(0, 60), west=(7, 7)) == Behind(60, 10, EAST)
+    assert look(AT_100, 60, east=(0, 60), west=(7, 7)) == Behind(60, 0, EAST)
+    assert look(AT_100, 100, east=(0, 120), west=(7, 9)) == Behind(102, 2, WEST)
+
+
+def test_a_hole_of_a_dead_cluster_holds_nothing() -> None:
+    # Given a cut far above what east was known to hold
+    extents = (
+        Extent(cluster=EAST, start=0, end=10_000, base=0, term=0, known_end=50),
+        Extent(cluster=WEST, start=10_000, end=None, base=0, term=1),
+    )
+    assert look(extents, 40, east=(0, 55), west=(0, 3)) == Behind(10_003, 18, EAST)
+    # And nobody can say what a cluster holds that does not answer, unless nobody waits for it
+    assert look(extents, 40, east=None, west=(0, 3)) == Behind(10_003, None, EAST)
+    assert look(extents, 10_001, east=None, west=(0, 3)) == Behind(10_003, 2, WEST)
+    skipped = (extents[0].model_copy(update={"ignored": True}), extents[1])
+    assert look(skipped, 40, east=None, west=(0, 3)) == Behind(10_003, 3, WEST)
+
+
+def test_without_the_writer_neither_end_nor_lag_is_known() -> None:
+    assert look(AT_100, 120, east=(0, 100), west=None) == Behind(None, None, WEST)

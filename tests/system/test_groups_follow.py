@@ -1,0 +1,70 @@
+"""Live groups that come along with their topics, while producers and consumers work through the gateways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stack.clients.process import Client
+from stack.harness import Stack
+from stack.history.events import Assigned, Noted
+from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
+from tests.system.conftest import MakeRun
+
+pytestmark = pytest.mark.stack
+RATE = 40
+MORE = 60
+"""Records of each producer before and after the move."""
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """A user bound to east, with a topic there; both have the test's name."""
+    create_topic(bootstrap(stack, "east"), name)
+    bind(stack, name, "east")
+    return make_run(stack, user=name)
+
+
+def produce_more(producers: list[Client]) -> None:
+    for producer in producers:
+        producer.wait_for(producer.count("acknowledged") + MORE, "acknowledged", timeout_s=30)
+
+
+def migrate(run: Run, topic: str, origin: str, target: str, *more: str) -> dict[str, Any]:
+    route = ("--from", origin, "--to", target, "--reason", "test", "--yes", "--wait", "--groups", "move")
+    # A busy machine may hold a gateway's answers up; nothing here is about time.
+    return switchyard(run.stack, "migrate", topic, *route, "--drain-timeout", "60", *more)
+
+
+def assignments(run: Run, name: str, client: str) -> int:
+    return sum(isinstance(event, Assigned) for event in run.history(name).clients[client])
+
+
+@pytest.mark.parametrize("cut", ["predicted", "barrier"])
+def test_members_go_on_without_a_rebalance_and_read_each_record_once(
+    cut: str, run: Run, stack: Stack, name: str
+) -> None:
+    # Given two members of one group, and one of another, at work
+    readers = [run.start("confluent-consumer", f"r-{number}", name, group=f"{name}-pair") for number in (1, 2)]
+    readers.append(run.start("confluent-consumer", "r-batch", name, group=f"{name}-batch", commit="batch"))
+    producers = [run.start("confluent-producer", f"w-{on}", name, rate=RATE, idempotence=on) for on in ("off", "on")]
+    for reader in readers:
+        reader.wait_for(20, "delivered")
+    produce_more(producers)
+    before = {reader.name: assignments(run, name, reader.name) for reader in readers}
+    # When the topic migrates to west and back, and takes the groups along
+    for origin, target in (("east", "west"), ("west", "east")):
+        more = ("--preparation", "3", "--cut", cut) if cut == "predicted" else ("--cut", cut)
+        document = migrate(run, name, origin, target, *more)
+        assert document["result"] == "succeeded", document
+        (bound,) = switchyard(stack, "bindings", "list", name)["bindings"].values()
+        assert bound["groups"] == {f"{name}-pair": target, f"{name}-batch": target}
+        produce_more(producers)
+    run.finish(producers, readers)
+    # Then nobody was given a new assignment, and every record came once, in order
+    assert {reader.name: assignments(run, name, reader.name) for reader in readers} == before
+    result = run.verdict(name, complete=[f"{name}-pair", f"{name}-batch"], redelivery="never")
+    assert result.sound, str(result)
+    fatal = [e for events in run.history(name).clients.values() for e in events if isinstance(e, Noted) and e.fatal]
+    assert fatal == []
