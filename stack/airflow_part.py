@@ -89,7 +89,6 @@ class AirflowSettings:
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(self.worker_log_port),
             "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(self.triggerer_log_port),
-            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER": json.dumps(
                 {
                     "conn_type": "switchyard_zookeeper",

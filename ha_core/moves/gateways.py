@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ha_core.model import GatewayRecord
 from ha_core.moves.context import Environment
+from ha_core.moves.errors import NotDrainedError
 
 FIRST_POLL_S, LONGEST_POLL_S = 0.002, 0.05
 
@@ -22,6 +23,24 @@ def wait_for_all(
             return behind
         environment.sleep(pause)
         pause = min(pause * 1.5, LONGEST_POLL_S)
+
+
+def await_drained(environment: Environment, revision: int, operation_id: str, timeout_s: float) -> None:
+    """Wait until every live gateway follows what `revision` says of the operation, with nothing in flight from before.
+
+    :raises NotDrainedError: some do not in time; the text names them.
+    """
+    behind = wait_for_all(environment, drained(revision, operation_id), timeout_s)
+    if behind:
+        raise NotDrainedError(not_in_time(revision, behind, timeout_s))
+
+
+def not_in_time(revision: int, behind: tuple[GatewayRecord, ...], timeout_s: float) -> str:
+    """What to say of gateways that are `behind`, and the way out."""
+    return (
+        f"These gateways did not report revision {revision} drained within {timeout_s:g} s: {name_them(behind)}. Look "
+        "at their logs and requests in flight, or stop them, then try again; --drain-timeout waits longer."
+    )
 
 
 def serves(revision: int) -> Callable[[GatewayRecord], bool]:

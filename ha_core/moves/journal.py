@@ -26,6 +26,10 @@ Pending = tuple[str, Outcome, float, dict[str, Any]]
 """Step, outcome, ms, detail."""
 
 
+ASKED_FOR = "asked for by the operator"
+"""Why an operation is undone that did not fail."""
+
+
 class Journal:
     """Writes what happens to one operation, under the epoch of the executor that holds it."""
 

@@ -79,9 +79,10 @@ def partition_cuts(operation: Operation, topics: Iterable[Topic]) -> tuple[Parti
     if operation.request is None:
         return ()
     origin, target = operation.request.origin, operation.request.target
+    named = operation.request.scope.partitions
     return tuple(
         PartitionCut(topic.name, partition, extents[-1].start, origin, target)
         for topic in topics
         for partition, extents in sorted(topic.partitions.items())
-        if extents and extents[-1].cluster == target
+        if extents and extents[-1].cluster == target and partition in named.get(topic.name, (partition,))
     )

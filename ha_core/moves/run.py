@@ -17,7 +17,7 @@ from ha_core.moves.crossing.advance import advance
 from ha_core.moves.crossing.way_back import roll_back, undo_crossing
 from ha_core.moves.errors import MoveError, NotServedError, RefusedError, StepFailedError
 from ha_core.moves.interrupted import interrupted_twin, way_out
-from ha_core.moves.journal import Journal, held, new_operation_id
+from ha_core.moves.journal import ASKED_FOR, Journal, held, new_operation_id
 from ha_core.moves.migration.following import follow
 from ha_core.moves.report import PartitionCut, Report, Result, StepTime, partition_cuts, step_times
 from ha_core.moves.switch.cut_over import cut_over
@@ -161,7 +161,7 @@ def undo(environment: Environment, operation_id: str) -> Report:
                 f"forward. `switchyard resume {operation_id}` ends it; the way back is a new `switchyard switch`{back}."
             )
         if operation.state not in FINAL:
-            _undo(journal, "asked for by the operator")
+            _undo(journal, ASKED_FOR)
         else:
             journal.finish(operation.state, operation.result)  # type: ignore[arg-type]  # FINAL has these three
         return _report(journal)
@@ -322,5 +322,6 @@ def _report(journal: Journal, error: str = "") -> Report:
     except StoreError as unread:
         # The result is known; that its details cannot be read now must not hide it.
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
-    text = error or ("" if result in {"succeeded", "crossing"} else operation.result)
+    quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
+    text = error or ("" if quiet else operation.result)
     return Report(operation.id, result, operation.revision, times, cuts, text)

@@ -19,8 +19,8 @@ from ha_core.moves.crossing.ends import Sides, overdue, progress_of, read_sides
 from ha_core.moves.crossing.fence import end_behind_fence, lift
 from ha_core.moves.crossing.way_back import undo_crossing, way_back
 from ha_core.moves.documents import Touched
-from ha_core.moves.errors import NotDrainedError, NotServedError, StepFailedError
-from ha_core.moves.gateways import drained, name_them, wait_for_all
+from ha_core.moves.errors import NotServedError, StepFailedError
+from ha_core.moves.gateways import await_drained
 from ha_core.moves.journal import Journal
 from ha_core.moves.migration.following import follow
 from ha_core.moves.sides import admin_of, asked
@@ -158,12 +158,7 @@ def _served_sides(journal: Journal) -> Sides:
     environment, operation = journal.environment, journal.operation
     request, _ = asked(operation)
     revision = environment.store.confirm()
-    behind = wait_for_all(environment, drained(revision, operation.id), request.drain_timeout_s)
-    if behind:
-        raise NotDrainedError(
-            f"These gateways did not report revision {revision} drained within {request.drain_timeout_s:g} s: "
-            f"{name_them(behind)}. Look at their logs and requests in flight, or stop them, then start it again."
-        )
+    await_drained(environment, revision, operation.id, request.drain_timeout_s)
     found = stages(operation, Touched.read(journal).view.topics)
     return read_sides(environment, operation, [name for name, one in found.items() if one == "proposed"])
 

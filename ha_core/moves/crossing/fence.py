@@ -12,8 +12,8 @@ from ha_core.moves.crossing.below import keep_below, kept_below, physical_cuts, 
 from ha_core.moves.crossing.documents import bounded, commit, in_revisions, patiently
 from ha_core.moves.crossing.ends import Sides, progress_of, read_ends, read_sides
 from ha_core.moves.documents import Touched
-from ha_core.moves.errors import BypassError, NotDrainedError, StepFailedError
-from ha_core.moves.gateways import drained, name_them, wait_for_all
+from ha_core.moves.errors import BypassError, StepFailedError
+from ha_core.moves.gateways import await_drained
 from ha_core.moves.journal import Journal
 from ha_core.moves.sides import admin_of, asked
 from ha_core.plan.crossing import finish_change, hold_change, lift_change
@@ -90,13 +90,7 @@ def _require_unmoved(first: Sides, second: Sides) -> None:
 
 def _drain(journal: Journal, revision: int) -> None:
     request, _ = asked(journal.operation)
-    reached = drained(revision, journal.operation.id)
-    behind = wait_for_all(journal.environment, reached, request.drain_timeout_s)
-    if behind:
-        raise NotDrainedError(
-            f"These gateways did not report revision {revision} drained within {request.drain_timeout_s:g} s: "
-            f"{name_them(behind)}. Look at their logs and requests in flight, or stop them."
-        )
+    await_drained(journal.environment, revision, journal.operation.id, request.drain_timeout_s)
 
 
 def _quiet_sides(journal: Journal, partitions: Collection[Partition]) -> Sides:

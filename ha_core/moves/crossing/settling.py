@@ -23,6 +23,7 @@ from ha_core.plan.move import FINAL, MoveDamagedError
 from ha_core.store.errors import StoreError
 
 FIRST_POLL_S, LONGEST_POLL_S = 0.2, 5.0
+SAY_EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +70,19 @@ def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s
     """Look until all operations have ended, or `timeout_s` is over; says how far they are."""
     deadline = None if timeout_s is None else environment.monotonic() + timeout_s
     said: dict[str, str] = {}
-    pause_s = FIRST_POLL_S
+    pause_s, say_at = FIRST_POLL_S, environment.monotonic()
     while True:
         looks = [settle_once(environment, operation_id) for operation_id in operation_ids]
         moved = False
         for one in looks:
             words = one.error or (one.progress.words if one.progress else "")
             if words and said.get(one.operation.id) != words:
-                environment.say(f"{one.operation.id}: {words}")
-                said[one.operation.id], moved = words, True
+                moved = True
+                if one.ended or one.error or environment.monotonic() >= say_at:
+                    environment.say(f"{one.operation.id}: {words}")
+                    said[one.operation.id] = words
+        if environment.monotonic() >= say_at:
+            say_at = environment.monotonic() + SAY_EVERY_S
         if all(one.ended for one in looks):
             return looks
         if deadline is not None and environment.monotonic() >= deadline:

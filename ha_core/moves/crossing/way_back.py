@@ -7,8 +7,8 @@ from ha_core.moves.crossing.documents import commit
 from ha_core.moves.crossing.ends import read_sides
 from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotDrainedError, RefusedError, StepFailedError
-from ha_core.moves.gateways import drained, name_them, wait_for_all
-from ha_core.moves.journal import Journal
+from ha_core.moves.gateways import await_drained
+from ha_core.moves.journal import ASKED_FOR, Journal
 from ha_core.moves.sides import asked
 from ha_core.moves.switch.undoing import discard
 from ha_core.plan.crossing import crossings, reopen_change, retreat_change, stages, withdraw_change
@@ -39,7 +39,7 @@ def roll_back(journal: Journal) -> None:
         ]
     if over:
         raise RefusedError(_no_way_back(operation.id, over, request.origin, request.target))
-    undo_crossing(journal, "asked for by the operator")
+    undo_crossing(journal, ASKED_FOR)
 
 
 def undo_crossing(journal: Journal, why: str) -> None:
@@ -75,7 +75,8 @@ def way_back(journal: Journal, why: str = "interrupted on the way back") -> None
             raise
         revision = commit(journal, touched, reopen_change(journal.operation, touched.view), "reopen")
         journal.append("reopen", "done", detail={"revision": revision, "why": str(error)})
-        raise StepFailedError(f"There is no way back: {error}. The migration goes on as before.") from error
+        why = str(error).rstrip(".")
+        raise StepFailedError(f"There is no way back: {why}. The migration goes on as before.") from error
     discard(journal)
     journal.finish("undone", why)
 
@@ -84,12 +85,7 @@ def _wait_for_gateways(journal: Journal) -> None:
     environment = journal.environment
     request, _ = asked(journal.operation)
     revision = environment.store.confirm()
-    behind = wait_for_all(environment, drained(revision, journal.operation.id), request.drain_timeout_s)
-    if behind:
-        raise NotDrainedError(
-            f"these gateways did not report revision {revision} drained within {request.drain_timeout_s:g} s: "
-            f"{name_them(behind)}"
-        )
+    await_drained(environment, revision, journal.operation.id, request.drain_timeout_s)
 
 
 def _no_way_back(operation_id: str, names: list[str], origin: str, target: str) -> str:

@@ -16,7 +16,7 @@ from ha_core.moves.context import Environment
 from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotDrainedError, StepFailedError
 from ha_core.moves.fault.last_known import LastKnown
-from ha_core.moves.gateways import drained, name_them, serves, wait_for_all
+from ha_core.moves.gateways import drained, not_in_time, serves, wait_for_all
 from ha_core.moves.journal import Journal, Stopwatch
 from ha_core.moves.sides import admin_of, adopted_of, asked, in_target, origin_of
 from ha_core.moves.switch.latecomers import refuse_latecomers
@@ -105,11 +105,7 @@ def _drain(environment: Environment, operation: Operation, revision: int, watch:
         behind = wait_for_all(environment, reached, request.drain_timeout_s)
         seen["behind"] = len(behind)
     if behind:
-        raise NotDrainedError(
-            f"These gateways did not report revision {revision} drained within {request.drain_timeout_s:g} s: "
-            f"{name_them(behind)}. Look at their logs and requests in flight, or stop them, then repeat the move; "
-            "--drain-timeout waits longer."
-        )
+        raise NotDrainedError(not_in_time(revision, behind, request.drain_timeout_s))
 
 
 def _cut(journal: Journal, touched: Touched, window: Window, watch: Stopwatch) -> int:
