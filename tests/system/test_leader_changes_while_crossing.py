@@ -1,0 +1,120 @@
+"""The origin's partitions change their leaders while a topic crosses over: its cuts stay, and nothing is taken back."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, TopicPartition
+
+from stack.harness import Stack
+from tests.kit.running import Run, bind, bootstrap, create_topic
+from tests.system.conftest import MakeRun
+from tests.system.migrating import PARTITIONS, Migration
+from tests.system.watching import assert_no_client_has_failed, leaders, until
+
+pytestmark = pytest.mark.stack
+BROKERS = (1, 2, 3)
+RATE = 100
+PREPARATION_S = 10.0
+PRODUCERS = {
+    "w0": {"idempotence": "on", "linger_ms": 1, "settings": ("batch.num.messages=4",)},
+    "w1": {"idempotence": "on"},
+    "hasty": {"idempotence": "off", "acks": "1"},
+}
+"""`hasty` would lose what a new leader does not have yet; while a cut lies ahead gateways ask for all replicas."""
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """Clusters of three brokers: three replicas, two of which have to be in sync."""
+    with Stack.up({"east": "3.9.2x3", "west": "4.3.1x3"}, gateways=2) as stack:
+        yield stack
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """A user bound to east, with a topic there; both have the test's name."""
+    create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"min.insync.replicas": "2"})
+    bind(stack, name, "east")
+    return make_run(stack, user=name)
+
+
+class Elections:
+    """Makes one broker after the other the leader of all partitions of a topic."""
+
+    def __init__(self, stack: Stack, cluster: str, topic: str) -> None:
+        self._stack, self._cluster, self._topic = stack, cluster, topic
+        self._admin = KafkaAdminClient(bootstrap_servers=bootstrap(stack, cluster))
+        self._next = itertools.cycle(BROKERS)
+        self._known = leaders(stack, cluster, topic)
+        self.changes = 0
+        """Partitions that were seen with another leader than before."""
+
+    def hold(self) -> None:
+        """A preferred election in every partition, for another broker than at the last one."""
+        first = next(self._next)
+        order = [first, *(broker for broker in BROKERS if broker != first)]
+        spots = [TopicPartition(self._topic, partition) for partition in range(PARTITIONS)]
+        refused = self._admin.alter_partition_reassignments(dict.fromkeys(spots, order))
+        assert {error for error in refused.values() if error} == set()
+        self._admin.elect_leaders(0, {self._topic: list(range(PARTITIONS))}, raise_errors=False)
+        before, self._known = self._known, leaders(self._stack, self._cluster, self._topic)
+        self.changes += len(before.items() - self._known.items())
+
+    def hold_until_changed(self) -> None:
+        """Until every partition has had another leader."""
+        wanted = self.changes + PARTITIONS
+        while self.changes < wanted:
+            self.hold()
+
+    def close(self) -> None:
+        self._admin.close()
+
+
+def test_leaders_that_change_again_and_again_move_no_cut_and_take_nothing_back(
+    run: Run, stack: Stack, name: str, tmp_path: Path
+) -> None:
+    # Given producers at work, one of which wants the leader's acknowledgement only, and an open crossing
+    consumer = run.start("confluent-consumer", "r", name, group=name)
+    producers = [run.start("confluent-producer", client, name, rate=RATE, **how) for client, how in PRODUCERS.items()]
+    for producer in producers:
+        producer.wait_for(100, "acknowledged")
+    elections = Elections(stack, "east", name)
+    rate = RATE * len(PRODUCERS) / PARTITIONS
+    migration = Migration(stack, name, ("east", "west"), rate, PREPARATION_S, tmp_path)
+    try:
+        until(lambda: migration.stage == "open", "the crossing is open")
+        cuts = migration.cuts
+        with run.fault("leaders change"):
+            # When leaders are elected, one is killed and comes back, and elections go on until all has crossed over
+            for _ in range(3):
+                elections.hold_until_changed()
+                time.sleep(0.3)
+            dead = f"cluster/east/{leaders(stack, 'east', name)[0]}"
+            assert migration.stage == "open"
+            stack.kill(dead)
+            time.sleep(1.0)
+            stack.restart(dead)
+            while migration.process.poll() is None:
+                elections.hold()
+                time.sleep(0.3)
+            migration.wait()
+        assert migration.state == "succeeded", migration.words
+        assert migration.cuts == cuts
+        print(f"{elections.changes} changes of leaders")
+    finally:
+        elections.close()
+        migration.end()
+    for producer in producers:
+        producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    run.finish(producers, [consumer])
+    # Then the cuts are where they were proposed, and every record is there once
+    assert {cut.partition: cut.cut for cut in run.cuts([name])} == cuts
+    result = run.verdict(name, complete=[name])
+    print(result)
+    assert result.sound, str(result)
+    assert_no_client_has_failed(run.clients)
