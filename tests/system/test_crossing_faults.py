@@ -1,0 +1,132 @@
+"""A gateway, the command or a leading broker is killed at a random instant while a topic crosses over under load."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stack.harness import Stack
+from tests.kit.running import Run, bootstrap, create_topic
+from tests.system.conftest import MakeRun
+from tests.system.migrating import PARTITIONS, Migration
+from tests.system.watching import assert_no_client_has_failed, leaders
+
+pytestmark = pytest.mark.stack
+SOAK_ROUNDS = int(os.environ.get("CROSSING_ROUNDS", "100"))
+"""Crossings with a fault: two for each topic, there and back, over both kinds of stack."""
+FAULTS = ("gateway", "command", "origin", "target")
+PRODUCERS = 2
+RATE = 120
+PREPARATION_S = 2.0
+BACK_SOON = "reconnect.backoff.max.ms=500"
+"""10 s by default, in which nothing would be tested."""
+PIPELINED = {"idempotence": "on", "linger_ms": 1, "settings": ("batch.num.messages=4", BACK_SOON)}
+"""Small batches: several are on their way at any time."""
+
+
+@pytest.fixture
+def chance(request: pytest.FixtureRequest) -> random.Random:
+    """Random instants; the seed is printed, and taken from CROSSING_SEED to see the same again."""
+    seed = int(os.environ.get("CROSSING_SEED") or random.SystemRandom().randrange(1 << 32))
+    print(f"{request.node.name}: CROSSING_SEED={seed}")
+    return random.Random(seed)
+
+
+class Load:
+    """Pipelining producers and a group, at work on a topic of their own."""
+
+    def __init__(self, run: Run, topic: str) -> None:
+        self.run, self.topic = run, topic
+        self.at = "east"
+        """Where the topic is written."""
+        create_topic(bootstrap(run.stack, self.at), topic, PARTITIONS)
+        self.producers = [
+            run.start("confluent-producer", f"{topic}-w{number}", topic, rate=RATE, **PIPELINED)
+            for number in range(PRODUCERS)
+        ]
+        reading = {"group": topic, "commit": "batch", "settings": (BACK_SOON,)}
+        self.consumer = run.start("confluent-consumer", f"{topic}-r", topic, **reading)
+        self.goes_on()
+
+    def goes_on(self) -> None:
+        """Everybody is served."""
+        given = self.consumer.count("delivered")
+        for producer in self.producers:
+            producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+        self.consumer.wait_for(given + 50, "delivered")
+
+    def assert_sound(self) -> None:
+        """The end: nothing lost, doubled, disordered or renumbered, and nobody was told of an error."""
+        self.run.finish(self.producers, [self.consumer])
+        result = self.run.verdict(self.topic, complete=[self.topic])
+        print(result)
+        assert result.sound, str(result)
+        assert_no_client_has_failed(self.run.clients)
+
+
+def crosses_over(load: Load, fault: str, chance: random.Random, folder: Path) -> None:
+    """One migration with one fault; afterwards everybody is served again, and the operation has ended."""
+    route = (load.at, "west" if load.at == "east" else "east")
+    migration = Migration(load.run.stack, load.topic, route, RATE * PRODUCERS / PARTITIONS, PREPARATION_S, folder)
+    delay_s = chance.uniform(0, PREPARATION_S + 1.5)
+    try:
+        time.sleep(delay_s)
+        stage = migration.stage
+        with load.run.fault(fault):
+            _strike(load, migration, fault, route, chance)
+            migration.wait()
+            state = migration.settle(*chance.choice((("settle", "--wait", "--timeout", "20"), ("resume",))))
+        print(f"{route[0]} to {route[1]}: {fault} killed {delay_s:.3f} s after the beginning ({stage}): {state}")
+        assert state in {"succeeded", "undone"}, migration.words
+        load.at = route[state == "succeeded"]
+        load.goes_on()
+    finally:
+        migration.end()
+
+
+def _strike(load: Load, migration: Migration, fault: str, route: tuple[str, str], chance: random.Random) -> None:
+    """Kill it, and bring it back after a while. A killed command is brought back by who asks for its end."""
+    if fault == "command":
+        migration.process.kill()
+        return
+    part = f"gateway/{chance.choice((1, 2))}"
+    if fault != "gateway":
+        cluster = route[fault == "target"]
+        known = leaders(load.run.stack, cluster, load.topic)
+        part = f"cluster/{cluster}/{known.get(chance.randrange(PARTITIONS), 1)}"
+    load.run.stack.kill(part)
+    time.sleep(chance.uniform(0, 1.5))
+    load.run.stack.restart(part)
+
+
+@pytest.mark.parametrize("faults", [("gateway", "target"), ("origin", "command")], ids="-".join)
+def test_whatever_dies_while_a_topic_crosses_over_and_back_costs_nothing(
+    stack: Stack, make_run: MakeRun, name: str, tmp_path: Path, chance: random.Random, faults: tuple[str, ...]
+) -> None:
+    load = Load(make_run(stack), name)
+    for fault in faults:
+        crosses_over(load, fault, chance, tmp_path)
+    load.assert_sound()
+
+
+@pytest.fixture(scope="module", params=["", "x3"], ids=["one-broker", "three-brokers"])
+def soaked(request: pytest.FixtureRequest) -> Iterator[Stack]:
+    """Clusters of one broker, whose death is the cluster's, and of three, one of which takes over."""
+    with Stack.up({"east": f"3.9.2{request.param}", "west": f"4.3.1{request.param}"}, gateways=2) as stack:
+        yield stack
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(SOAK_ROUNDS // 4))
+def test_a_topic_crosses_over_and_back_whatever_dies_meanwhile(
+    soaked: Stack, make_run: MakeRun, name: str, tmp_path: Path, chance: random.Random, number: int
+) -> None:
+    load = Load(make_run(soaked), name)
+    for _ in range(2):
+        crosses_over(load, chance.choice(FAULTS), chance, tmp_path)
+    load.assert_sound()
