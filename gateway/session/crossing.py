@@ -5,8 +5,9 @@ Invariants:
 - The rest is cut off at the record that the origin's answer tells, so a retry through any gateway makes the same rest.
 - What lies at or above a cut that is only proposed is neither refused nor acknowledged until the state decides
   (`fates`), for `PROPOSED_HOLD_S` at most.
-- One request of a connection at a time is on its way to targets. What is refused there is waited for (`Overtaking`), so
-  a target takes the batches of a producer in the order in which the origin took them.
+- One request of a connection at a time is on its way to targets, until none of it is wanted by another broker there.
+  What is refused is waited for (`Overtaking`), so a target takes the batches of a producer in the order in which the
+  origin took them.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ PROPOSED_HOLD_S = 5.0
 """Longest time from a request to its answer while a cut is only proposed. Cuts are opened, raised or taken back within
 some tenths of a second; only an executor that died leaves them, and then clients have to be told. Of a request that
 gives its brokers less than twice that time half of it is taken: the client waits no longer than it said."""
+AGAIN_S = 0.1
+"""Where the target's leader is not known, or has changed, it is looked for so often. The client is not told: of a batch
+that straddles the cut the origin has a part that is read already, and a producer without idempotence would write it a
+second time."""
 MOST_KEPT_BYTES = 16 << 20
 """Of batches that may have to go to a target, of one connection: no more is read from the client until some are
 answered."""
@@ -76,12 +81,14 @@ class Departure:
     timeout_ms: int
     until: float
     """What the state has not decided by then is refused."""
-    going: Mapping[Key, Part]
+    going: dict[Key, Part]
+    """What the origin has taken, and no target yet."""
     merged: dict[str, Any]
     """The answer so far, in client offsets."""
     finish: Callable[[dict[str, Any]], bytes]
     away: bool = False
     """Some of it is on its way to targets."""
+    not_before: float = 0.0
 
 
 def parts(frame: Any, scan: ProduceScan, routes: Routes) -> dict[Key, Part]:
@@ -131,7 +138,7 @@ def send(
         merged = producing.merge(order, answer, verdict.refused, verdict.shifts)
         for key in producing.acknowledged(answer) & verdict.openers.keys():
             session.settings.terms.opened(key, *verdict.openers[key])
-        departure = Departure(header, slot, scan.timeout_ms, until, going, merged, finish)
+        departure = Departure(header, slot, scan.timeout_ms, until, dict(going), merged, finish)
         if all(found is Fate.TAKEN for _, _, found in _fates(session, departure)):
             return finish(merged)
         session.departures.append(departure)
@@ -189,10 +196,17 @@ def _fates(session: Conversation, departure: Departure) -> Iterator[tuple[Key, d
 def _depart(session: Conversation, departure: Departure) -> bytes | None:
     """Sends what of a request belongs to targets. Its answer if that is nothing; None also if it has to wait."""
     found = list(_fates(session, departure))
-    if session.now < departure.until and any(one is Fate.UNDECIDED for _, _, one in found):
-        departure.slot.ready_at = departure.until
-        session.emit(Wake(min(slot.ready_at for slot in session.queue if slot.ready_at > session.now)))
-        return None
+    nodes = {key: _leader(session, key, one.target) for key, _, one in found if isinstance(one, Crosses)}
+    if session.now < departure.until:
+        again_at = departure.not_before
+        if any(one is Fate.UNDECIDED for _, _, one in found):
+            again_at = departure.until
+        elif None in nodes.values():
+            again_at = max(again_at, session.now + AGAIN_S)
+        if session.now < again_at:
+            departure.slot.ready_at = min(again_at, departure.until)
+            session.emit(Wake(min(slot.ready_at for slot in session.queue if slot.ready_at > session.now)))
+            return None
     legs: dict[Key, Leg] = {}
     requests: dict[Node, dict[str, list[dict[str, Any]]]] = {}
     entries: dict[Key, dict[str, Any]] = {}
@@ -200,8 +214,8 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
         part = departure.going[key]
         if one is Fate.TAKEN:
             continue
-        node = _node(session, key, part, one) if isinstance(one, Crosses) else None
-        if node is None or not isinstance(one, Crosses):
+        node = nodes.get(key)
+        if node is None or not isinstance(one, Crosses) or _comes_early(session, key, part):
             _refuse(session, key, entry, part.batch)
             continue
         try:
@@ -213,11 +227,14 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
         partition = {"index": key[1], "records": bytes(leg.records)}
         requests.setdefault(node, {}).setdefault(key[0].decode(), []).append(partition)
 
-    def from_targets(frames: Frames) -> bytes:
+    def from_targets(frames: Frames) -> bytes | None:
+        departure.away = False
         for frame in frames.values():
-            _note(session, answers.decoded(session, departure.header, frame), legs, entries)
-        session.departures.popleft()
-        answer = departure.finish(departure.merged)
+            _note(session, departure, answers.decoded(session, departure.header, frame), legs, entries)
+        answer = None
+        if session.now >= departure.not_before:
+            session.departures.popleft()
+            answer = departure.finish(departure.merged)
         proceed(session)
         return answer
 
@@ -235,18 +252,19 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
     return None
 
 
-def _node(session: Conversation, key: Key, part: Part, crosses: Crosses) -> Node | None:
-    """The broker that takes what crosses; None if nothing can cross now."""
-    overtaking = session.settings.overtaking
-    leader = session.snapshot.topology.leader(crosses.target.cluster, key[0].decode(), key[1])
+def _leader(session: Conversation, key: Key, target: Extent) -> Node | None:
+    leader = session.snapshot.topology.leader(target.cluster, key[0].decode(), key[1])
     if leader is None:
         session.emit(Refresh())
         return None
-    if overtaking.overtakes(key, part.batch, session.now):
-        return None
-    if overtaking.earlier_under_way(key, part.batch, session.now):
-        return None
-    return Node(crosses.target.cluster, leader, _LANE)
+    return Node(target.cluster, leader, _LANE)
+
+
+def _comes_early(session: Conversation, key: Key, part: Part) -> bool:
+    overtaking = session.settings.overtaking
+    return overtaking.overtakes(key, part.batch, session.now) or overtaking.earlier_under_way(
+        key, part.batch, session.now
+    )
 
 
 def _leg(part: Part, crosses: Crosses, base_offset: int) -> Leg:
@@ -259,10 +277,15 @@ def _leg(part: Part, crosses: Crosses, base_offset: int) -> Leg:
 
 
 _TAKEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+_ELSEWHERE = frozenset(
+    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
+)
+"""Nothing was written, and another broker is to be asked."""
 
 
 def _note(
     session: Conversation,
+    departure: Departure,
     answer: dict[str, Any] | None,
     sent: Mapping[Key, Leg],
     entries: Mapping[Key, dict[str, Any]],
@@ -272,6 +295,11 @@ def _note(
         leg = sent[key]
         entry = entries[key]
         target = leg.target
+        if said["error_code"] in _ELSEWHERE and session.now + AGAIN_S < departure.until:
+            departure.not_before = session.now + AGAIN_S
+            session.emit(Refresh())
+            continue
+        del departure.going[key]
         if said["error_code"] not in _TAKEN:
             entry.update(error_code=_as_seen(said["error_code"]), base_offset=-1)
             session.settings.overtaking.refused(key, [leg.whole], session.now)
@@ -291,14 +319,10 @@ def _note(
         entry.update(error_code=int(error), base_offset=at, log_start_offset=-1)
 
 
-_LEADERLESS = frozenset(
-    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
-)
-
-
 def _as_seen(error: int) -> int:
     # The client asked the right broker, and its retry meets a target that is known better by then.
-    return int(ErrorCode.NOT_LEADER_OR_FOLLOWER) if error in _LEADERLESS else error
+    retriable = error in _ELSEWHERE or error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    return int(ErrorCode.NOT_LEADER_OR_FOLLOWER) if retriable else error
 
 
 def _refuse(session: Conversation, key: Key, entry: dict[str, Any], batch: Batch) -> None:

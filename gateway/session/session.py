@@ -90,9 +90,9 @@ class Session(Conversation):
             data_path.wake_readers(self, before.view)
             coordinated.wake_joiners(self)
             data_path.probe_silent(self)
-            self._decide()
             if any(topic.decode("utf-8", "replace") in snapshot.view.topics for topic in self.fetch_topics):
                 self.fetch_reset = True
+        self._decide()
         return self._take()
 
     def tick(self, now: float) -> list[Command]:

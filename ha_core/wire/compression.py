@@ -38,6 +38,11 @@ def compress(codec: int, data: bytes) -> bytes:
     if codec == SNAPPY:
         blocks = (bytes(cramjam.snappy.compress_raw(block)) for block in _cut(data))
         return _XERIAL + b"".join(_LENGTH.pack(len(block)) + block for block in blocks)
+    if codec == LZ4:
+        # Brokers and Java clients read frames of independent blocks only: others are UNKNOWN_SERVER_ERROR.
+        frame = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
+        frame.compress(data)
+        return bytes(frame.finish())
     return bytes(getattr(cramjam, _NAMES[codec]).compress(data))
 
 

@@ -107,6 +107,12 @@ def test_what_was_compressed_comes_back(codec: int, data: bytes) -> None:
     assert decompress(codec, compress(codec, data)) == data
 
 
+@pytest.mark.parametrize("size", [40, 200_000])
+def test_lz4_is_written_in_independent_blocks_because_brokers_read_no_others(size: int) -> None:
+    flags = compress(CODECS["lz4"], b"ab" * (size // 2))[4]
+    assert (flags >> 6, flags >> 5 & 1) == (1, 1)
+
+
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 @given(st.binary(max_size=300))
 @settings(max_examples=30, deadline=None)

@@ -1,0 +1,90 @@
+"""What crosses a cut while the target's leader is not known or changes: nothing of it was written, so nobody is told.
+
+Of a batch that straddles the cut the origin has a part that is read already: refused, it would come a second time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.session.commands import Refresh
+from gateway.session.crossing import PROPOSED_HOLD_S
+from tests.gateway.session.talk import EAST, Talk, topology
+from tests.gateway.session.test_crossing import (
+    BASE,
+    CUT,
+    LEG,
+    REFUSED,
+    TAKEN,
+    answer,
+    arrived,
+    outcome,
+    records,
+    topic,
+)
+from tests.gateway.session.test_crossing_held import SCOPE, cut_at, plain
+from tests.gateway.session.test_data_path import PRODUCE, produce, produced, state
+
+
+def test_a_target_whose_leader_is_not_known_yet_is_waited_for() -> None:
+    # Given a topic that was created in the target a moment ago
+    unknown = topology(east={"orders": {0: 1}})
+    talk = Talk(replace(state(topic()), topology=unknown))
+    talk.ask(PRODUCE, 9, plain(records(-1, 10, producer_id=-1)))
+    ((asked, _),) = arrived(talk, EAST)
+    answer(talk, EAST, asked, 95)
+    assert outcome(talk) == []
+    assert Refresh() in talk.others
+    # When the gateway has found it
+    talk.follow(replace(talk.session.snapshot, topology=state().topology))
+    ((leg, batch),) = arrived(talk, LEG)
+    assert batch.records_count == 5
+    answer(talk, LEG, leg, BASE)
+    assert outcome(talk) == [(TAKEN, 95)]
+
+
+def test_a_target_that_is_never_found_is_refused_in_the_end() -> None:
+    talk = Talk(replace(state(topic()), topology=topology(east={"orders": {0: 1}})))
+    talk.ask(PRODUCE, 9, plain(records(0)))
+    ((asked, _),) = arrived(talk, EAST)
+    answer(talk, EAST, asked, CUT)
+    for _ in range(int(PROPOSED_HOLD_S / 0.25) - 1):
+        assert outcome(talk) == []
+    assert outcome(talk) == [(REFUSED, -1)]
+
+
+def test_when_the_targets_leader_has_changed_the_client_is_not_told_and_the_next_batch_waits() -> None:
+    talk = Talk(state(topic()))
+    for sequence in (0, 10):
+        talk.ask(PRODUCE, 9, plain(records(sequence, 10)))
+    for (asked, _), offset in zip(arrived(talk, EAST), (95, 105), strict=True):
+        answer(talk, EAST, asked, offset)
+    ((leg, _),) = arrived(talk, LEG)
+    answer(talk, LEG, leg, -1, REFUSED)
+    assert not talk.asked(LEG)
+    assert not talk.session.holds_back(*SCOPE, 1)
+    # When it was asked for again, and found
+    talk.follow(replace(talk.session.snapshot, topology=topology(west={"orders": {0: 2}})))
+    assert outcome(talk) == []
+    second = LEG._replace(broker=2)
+    for sequence, count, offset in ((5, 5, BASE), (10, 10, BASE + 5)):
+        ((leg, batch),) = arrived(talk, second)
+        assert (batch.base_sequence, batch.records_count) == (sequence, count)
+        answer(talk, second, leg, offset)
+    assert outcome(talk) == [(TAKEN, 95), (TAKEN, 105)]
+    assert not talk.asked(LEG)
+
+
+def test_what_one_target_has_taken_is_not_sent_again_with_what_another_refused() -> None:
+    talk = Talk(state(topic(), cut_at(CUT, "open", name="other")))
+    talk.ask(PRODUCE, 9, {**produce(("orders", 0, records(0)), ("other", 0, records(0))), "timeout_ms": 30_000})
+    (asked,) = talk.asked(EAST)
+    talk.answer(EAST, asked, produced(("orders", 0, 0, CUT), ("other", 0, 0, CUT)))
+    (leg,) = talk.asked(LEG)
+    talk.answer(LEG, leg, produced(("orders", 0, 0, BASE), ("other", 0, REFUSED, -1)))
+    talk.wait(0.25)
+    (again,) = talk.asked(LEG)
+    assert [one["name"] for one in again[3]["topic_data"]] == ["other"]
+    talk.answer(LEG, again, produced(("other", 0, 0, BASE)))
+    found = [p for one in talk.answers()[0]["responses"] for p in one["partition_responses"]]
+    assert [(p["error_code"], p["base_offset"]) for p in found] == [(TAKEN, CUT), (TAKEN, CUT)]
