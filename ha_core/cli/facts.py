@@ -11,7 +11,7 @@ from ha_core.cli.exits import FAILURE, SUCCESS
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.model import KnownGroup, KnownTopic
-from ha_core.moves.fault.known import age_s, record
+from ha_core.moves.fault.known import age_s, record, record_always
 
 app = typer.Typer(help="What is known of clusters, for the day on which one does not answer.", no_args_is_help=True)
 
@@ -21,7 +21,13 @@ app = typer.Typer(help="What is known of clusters, for the day on which one does
 def record_now(
     session: Session,
     clusters: Annotated[list[str] | None, typer.Argument(metavar="[CLUSTER]…", help="Only these.")] = None,
+    every: Annotated[
+        float | None,
+        typer.Option("--every", metavar="SECONDS", min=1.0, help="Again and again, until it is stopped."),
+    ] = None,
 ) -> int:
+    if every is not None:
+        record_always(session.environment, every, clusters or None)
     looks = record(session.environment, clusters or None)
     session.out.result({"looks": [asdict(look) for look in looks]})
     return FAILURE if any(look.error for look in looks) else SUCCESS

@@ -47,7 +47,6 @@ OWN_TO_THE_STACK = {
     "AIRFLOW__API__HOST",
     "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT",  # several stacks share a machine, containers share nothing
     "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT",
-    "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED",  # Airflow 3.3 has no such option any more
     "AIRFLOW_CONN_SPARK_SWITCHYARD",
     "AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER",
     "SWITCHYARD_HISTORY",

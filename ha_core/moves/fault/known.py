@@ -1,7 +1,8 @@
 """Looking at clusters while they answer, so that something is known of them when they no longer do.
 
-A look is cheap: a handful of requests per broker, whatever the number of topics. The `record_facts` DAG takes one every
-few minutes, `switchyard facts record` at any time. How old it is travels with it to wherever it is used.
+A look is cheap: a handful of requests per broker, whatever the number of topics. `switchyard facts record --every 60`
+runs beside the gateways and takes one each minute, the `record_facts` DAG every quarter of an hour. How old it is
+travels with it to wherever it is used.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NoReturn
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
@@ -16,6 +18,7 @@ from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, KnownGroup, KnownTopic
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
+from ha_core.store.errors import StoreUnavailableError
 
 LOOK_S = 30.0
 
@@ -54,6 +57,20 @@ def record(environment: Environment, names: Collection[str] | None = None) -> tu
     for look in looks:
         environment.say(look.words)
     return looks
+
+
+def record_always(environment: Environment, every_s: float, names: Collection[str] | None = None) -> NoReturn:
+    """`record` again and again, until the process is stopped. While the store is away it waits for it.
+
+    :raises RefusedError: a cluster is not registered, or not any more.
+    """
+    while True:
+        begun = environment.monotonic()
+        try:
+            record(environment, names)
+        except StoreUnavailableError as error:
+            environment.say(f"nothing was recorded: {error}")
+        environment.sleep(max(0.0, begun + every_s - environment.monotonic()))
 
 
 def known_topics(admin: Admin, at: str, before: dict[str, KnownTopic]) -> dict[str, KnownTopic]:

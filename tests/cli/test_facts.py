@@ -1,0 +1,79 @@
+"""Facts are recorded again and again beside the gateways; clusters at which nobody listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ha_core.model import Cluster, Document
+from ha_core.moves.context import Environment
+from ha_core.moves.errors import RefusedError
+from ha_core.moves.fault import known
+from ha_core.store import Change, MemoryStore
+from ha_core.store.errors import StoreUnavailableError
+
+
+class StoppedError(Exception):
+    """The process was ended."""
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def make(said: list[str]) -> Callable[[list[float]], Environment]:
+    """An environment with the cluster `east`, whose clock goes by sleeping; it is stopped in its third pause."""
+
+    def environment(pauses: list[float]) -> Environment:
+        store = MemoryStore()
+        east = Cluster(name="east", bootstrap="127.0.0.1:1", default=True)
+        expected: dict[tuple[type[Document], str], int | None] = {(Cluster, "east"): None}
+        store.commit(Change(change_id="seed", puts=(east,), expected=expected))
+        clock = [0.0]
+
+        def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+            clock[0] += seconds
+            if len(pauses) == 3:
+                raise StoppedError
+
+        return Environment(
+            store=store.client(), by="test", progress=said.append, sleep=sleep, monotonic=lambda: clock[0]
+        )
+
+    return environment
+
+
+def test_a_look_is_taken_every_so_many_seconds_whatever_a_cluster_says(
+    make: Callable[[list[float]], Environment], said: list[str]
+) -> None:
+    pauses: list[float] = []
+
+    with pytest.raises(StoppedError):
+        known.record_always(make(pauses), 60.0)
+
+    assert pauses == [60.0] * 3
+    assert sum(line.startswith("east: ") for line in said) == 3
+
+
+def test_while_the_store_is_away_it_is_waited_for(
+    make: Callable[[list[float]], Environment], said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    def away(*_: object) -> None:
+        raise StoreUnavailableError("no ZooKeeper")
+
+    monkeypatch.setattr(known, "record", away)
+    with pytest.raises(StoppedError):
+        known.record_always(make(pauses), 5.0)
+
+    assert said == ["nothing was recorded: no ZooKeeper"] * 3
+
+
+def test_a_cluster_that_is_not_registered_ends_it(make: Callable[[list[float]], Environment]) -> None:
+    with pytest.raises(RefusedError, match="There is no cluster 'north'"):
+        known.record_always(make([]), 60.0, ["north"])
