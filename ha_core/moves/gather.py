@@ -12,16 +12,21 @@ from ha_core.moves.errors import RefusedError
 from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
 from ha_core.wire.codes import ApiKey
 
-ASK_TIMEOUT_S = 5.0
+PATIENCE_S = 15.0
+"""Nobody waits for a plan, and a broker with thousands of partitions may be slow."""
+FORCED_S = 5.0
+"""Of a forced move, which clients wait for: a cluster that does not answer at all takes so long."""
 
 
-def gather(environment: Environment, view: View, clusters: Collection[str], moves: MoveSet) -> Facts:
+def gather(
+    environment: Environment, view: View, clusters: Collection[str], moves: MoveSet, timeout_s: float = PATIENCE_S
+) -> Facts:
     """Facts of the moved topics and groups in each of `clusters` that is registered.
 
     A cluster that cannot be asked is described as such; its topics and groups are then missing.
     """
     asked = [view.clusters[name] for name in dict.fromkeys(clusters) if name in view.clusters]
-    parts = list(environment.pool.map(lambda cluster: _one(environment, cluster, moves), asked))
+    parts = list(environment.pool.map(lambda cluster: _one(environment, cluster, moves, timeout_s), asked))
     return Facts(
         clusters={part[0].name: part[0] for part in parts},
         topics={(part[0].name, name): facts for part in parts for name, facts in part[1].items()},
@@ -30,13 +35,13 @@ def gather(environment: Environment, view: View, clusters: Collection[str], move
 
 
 def _one(
-    environment: Environment, cluster: Cluster, moves: MoveSet
+    environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: float
 ) -> tuple[ClusterFacts, dict[str, TopicFacts], dict[str, GroupFacts]]:
     try:
         admin = environment.admin(cluster)
     except RefusedError as error:
         return ClusterFacts(cluster.name, False, str(error), refused=True), {}, {}
-    found = admin.probe(moves.topics, moves.groups, timeout_s=ASK_TIMEOUT_S)
+    found = admin.probe(moves.topics, moves.groups, timeout_s=timeout_s)
     lacking = f"the service account lacks {', '.join(found.lacking)}" if found.lacking else ""
     known = ClusterFacts(
         cluster.name,
@@ -50,16 +55,16 @@ def _one(
     if not found.reachable:
         return known, {}, {}
     try:
-        return known, _topics(admin, moves.topics), _groups(admin, moves.groups)
+        return known, _topics(admin, moves.topics, timeout_s), _groups(admin, moves.groups, timeout_s)
     except KafkaAdminError as error:
         return ClusterFacts(cluster.name, False, str(error)), {}, {}
 
 
-def _topics(admin: Admin, names: Collection[str]) -> dict[str, TopicFacts]:
-    found = admin.topics(names, timeout_s=ASK_TIMEOUT_S)
+def _topics(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str, TopicFacts]:
+    found = admin.topics(names, timeout_s=timeout_s)
     try:
         keys = [(name, partition) for name, topic in found.items() for partition in topic.ends]
-        producers = admin.producers(keys, timeout_s=ASK_TIMEOUT_S)
+        producers = admin.producers(keys, timeout_s=timeout_s)
     except UnsupportedByClusterError:
         producers = {}
     transactional = {key[0] for key, states in producers.items() if any(one.coordinator_epoch >= 0 for one in states)}
@@ -77,12 +82,12 @@ def _topics(admin: Admin, names: Collection[str]) -> dict[str, TopicFacts]:
     return facts
 
 
-def _groups(admin: Admin, names: Collection[str]) -> dict[str, GroupFacts]:
+def _groups(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str, GroupFacts]:
     if not names:
         return {}
-    described = admin.describe_groups(names, timeout_s=ASK_TIMEOUT_S)
+    described = admin.describe_groups(names, timeout_s=timeout_s)
     # Not only stable offsets: a transaction that is open must not make a look wait.
-    committed = admin.group_offsets(names, stable=False, timeout_s=ASK_TIMEOUT_S)
+    committed = admin.group_offsets(names, stable=False, timeout_s=timeout_s)
     return {
         name: GroupFacts(
             state=described[name].state,

@@ -12,7 +12,7 @@ from ha_core.model import MoveRequest, MoveSet, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.fault.last_known import with_last_known
-from ha_core.moves.gather import gather
+from ha_core.moves.gather import FORCED_S, PATIENCE_S, gather
 from ha_core.moves.scope import format_scope, parse_scope
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
@@ -90,11 +90,12 @@ def plan(environment: Environment, request: MoveRequest) -> Proposal:
 
 def judged_facts(environment: Environment, view: View, moves: MoveSet, request: MoveRequest) -> Facts:
     """Facts of the moved topics and groups in every cluster, and of what else the groups have committed."""
-    facts = gather(environment, view, view.clusters, moves)
+    timeout_s = FORCED_S if request.mode == "forced" else PATIENCE_S
+    facts = gather(environment, view, view.clusters, moves, timeout_s)
     if request.mode == "forced":
         facts = with_last_known(environment, request.origin, moves, facts)
     outside = outside_topics(moves, facts)
     if not outside:
         return facts
-    more = gather(environment, view, view.clusters, MoveSet(topics=outside))
+    more = gather(environment, view, view.clusters, MoveSet(topics=outside), timeout_s)
     return replace(facts, topics={**facts.topics, **more.topics})
