@@ -1,0 +1,174 @@
+"""Batches through which an open cut runs, of every size and codec, by a real producer on real brokers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.security import NO_SECURITY
+from ha_core.model import Cluster
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.records import batches
+from stack.harness import Stack
+from tests.kit.running import bootstrap, create_topic, switchyard
+
+pytestmark = pytest.mark.stack
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+COUNTS = (1, 2, 100, 5000)
+"""Records of a batch; each has a partition of its own."""
+BEFORE = 3
+"""Records that each partition holds when its cut is chosen."""
+Log = list[tuple[int, str]]
+"""(offset, value)."""
+
+
+class Place(NamedTuple):
+    topic: str
+    partition: int
+
+    @property
+    def count(self) -> int:
+        return COUNTS[self.partition]
+
+    @property
+    def cut(self) -> int:
+        """Inside of the first batch, or behind it where it is a single record."""
+        return BEFORE + max(1, 2 * self.count // 5)
+
+
+class Writer:
+    """A producer that sends batches of `place.count` records, no more and no less."""
+
+    def __init__(self, stack: Stack, place: Place, codec: str, idempotent: bool) -> None:
+        self.place = place
+        self.answered: Log = []
+        self._written = 0
+        self._producer = Producer(
+            {
+                "bootstrap.servers": stack.bootstrap,
+                "compression.type": codec,
+                "enable.idempotence": idempotent,
+                "batch.num.messages": place.count,
+                "linger.ms": 60_000,
+                "log_level": 0,
+            }
+        )
+
+    def write(self, name: str) -> None:
+        """One batch; returns when it is acknowledged."""
+        for number in range(self.place.count):
+            value = f"{name}-{number}-" + "x" * 80  # what does not shrink would be sent as it is
+            self._producer.produce(self.place.topic, value, partition=self.place.partition, on_delivery=self._answer)
+        self._written += self.place.count
+        deadline = time.monotonic() + 60
+        while len(self.answered) < self._written:  # `flush` would send what there is of a batch
+            assert time.monotonic() < deadline, f"{self.place}: {len(self.answered)} of {self._written} are answered"
+            self._producer.poll(0.1)
+
+    def _answer(self, error: Any, message: Any) -> None:
+        assert error is None, f"{self.place}: {error}"
+        self.answered.append((message.offset(), message.value().decode()))
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as pool:
+        yield pool
+
+
+def write_all(pool: ThreadPoolExecutor, writers: list[Writer], name: str) -> None:
+    for done in [pool.submit(writer.write, name) for writer in writers]:
+        done.result(90)
+
+
+def read_all(stack: Stack, expected: dict[Place, Log]) -> dict[Place, Log]:
+    """Everything from the beginning, until there are as many records as expected and nothing follows."""
+    consumer = Consumer({"bootstrap.servers": stack.bootstrap, "group.id": "reader", "enable.auto.commit": False})
+    found: dict[Place, Log] = {place: [] for place in expected}
+    missing = sum(map(len, expected.values()))
+    try:
+        consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in expected])
+        deadline = time.monotonic() + 30
+        while (messages := consumer.consume(10_000, 0.5)) or (missing > 0 and time.monotonic() < deadline):
+            for message in messages:
+                assert message.error() is None, message.error()
+                place = Place(message.topic(), message.partition())
+                found[place].append((message.offset(), message.value().decode()))
+            missing -= len(messages)
+    finally:
+        consumer.close()
+    return found
+
+
+def batch_at_the_cut(brokers: Brokers, place: Place) -> tuple[int, int, int]:
+    """(base offset, records, codec) of the batch that holds the cut, as the origin has it."""
+    asked = {
+        "partition": place.partition,
+        "current_leader_epoch": -1,
+        "fetch_offset": place.cut,
+        "partition_max_bytes": 1 << 20,
+    }
+    request = {
+        "max_wait_ms": 100,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic": place.topic, "partitions": [asked]}],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+    answer = brokers.call(None, ApiKey.FETCH, request, brokers.deadline(), 12)
+    records = answer["responses"][0]["partitions"][0]["records"]
+    first = next(batches(records, 0, len(records)))
+    return first.base_offset, first.records_count, first.attributes & 7
+
+
+def test_batches_of_every_size_and_codec_that_straddle_an_open_cut_are_read_as_they_were_written(
+    stack: Stack, pool: ThreadPoolExecutor
+) -> None:
+    # Given topics whose partitions hold a few records, and cuts that lie inside of what comes next
+    kinds = {f"{codec}-{on}": (codec, on == "idempotent") for codec in CODECS for on in ("plain", "idempotent")}
+    places = [Place(topic, partition) for topic in kinds for partition in range(len(COUNTS))]
+    before = Producer({"bootstrap.servers": bootstrap(stack, "east"), "log_level": 0})
+    for topic in kinds:
+        create_topic(bootstrap(stack, "east"), topic, len(COUNTS))
+    for place in places:
+        for number in range(BEFORE):
+            before.produce(place.topic, f"before-{number}", partition=place.partition)
+    assert before.flush(30) == 0
+    writers = [Writer(stack, place, *kinds[place.topic]) for place in places]
+    cuts = [part for place in places for part in ("--cut-at", f"{place.topic}:{place.partition}={place.cut}")]
+    route = ("--from", "east", "--to", "west", "--cut", "predicted", "--reason", "test", "--yes")
+    (batch,) = switchyard(stack, "migrate", *kinds, *route, *cuts)["batches"]
+    assert batch["result"] == "crossing"
+    # When each log runs over its cut in the middle of a batch, goes on behind it, and then in the target alone
+    write_all(pool, writers, "straddling")
+    write_all(pool, writers, "behind")
+    expected = {w.place: [(n, f"before-{n}") for n in range(BEFORE)] + w.answered for w in writers}
+    crossing = read_all(stack, expected)
+    switchyard(stack, "settle", "--wait", "--timeout", "60", batch["operation"])
+    write_all(pool, writers, "after")
+    settled = read_all(stack, {w.place: expected[w.place][:BEFORE] + w.answered for w in writers})
+    # Then every record is read once, in the order in which it was written, at the offset that was answered
+    for writer in writers:
+        place = writer.place
+        written = [f"{name}-{n}-" + "x" * 80 for name in ("straddling", "behind", "after") for n in range(place.count)]
+        values = [f"before-{n}" for n in range(BEFORE)] + written
+        assert settled[place] == list(enumerate(values)), place
+        assert writer.answered == settled[place][BEFORE:], place
+        assert crossing[place] == settled[place][: -place.count], place
+    # And the cuts did run through the batches, which the codec had made
+    brokers = Brokers(Cluster(name="east", bootstrap=bootstrap(stack, "east")), NO_SECURITY, 20)
+    for place in places:
+        codec = CODECS.index(kinds[place.topic][0])
+        whole = (BEFORE if place.count > 1 else BEFORE + 1, place.count, codec)
+        assert batch_at_the_cut(brokers, place) == whole, place
+    brokers.close()
