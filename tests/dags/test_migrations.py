@@ -7,6 +7,7 @@ import pytest
 
 from ha_core.moves.context import Environment
 from ha_core.moves.crossing import rates
+from ha_core.moves.migration.listing import migrations
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
@@ -53,6 +54,40 @@ def test_topics_migrate_with_cuts_ahead_and_idle_ones_are_ended_when_it_is_time(
     assert cuts(environment, workload) == [RECORDS] * PARTITIONS
     (shown,) = outcome.results["report"]["migrations"]
     assert (shown["status"], shown["cut"]) == ("Migrated", "predicted")
+    assert environment.store.locks() == []
+
+
+def test_groups_follow_their_topics_where_that_is_asked_for(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    outcome = run_dag("migrate_topics", form(workload, groups="move", finish_after_s=0.1))
+
+    assert outcome.state == "success", outcome.tasks
+    (operation,) = outcome.results["report"]["operations"]
+    assert outcome.results["plan"]["followers"][0]["group"] == workload.group
+    assert outcome.results["report"]["groups"] == {operation: f"1 groups have followed in operation {operation}-groups"}
+    assert environment.store.load().groups[workload.group].cluster == "west"
+    assert environment.store.locks() == []
+
+
+def test_groups_that_did_not_follow_fail_the_run_with_the_command_that_moves_them(
+    run_dag: Run, environment: Environment, workload: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr("ha_core.moves.switch.cut_over.cut_change", fails)
+
+    outcome = run_dag("migrate_topics", form(workload, groups="move", finish_after_s=0.1))
+
+    assert outcome.state == "failed"
+    assert {outcome.tasks[name] for name in ("migrate", "release")} == {"success"}
+    assert outcome.tasks["await_cuts"] == "failed"
+    view = environment.store.load()
+    assert view.topics[workload.topic].writer == "west"
+    assert workload.group not in view.groups
+    (one,) = (found for found in migrations(environment) if found.status.topic == workload.topic)
+    assert f"switchyard switch 'user:{workload.user}##{workload.group}'" in one.blocks[0]
     assert environment.store.locks() == []
 
 
