@@ -5,6 +5,9 @@ A migration with a **predicted** cut runs into its cuts by itself. What is left 
 the last sequences of its producers are read, and the target becomes the writer. This looks every few minutes at all
 migrations, whoever started them, and does that; until then the topic's records are written to both clusters.
 
+Then the groups follow, where the migration was asked to take them along; if they cannot, this run fails once, and its
+log has the command that moves them. The topics stay moved.
+
 It also continues what was interrupted (a proposed cut that is never opened would hold producers up when the log
 reaches it), and ends behind a fence what was to have ended by now (*finish after*).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from ha_core.moves import run
 from ha_core.moves.context import Connection, Environment, connect
 from ha_core.moves.crossing import rates
 from ha_core.moves.crossing.settling import crossing_operations, settle_once
-from ha_core.moves.migration import following
 from ha_core.moves.migration.listing import migrations
 from ha_core.moves.migration.planning import MigrationProposal, plan_migration, start_batch
 from ha_core.moves.origin.aging import age
@@ -25,6 +25,7 @@ from ha_core.moves.registry import declare_usage
 from ha_core.moves.switch import cut_over
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, bootstrap, create_topic, switchyard
+from tests.moves.test_migrations_on_real_clusters import kill
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS, AHEAD = 2, 30, 5
@@ -203,36 +204,37 @@ def test_members_that_never_committed_make_a_group_a_reader(stack: Stack, enviro
     }
 
 
-@pytest.mark.parametrize("point", ["before it is begun", "before its fence", "behind its fence"])
-def test_killed_between_the_topics_and_the_groups_a_rerun_goes_on(
-    point: str, stack: Stack, environment: Environment, work: Work, monkeypatch: pytest.MonkeyPatch
+DEATHS: dict[str, tuple[tuple[str, str, str, str], int]] = {
+    "before the groups are looked for": (("ha_core.moves.migration.following", "find_followers", "before", ""), 1),
+    "when their operation is created": (("ha_core.moves.run", "start", "after", ""), 1),
+    "behind their fence": (("ha_core.moves.switch.cut_over", "cut_change", "before", ""), 2),
+    "when they have moved": (("ha_core.moves.documents", "Touched.commit", "after", "cut"), 1),
+    "when their operation has ended": (("ha_core.moves.journal", "Journal.finish", "after", "succeeded"), 1),
+}
+"""Where a process dies, and how many operations it takes: one that stands behind a fence is undone and begun again."""
+
+
+@pytest.mark.parametrize("point", DEATHS)
+def test_killed_between_the_topics_and_the_end_of_the_groups_a_rerun_goes_on(
+    point: str, stack: Stack, environment: Environment, work: Work
 ) -> None:
-    # Given a process that dies when the topics are over and the groups are not
+    # Given a process that dies when the topics are over
     operation = begin(environment, work.topic)
     cross(stack, environment, work, operation)
-
-    def dies(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as planted:
-        planted.setattr(run, "_undo", lambda *_: False)  # it undoes nothing any more
-        if point == "before it is begun":
-            planted.setattr(following, "find_followers", dies)
-        else:
-            planted.setattr(cut_over, "fence_change" if point == "before its fence" else "cut_change", dies)
-        with pytest.raises(KeyboardInterrupt):
-            run.resume(environment, operation.id)
+    where, operations = DEATHS[point]
+    kill(stack, operation, where, "resume")
     assert now(environment, operation.id).state == "cut"
     assert environment.store.load().topics[work.topic].writer == "west"
     # When somebody looks after what crosses over
     assert operation.id in crossing_operations(environment)
     look = settle_once(environment, operation.id)
-    # Then the group follows, once
+    # Then the group has followed, once
     assert (look.ended, look.error) == (True, "")
     assert_followed(environment, work)
+    assert now(environment, operation.id).evidence["groups"]["moved"] == [work.group]
     begun = [one for one in environment.store.operations(50) if one.id.startswith(f"{operation.id}-groups")]
     assert [one.state for one in begun if one.state != "undone"] == ["succeeded"]
-    assert len(begun) == (2 if point == "behind its fence" else 1)
+    assert len(begun) == operations
 
 
 def test_a_group_that_cannot_follow_leaves_the_topics_moved_and_the_command_is_told(
@@ -257,15 +259,17 @@ def test_a_group_that_cannot_follow_leaves_the_topics_moved_and_the_command_is_t
     assert command in look.error
     (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
     assert command in shown.blocks[0]
+    assert shown.groups == "did not follow"
     assert environment.store.locks() == []
     with pytest.raises(CommandFailedError, match="planted") as failed:
         switchyard(stack, "settle", operation.id)
     assert failed.value.code == FAILURE
     # And it does it
-    switchyard(
-        stack, "switch", f"user:{work.user}##{work.group}", "--from", "east", "--to", "west", "--reason", "x", "--yes"
-    )
+    switchyard(stack, *shlex.split(command)[1:], "--yes")
     assert_followed(environment, work)
+    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    assert (shown.blocks, shown.groups) == ((), "the groups were moved afterwards")
+    assert settle_once(environment, operation.id).error == ""
 
 
 def test_a_group_stays_whose_other_topic_the_target_does_not_have(
@@ -297,6 +301,27 @@ def test_a_group_of_nobody_stays_and_it_is_said_how_that_is_changed(environment:
     (verdict,) = [one for one in proposal.verdicts if one.about == f"group {stranger}"]
     assert "no user of it is known" in verdict.text
     assert f"usage declare USER --group {stranger}" in verdict.remedy
+
+
+def test_of_several_batches_behind_a_fence_each_takes_the_groups_after_it(
+    stack: Stack, environment: Environment, work: Work
+) -> None:
+    # Given two topics in two batches, a group that reads the first, and one that reads both
+    other, both = topic_in_east(stack), f"both-{work.topic}"
+    for topic in (work.topic, other):
+        commit(environment, both, topic)
+    declare_usage(environment, work.user, (), (both,))
+    batches = propose(environment, work.topic, other, cut="barrier", cut_at=None, topics_per_batch=1).batches
+    assert [batch.moves.groups for batch in batches] == [(), ()]
+    # When they migrate, one after the other
+    moved = []
+    for batch in batches:
+        operation = start_batch(environment, batch, "test:operator")
+        assert run.run_all(environment, operation.id).result == "succeeded"
+        moved.append(now(environment, operation.id).evidence["groups"]["moved"])
+    # Then a group goes when all that it reads is there
+    assert moved == [[work.group], [both]]
+    assert len(committed(environment, "west", both)) == 2 * PARTITIONS
 
 
 def test_a_group_that_reads_topics_of_two_operations_follows_the_last_of_them(

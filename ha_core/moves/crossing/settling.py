@@ -53,7 +53,7 @@ def settle_once(environment: Environment, operation_id: str) -> Look:
     if operation is None:
         raise RefusedError(f"There is no operation {operation_id}. `switchyard history` lists them.")
     if operation.state in FINAL:
-        return Look(operation, error=failure(operation))
+        return Look(operation, error=failure(operation, environment.store.load()))
     progress = None
     try:
         progress = look(environment, operation)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import MoveRequest, Operation, Scope
+from ha_core.model import Identity, MoveRequest, Operation, Scope, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import MoveError
 from ha_core.moves.journal import Journal
@@ -21,6 +21,7 @@ from ha_core.moves.report import Report
 from ha_core.moves.scope import format_scope
 from ha_core.moves.sides import asked
 from ha_core.moves.switch.prepare import plan
+from ha_core.plan.resolve import cluster_for_group
 
 LOCK_PATIENCE_S, LOCK_PAUSE_S = 30.0, 0.2
 """Two batches may have groups of one user, and each locks the user for the second that it takes."""
@@ -52,24 +53,33 @@ def follow(journal: Journal) -> str:
     return f"; {words(journal.operation)}"
 
 
-def words(operation: Operation) -> str:
-    """What became of the groups; empty as long as nothing has."""
+def words(operation: Operation, view: View | None = None) -> str:
+    """What became of the groups; empty as long as nothing has. `view` as for `failure`."""
     found: dict[str, Any] | None = operation.evidence.get("groups")
     if found is None:
         return ""
     if found["error"]:
-        return failure(operation)
+        return failure(operation, view) or "the groups were moved afterwards"
     if not found["operation"]:
         return "no group has followed"
     return f"{len(found['moved'])} groups have followed in operation {found['operation']}"
 
 
-def failure(operation: Operation) -> str:
-    """Why groups that were to follow did not, with the next step; empty where nothing has failed."""
+def failure(operation: Operation, view: View | None = None) -> str:
+    """Why groups that were to follow did not, with the next step; empty where nothing has failed.
+
+    :param view: the state as it is now; somebody may have moved them since.
+    """
     found: dict[str, Any] = operation.evidence.get("groups") or {}
-    if not found.get("error"):
+    if not found.get("error") or (view is not None and _moved_since(operation, view)):
         return ""
-    return f"the groups did not follow: {found['error']} The topics stay moved. To move the groups: {found['next']}"
+    return f"the groups did not follow: {found['error']} The topics stay moved. Next: {found['next']}"
+
+
+def _moved_since(operation: Operation, view: View) -> bool:
+    pairs: list[tuple[str, str]] = operation.evidence["groups"]["scope"]
+    origin = asked(operation)[0].origin
+    return bool(pairs) and all(cluster_for_group(view, Identity(user, ""), group) != origin for user, group in pairs)
 
 
 def start_when_free(environment: Environment, keys: Collection[str], start: Callable[[], T]) -> T:
@@ -90,8 +100,9 @@ def start_when_free(environment: Environment, keys: Collection[str], start: Call
 def _follow(
     environment: Environment, operation: Operation, request: MoveRequest, topics: Collection[str]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"operation": "", "moved": [], "left_out": {}, "error": "", "next": ""}
+    found: dict[str, Any] = {"operation": "", "moved": [], "left_out": {}, "error": "", "next": "", "scope": []}
     scope = Scope()
+    hand = True
     try:
         for operation_id in _ids(operation.id):
             known = environment.operation(operation_id)
@@ -100,6 +111,7 @@ def _follow(
                 found["left_out"] = dict(list(followers.left_out.items())[:MOST_LEFT_OUT])
                 scope = Scope(user_groups=followers.scope)
                 if not followers.follow:
+                    found["error"] = ""
                     return found
                 begun = _start(environment, request, scope, operation_id)
             else:
@@ -108,7 +120,7 @@ def _follow(
             found["operation"] = operation_id
             scope = asked(begun)[0].scope
             report = _run(environment, operation_id)
-            found["error"] = report.error
+            found["error"], hand = report.error, report.result == "undone"
             if report.result == "succeeded":
                 found["moved"] = list(asked(begun)[1].groups)
             if known is None or report.result != "undone":
@@ -116,7 +128,8 @@ def _follow(
     except (MoveError, KafkaAdminError) as error:
         found["error"] = str(error)
     if found["error"]:
-        found["next"] = _by_hand(request, scope)
+        found["next"] = _by_hand(request, scope) if hand else f"`switchyard history {found['operation']}`"
+        found["scope"] = [list(pair) for pair in scope.user_groups]
     return found
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import Operation, Topic
+from ha_core.model import Operation, Topic, View
 from ha_core.moves.context import Environment
 from ha_core.moves.crossing.ends import Progress, overdue, progress_of
 from ha_core.moves.errors import MoveError
@@ -31,6 +31,8 @@ class Migration:
     """Since that operation was started."""
     blocks: tuple[str, ...] = ()
     """What holds it up, in words with the way out."""
+    groups: str = ""
+    """What became of the groups that were to come along; empty where nobody asked for it."""
 
     @property
     def cut(self) -> str:
@@ -39,16 +41,6 @@ class Migration:
             return ""
         request = self.operation.request
         return "forced" if request.mode == "forced" else request.cut
-
-    @property
-    def groups(self) -> str:
-        """What became of the groups that were to come along; empty where nobody asked for it."""
-        operation = self.operation
-        if operation is None or operation.request is None or operation.request.groups == "leave":
-            return ""
-        if operation.request.scope.user_groups and operation.moves is not None:
-            return f"{len(operation.moves.groups)} groups in the same revision"
-        return words(operation) or "come along when the topics have crossed over"
 
     @property
     def progress(self) -> str:
@@ -76,7 +68,8 @@ def migrations(environment: Environment, running_only: bool = False) -> tuple[Mi
 
     :param running_only: only topics that cross over now.
     """
-    topics = environment.store.load().topics
+    view = environment.store.load()
+    topics = view.topics
     chosen = {
         name: topic
         for name, topic in topics.items()
@@ -84,7 +77,7 @@ def migrations(environment: Environment, running_only: bool = False) -> tuple[Mi
     }
     operations = environment.store.operations(MAX_LISTED)
     looks = dict(_looks(environment, operations, chosen))
-    return tuple(_migrations(environment, chosen, operations, looks))
+    return tuple(_migrations(environment, view, chosen, operations, looks))
 
 
 def _looks(
@@ -102,6 +95,7 @@ def _looks(
 
 def _migrations(
     environment: Environment,
+    view: View,
     topics: Mapping[str, Topic],
     operations: Iterable[Operation],
     looks: Mapping[str, Progress | str],
@@ -115,7 +109,20 @@ def _migrations(
             continue
         operation = of.get(name)
         age_s = None if operation is None else _seconds(operation.started, environment.now())
-        yield Migration(status, operation, age_s, tuple(_blocks(environment, topic, status, operation, look)))
+        blocks = tuple(_blocks(environment, topic, status, operation, look))
+        left = failure(operation, view) if operation is not None else ""
+        groups = _groups(operation, view) if operation is not None else ""
+        yield Migration(status, operation, age_s, (left, *blocks) if left else blocks, groups)
+
+
+def _groups(operation: Operation, view: View) -> str:
+    if operation.request is None or operation.request.groups == "leave":
+        return ""
+    if operation.request.scope.user_groups and operation.moves is not None:
+        return f"{len(operation.moves.groups)} groups in the same revision"
+    if failure(operation, view):
+        return "did not follow"
+    return words(operation, view) or "come along when the topics have crossed over"
 
 
 def _last_operations(operations: Iterable[Operation]) -> dict[str, Operation]:
@@ -135,8 +142,6 @@ def _blocks(
     operation: Operation | None,
     look: Progress | str | None,
 ) -> Iterator[str]:
-    if operation is not None and failure(operation):
-        yield failure(operation)
     if topic.crossing is None:
         return
     id_ = topic.crossing.operation
