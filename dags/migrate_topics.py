@@ -47,7 +47,9 @@ BATCHES_AT_ONCE = 2
 """Each batch asks both clusters for thousands of partitions: more would hurt them."""
 
 PARAMS = {
-    "topics": forms.topics("Names, or patterns such as `orders-*`. One a line."),
+    "topics": forms.topics(
+        "Names, single partitions such as `orders:0,4-7`, or patterns such as `orders-*`. One a line."
+    ),
     "from": forms.cluster("From", "The cluster that holds them now."),
     "to": forms.cluster("To", "The cluster that is to hold them. Missing topics are created there."),
     "groups": Param(

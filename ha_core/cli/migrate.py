@@ -28,7 +28,12 @@ def add_to(app: typer.Typer) -> None:
     @connected
     def migrate(
         session: Session,
-        topics: Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Names, or patterns such as 'orders-*'.")],
+        topics: Annotated[
+            list[str],
+            typer.Argument(
+                metavar="TOPIC…", help="Names, single partitions as 'orders:0,4-7', or patterns as 'orders-*'."
+            ),
+        ],
         origin: Annotated[str, typer.Option("--from", help="Cluster that holds them now.")],
         target: Annotated[str, typer.Option("--to", help="Cluster that is to hold them.")],
         reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")],
