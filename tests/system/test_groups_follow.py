@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -68,3 +70,26 @@ def test_members_go_on_without_a_rebalance_and_read_each_record_once(
     assert result.sound, str(result)
     fatal = [e for events in run.history(name).clients.values() for e in events if isinstance(e, Noted) and e.fatal]
     assert fatal == []
+
+
+def test_a_group_that_rebalances_while_it_is_to_follow_reads_everything(run: Run, stack: Stack, name: str) -> None:
+    # Given a group of one member, at work
+    group = f"{name}-readers"
+    readers = [run.start("confluent-consumer", "r-1", name, group=group, commit="batch")]
+    producer = run.start("confluent-producer", "w", name, rate=RATE)
+    readers[0].wait_for(20, "delivered")
+    # When others join and one leaves while the topic crosses over and the group follows
+    with ThreadPoolExecutor(1) as pool:
+        migrated = pool.submit(migrate, run, name, "east", "west", "--cut", "predicted", "--preparation", "2")
+        for number in (2, 3, 4):
+            readers.append(run.start("confluent-consumer", f"r-{number}", name, group=group, commit="batch"))
+            time.sleep(2.5)
+        readers.pop(1).stop()
+        document = migrated.result()
+    # Then the group is in west, and has read everything; again, at most, what it had not committed
+    assert document["result"] == "succeeded", document
+    assert switchyard(stack, "bindings", "list", name)["bindings"][name]["groups"] == {group: "west"}
+    produce_more([producer])
+    run.finish([producer], readers)
+    result = run.verdict(name, complete=[group])
+    assert result.sound, str(result)
