@@ -1,0 +1,185 @@
+"""Many gateways whose producers write to few partitions as fast as they can while the logs run over their cuts.
+
+Whichever gateway a batch came through, the origin's leader says on which side of the cut each of its records lies; and
+what a gateway that dies there has left half done is completed by another one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import re
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.composed import NodeAddress
+from gateway.driver.peers import Peer, ranked
+from ha_core.model import identify
+from stack.clients.process import Client
+from stack.harness import Stack
+from tests.kit.running import Run, bootstrap, create_topic
+from tests.system.conftest import MakeRun
+from tests.system.migrating import PARTITIONS, Migration
+from tests.system.watching import assert_no_client_has_failed
+
+pytestmark = pytest.mark.stack
+GATEWAYS = 6
+KILLED = 2
+SOAK_ROUNDS = int(os.environ.get("RACING_ROUNDS", "20"))
+PREPARATION_S = 2.0
+AT_FULL_SPEED = {
+    "idempotence": "on",
+    "rate": 0,
+    "linger_ms": 0,
+    "settings": ("batch.num.messages=5", "queue.buffering.max.messages=200", "reconnect.backoff.max.ms=500"),
+}
+"""Small batches, five of them on their way all the time."""
+
+
+@pytest.fixture(scope="module")
+def many() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=GATEWAYS) as stack:
+        yield stack
+
+
+@pytest.fixture
+def chance(request: pytest.FixtureRequest) -> random.Random:
+    """Random instants and gateways; the seed is printed, and taken from RACING_SEED to see the same again."""
+    seed = int(os.environ.get("RACING_SEED") or random.SystemRandom().randrange(1 << 32))
+    print(f"{request.node.name}: RACING_SEED={seed}")
+    return random.Random(seed)
+
+
+def client_ids() -> list[str]:
+    """One for each gateway, whose clients are sent to its ports."""
+    peers = [Peer(f"gw-{number}", NodeAddress(0, "", 0), 0, frozenset()) for number in range(1, GATEWAYS + 1)]
+    found: dict[str, str] = {}
+    for number in itertools.count():
+        client_id = f"racer-{number}"
+        found.setdefault(ranked(peers, identify(None, client_id))[0].id, client_id)
+        if len(found) == GATEWAYS:
+            return [found[peer.id] for peer in peers]
+    raise AssertionError
+
+
+def produced_through(stack: Stack, gateway: int) -> float:
+    """How many PRODUCE requests a gateway was sent."""
+    url = next(one["http"] for one in stack.gateways if one["id"] == f"gw-{gateway}") + "/metrics"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=10) as answer:
+        text = answer.read().decode()
+    return sum(float(count) for count in re.findall(r'requests_total{api="produce"[^}]*} (\S+)', text))
+
+
+def revive(stack: Stack) -> None:
+    """Start the gateways that were killed."""
+    for entry in stack.status():
+        if entry["part"].startswith("gateway/") and entry["state"] != "running":
+            stack.restart(entry["part"])
+
+
+class Race:
+    """A producer on each gateway, and the topic that all of them write to."""
+
+    def __init__(self, run: Run, topic: str) -> None:
+        self.run, self.stack, self.topic, self.at = run, run.stack, topic, "east"
+        create_topic(bootstrap(self.stack, "east"), topic, PARTITIONS)
+        self.producers = [
+            run.start("confluent-producer", f"w{number}", topic, client_id=client_id, **AT_FULL_SPEED)
+            for number, client_id in enumerate(client_ids(), 1)
+        ]
+        self.goes_on()
+
+    def acknowledged(self) -> int:
+        return sum(one.count("acknowledged") for one in self.producers)
+
+    def goes_on(self) -> None:
+        """Everybody is served."""
+        before = {one: one.count("acknowledged") for one in self.producers}
+        for producer, count in before.items():
+            producer.wait_for(count + 100, "acknowledged")
+
+    def rate(self) -> float:
+        """Records per second of a partition, now."""
+        begun, before = time.monotonic(), self.acknowledged()
+        time.sleep(1.0)
+        return (self.acknowledged() - before) / (time.monotonic() - begun) / PARTITIONS
+
+    def cross(self, chance: random.Random, folder: Path) -> None:
+        """To the other cluster; some gateways are killed when the first log is at its cut, or soon after."""
+        route = (self.at, "west" if self.at == "east" else "east")
+        migration = Migration(self.stack, self.topic, route, self.rate(), PREPARATION_S, folder)
+        killed = chance.sample(range(1, GATEWAYS + 1), KILLED)
+        try:
+            ahead = self._wait_for_a_cut(migration, route[0])
+            with self.run.fault(f"gateways {killed}"):
+                time.sleep(chance.choice((0.0, chance.uniform(0, 0.5))))
+                for number in killed:
+                    self.stack.kill(f"gateway/{number}")
+                migration.wait()
+                state = migration.settle("resume")
+                self.goes_on()
+            print(f"{route[0]} to {route[1]}: gateways {killed} killed with {ahead} cuts ahead: {state}")
+            assert state == "succeeded", migration.words
+            self.at = route[1]
+        finally:
+            migration.end()
+
+    def _wait_for_a_cut(self, migration: Migration, origin: str) -> int:
+        """Until a log has reached its open cut; how many others have not."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        looking = Consumer({"bootstrap.servers": bootstrap(self.stack, origin), "group.id": "looking", "log_level": 0})
+        places = [TopicPartition(self.topic, partition) for partition in range(PARTITIONS)]
+        deadline = time.monotonic() + 60
+        try:
+            while time.monotonic() < deadline:
+                if migration.stage == "open":
+                    cuts = migration.cuts
+                    ends = [looking.get_watermark_offsets(place, 10)[1] for place in places]
+                    below = sum(end < cuts[partition] for partition, end in enumerate(ends))
+                    if below < PARTITIONS:
+                        return below
+                time.sleep(0.005)
+            raise AssertionError(f"no log has reached its cut: {migration.words}")
+        finally:
+            looking.close()
+
+    def assert_sound(self) -> None:
+        """The end: nothing lost, doubled, disordered or renumbered, and nobody was told of an error."""
+        for producer in self.producers:
+            producer.stop()
+        reader: Client = self.run.start("confluent-consumer", "reader", self.topic, seek="beginning", to_end=True)
+        reader.wait()
+        result = self.run.verdict(self.topic, complete=["reader"], redelivery="never")
+        print(result)
+        assert result.sound, str(result)
+        assert_no_client_has_failed(self.run.clients)
+
+
+def test_two_of_six_gateways_die_where_the_logs_run_over_their_cuts_and_it_costs_nothing(
+    many: Stack, make_run: MakeRun, name: str, tmp_path: Path, chance: random.Random
+) -> None:
+    race = Race(make_run(many), name)
+    assert all(produced_through(many, number) > 0 for number in range(1, GATEWAYS + 1))
+    race.cross(chance, tmp_path)
+    race.assert_sound()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(SOAK_ROUNDS))
+def test_a_topic_crosses_over_and_back_while_gateways_die(
+    many: Stack, make_run: MakeRun, name: str, tmp_path: Path, chance: random.Random, number: int
+) -> None:
+    revive(many)
+    race = Race(make_run(many), name)
+    for _ in range(2):
+        race.cross(chance, tmp_path)
+        revive(many)
+        race.goes_on()
+    race.assert_sound()
