@@ -71,11 +71,9 @@ class Migration:
 
     @property
     def stage(self) -> str:
-        """`none`, `proposed`, `open` or `over`: how far the topic is."""
+        """`proposed` or `open`; `no cut ahead` before and after that."""
         found = self._store.read(Topic, self.topic)
-        if found is None:
-            return "none"
-        return found[0].crossing.state if found[0].crossing else "over"
+        return found[0].crossing.state if found is not None and found[0].crossing else "no cut ahead"
 
     @property
     def cuts(self) -> Cuts:
