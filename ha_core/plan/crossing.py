@@ -20,128 +20,19 @@ finds the operation interrupted sees from the documents alone where each one sta
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from ha_core.model import (
-    Crossing,
-    Document,
-    Extent,
-    Fence,
-    LastSequences,
-    MoveRequest,
-    MoveSet,
-    Operation,
-    Topic,
-    View,
-)
+from ha_core.model import Crossing, Document, Extent, Fence, LastSequences, Operation, Topic, View
 from ha_core.plan.carry import merge_sequences
-from ha_core.plan.extents import append, check, extents_of, identity, live, to_client, written
+from ha_core.plan.crossing_maps import cut_at, proposed_map, require_base, require_partitions, uncut
+from ha_core.plan.crossing_stages import Stage, crossings, end_of, fenced, passed, stage, stages
+from ha_core.plan.extents import to_client
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
-from ha_core.plan.move import FINAL, Documents, MoveDamagedError
-from ha_core.plan.moving import listed, moving, places, writer_after
+from ha_core.plan.moving import listed, moving, writer_after
+from ha_core.plan.revision import FINAL, Documents, MoveDamagedError, all_partitions, asked, require_state
 
-Stage = Literal["ahead", "proposed", "open", "settled"]
-"""`ahead`: the topic is written in the origin, as before. `settled`: in the target, and nothing is left to do."""
-StepName = Literal["prepare", "open", "cross", "verify"]
 Producers = Mapping[Partition, Sequence[ProducerFacts]]
-
-
-@dataclass(frozen=True, slots=True)
-class Go:
-    """Go on with this step and those that follow it. Steps may be repeated: each finds what it did before."""
-
-    step: StepName
-
-
-@dataclass(frozen=True, slots=True)
-class Lift:
-    """A fence stands, of an executor that wanted to end the crossing behind it: lift it, then ask again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Back:
-    """The way back was begun: go on with it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Nothing is left but to give the locks back."""
-
-
-Decision = Go | Lift | Back | Done
-
-
-def stage(operation: Operation, topic: Topic | None) -> Stage:
-    """Where a topic of the operation stands.
-
-    :raises MoveDamagedError: somebody else has moved it, or moves it.
-    """
-    request, _ = _asked(operation)
-    if topic is None:
-        return "ahead"
-    if topic.crossing is not None:
-        if topic.crossing.operation != operation.id:
-            raise MoveDamagedError(
-                f"topic {topic.name} crosses over for operation {topic.crossing.operation}, not for {operation.id}"
-            )
-        return topic.crossing.state
-    if not topic.mapped:
-        return "ahead"
-    found = places(request, topic)
-    if request.origin in found:
-        return "ahead"
-    if request.target in found:
-        return "settled"
-    there = ", ".join(sorted(found))
-    raise MoveDamagedError(f"topic {topic.name} is written in {there}, which operation {operation.id} never said")
-
-
-def stages(operation: Operation, topics: Mapping[str, Topic]) -> dict[str, Stage]:
-    """Where each topic of the operation stands."""
-    _, moves = _asked(operation)
-    return {name: stage(operation, topics.get(name)) for name in moves.topics}
-
-
-def resume(operation: Operation, topics: Mapping[str, Topic]) -> Decision:
-    """What to do next with the operation, by what stands in the state."""
-    _, moves = _asked(operation)
-    if any(_fenced(operation, topics.get(name)) for name in moves.topics):
-        return Lift()
-    if operation.state in FINAL:
-        return Done()
-    if operation.evidence.get("undoing"):
-        return Back()
-    found = set(stages(operation, topics).values())
-    if "ahead" in found:
-        return Go("prepare")
-    if "proposed" in found:
-        return Go("open")
-    return Go("cross") if "open" in found else Go("verify")
-
-
-def crossings(topic: Topic) -> Iterator[tuple[int, Extent, Extent]]:
-    """(partition, the origin's extent that ends at the cut, the target's) of a topic that crosses over."""
-    for partition in filter(topic.crosses, sorted(topic.partitions)):
-        yield partition, written(topic, partition), live(extents_of(topic, partition))
-
-
-def client_end(topic: Topic | None, origin: str, partition: int, log_end: int) -> int:
-    """The client offset of the origin's log end, also where it has passed the cut."""
-    if topic is None or not topic.mapped:
-        return log_end
-    extent = written(topic, partition)
-    return extent.start + (log_end - extent.base)
-
-
-def passed(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> tuple[int, ...]:
-    """Partitions of a topic that crosses over whose log end is not below its cut any more."""
-    return tuple(
-        partition
-        for partition, origin, target in crossings(topic)
-        if _end(topic.name, partition, ends) - origin.base + origin.start >= target.start
-    )
 
 
 def propose_change(
@@ -158,8 +49,8 @@ def propose_change(
     :param cuts: client offsets. May lack partitions whose cut stays.
     :raises MoveDamagedError: a cut that is not above the end, or below the one before; or the state is another's.
     """
-    request, _ = _asked(operation)
-    _require(operation, "planned", "running", "crossing")
+    request, _ = asked(operation)
+    require_state(operation, "planned", "running", "crossing")
     unmapped = list(operation.evidence.get("unmapped", ()))
     puts: list[Document] = []
     for name in topics:
@@ -169,11 +60,11 @@ def propose_change(
             raise MoveDamagedError(f"topic {name} is {_words(topic, found)}: no cut can be proposed for it")
         if found == "ahead" and not topic.mapped and name not in unmapped:
             unmapped.append(name)
-        everything = _all_partitions(topic, ends)
+        everything = all_partitions(topic, ends)
         partitions = {partition: listed(request, topic, partition) for partition in everything}
         crossing = moving(request, topic, everything)
         for partition in crossing:
-            partitions[partition] = _proposed(request, topic, found, partition, ends, cuts)
+            partitions[partition] = proposed_map(request, topic, found, partition, ends, cuts)
         some = () if crossing == tuple(everything) else crossing
         puts.append(
             topic.model_copy(
@@ -195,15 +86,15 @@ def open_change(
 
     :raises MoveDamagedError: a cut was passed, or somebody wrote to the target.
     """
-    _require(operation, "crossing")
+    require_state(operation, "crossing")
     puts: list[Document] = []
     for name in topics:
         topic = _at(operation, view, name, "proposed")
-        _require_partitions(topic, ends)
+        require_partitions(topic, ends)
         beyond = passed(topic, ends)
         if beyond:
             raise MoveDamagedError(f"topic {name}: the log has passed the cut of partitions {list(beyond)}")
-        _require_base(topic, ends)
+        require_base(topic, ends)
         puts.append(_in_state(topic, "open"))
     return Documents((*puts, operation))
 
@@ -221,13 +112,13 @@ def settle_change(
     :param producers: what each had appended below the cut; partitions where that cannot be known are missing.
     :raises MoveDamagedError: a partition has not reached its cut, or some are missing.
     """
-    _require(operation, "crossing")
+    require_state(operation, "crossing")
     puts: list[Document] = []
     for name in topics:
         topic = _at(operation, view, name, "open")
         if topic.fence is not None:
             raise MoveDamagedError(f"topic {name} is fenced: its crossing ends behind the fence")
-        _require_partitions(topic, ends)
+        require_partitions(topic, ends)
         behind = set(filter(topic.crosses, topic.partitions)) - set(passed(topic, ends))
         if behind:
             raise MoveDamagedError(f"topic {name}: partitions {sorted(behind)} have not reached their cuts")
@@ -279,12 +170,12 @@ def withdraw_change(operation: Operation, view: View, ends: Mapping[Partition, P
             continue
         topic = _at(operation, view, name, "proposed")
         if name in retreated:
-            _require_base(topic, ends)
+            require_base(topic, ends)
         if name in unmapped:
             deletes.append((Topic, name))
             continue
-        request, _ = _asked(operation)
-        partitions = {p: _uncut(request, topic, p) if topic.crosses(p) else old for p, old in topic.partitions.items()}
+        request, _ = asked(operation)
+        partitions = {p: uncut(request, topic, p) if topic.crosses(p) else old for p, old in topic.partitions.items()}
         puts.append(topic.model_copy(update={"partitions": partitions, "crossing": None}))
     evidence = {**operation.evidence, "undoing": True}
     marked = operation.model_copy(update={"state": "running", "evidence": evidence})
@@ -293,7 +184,7 @@ def withdraw_change(operation: Operation, view: View, ends: Mapping[Partition, P
 
 def hold_change(operation: Operation, view: View, topics: Collection[str]) -> Documents:
     """Fence `topics`, to end their crossing at once: for those that nobody writes to."""
-    _require(operation, "crossing", "fenced")
+    require_state(operation, "crossing", "fenced")
     puts = [
         _at(operation, view, name, "open").model_copy(update={"fence": Fence(operation=operation.id)})
         for name in topics
@@ -303,11 +194,11 @@ def hold_change(operation: Operation, view: View, topics: Collection[str]) -> Do
 
 def lift_change(operation: Operation, view: View) -> Documents:
     """Lift the fences: the crossing goes on as before. May be repeated."""
-    _, moves = _asked(operation)
+    _, moves = asked(operation)
     puts = [
         topic.model_copy(update={"fence": None})
         for name in moves.topics
-        if (topic := view.topics.get(name)) is not None and _fenced(operation, topic)
+        if (topic := view.topics.get(name)) is not None and fenced(operation, topic)
     ]
     state = "crossing" if operation.state == "fenced" else operation.state
     return Documents((*puts, operation.model_copy(update={"state": state})))
@@ -325,14 +216,14 @@ def finish_change(
     :param ends: of both sides, read behind the fence.
     :raises MoveDamagedError: the fence does not stand, or the target was written below a cut that was not reached.
     """
-    _require(operation, "fenced")
-    request, _ = _asked(operation)
+    require_state(operation, "fenced")
+    request, _ = asked(operation)
     puts: list[Document] = []
     for name in topics:
         topic = _at(operation, view, name, "open")
-        if not _fenced(operation, topic):
+        if not fenced(operation, topic):
             raise MoveDamagedError(f"the fence of operation {operation.id} on topic {name} does not stand any more")
-        _require_partitions(topic, ends)
+        require_partitions(topic, ends)
         partitions = dict(topic.partitions)
         reached = set(passed(topic, ends))
         for partition, origin, target in crossings(topic):
@@ -344,22 +235,10 @@ def finish_change(
                     f"{where}: {request.target} was written to offset {ends[name, partition].target}, and the log of "
                     f"{request.origin} has not reached the cut: somebody writes there without passing the gateways"
                 )
-            at = to_client(origin.model_copy(update={"end": None}), _end(name, partition, ends))
-            partitions[partition] = _cut(request, where, _uncut(request, topic, partition), at, target.base)
+            at = to_client(origin.model_copy(update={"end": None}), end_of(name, partition, ends))
+            partitions[partition] = cut_at(request, where, uncut(request, topic, partition), at, target.base)
         puts += _ended(operation, topic, partitions, view, producers)
     return Documents((*puts, _after(operation, view, puts)))
-
-
-def _asked(operation: Operation) -> tuple[MoveRequest, MoveSet]:
-    if operation.request is None or operation.moves is None:
-        raise MoveDamagedError(f"operation {operation.id} is a {operation.kind} without a request: it moves nothing")
-    return operation.request, operation.moves
-
-
-def _require(operation: Operation, *states: str) -> None:
-    if operation.state not in states or operation.evidence.get("undoing"):
-        being = "being undone" if operation.evidence.get("undoing") else operation.state
-        raise MoveDamagedError(f"operation {operation.id} is {being}, not {' or '.join(states)}")
 
 
 def _at(operation: Operation, view: View, name: str, wanted: Stage) -> Topic:
@@ -380,98 +259,6 @@ def _in_state(topic: Topic, state: Literal["proposed", "open"]) -> Topic:
     return topic.model_copy(update={"crossing": topic.crossing.model_copy(update={"state": state})})
 
 
-def _fenced(operation: Operation, topic: Topic | None) -> bool:
-    return topic is not None and topic.fence is not None and topic.fence.operation == operation.id
-
-
-def _all_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> list[int]:
-    found = sorted(partition for name, partition in ends if name == topic.name)
-    missing = set(topic.partitions) - set(found)
-    if not found or missing or found != list(range(len(found))):
-        raise MoveDamagedError(
-            f"topic {topic.name}: the ends of partitions {found} were read, its map has {sorted(topic.partitions)}; "
-            "a cut without all of them would leave the others behind"
-        )
-    return found
-
-
-def _require_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> None:
-    found = sorted(partition for name, partition in ends if name == topic.name)
-    missing = set(filter(topic.crosses, topic.partitions)) - set(found)
-    if missing:
-        raise MoveDamagedError(f"topic {topic.name}: the ends of partitions {sorted(missing)} were not read")
-    added = [partition for partition in found if partition not in topic.partitions]
-    if added:
-        raise MoveDamagedError(
-            f"topic {topic.name} has got partitions {added} since its cuts were proposed, which have none. Go back, "
-            "and migrate it again"
-        )
-
-
-def _require_base(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> None:
-    for partition, _, target in crossings(topic):
-        found = ends[topic.name, partition].target
-        if found != target.base:
-            raise MoveDamagedError(
-                f"topic {topic.name} partition {partition}: cluster {target.cluster} ends at {found}, and its extent "
-                f"begins at {target.base}: records were written there"
-            )
-
-
-def _end(topic: str, partition: int, ends: Mapping[Partition, PartitionEnds]) -> int:
-    found = ends[topic, partition].origin
-    if found is None:
-        raise MoveDamagedError(f"topic {topic} partition {partition}: a crossing needs the origin's log end")
-    return found
-
-
-def _uncut(request: MoveRequest, topic: Topic, partition: int) -> tuple[Extent, ...]:
-    """The extents without the cut that lies ahead. Older extents of the target keep the end that was found with it."""
-    if partition not in topic.partitions:
-        return identity(request.origin)
-    origin = written(topic, partition)
-    return (*extents_of(topic, partition)[:-2], origin.model_copy(update={"end": None}))
-
-
-def _proposed(
-    request: MoveRequest,
-    topic: Topic,
-    found: Stage,
-    partition: int,
-    ends: Mapping[Partition, PartitionEnds],
-    cuts: Mapping[Partition, int],
-) -> tuple[Extent, ...]:
-    name, where = topic.name, f"topic {topic.name} partition {partition}"
-    before = topic.partitions.get(partition) if found == "proposed" else None
-    at = cuts.get((name, partition), before[-1].start if before else None)
-    if at is None:
-        raise MoveDamagedError(f"{where}: there is no cut to propose")
-    if before and at < before[-1].start:
-        raise MoveDamagedError(f"{where}: the cut {at} lies below {before[-1].start}, below which is acknowledged")
-    origin = _uncut(request, topic, partition) if found == "proposed" else listed(request, topic, partition)
-    base = before[-1].base if before else ends[name, partition].target
-    try:
-        end = to_client(live(origin), _end(name, partition, ends))
-    except ValueError as error:
-        raise MoveDamagedError(f"{where}: {error}") from error
-    if (name, partition) in cuts and at <= end:
-        raise MoveDamagedError(f"{where}: the cut {at} does not lie above the log's end {end}")
-    return _cut(request, where, origin, at, base)
-
-
-def _cut(request: MoveRequest, where: str, before: Sequence[Extent], at: int, base: int) -> tuple[Extent, ...]:
-    if live(before).cluster != request.origin:
-        raise MoveDamagedError(f"{where} is written in {live(before).cluster}, not in {request.origin} any more")
-    try:
-        after = append(before, request.target, at, base)
-    except ValueError as error:
-        raise MoveDamagedError(f"{where}: {error}") from error
-    problems = check(after)
-    if problems:
-        raise MoveDamagedError(f"{where} would get a wrong map: {'; '.join(problems)}")
-    return after
-
-
 def _ended(
     operation: Operation,
     topic: Topic,
@@ -479,7 +266,7 @@ def _ended(
     view: View,
     producers: Producers,
 ) -> list[Document]:
-    request, _ = _asked(operation)
+    request, _ = asked(operation)
     writer = writer_after(request, topic, partitions)
     puts: list[Document] = [
         topic.model_copy(update={"writer": writer, "partitions": partitions, "crossing": None, "fence": None})
@@ -503,5 +290,5 @@ def _after(operation: Operation, view: View, puts: Sequence[Document]) -> Operat
     now = {**view.topics, **{put.name: put for put in puts if isinstance(put, Topic)}}
     if all(one == "settled" for one in stages(operation, now).values()):
         return operation.model_copy(update={"state": "cut"})
-    fenced = any(_fenced(operation, topic) for topic in now.values())
-    return operation.model_copy(update={"state": "fenced" if fenced else "crossing"})
+    standing = any(fenced(operation, topic) for topic in now.values())
+    return operation.model_copy(update={"state": "fenced" if standing else "crossing"})

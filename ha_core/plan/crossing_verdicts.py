@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from ha_core.model import GatewayRecord, MoveRequest, View
-from ha_core.plan.crossing import client_end
+from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.facts import Facts, Partition
 from ha_core.plan.verdict import Verdict, listed
 

@@ -30,7 +30,6 @@ from ha_core.model import (
     Group,
     LastSequences,
     MoveRequest,
-    MoveSet,
     Operation,
     Topic,
     UserBindings,
@@ -41,9 +40,11 @@ from ha_core.plan.extents import append, check, extents_of, live, to_client
 from ha_core.plan.facts import AdoptedGroup, Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.forced import RESERVE, forced_cut
 from ha_core.plan.moving import listed, moving, places, writer_after
+from ha_core.plan.revision import FINAL, Documents, MoveDamagedError, all_partitions, asked, require_state
 from ha_core.plan.scope import lock_keys, users_of
 
 __all__ = [
+    "FINAL",
     "Continue",
     "Documents",
     "Done",
@@ -60,7 +61,6 @@ __all__ = [
     "undo_change",
 ]
 
-FINAL = frozenset({"succeeded", "undone", "failed"})
 
 Name = Literal["prepare", "adopt", "quiesce", "fence", "drain", "ends", "offsets", "cut", "verify", "record"]
 UndoName = Literal["lift", "leave", "discard", "record"]
@@ -85,13 +85,6 @@ _STEPS = (
 )
 
 
-class Documents(NamedTuple):
-    """What one revision writes. Every put and delete is of a document in `touched`."""
-
-    puts: tuple[Document, ...]
-    deletes: tuple[tuple[type[Document], str], ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Continue:
     """Go on with this step and all that follow it. Steps may be repeated: each finds what it did before."""
@@ -111,10 +104,6 @@ class Done:
     """Nothing is left but to give the locks back, which may be repeated."""
 
 
-class MoveDamagedError(ValueError):
-    """The state is not what the operation left: publishing now could break the invariant, so nothing is published."""
-
-
 def steps(request: MoveRequest) -> tuple[Step, ...]:
     """The steps of a move in safe order. A dead origin has neither members nor transactions to wait for."""
     return tuple(step for step in _STEPS if request.mode == "planned" or step.name not in ("adopt", "quiesce"))
@@ -122,7 +111,7 @@ def steps(request: MoveRequest) -> tuple[Step, ...]:
 
 def touched(operation: Operation) -> tuple[tuple[type[Document], str], ...]:
     """Kind and name of all documents that the revisions of the operation may write: read these, at their versions."""
-    request, moves = _asked(operation)
+    request, moves = asked(operation)
     return (
         (Operation, operation.id),
         *((Topic, topic) for topic in moves.topics),
@@ -138,7 +127,7 @@ def resume(operation: Operation, topics: Mapping[str, Topic], groups: Mapping[st
     A planned move that got as far as joining groups is undone: the members that it joined have expired meanwhile, and
     the consumers may have rebalanced. A forced one goes on, because its origin is dead either way.
     """
-    request, moves = _asked(operation)
+    request, moves = asked(operation)
     fenced = any(_is_fenced(operation, topics.get(name)) for name in moves.topics) or any(
         _is_fenced(operation, groups.get(name)) for name in moves.groups
     )
@@ -165,8 +154,8 @@ def quiesce_change(operation: Operation, view: View, topics: Collection[str]) ->
     :param view: the documents in `touched`, as they are now.
     :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
     """
-    request, moves = _asked(operation)
-    _require(operation, "planned", "running", "fenced")
+    request, moves = asked(operation)
+    require_state(operation, "planned", "running", "fenced")
     puts: list[Document] = [
         _unfenced(operation, request, view, name).model_copy(
             update={"transaction_fence": Fence(operation=operation.id)}
@@ -183,8 +172,8 @@ def fence_change(operation: Operation, view: View) -> Documents:
     :param view: the documents in `touched`, as they are now.
     :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
     """
-    request, moves = _asked(operation)
-    _require(operation, "planned", "running", "fenced")
+    request, moves = asked(operation)
+    require_state(operation, "planned", "running", "fenced")
     fence = Fence(operation=operation.id)
     puts: list[Document] = []
     for name in moves.topics:
@@ -214,8 +203,8 @@ def cut_change(
     :param reserve: forced only, offsets above the last known end of the origin.
     :raises MoveDamagedError: a fence of the operation does not stand, partitions are missing, or a map would be wrong.
     """
-    request, moves = _asked(operation)
-    _require(operation, "fenced")
+    request, moves = asked(operation)
+    require_state(operation, "fenced")
     puts: list[Document] = []
     cuts: dict[str, list[list[int]]] = {}
     unknown: dict[str, list[int]] = {}
@@ -223,7 +212,7 @@ def cut_change(
         topic = view.topics.get(name)
         if topic is None or topic.fence is None or topic.fence.operation != operation.id:
             raise MoveDamagedError(f"the fence of operation {operation.id} on topic {name} does not stand any more")
-        everything = _all_partitions(topic, ends)
+        everything = all_partitions(topic, ends)
         partitions = {partition: listed(request, topic, partition) for partition in everything}
         for partition in moving(request, topic, everything):
             found = ends[name, partition]
@@ -254,7 +243,7 @@ def undo_change(operation: Operation, view: View) -> Documents:
     :param view: the documents in `touched`, as they are now.
     :raises MoveDamagedError: the cut is published; the way back is another move.
     """
-    _, moves = _asked(operation)
+    _, moves = asked(operation)
     if operation.state == "cut" or _maps_show_cut(operation, view.topics):
         raise MoveDamagedError(
             f"operation {operation.id} has cut: it cannot be undone. Let it end, then move back with a new one."
@@ -286,18 +275,6 @@ Decision = Continue | Undo | Done
 def _undo(fenced: bool) -> Undo:
     rest: tuple[UndoName, ...] = ("leave", "discard", "record")
     return Undo(("lift", *rest) if fenced else rest)
-
-
-def _asked(operation: Operation) -> tuple[MoveRequest, MoveSet]:
-    if operation.request is None or operation.moves is None:
-        raise MoveDamagedError(f"operation {operation.id} is a {operation.kind} without a request: it moves nothing")
-    return operation.request, operation.moves
-
-
-def _require(operation: Operation, *states: str) -> None:
-    if operation.state not in states or operation.evidence.get("undoing"):
-        being = "being undone" if operation.evidence.get("undoing") else operation.state
-        raise MoveDamagedError(f"operation {operation.id} is {being}, not {' or '.join(states)}")
 
 
 def _require_free(operation: Operation, what: str, fence: Fence | None) -> None:
@@ -332,17 +309,6 @@ def _maps_show_cut(operation: Operation, topics: Mapping[str, Topic]) -> bool:
         and all(live(extents_of(topic, partition)).term >= term for partition, _, _, term in entries)
         for name, entries in cuts.items()
     )
-
-
-def _all_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> list[int]:
-    found = sorted(partition for name, partition in ends if name == topic.name)
-    missing = set(topic.partitions) - set(found)
-    if not found or missing or found != list(range(len(found))):
-        raise MoveDamagedError(
-            f"topic {topic.name}: the ends of partitions {found} were read, its map has {sorted(topic.partitions)}; "
-            "a cut without all of them would leave the others behind"
-        )
-    return found
 
 
 def _cut_partition(

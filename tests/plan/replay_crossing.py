@@ -15,24 +15,26 @@ from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation
 from ha_core.model.producer import FIRST_CLIENT_ID, client_id, upstream_id
 from ha_core.plan.below import below_cut
 from ha_core.plan.crossing import (
+    finish_change,
+    hold_change,
+    lift_change,
+    open_change,
+    propose_change,
+    reopen_change,
+    retreat_change,
+    settle_change,
+    withdraw_change,
+)
+from ha_core.plan.crossing_stages import (
     Back,
     Decision,
     Done,
     Go,
     Lift,
     crossings,
-    finish_change,
-    hold_change,
-    lift_change,
-    open_change,
     passed,
-    propose_change,
-    reopen_change,
     resume,
-    retreat_change,
-    settle_change,
     stages,
-    withdraw_change,
 )
 from ha_core.plan.extents import check, extents_of, identity, live, written
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus

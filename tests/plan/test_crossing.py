@@ -16,9 +16,9 @@ from ha_core.plan.crossing import (
     reopen_change,
     retreat_change,
     settle_change,
-    stage,
     withdraw_change,
 )
+from ha_core.plan.crossing_stages import stage
 from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts, cut_verdicts
 from ha_core.plan.cuts import cut_ahead, doubled_records
 from ha_core.plan.extents import append, identity

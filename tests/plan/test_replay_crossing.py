@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ha_core.plan.crossing import Done
+from ha_core.plan.crossing_stages import Done
 from ha_core.plan.move import MoveDamagedError
 from tests.plan.replay_crossing import ORIGIN, PARTITIONS, TARGET, TOPIC, BrokenError, Shape, World
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ha_core.model import Crossing, Extent, MoveRequest, MoveSet, Operation, Scope, Topic, View
-from ha_core.plan.crossing import open_change, passed, propose_change, settle_change, stage
+from ha_core.plan.crossing import open_change, propose_change, settle_change
+from ha_core.plan.crossing_stages import passed, stage
 from ha_core.plan.extents import identity, live, writers, written
 from ha_core.plan.facts import PartitionEnds, TopicFacts
 from ha_core.plan.migration_status import status_of

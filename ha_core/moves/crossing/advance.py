@@ -26,15 +26,13 @@ from ha_core.moves.migration.following import follow
 from ha_core.moves.sides import admin_of, asked
 from ha_core.moves.switch.targets import prepare_targets
 from ha_core.moves.switch.verifying import verify
-from ha_core.plan.crossing import (
+from ha_core.plan.crossing import open_change, propose_change, settle_change
+from ha_core.plan.crossing_stages import (
     Back,
     Done,
     Lift,
-    open_change,
     passed,
-    propose_change,
     resume,
-    settle_change,
     stages,
 )
 from ha_core.plan.facts import Partition

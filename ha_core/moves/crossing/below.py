@@ -19,7 +19,7 @@ from ha_core.moves.errors import StepFailedError
 from ha_core.moves.journal import Journal
 from ha_core.moves.sides import admin_of, asked
 from ha_core.plan.below import below_cut
-from ha_core.plan.crossing import crossings
+from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.extents import physical_end
 from ha_core.plan.facts import Partition, ProducerFacts
 

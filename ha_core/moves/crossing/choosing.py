@@ -10,7 +10,7 @@ from ha_core.moves.documents import Touched
 from ha_core.moves.errors import StepFailedError
 from ha_core.moves.journal import Journal
 from ha_core.moves.sides import asked
-from ha_core.plan.crossing import client_end, crossings
+from ha_core.plan.crossing_stages import client_end, crossings
 from ha_core.plan.cuts import cut_ahead, outrun_margin
 from ha_core.plan.facts import Partition
 from ha_core.plan.moving import of_all

@@ -12,7 +12,7 @@ from ha_core.model import Operation, Topic
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import StepFailedError
 from ha_core.moves.sides import admin_of, asked
-from ha_core.plan.crossing import Stage, client_end, crossings, stage
+from ha_core.plan.crossing_stages import Stage, client_end, crossings, stage
 from ha_core.plan.facts import Partition, PartitionEnds
 
 ENDS_S = 30.0

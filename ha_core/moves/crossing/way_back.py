@@ -11,7 +11,8 @@ from ha_core.moves.gateways import await_drained
 from ha_core.moves.journal import ASKED_FOR, Journal
 from ha_core.moves.sides import asked
 from ha_core.moves.switch.undoing import discard
-from ha_core.plan.crossing import crossings, reopen_change, retreat_change, stages, withdraw_change
+from ha_core.plan.crossing import reopen_change, retreat_change, withdraw_change
+from ha_core.plan.crossing_stages import crossings, stages
 from ha_core.plan.move import FINAL, MoveDamagedError
 
 

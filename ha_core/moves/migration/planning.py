@@ -25,7 +25,7 @@ from ha_core.moves.migration.followers import Follower, Followers, find_follower
 from ha_core.moves.migration.following import start_when_free
 from ha_core.moves.migration.judging import Judged, resolve
 from ha_core.moves.switch.prepare import Proposal, make_request
-from ha_core.plan.crossing import client_end
+from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.crossing_verdicts import cut_verdicts
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records
 from ha_core.plan.facts import Partition

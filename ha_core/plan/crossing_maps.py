@@ -1,0 +1,93 @@
+"""Maps of topics that cross over: with a cut that lies ahead, and without it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ha_core.model import Extent, MoveRequest, Topic
+from ha_core.plan.crossing_stages import Stage, crossings, end_of
+from ha_core.plan.extents import append, check, extents_of, identity, live, to_client, written
+from ha_core.plan.facts import Partition, PartitionEnds
+from ha_core.plan.moving import listed
+from ha_core.plan.revision import MoveDamagedError
+
+
+def uncut(request: MoveRequest, topic: Topic, partition: int) -> tuple[Extent, ...]:
+    """The extents without the cut that lies ahead. Older extents of the target keep the end that was found with it."""
+    if partition not in topic.partitions:
+        return identity(request.origin)
+    origin = written(topic, partition)
+    return (*extents_of(topic, partition)[:-2], origin.model_copy(update={"end": None}))
+
+
+def proposed_map(
+    request: MoveRequest,
+    topic: Topic,
+    found: Stage,
+    partition: int,
+    ends: Mapping[Partition, PartitionEnds],
+    cuts: Mapping[Partition, int],
+) -> tuple[Extent, ...]:
+    """The extents of a partition with its cut.
+
+    :param cuts: client offsets; one that is missing stays what was proposed before.
+    :raises MoveDamagedError: the cut is not above the log's end, or below the one before; or the map would be wrong.
+    """
+    name, where = topic.name, f"topic {topic.name} partition {partition}"
+    before = topic.partitions.get(partition) if found == "proposed" else None
+    at = cuts.get((name, partition), before[-1].start if before else None)
+    if at is None:
+        raise MoveDamagedError(f"{where}: there is no cut to propose")
+    if before and at < before[-1].start:
+        raise MoveDamagedError(f"{where}: the cut {at} lies below {before[-1].start}, below which is acknowledged")
+    origin = uncut(request, topic, partition) if found == "proposed" else listed(request, topic, partition)
+    base = before[-1].base if before else ends[name, partition].target
+    try:
+        end = to_client(live(origin), end_of(name, partition, ends))
+    except ValueError as error:
+        raise MoveDamagedError(f"{where}: {error}") from error
+    if (name, partition) in cuts and at <= end:
+        raise MoveDamagedError(f"{where}: the cut {at} does not lie above the log's end {end}")
+    return cut_at(request, where, origin, at, base)
+
+
+def cut_at(request: MoveRequest, where: str, before: Sequence[Extent], at: int, base: int) -> tuple[Extent, ...]:
+    """`before` with a cut at client offset `at`; the target's log ends at `base`.
+
+    :raises MoveDamagedError: the partition is not written in the origin, or the map would be wrong.
+    """
+    if live(before).cluster != request.origin:
+        raise MoveDamagedError(f"{where} is written in {live(before).cluster}, not in {request.origin} any more")
+    try:
+        after = append(before, request.target, at, base)
+    except ValueError as error:
+        raise MoveDamagedError(f"{where}: {error}") from error
+    problems = check(after)
+    if problems:
+        raise MoveDamagedError(f"{where} would get a wrong map: {'; '.join(problems)}")
+    return after
+
+
+def require_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> None:
+    """:raises MoveDamagedError: ends of partitions that cross over are missing, or partitions were added meanwhile."""
+    found = sorted(partition for name, partition in ends if name == topic.name)
+    missing = set(filter(topic.crosses, topic.partitions)) - set(found)
+    if missing:
+        raise MoveDamagedError(f"topic {topic.name}: the ends of partitions {sorted(missing)} were not read")
+    added = [partition for partition in found if partition not in topic.partitions]
+    if added:
+        raise MoveDamagedError(
+            f"topic {topic.name} has got partitions {added} since its cuts were proposed, which have none. Go back, "
+            "and migrate it again"
+        )
+
+
+def require_base(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> None:
+    """:raises MoveDamagedError: somebody has written to the target."""
+    for partition, _, target in crossings(topic):
+        found = ends[topic.name, partition].target
+        if found != target.base:
+            raise MoveDamagedError(
+                f"topic {topic.name} partition {partition}: cluster {target.cluster} ends at {found}, and its extent "
+                f"begins at {target.base}: records were written there"
+            )

@@ -1,0 +1,129 @@
+"""Where each topic of a crossing stands, and what is to be done next: read from the documents, never remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ha_core.model import Extent, Operation, Topic
+from ha_core.plan.extents import extents_of, live, written
+from ha_core.plan.facts import Partition, PartitionEnds
+from ha_core.plan.moving import places
+from ha_core.plan.revision import FINAL, MoveDamagedError, asked
+
+Stage = Literal["ahead", "proposed", "open", "settled"]
+"""`ahead`: the topic is written in the origin, as before. `settled`: in the target, and nothing is left to do."""
+StepName = Literal["prepare", "open", "cross", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """Go on with this step and those that follow it. Steps may be repeated: each finds what it did before."""
+
+    step: StepName
+
+
+@dataclass(frozen=True, slots=True)
+class Lift:
+    """A fence stands, of an executor that wanted to end the crossing behind it: lift it, then ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """The way back was begun: go on with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Nothing is left but to give the locks back."""
+
+
+Decision = Go | Lift | Back | Done
+
+
+def stage(operation: Operation, topic: Topic | None) -> Stage:
+    """Where a topic of the operation stands.
+
+    :raises MoveDamagedError: somebody else has moved it, or moves it.
+    """
+    request, _ = asked(operation)
+    if topic is None:
+        return "ahead"
+    if topic.crossing is not None:
+        if topic.crossing.operation != operation.id:
+            raise MoveDamagedError(
+                f"topic {topic.name} crosses over for operation {topic.crossing.operation}, not for {operation.id}"
+            )
+        return topic.crossing.state
+    if not topic.mapped:
+        return "ahead"
+    found = places(request, topic)
+    if request.origin in found:
+        return "ahead"
+    if request.target in found:
+        return "settled"
+    there = ", ".join(sorted(found))
+    raise MoveDamagedError(f"topic {topic.name} is written in {there}, which operation {operation.id} never said")
+
+
+def stages(operation: Operation, topics: Mapping[str, Topic]) -> dict[str, Stage]:
+    """Where each topic of the operation stands."""
+    _, moves = asked(operation)
+    return {name: stage(operation, topics.get(name)) for name in moves.topics}
+
+
+def resume(operation: Operation, topics: Mapping[str, Topic]) -> Decision:
+    """What to do next with the operation, by what stands in the state."""
+    _, moves = asked(operation)
+    if any(fenced(operation, topics.get(name)) for name in moves.topics):
+        return Lift()
+    if operation.state in FINAL:
+        return Done()
+    if operation.evidence.get("undoing"):
+        return Back()
+    found = set(stages(operation, topics).values())
+    if "ahead" in found:
+        return Go("prepare")
+    if "proposed" in found:
+        return Go("open")
+    return Go("cross") if "open" in found else Go("verify")
+
+
+def crossings(topic: Topic) -> Iterator[tuple[int, Extent, Extent]]:
+    """(partition, the origin's extent that ends at the cut, the target's) of a topic that crosses over."""
+    for partition in filter(topic.crosses, sorted(topic.partitions)):
+        yield partition, written(topic, partition), live(extents_of(topic, partition))
+
+
+def client_end(topic: Topic | None, origin: str, partition: int, log_end: int) -> int:
+    """The client offset of the origin's log end, also where it has passed the cut."""
+    if topic is None or not topic.mapped:
+        return log_end
+    extent = written(topic, partition)
+    return extent.start + (log_end - extent.base)
+
+
+def passed(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> tuple[int, ...]:
+    """Partitions of a topic that crosses over whose log end is not below its cut any more."""
+    return tuple(
+        partition
+        for partition, origin, target in crossings(topic)
+        if end_of(topic.name, partition, ends) - origin.base + origin.start >= target.start
+    )
+
+
+def fenced(operation: Operation, topic: Topic | None) -> bool:
+    """Whether a fence of the operation stands on the topic."""
+    return topic is not None and topic.fence is not None and topic.fence.operation == operation.id
+
+
+def end_of(topic: str, partition: int, ends: Mapping[Partition, PartitionEnds]) -> int:
+    """The origin's log end.
+
+    :raises MoveDamagedError: it was not read.
+    """
+    found = ends[topic, partition].origin
+    if found is None:
+        raise MoveDamagedError(f"topic {topic} partition {partition}: a crossing needs the origin's log end")
+    return found

@@ -1,0 +1,54 @@
+"""What every revision of a move is made of: what was asked for, what is written, what keeps it from being written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ha_core.model import Document, MoveRequest, MoveSet, Operation, Topic
+from ha_core.plan.facts import Partition, PartitionEnds
+
+FINAL = frozenset({"succeeded", "undone", "failed"})
+
+
+class Documents(NamedTuple):
+    """What one revision writes. Every put and delete is of a document in `touched`."""
+
+    puts: tuple[Document, ...]
+    deletes: tuple[tuple[type[Document], str], ...] = ()
+
+
+class MoveDamagedError(ValueError):
+    """The state is not what the operation left: publishing now could break the invariant, so nothing is published."""
+
+
+def asked(operation: Operation) -> tuple[MoveRequest, MoveSet]:
+    """Request and move set of a move.
+
+    :raises MoveDamagedError: the operation is of another kind.
+    """
+    if operation.request is None or operation.moves is None:
+        raise MoveDamagedError(f"operation {operation.id} is a {operation.kind} without a request: it moves nothing")
+    return operation.request, operation.moves
+
+
+def require_state(operation: Operation, *states: str) -> None:
+    """:raises MoveDamagedError: the operation is in none of `states`, or is being undone."""
+    if operation.state not in states or operation.evidence.get("undoing"):
+        being = "being undone" if operation.evidence.get("undoing") else operation.state
+        raise MoveDamagedError(f"operation {operation.id} is {being}, not {' or '.join(states)}")
+
+
+def all_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> list[int]:
+    """The partitions of a topic whose ends were read.
+
+    :raises MoveDamagedError: some of its map are missing, or they have gaps.
+    """
+    found = sorted(partition for name, partition in ends if name == topic.name)
+    missing = set(topic.partitions) - set(found)
+    if not found or missing or found != list(range(len(found))):
+        raise MoveDamagedError(
+            f"topic {topic.name}: the ends of partitions {found} were read, its map has {sorted(topic.partitions)}; "
+            "a cut without all of them would leave the others behind"
+        )
+    return found
