@@ -18,6 +18,7 @@ from ha_core.moves import run
 from ha_core.moves.context import Connection, Environment, connect
 from ha_core.moves.crossing import rates
 from ha_core.moves.crossing.settling import crossing_operations, settle_once
+from ha_core.moves.migration import following
 from ha_core.moves.migration.listing import migrations
 from ha_core.moves.migration.planning import MigrationProposal, plan_migration, start_batch
 from ha_core.moves.origin.aging import age
@@ -177,10 +178,10 @@ def test_with_a_cut_ahead_the_group_follows_when_its_topic_is_over(
     assert_followed(environment, work, RECORDS)
     ended, followed = now(environment, operation.id), now(environment, f"{operation.id}-groups")
     assert (followed.kind, followed.state) == ("switch", "succeeded")
-    assert ended.evidence["groups"]["moved"] == [work.group]
+    assert ended.evidence["groups"]["moved"] == 1
     assert ended.result == f"crossed over and verified; 1 groups have followed in operation {followed.id}"
     (entry,) = [one for one in environment.store.history(operation.id) if (one.step, one.outcome) == ("groups", "done")]
-    assert entry.detail["operation"] == followed.id
+    assert entry.detail["operations"] == [followed.id]
     (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
     assert shown.groups == f"1 groups have followed in operation {followed.id}"
 
@@ -231,7 +232,7 @@ def test_killed_between_the_topics_and_the_end_of_the_groups_a_rerun_goes_on(
     # Then the group has followed, once
     assert (look.ended, look.error) == (True, "")
     assert_followed(environment, work)
-    assert now(environment, operation.id).evidence["groups"]["moved"] == [work.group]
+    assert now(environment, operation.id).evidence["groups"]["moved"] == 1
     begun = [one for one in environment.store.operations(50) if one.id.startswith(f"{operation.id}-groups")]
     assert [one.state for one in begun if one.state != "undone"] == ["succeeded"]
     assert len(begun) == operations
@@ -314,14 +315,31 @@ def test_of_several_batches_behind_a_fence_each_takes_the_groups_after_it(
     batches = propose(environment, work.topic, other, cut="barrier", cut_at=None, topics_per_batch=1).batches
     assert [batch.moves.groups for batch in batches] == [(), ()]
     # When they migrate, one after the other
-    moved = []
-    for batch in batches:
+    for batch, expected in zip(batches, ({work.group: "west"}, {work.group: "west", both: "west"}), strict=True):
         operation = start_batch(environment, batch, "test:operator")
         assert run.run_all(environment, operation.id).result == "succeeded"
-        moved.append(now(environment, operation.id).evidence["groups"]["moved"])
-    # Then a group goes when all that it reads is there
-    assert moved == [[work.group], [both]]
+        # Then a group goes when all that it reads is there
+        assert environment.store.load().bindings[work.user].groups == expected
     assert len(committed(environment, "west", both)) == 2 * PARTITIONS
+
+
+def test_many_groups_follow_in_several_operations(
+    stack: Stack, environment: Environment, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given three groups, where an operation takes two
+    monkeypatch.setattr(following, "MOST_GROUPS", 2)
+    groups = (work.group, *(f"{mark}-{work.topic}" for mark in ("a", "b")))
+    for group in groups[1:]:
+        commit(environment, group, work.topic)
+    declare_usage(environment, work.user, (), groups)
+    operation = begin(environment, work.topic)
+    cross(stack, environment, work, operation)
+    # When the topic is over
+    assert run.resume(environment, operation.id).result == "succeeded"
+    # Then all of them are, too
+    assert environment.store.load().bindings[work.user].groups == dict.fromkeys(groups, "west")
+    ended = now(environment, operation.id)
+    assert ended.result.endswith(f"3 groups have followed in operation {operation.id}-groups, {operation.id}-groups.2")
 
 
 def test_a_group_that_reads_topics_of_two_operations_follows_the_last_of_them(
@@ -340,12 +358,12 @@ def test_a_group_that_reads_topics_of_two_operations_follows_the_last_of_them(
     produce(stack, "east", work.topic, AHEAD)
     assert run.resume(environment, first.id).result == "succeeded"
     # Then the group waits for the other, which may be taken back yet
-    assert now(environment, first.id).evidence["groups"]["moved"] == []
+    assert now(environment, first.id).evidence["groups"]["moved"] == 0
     assert other in now(environment, first.id).evidence["groups"]["left_out"][work.group]
     # And comes with it
     produce(stack, "east", other, AHEAD)
     assert run.resume(environment, second.id).result == "succeeded"
-    assert now(environment, second.id).evidence["groups"]["moved"] == [work.group]
+    assert now(environment, second.id).evidence["groups"]["moved"] == 1
     assert_followed(environment, work)
     assert len(committed(environment, "west", work.group)) == 2 * PARTITIONS
 

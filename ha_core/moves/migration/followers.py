@@ -62,6 +62,10 @@ class Followers:
         """(user, group) of all that come along."""
         return tuple((user, one.group) for one in self.follow for user in one.users)
 
+    def first(self, most: int) -> Followers:
+        """With at most so many groups that come along."""
+        return replace(self, follow=self.follow[:most])
+
 
 def find_followers(environment: Environment, view: View, request: MoveRequest, topics: Collection[str]) -> Followers:
     """Groups with commits or members on `topics` in the request's origin, and what speaks against moving each.

@@ -22,13 +22,16 @@ from ha_core.moves.scope import format_scope
 from ha_core.moves.sides import asked
 from ha_core.moves.switch.prepare import plan
 from ha_core.plan.resolve import cluster_for_group
+from ha_core.store.errors import TooLargeError
 
 LOCK_PATIENCE_S, LOCK_PAUSE_S = 30.0, 0.2
 """Two batches may have groups of one user, and each locks the user for the second that it takes."""
 MOST_LEFT_OUT = 50
 """Of those that stay, in the evidence."""
-MOST_ATTEMPTS = 3
-"""An interrupted switch is undone when it is found, because the members that it joined have expired."""
+MOST_GROUPS = 200
+"""In one operation: all of them wait behind its fence, and are written in one revision."""
+MOST_OPERATIONS = 99
+"""One that was interrupted behind its fence is undone when it is found: its groups are in the next."""
 T = TypeVar("T")
 
 
@@ -60,9 +63,9 @@ def words(operation: Operation, view: View | None = None) -> str:
         return ""
     if found["error"]:
         return failure(operation, view) or "the groups were moved afterwards"
-    if not found["operation"]:
+    if not found["moved"]:
         return "no group has followed"
-    return f"{len(found['moved'])} groups have followed in operation {found['operation']}"
+    return f"{found['moved']} groups have followed in operation {', '.join(found['operations'])}"
 
 
 def failure(operation: Operation, view: View | None = None) -> str:
@@ -100,42 +103,43 @@ def start_when_free(environment: Environment, keys: Collection[str], start: Call
 def _follow(
     environment: Environment, operation: Operation, request: MoveRequest, topics: Collection[str]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"operation": "", "moved": [], "left_out": {}, "error": "", "next": "", "scope": []}
-    scope = Scope()
-    hand = True
+    found: dict[str, Any] = {"operations": [], "moved": 0, "left_out": {}, "error": ""}
+    scope, by_hand = Scope(), True
     try:
         for operation_id in _ids(operation.id):
-            known = environment.operation(operation_id)
+            known, more = environment.operation(operation_id), True  # a killed run may have had more
             if known is None:
                 followers = find_followers(environment, environment.store.load(), request, topics)
                 found["left_out"] = dict(list(followers.left_out.items())[:MOST_LEFT_OUT])
-                scope = Scope(user_groups=followers.scope)
+                found["error"] = ""
+                more = len(followers.follow) > MOST_GROUPS
+                scope = Scope(user_groups=followers.first(MOST_GROUPS).scope)
                 if not followers.follow:
-                    found["error"] = ""
-                    return found
+                    break
                 begun = _start(environment, request, scope, operation_id)
             else:
                 environment.say(f"operation {operation_id} was begun by {known.by}: going on with it")
                 begun = known
-            found["operation"] = operation_id
-            scope = asked(begun)[0].scope
+            scope, moves = asked(begun)[0].scope, asked(begun)[1]
             report = _run(environment, operation_id)
-            found["error"], hand = report.error, report.result == "undone"
+            found["error"], by_hand = report.error, report.result == "undone"
+            if not by_hand:
+                found["operations"].append(operation_id)
             if report.result == "succeeded":
-                found["moved"] = list(asked(begun)[1].groups)
-            if known is None or report.result != "undone":
+                found["moved"] += len(moves.groups)
+            if not more or (report.result != "succeeded" and (known is None or not by_hand)):
                 break
-    except (MoveError, KafkaAdminError) as error:
+    except (MoveError, KafkaAdminError, TooLargeError) as error:
         found["error"] = str(error)
     if found["error"]:
-        found["next"] = _by_hand(request, scope) if hand else f"`switchyard history {found['operation']}`"
+        found["next"] = _by_hand(request, scope) if by_hand else f"`switchyard history {found['operations'][-1]}`"
         found["scope"] = [list(pair) for pair in scope.user_groups]
     return found
 
 
 def _ids(operation_id: str) -> tuple[str, ...]:
     first = f"{operation_id}-groups"
-    return (first, *(f"{first}.{number}" for number in range(2, MOST_ATTEMPTS + 1)))
+    return (first, *(f"{first}.{number}" for number in range(2, MOST_OPERATIONS + 1)))
 
 
 def _start(environment: Environment, request: MoveRequest, scope: Scope, operation_id: str) -> Operation:

@@ -22,7 +22,7 @@ from ha_core.moves.errors import RefusedError
 from ha_core.moves.interrupted import way_out
 from ha_core.moves.journal import Journal, new_operation_id
 from ha_core.moves.migration.followers import Follower, Followers, find_followers
-from ha_core.moves.migration.following import start_when_free
+from ha_core.moves.migration.following import MOST_GROUPS, start_when_free
 from ha_core.moves.migration.judging import Judged, resolve
 from ha_core.moves.switch.prepare import Proposal, make_request
 from ha_core.plan.crossing_stages import client_end
@@ -315,9 +315,10 @@ def _batches(
 
 
 def _with_groups(batches: tuple[Batch, ...], followers: Followers) -> tuple[Batch, ...]:
-    """A single batch behind a fence takes the groups in its own revision. Otherwise they read topics of several, or of
-    one that takes its time, so they follow at the end of each operation (`following`)."""
-    if len(batches) != 1 or batches[0].request.cut == "predicted" or not followers.follow:
+    """A single batch behind a fence takes the groups in its own revision, if they are not too many. Otherwise they read
+    topics of several, or of one that takes its time: they follow at the end of each operation (`following`)."""
+    at_once = len(batches) == 1 and batches[0].request.cut == "barrier" and len(followers.follow) <= MOST_GROUPS
+    if not at_once or not followers.follow:
         return batches
     batch = batches[0]
     scope = batch.request.scope.model_copy(update={"user_groups": followers.scope})
