@@ -49,7 +49,7 @@ def follow(journal: Journal) -> str:
     if "groups" not in operation.evidence:
         with journal.step("groups") as seen:
             found = _follow(environment, operation, request, moves.topics)
-            seen.update(found)
+            seen.update({name: value for name, value in found.items() if value})
             journal.evidence(groups=found)
         if found["error"]:
             environment.say(f"groups: {failure(journal.operation)}")
