@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,6 +18,9 @@ from ha_core.wire.codes import ApiKey
 from ha_core.wire.records import batches
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic, switchyard
+from tests.system.conftest import MakeRun
+from tests.system.migrating import PARTITIONS, Migration
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = pytest.mark.stack
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -172,3 +176,32 @@ def test_batches_of_every_size_and_codec_that_straddle_an_open_cut_are_read_as_t
         whole = (BEFORE if place.count > 1 else BEFORE + 1, place.count, codec)
         assert batch_at_the_cut(brokers, place) == whole, place
     brokers.close()
+
+
+def test_producers_without_idempotence_write_every_record_once_at_cuts_that_are_passed_before_they_are_open(
+    stack: Stack, make_run: MakeRun, name: str, tmp_path: Path
+) -> None:
+    # Given producers that would send again what they are refused
+    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
+    run = make_run(stack)
+    kinds = {"confluent-producer": {"idempotence": "off", "linger_ms": 1}, "kafka-python-producer": {}}
+    producers = [run.start(kind, f"w-{kind}", name, rate=300, **options) for kind, options in kinds.items()]
+    for producer in producers:
+        producer.wait_for(100, "acknowledged")
+    # When the cuts lie so near that the logs have passed them before every gateway knows them, and higher ones follow
+    migration = Migration(stack, name, ("east", "west"), rate=1.0, preparation_s=0.01, folder=tmp_path)
+    try:
+        migration.wait()
+        assert migration.state == "succeeded", migration.words
+        history = switchyard(stack, "history", migration.operation)["history"]
+        assert len([entry for entry in history if entry["step"] == "propose" and entry["outcome"] != "started"]) > 1
+    finally:
+        migration.end()
+    for producer in producers:
+        producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+        producer.stop()
+    # Then nothing is doubled, and nobody was told of an error
+    run.start("confluent-consumer", "reader", name, seek="beginning", to_end=True).wait()
+    result = run.verdict(name, complete=["reader"], redelivery="never")
+    assert result.sound, str(result)
+    assert_no_client_has_failed(run.clients)
