@@ -21,11 +21,11 @@ SOAK_ROUNDS = int(os.environ.get("CROSSING_ROUNDS", "100"))
 """Crossings with a fault: two for each topic, there and back, over both kinds of stack."""
 FAULTS = ("gateway", "command", "origin", "target")
 PRODUCERS = 2
-RATE = 120
+RATE = 80
 PREPARATION_S = 2.0
 BACK_SOON = "reconnect.backoff.max.ms=500"
 """10 s by default, in which nothing would be tested."""
-PIPELINED = {"idempotence": "on", "linger_ms": 1, "settings": ("batch.num.messages=4", BACK_SOON)}
+PIPELINED = {"idempotence": "on", "linger_ms": 1, "settings": ("batch.num.messages=8", BACK_SOON)}
 """Small batches: several are on their way at any time."""
 
 
