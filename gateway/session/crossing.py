@@ -5,9 +5,9 @@ Invariants:
 - The rest is cut off at the record that the origin's answer tells, so a retry through any gateway makes the same rest.
 - What lies at or above a cut that is only proposed is neither refused nor acknowledged until the state decides
   (`fates`), for `PROPOSED_HOLD_S` at most.
-- One request of a connection at a time is on its way to targets, until none of it is wanted by another broker there.
-  What is refused is waited for (`Overtaking`), so a target takes the batches of a producer in the order in which the
-  origin took them.
+- One request of a connection at a time is on its way to targets; where a leader has changed it is sent again before
+  the next one. What is refused is waited for (`Overtaking`), so a target takes the batches of a producer in the order
+  in which the origin took them.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ class Departure:
     away: bool = False
     """Some of it is on its way to targets."""
     not_before: float = 0.0
+    """When targets may be asked again."""
 
 
 def parts(frame: Any, scan: ProduceScan, routes: Routes) -> dict[Key, Part]:
@@ -280,7 +281,7 @@ _TAKEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 _ELSEWHERE = frozenset(
     {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
 )
-"""Nothing was written, and another broker is to be asked."""
+"""Another broker is to be asked, as the client itself would do."""
 
 
 def _note(

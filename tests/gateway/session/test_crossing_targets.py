@@ -1,4 +1,4 @@
-"""What crosses a cut while the target's leader is not known or changes: nothing of it was written, so nobody is told.
+"""What crosses a cut while the target's leader is not known or changes: it is looked for, and the client is not told.
 
 Of a batch that straddles the cut the origin has a part that is read already: refused, it would come a second time.
 """
