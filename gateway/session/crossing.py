@@ -118,8 +118,8 @@ def send(
 ) -> None:
     """Sends to the port's broker what was not refused; the rest follows when its answer is there."""
     request = decode(ApiKey.PRODUCE, header.api_version, "request", body, limits=session.settings.limits)
-    if verdict.refused:
-        request = producing.without(request, verdict.refused)
+    if verdict.refused or verdict.halves:
+        request = producing.without(request, verdict.refused, verdict.halves)
     request["acks"] = _ALL
     node = Node(session.port.cluster or "", session.port.broker or 0)
     slot = Slot(header.api_key, header.api_version, header.correlation_id, Kind.GATHER)
@@ -127,7 +127,9 @@ def send(
     slot.mute = scan.acks == 0
     order = [(p[0], p[1]) for p in scan.partitions]
     overtaking = session.settings.overtaking
-    going = {key: part for key, part in crossing.items() if key not in verdict.refused}
+    going = {
+        key: _rest(part, verdict.halves.get(key, 0)) for key, part in crossing.items() if key not in verdict.refused
+    }
     kept_bytes = sum(len(part.records) for part in going.values())
     session.kept_bytes += kept_bytes
     for key, part in going.items():
@@ -150,6 +152,7 @@ def send(
         session.kept_bytes -= kept_bytes
         for key, part in going.items():
             overtaking.arrived(key, part.batch)
+        producing.hide_offsets(merged, verdict.halves)
         if slot.mute and any(entry["error_code"] for _, entry in _entries(merged)):
             session.close(Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
         encoded = encode(ApiKey.PRODUCE, header.api_version, "response", merged)
@@ -159,6 +162,14 @@ def send(
     slot.finish = from_origin
     session.enqueue(slot)
     session.forward(slot, node, _frame(header, request))
+
+
+def _rest(part: Part, held: int) -> Part:
+    """The part without its first `held` records, which an earlier term holds."""
+    if not held:
+        return part
+    records = bytes(tail(part.records, held))
+    return part._replace(records=records, batch=next(batches(records, 0, len(records))))
 
 
 def _frame(header: RequestHeader, request: dict[str, Any]) -> bytes:
