@@ -43,8 +43,8 @@ class Fence(BaseModel):
 class Crossing(BaseModel):
     """Cuts that lie ahead of the origin's log ends: the partitions still write to the origin first.
 
-    `proposed`: not every gateway knows the cut yet, so what comes to lie at or above it is refused, and no record is in
-    the target. `open`: what comes to lie at or above it is written to the target.
+    `proposed`: not every gateway knows the cut yet, so what comes to lie at or above it waits for its answer, and no
+    record is in the target. `open`: what comes to lie at or above it is written to the target.
     """
 
     model_config = ConfigDict(frozen=True)

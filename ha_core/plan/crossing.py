@@ -6,7 +6,7 @@ The invariant, at every point, however often it is interrupted:
 1. No record that a gateway acknowledged at or above c lies in the origin only. Who does not know c acknowledges what
    the origin takes, so a crossing is `open`ed only when every live gateway follows `proposed`, has nothing in flight
    from before, and the origin's end, read after that, is still below c in every partition. Else a higher cut is
-   proposed: what lies between the two was refused, never acknowledged, never written elsewhere.
+   proposed: what lies between the two was not acknowledged, and never written elsewhere.
 2. The target is written only from `open` on. So before it nothing can be lost by a way back; after it, a crossing is
    made `proposed` again, every gateway is waited for, and the map is withdrawn only where the target's end is still
    its base. If it is not, the crossing is opened again: since it was open first, nobody has acknowledged anything at
