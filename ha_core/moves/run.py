@@ -18,7 +18,7 @@ from ha_core.moves.crossing.way_back import roll_back, undo_crossing
 from ha_core.moves.errors import MoveError, NotServedError, RefusedError, StepFailedError
 from ha_core.moves.interrupted import interrupted_twin, way_out
 from ha_core.moves.journal import ASKED_FOR, Journal, held, new_operation_id
-from ha_core.moves.migration.following import follow
+from ha_core.moves.migration.following import follow, unfollowed
 from ha_core.moves.report import PartitionCut, Report, Result, StepTime, partition_cuts, step_times
 from ha_core.moves.switch.cut_over import cut_over
 from ha_core.moves.switch.prepare import Proposal, plan
@@ -267,7 +267,7 @@ def _guarded(journal: Journal, step: str) -> None:
     except FencedOffError:
         raise  # another executor goes on with it: touching anything would be against its back
     except NotServedError as error:
-        journal.finish("failed", str(error))
+        journal.finish("failed", f"{error}{unfollowed(journal.operation)}")
         raise
     except BaseException as error:
         if journal.operation.state == "cut" or not _undo(journal, f"{step}: {error}"):

@@ -16,8 +16,9 @@ from ha_core.cli.exits import FAILURE
 from ha_core.model import Operation
 from ha_core.moves import run
 from ha_core.moves.context import Connection, Environment, connect
-from ha_core.moves.crossing import rates
+from ha_core.moves.crossing import advance, rates
 from ha_core.moves.crossing.settling import crossing_operations, settle_once
+from ha_core.moves.errors import NotServedError
 from ha_core.moves.migration import following
 from ha_core.moves.migration.listing import migrations
 from ha_core.moves.migration.planning import MigrationProposal, plan_migration, start_batch
@@ -271,6 +272,26 @@ def test_a_group_that_cannot_follow_leaves_the_topics_moved_and_the_command_is_t
     (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
     assert (shown.blocks, shown.groups) == ((), "the groups were moved afterwards")
     assert settle_once(environment, operation.id).error == ""
+
+
+def test_where_the_topics_cut_is_not_served_the_groups_stay_and_it_is_said(
+    stack: Stack, environment: Environment, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = begin(environment, work.topic)
+    cross(stack, environment, work, operation)
+
+    def not_served(*_: object) -> None:
+        raise NotServedError("gw-1 does not serve it.")
+
+    monkeypatch.setattr(advance, "verify", not_served)
+
+    look = settle_once(environment, operation.id)
+
+    assert look.operation.state == "failed"
+    assert look.operation.result.startswith("gw-1 does not serve it. Groups have not followed its topics")
+    assert work.group not in environment.store.load().groups
+    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    assert shown.groups == "did not follow"
 
 
 def test_a_group_stays_whose_other_topic_the_target_does_not_have(

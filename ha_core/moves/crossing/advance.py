@@ -22,7 +22,7 @@ from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotServedError, StepFailedError
 from ha_core.moves.gateways import await_drained
 from ha_core.moves.journal import Journal
-from ha_core.moves.migration.following import follow
+from ha_core.moves.migration.following import follow, unfollowed
 from ha_core.moves.sides import admin_of, asked
 from ha_core.moves.switch.targets import prepare_targets
 from ha_core.moves.switch.verifying import verify
@@ -91,7 +91,7 @@ def _end(journal: Journal) -> None:
     try:
         verify(journal)
     except NotServedError as error:
-        journal.finish("failed", str(error))
+        journal.finish("failed", f"{error}{unfollowed(journal.operation)}")
         raise
     journal.finish("succeeded", f"crossed over and verified{follow(journal)}")
 

@@ -56,6 +56,14 @@ def follow(journal: Journal) -> str:
     return f"; {words(journal.operation)}"
 
 
+def unfollowed(operation: Operation) -> str:
+    """What to add to the failure of an operation that has cut over: it ends before its groups are looked for."""
+    request, _ = asked(operation)
+    if request.groups == "leave" or request.scope.user_groups:
+        return ""
+    return f" Groups have not followed its topics; when this is mended: {_by_hand(request, Scope())}"
+
+
 def words(operation: Operation, view: View | None = None) -> str:
     """What became of the groups; empty as long as nothing has. `view` as for `failure`."""
     found: dict[str, Any] | None = operation.evidence.get("groups")

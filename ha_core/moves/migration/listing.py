@@ -120,7 +120,7 @@ def _groups(operation: Operation, view: View) -> str:
         return ""
     if operation.request.scope.user_groups and operation.moves is not None:
         return f"{len(operation.moves.groups)} groups in the same revision"
-    if failure(operation, view):
+    if failure(operation, view) or operation.state == "failed":
         return "did not follow"
     return words(operation, view) or "come along when the topics have crossed over"
 
