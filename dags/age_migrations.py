@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
-from ha_core.operators import AgeMigrationsOperator, ReleaseOperator
+from ha_core.operators import AgeMigrationsOperator, ReleaseOperator, forms
 
 with DAG(
     dag_id="age_migrations",
@@ -38,37 +38,16 @@ with DAG(
     is_paused_upon_creation=False,  # it drops what nobody can read; topics are deleted only when asked
     max_active_runs=1,
     params={
-        "topics": Param(
-            [],
-            type=["array", "null"],
-            items={"type": "string", "minLength": 1},
-            title="Topics",
-            description_md="Names or patterns such as `orders-*`, one a line. Empty: all.",
-            section="What",
+        "topics": forms.some_topics(),
+        "delete_origin": forms.decision(
+            "Delete origin topics",
+            "Delete the topic in the old cluster once no map refers to it and it holds no record.",
         ),
-        "delete_origin": Param(
-            False,
-            type="boolean",
-            title="Delete origin topics",
-            description_md="Delete the topic in the old cluster once no map refers to it and it holds no record.",
-            section="Decisions",
+        "accept_loss": forms.decision(
+            "Accept the loss", "Do without records that were lost in an old cluster. Name the topics."
         ),
-        "accept_loss": Param(
-            False,
-            type="boolean",
-            title="Accept the loss",
-            description_md="Do without records that were lost in an old cluster. Name the topics.",
-            section="Decisions",
-        ),
-        "reason": Param(
-            "nothing of it can be read or is needed any more",
-            type="string",
-            minLength=3,
-            title="Reason",
-            description_md="Why, for the history.",
-            section="Decisions",
-        ),
-        "dry_run": Param(False, type="boolean", title="Dry run", description_md="Only look.", section="Decisions"),
+        "reason": forms.usual_reason("nothing of it can be read or is needed any more"),
+        "dry_run": forms.decision("Dry run", "Only look."),
     },
     tags=["switchyard", "upkeep"],
     default_args={"retries": 2, "retry_delay": timedelta(seconds=5)},

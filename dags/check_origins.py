@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
-from ha_core.operators import CheckOriginsOperator, ReleaseOperator
+from ha_core.operators import CheckOriginsOperator, ReleaseOperator, forms
 
 with DAG(
     dag_id="check_origins",
@@ -32,37 +32,16 @@ with DAG(
     is_paused_upon_creation=False,  # it only finds out what is true, and decides nothing
     max_active_runs=1,
     params={
-        "topics": Param(
-            [],
-            type=["array", "null"],
-            items={"type": "string", "minLength": 1},
-            title="Topics",
-            description_md="Names or patterns such as `orders-*`, one a line. Empty: all.",
-            section="What",
+        "topics": forms.some_topics(),
+        "accept_loss": forms.decision(
+            "Accept the loss",
+            "Do without what the cluster held when it died and has not any more. Name the topics.",
         ),
-        "accept_loss": Param(
-            False,
-            type="boolean",
-            title="Accept the loss",
-            description_md="Do without what the cluster held when it died and has not any more. Name the topics.",
-            section="Decisions",
+        "serve_skipped": forms.decision(
+            "Serve what was skipped", "Readers get what a forced move let them skip. Name the topics."
         ),
-        "serve_skipped": Param(
-            False,
-            type="boolean",
-            title="Serve what was skipped",
-            description_md="Readers get what a forced move let them skip. Name the topics.",
-            section="Decisions",
-        ),
-        "reason": Param(
-            "the cluster answers again",
-            type="string",
-            minLength=3,
-            title="Reason",
-            description_md="Why, for the history.",
-            section="Decisions",
-        ),
-        "dry_run": Param(False, type="boolean", title="Dry run", description_md="Only look.", section="Decisions"),
+        "reason": forms.usual_reason("the cluster answers again"),
+        "dry_run": forms.decision("Dry run", "Only look."),
     },
     tags=["switchyard", "upkeep"],
     default_args={"retries": 2, "retry_delay": timedelta(seconds=5)},

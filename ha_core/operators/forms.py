@@ -1,4 +1,4 @@
-"""The fields that the forms of all moves have in common; what they mean in each is said by the caller."""
+"""The fields that forms have in common; what they mean in each is said by the caller."""
 
 from __future__ import annotations
 
@@ -62,4 +62,28 @@ def drain_timeout_s(text: str) -> Param:
         title="Drain timeout, seconds",
         description_md=text,
         section="Safety",
+    )
+
+
+def some_topics() -> Param:
+    """Of upkeep: names or patterns; none: all."""
+    return Param(
+        [],
+        type=["array", "null"],
+        items={"type": "string", "minLength": 1},
+        title="Topics",
+        description_md="Names or patterns such as `orders-*`, one a line. Empty: all.",
+        section="What",
+    )
+
+
+def decision(title: str, text: str) -> Param:
+    """Of upkeep: something that only a human decides."""
+    return Param(False, type="boolean", title=title, description_md=text, section="Decisions")
+
+
+def usual_reason(text: str) -> Param:
+    """Of upkeep: scheduled runs have this one."""
+    return Param(
+        text, type="string", minLength=3, title="Reason", description_md="Why, for the history.", section="Decisions"
     )
