@@ -97,8 +97,8 @@ def _strike(load: Load, migration: Migration, fault: str, route: tuple[str, str]
     part = f"gateway/{chance.choice((1, 2))}"
     if fault != "gateway":
         cluster = route[fault == "target"]
-        known = leaders(load.run.stack, cluster, load.topic)
-        part = f"cluster/{cluster}/{known.get(chance.randrange(PARTITIONS), 1)}"
+        leader = leaders(load.run.stack, cluster, load.topic).get(chance.randrange(PARTITIONS), -1)
+        part = f"cluster/{cluster}/{max(1, leader)}"
     load.run.stack.kill(part)
     time.sleep(chance.uniform(0, 1.5))
     load.run.stack.restart(part)
