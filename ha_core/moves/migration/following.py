@@ -119,22 +119,22 @@ def _follow(
             if known is None:
                 followers = find_followers(environment, environment.store.load(), request, topics)
                 found["left_out"] = dict(list(followers.left_out.items())[:MOST_LEFT_OUT])
-                found["error"] = ""
+                found["error"], by_hand = "", True
                 more = len(followers.follow) > MOST_GROUPS
-                scope = Scope(user_groups=followers.first(MOST_GROUPS).scope)
+                scope = Scope(user_groups=followers.scope)
                 if not followers.follow:
                     break
-                begun = _start(environment, request, scope, operation_id)
+                some = Scope(user_groups=followers.first(MOST_GROUPS).scope)
+                begun = _start(environment, request, some, operation_id)
             else:
                 environment.say(f"operation {operation_id} was begun by {known.by}: going on with it")
-                begun = known
-            scope, moves = asked(begun)[0].scope, asked(begun)[1]
+                begun, scope = known, asked(known)[0].scope
             report = _run(environment, operation_id)
             found["error"], by_hand = report.error, report.result == "undone"
             if not by_hand:
                 found["operations"].append(operation_id)
             if report.result == "succeeded":
-                found["moved"] += len(moves.groups)
+                found["moved"] += len(asked(begun)[1].groups)
             if not more or (report.result != "succeeded" and (known is None or not by_hand)):
                 break
     except (MoveError, KafkaAdminError, TooLargeError) as error:
