@@ -59,13 +59,15 @@ def higher_cuts(
 ) -> dict[Partition, int]:
     """Cuts for those that were passed, and for others of the same topics that are about to be.
 
-    Where records are spread over many partitions, each look would find some others passed.
+    Where records are spread over many partitions, each look would find some others passed. A cut that was asked for
+    stays until it is passed.
 
     :param topics: with the cuts that are proposed now.
     :param before: client ends when these were chosen; empty where that is not known.
     :param attempt: how many proposals have failed.
     """
     request, _ = asked(journal.operation)
+    given = journal.operation.evidence.get("cut_at", {})
     cuts: dict[Partition, int] = {}
     ends = client_ends(journal, sides)
     for name in {name for name, _ in late}:
@@ -78,7 +80,7 @@ def higher_cuts(
             if (name, partition) in late:
                 by_rate = cut_ahead(end, _rate(journal, (name, partition)), request.preparation_s * 2**attempt)
                 cuts[name, partition] = max(by_rate, end + OUTRUN * grown[partition], end + margin)
-            elif cut < end + margin:
+            elif cut < end + margin and str(partition) not in given.get(name, {}):
                 cuts[name, partition] = end + margin
     return cuts
 
