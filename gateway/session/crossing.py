@@ -241,8 +241,9 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
 
     def from_targets(frames: Frames) -> bytes | None:
         departure.away = False
-        for frame in frames.values():
-            _note(session, departure, answers.decoded(session, departure.header, frame), legs, entries)
+        for node, frame in frames.items():
+            said = answers.decoded(session, departure.header, frame) or _lost(requests[node])
+            _note(session, departure, said, legs, entries)
         answer = None
         if session.now >= departure.not_before:
             session.departures.popleft()
@@ -252,7 +253,7 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
 
     if not requests:
         return departure.finish(departure.merged)
-    departure.away = True
+    departure.away = departure.slot.survives_loss = True
     departure.slot.finish = from_targets
     departure.slot.awaited = set(requests)
     for node, topics in requests.items():
@@ -262,6 +263,19 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
         }  # fmt: skip
         session.forward(departure.slot, node, _frame(departure.header, request))
     return None
+
+
+def _lost(topics: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """What is made of a target's broker that was lost, with an answer or before it could be asked: another one is
+    looked for. Closed in its place, the client's connection would take all other partitions of the origin's broker
+    with it, again and again, until the target has elected somebody."""
+    error = {"error_code": int(ErrorCode.NOT_LEADER_OR_FOLLOWER), "base_offset": -1}
+    return {
+        "responses": [
+            {"name": name, "partition_responses": [{"index": one["index"], **error} for one in partitions]}
+            for name, partitions in topics.items()
+        ]
+    }
 
 
 def _leader(session: Conversation, key: Key, target: Extent) -> Node | None:

@@ -71,7 +71,7 @@ class Slot:
         """Whether the fetch belongs to a fetch session (KIP-227)."""
         self.group: bytes | None = None
         self.survives_loss = False
-        """Only old records are read: when the broker is lost, the answer is made without it."""
+        """Only old records are read, or a cut is crossed: when the broker is lost, the answer is made without it."""
 
     def ready(self, data: bytes | bytearray, at: float = 0.0) -> None:
         self.kind = Kind.READY

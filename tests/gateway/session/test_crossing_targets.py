@@ -88,3 +88,38 @@ def test_what_one_target_has_taken_is_not_sent_again_with_what_another_refused()
     talk.answer(LEG, again, produced(("other", 0, 0, BASE)))
     found = [p for one in talk.answers()[0]["responses"] for p in one["partition_responses"]]
     assert [(p["error_code"], p["base_offset"]) for p in found] == [(TAKEN, CUT), (TAKEN, CUT)]
+
+
+def test_a_target_that_dies_takes_no_connection_with_it_and_its_successor_is_asked() -> None:
+    talk = Talk(state(topic()))
+    talk.ask(PRODUCE, 9, plain(records(0, 10)))
+    ((asked, _),) = arrived(talk, EAST)
+    answer(talk, EAST, asked, 95)
+    ((_, first),) = arrived(talk, LEG)
+    # When its connection breaks before the answer, and the successor cannot be dialled at first
+    for _ in range(3):
+        talk.lose(LEG)
+        assert talk.closed is None
+        assert Refresh() in talk.others
+        assert outcome(talk) == []
+        ((leg, again),) = arrived(talk, LEG)
+        assert again == first
+    # Then the batch that it may have taken comes again as it was
+    answer(talk, LEG, leg, BASE)
+    assert outcome(talk) == [(TAKEN, 95)]
+
+
+def test_a_batch_whose_target_does_not_come_back_is_refused_and_the_next_one_waits_for_it() -> None:
+    talk = Talk(state(topic()))
+    for sequence in (0, 10):
+        talk.ask(PRODUCE, 9, plain(records(sequence, 10)))
+    for (asked, _), offset in zip(arrived(talk, EAST), (95, 105), strict=True):
+        answer(talk, EAST, asked, offset)
+    found: list[tuple[int, int]] = []
+    while not found:
+        arrived(talk, LEG)
+        talk.lose(LEG)
+        found = outcome(talk)
+    assert talk.closed is None
+    assert found == [(REFUSED, -1), (REFUSED, -1)]
+    assert not arrived(talk, LEG)
