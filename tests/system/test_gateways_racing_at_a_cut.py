@@ -25,7 +25,7 @@ from stack.harness import Stack
 from tests.kit.running import Run, bootstrap, create_topic
 from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
-from tests.system.watching import assert_no_client_has_failed
+from tests.system.watching import assert_no_client_has_failed, until
 
 pytestmark = pytest.mark.stack
 GATEWAYS = 6
@@ -44,7 +44,16 @@ AT_FULL_SPEED = {
 @pytest.fixture(scope="module")
 def many() -> Iterator[Stack]:
     with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=GATEWAYS) as stack:
+        # One that knows of some of the others only sends clients elsewhere.
+        until(lambda: all(gateways_known_to(one["bootstrap"]) == GATEWAYS for one in stack.gateways), "all are known")
         yield stack
+
+
+def gateways_known_to(gateway: str) -> int:
+    """How many gateways a gateway's METADATA lists, besides the brokers of both clusters."""
+    from confluent_kafka.admin import AdminClient
+
+    return len(AdminClient({"bootstrap.servers": gateway, "log_level": 3}).list_topics(timeout=20).brokers) - 2
 
 
 @pytest.fixture

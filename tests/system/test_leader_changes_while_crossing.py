@@ -16,7 +16,7 @@ from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
 from tests.system.watching import assert_no_client_has_failed, leaders, until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.soak]
 BROKERS = (1, 2, 3)
 RATE = 100
 PREPARATION_S = 10.0

@@ -10,7 +10,7 @@ from tests.kit.running import bind, bootstrap, switchyard
 from tests.system.conftest import MakeRun
 from tests.system.watching import assert_no_client_has_failed, until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.soak]
 TOPICS, PARTITIONS, A_BATCH = 40, 50, 20
 
 
