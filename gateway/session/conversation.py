@@ -21,7 +21,7 @@ from ha_core.wire import Limits, SaslServer, encode_response
 from ha_core.wire import encode as encode_body
 
 if TYPE_CHECKING:
-    from gateway.session.crossing import Departure
+    from gateway.session.departures import Departure
 
 _OUTCOMES = {Kind.PASS: "passed", Kind.PATCH: "mapped", Kind.GATHER: "mapped", Kind.WAIT: "composed"}
 

@@ -12,14 +12,14 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gateway.session import answers
 from gateway.session import produce as producing
 from gateway.session.commands import Cause, Node, Refresh, Wake
 from gateway.session.conversation import Conversation
+from gateway.session.departures import Departure
 from gateway.session.fates import Crosses, Fate, Part, fate
 from gateway.session.produce import Key, ProduceVerdict
 from gateway.session.routes import Routes, Way
@@ -69,27 +69,6 @@ class Leg(NamedTuple):
     """What the client sent."""
     base_offset: int | None
     """Client offset of the first record of a batch that straddles the cut; None if all of it lies behind."""
-
-
-@dataclass(slots=True, eq=False)
-class Departure:
-    """A request that the origin has answered, and of which not all lies below the cut: it waits for its turn at the
-    targets, and for the state to decide where its batches belong."""
-
-    header: RequestHeader
-    slot: Slot
-    timeout_ms: int
-    until: float
-    """What the state has not decided by then is refused."""
-    going: dict[Key, Part]
-    """What the origin has taken, and no target yet."""
-    merged: dict[str, Any]
-    """The answer so far, in client offsets."""
-    finish: Callable[[dict[str, Any]], bytes]
-    away: bool = False
-    """Some of it is on its way to targets."""
-    not_before: float = 0.0
-    """When targets may be asked again."""
 
 
 def parts(frame: Any, scan: ProduceScan, routes: Routes) -> dict[Key, Part]:
