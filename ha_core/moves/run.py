@@ -13,10 +13,11 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveRequest, Operation
 from ha_core.moves import single
 from ha_core.moves.context import Environment
+from ha_core.moves.creating import create
 from ha_core.moves.crossing.advance import advance
 from ha_core.moves.crossing.way_back import roll_back, undo_crossing
 from ha_core.moves.errors import MoveError, NotServedError, RefusedError, StepFailedError
-from ha_core.moves.interrupted import interrupted_twin, way_out
+from ha_core.moves.interrupted import interrupted_twin
 from ha_core.moves.journal import ASKED_FOR, Journal, held, new_operation_id
 from ha_core.moves.migration.following import follow, unfollowed
 from ha_core.moves.report import PartitionCut, Report, Result, StepTime, partition_cuts, step_times
@@ -28,7 +29,7 @@ from ha_core.moves.switch.verifying import verify
 from ha_core.plan.move import FINAL, Decision, Done, MoveDamagedError, Undo
 from ha_core.plan.move import resume as planned_resume
 from ha_core.plan.scope import lock_keys
-from ha_core.store.errors import ConflictError, FencedOffError, LockedError, StoreError, StoreUnavailableError
+from ha_core.store.errors import FencedOffError, StoreError, StoreUnavailableError
 
 UNDO_PATIENCE_S = 60.0
 
@@ -81,20 +82,7 @@ def start(
         request=request,
         moves=proposal.moves,
     )
-    try:
-        epoch = environment.store.create_operation(operation, lock_keys(request, proposal.moves))
-    except LockedError as error:
-        raise RefusedError(
-            f"Nothing was changed. {error.key} is locked by operation {error.operation_id} of {error.by} since "
-            f"{error.since}. {way_out(error.operation_id)}"
-        ) from error
-    except ConflictError:
-        found = environment.operation(operation.id)
-        if found is None:
-            raise
-        return found
-    Journal(environment, operation, epoch).append("start", "done", None, {"by": by, "reason": request.reason})
-    return operation
+    return create(environment, operation, lock_keys(request, proposal.moves), {})
 
 
 def run_step(environment: Environment, operation_id: str, step: str) -> Operation:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ha_core.model import Identity, MoveRequest, MoveSet, View
 from ha_core.plan.closure import Closure
-from ha_core.plan.extents import written
 from ha_core.plan.facts import Facts
+from ha_core.plan.moving import written_in
 from ha_core.plan.resolve import cluster_for_group, cluster_for_topic
 
 
@@ -34,10 +34,7 @@ def writer_of(view: View, request: MoveRequest, closure: Closure, facts: Facts, 
     """
     document = view.topics.get(topic)
     if document is not None and document.mapped:
-        named = request.scope.partitions.get(topic)
-        found = {written(document, partition).cluster for partition in named or document.partitions}
-        if named is None and document.writer is not None:
-            found.add(document.writer)
+        found = written_in(request, document)
         return next((side for side in (request.origin, request.target) if side in found), min(found))
     holders = sorted(cluster for (cluster, name), t in facts.topics.items() if name == topic and t.exists)
     if request.mode == "forced" and not _answers(facts, request.origin):

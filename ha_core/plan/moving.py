@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ha_core.model import Extent, MoveRequest, Topic
 from ha_core.plan.extents import extents_of, identity, live, written
@@ -42,8 +42,18 @@ def listed(request: MoveRequest, topic: Topic, partition: int) -> tuple[Extent, 
 
 def places(request: MoveRequest, topic: Topic) -> frozenset[str]:
     """The clusters in which what the request moves of a mapped topic is written, or will be."""
+    return _clusters(request, topic, lambda partition: live(extents_of(topic, partition)))
+
+
+def written_in(request: MoveRequest, topic: Topic) -> frozenset[str]:
+    """The clusters to which producers of what the request moves of a mapped topic are led now."""
+    return _clusters(request, topic, lambda partition: written(topic, partition))
+
+
+def _clusters(request: MoveRequest, topic: Topic, extent: Callable[[int], Extent]) -> frozenset[str]:
+    """Of the named partitions; else of all, those that are added later too."""
     named = request.scope.partitions.get(topic.name)
-    clusters = {live(extents_of(topic, partition)).cluster for partition in named or topic.partitions}
+    clusters = {extent(partition).cluster for partition in named or topic.partitions}
     if named is None and topic.writer is not None:
         clusters.add(topic.writer)
     return frozenset(clusters)

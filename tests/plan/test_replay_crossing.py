@@ -79,23 +79,6 @@ def test_a_single_partition_crosses_over_and_the_others_stay_where_they_are_kill
             break
 
 
-@pytest.mark.parametrize("shape", ["single", "rest"])
-def test_a_single_partition_can_be_taken_back_as_a_whole_topic_can(shape: Shape) -> None:
-    ends = set()
-    for prefix in range(BEYOND):
-        world = a_world(1, shape=shape)
-        finished = advance(world, world.run(world.decide()), prefix)
-        try:
-            world.begin_back()
-        except MoveDamagedError:
-            assert world.operation.state in {"cut", "succeeded"}
-        bring_to_an_end(world)
-        ends.add(world.operation.state)
-        if finished:
-            break
-    assert ends == {"undone", "succeeded"}
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_a_partition_that_nobody_writes_to_is_cut_at_its_end_behind_a_fence_killed_anywhere(seed: int) -> None:
     for prefix in range(BEYOND):
@@ -108,11 +91,13 @@ def test_a_partition_that_nobody_writes_to_is_cut_at_its_end_behind_a_fence_kill
             break
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_an_operator_can_go_back_until_the_target_is_written_and_the_crossing_goes_on_otherwise(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "shape"), [(0, "whole"), (1, "whole"), (2, "whole"), (1, "single"), (1, "rest")])
+def test_an_operator_can_go_back_until_the_target_is_written_and_the_crossing_goes_on_otherwise(
+    seed: int, shape: Shape
+) -> None:
     ends = set()
     for prefix in range(BEYOND):
-        world = a_world(seed)
+        world = a_world(seed, shape=shape)
         finished = advance(world, world.run(world.decide()), prefix)
         try:
             world.begin_back()

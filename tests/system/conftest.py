@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stack.harness import Stack
-from tests.kit.running import Run
+from tests.kit.running import Run, bind, bootstrap, create_topic
 
 MakeRun = Callable[..., Run]
 
@@ -39,3 +39,11 @@ def make_run(tmp_path: Path) -> Iterator[MakeRun]:
     yield make
     for run in runs:
         run.end()
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    """A user bound to east, with a topic there; both have the test's name."""
+    create_topic(bootstrap(stack, "east"), name)
+    bind(stack, name, "east")
+    return make_run(stack, user=name)

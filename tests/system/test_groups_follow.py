@@ -11,8 +11,7 @@ import pytest
 from stack.clients.process import Client
 from stack.harness import Stack
 from stack.history.events import Assigned, Noted
-from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
-from tests.system.conftest import MakeRun
+from tests.kit.running import Run, switchyard
 
 pytestmark = pytest.mark.stack
 RATE = 40
@@ -20,14 +19,6 @@ MORE = 60
 """Records of each producer before and after the move."""
 HEARTBEAT_S = 4.0
 """Longer than from one heartbeat of librdkafka to the next."""
-
-
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there; both have the test's name."""
-    create_topic(bootstrap(stack, "east"), name)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
 
 
 def produce_more(producers: list[Client]) -> None:

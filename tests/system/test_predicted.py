@@ -8,8 +8,7 @@ import pytest
 
 from stack.harness import Stack
 from stack.history.events import Noted
-from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
-from tests.system.conftest import MakeRun
+from tests.kit.running import Run, switchyard
 
 pytestmark = pytest.mark.stack
 PRODUCERS: dict[str, dict[str, Any]] = {
@@ -20,14 +19,6 @@ PRODUCERS: dict[str, dict[str, Any]] = {
 }
 CONSUMERS = ("confluent-consumer", "kafka-python-consumer")
 RATE = 40
-
-
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there; both have the test's name."""
-    create_topic(bootstrap(stack, "east"), name)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
 
 
 def migrate(run: Run, topic: str, origin: str, target: str, *more: str) -> dict[str, Any]:

@@ -7,20 +7,11 @@ from typing import Any
 import pytest
 
 from stack.harness import Stack
-from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
-from tests.system.conftest import MakeRun
+from tests.kit.running import CommandFailedError, Run, switchyard
 from tests.system.watching import assert_no_client_has_failed, led_from
 
 pytestmark = pytest.mark.stack
 RATE = 60
-
-
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there; both have the test's name."""
-    create_topic(bootstrap(stack, "east"), name)
-    bind(stack, name, "east")
-    return make_run(stack, user=name)
 
 
 def migrate(stack: Stack, what: str, origin: str, target: str, *more: str) -> dict[str, Any]:

@@ -139,8 +139,9 @@ def _open(journal: Journal) -> None:
                 seen.update(bounded("ends", {key: one.log_end for key, one in sides.origin.items()}))
                 return
             if attempt < MOST_PROPOSALS:
-                cuts = higher_cuts(journal, touched.view.topics, sides, late, before, attempt)
-                before = client_ends(journal, sides)
+                ends = client_ends(journal, touched.view.topics, sides)
+                cuts = higher_cuts(journal, touched.view.topics, ends, late, before, attempt)
+                before = ends
                 evidence = _publish(journal, sorted({name for name, _ in late}), sides, cuts)
                 journal.append("propose", "note", detail={**evidence, "why": "the log had passed the cuts before"})
                 environment.say(f"{len(late)} partitions passed their cuts before these were served: proposed again")

@@ -19,10 +19,9 @@ OUTRUN = 4
 """A log that passed its cut is given so many times what it has grown since the cut was chosen."""
 
 
-def client_ends(journal: Journal, sides: Sides) -> dict[Partition, int]:
+def client_ends(journal: Journal, topics: Mapping[str, Topic], sides: Sides) -> dict[Partition, int]:
     """The origin's ends of what moves, as client offsets: other partitions of a topic may be elsewhere."""
     request, _ = asked(journal.operation)
-    topics = Touched.read(journal).view.topics
     return {
         key: client_end(topics.get(key[0]), request.origin, key[1], sides.origin[key].log_end)
         for key in of_all(request, topics, sides.origin)
@@ -35,9 +34,10 @@ def first_cuts(journal: Journal, sides: Sides) -> dict[Partition, int]:
     :raises StepFailedError: a log has passed the cut that was asked for.
     """
     request, _ = asked(journal.operation)
+    topics = Touched.read(journal).view.topics
     given = journal.operation.evidence.get("cut_at", {})
     cuts: dict[Partition, int] = {}
-    for (name, partition), end in client_ends(journal, sides).items():
+    for (name, partition), end in client_ends(journal, topics, sides).items():
         asked_for = given.get(name, {}).get(str(partition))
         if asked_for is not None and asked_for <= end:
             raise StepFailedError(
@@ -52,7 +52,7 @@ def first_cuts(journal: Journal, sides: Sides) -> dict[Partition, int]:
 def higher_cuts(
     journal: Journal,
     topics: Mapping[str, Topic],
-    sides: Sides,
+    ends: Mapping[Partition, int],
     late: Collection[Partition],
     before: Mapping[Partition, int],
     attempt: int,
@@ -63,13 +63,13 @@ def higher_cuts(
     stays until it is passed.
 
     :param topics: with the cuts that are proposed now.
-    :param before: client ends when these were chosen; empty where that is not known.
+    :param ends: client ends as they are now.
+    :param before: the same when these were chosen; empty where that is not known.
     :param attempt: how many proposals have failed.
     """
     request, _ = asked(journal.operation)
     given = journal.operation.evidence.get("cut_at", {})
     cuts: dict[Partition, int] = {}
-    ends = client_ends(journal, sides)
     for name in {name for name, _ in late}:
         proposed = {partition: target.start for partition, _, target in crossings(topics[name])}
         grown = {p: ends[name, p] - before.get((name, p), ends[name, p]) for p in proposed}

@@ -16,11 +16,11 @@ from pydantic import BaseModel, ConfigDict
 from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
 from ha_core.model.operation import CutMode, GroupsChoice
 from ha_core.moves.context import Environment
+from ha_core.moves.creating import create
 from ha_core.moves.crossing.documents import MOST_REVISION_BYTES, by_topic
 from ha_core.moves.crossing.rates import from_summary, looked_at
 from ha_core.moves.errors import RefusedError
-from ha_core.moves.interrupted import way_out
-from ha_core.moves.journal import Journal, new_operation_id
+from ha_core.moves.journal import new_operation_id
 from ha_core.moves.migration.followers import Follower, Followers, find_followers
 from ha_core.moves.migration.following import MOST_GROUPS, start_when_free
 from ha_core.moves.migration.judging import Judged, resolve
@@ -32,7 +32,6 @@ from ha_core.plan.facts import Partition
 from ha_core.plan.scope import lock_keys, users_of
 from ha_core.plan.verdicts import Verdict
 from ha_core.store.documents import to_bytes
-from ha_core.store.errors import ConflictError, LockedError
 
 TOPICS_PER_BATCH = 200
 _BYTES_PER_PARTITION = 200
@@ -236,21 +235,8 @@ def start_batch(
         moves=batch.moves,
         evidence={"rates": batch.rates, "cut_at": batch.cut_at, "batch": batch.number},
     )
-    try:
-        epoch = environment.store.create_operation(operation, lock_keys(operation.request, batch.moves))  # type: ignore[arg-type]  # set above
-    except LockedError as error:
-        raise RefusedError(
-            f"Nothing was changed. {error.key} is locked by operation {error.operation_id} of {error.by} since "
-            f"{error.since}. {way_out(error.operation_id)}"
-        ) from error
-    except ConflictError:
-        found = environment.operation(operation.id)
-        if found is None:
-            raise
-        return found
-    detail = {"by": by, "reason": operation.reason, "topics": len(batch.moves.topics)}
-    Journal(environment, operation, epoch).append("start", "done", None, detail)
-    return operation
+    keys = lock_keys(batch.request, batch.moves)
+    return create(environment, operation, keys, {"topics": len(batch.moves.topics)})
 
 
 def _rates(
