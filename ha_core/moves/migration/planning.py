@@ -7,11 +7,10 @@ Batches are bounded so that each of their revisions fits into one write of ZooKe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
 from ha_core.model.operation import CutMode, GroupsChoice
@@ -19,11 +18,11 @@ from ha_core.moves.context import Environment
 from ha_core.moves.creating import create
 from ha_core.moves.crossing.documents import MOST_REVISION_BYTES, by_topic
 from ha_core.moves.crossing.rates import from_summary, looked_at
-from ha_core.moves.errors import RefusedError
 from ha_core.moves.journal import new_operation_id
 from ha_core.moves.migration.followers import Follower, Followers, find_followers
 from ha_core.moves.migration.following import MOST_GROUPS, start_when_free
 from ha_core.moves.migration.judging import Judged, resolve
+from ha_core.moves.proposal import BaseProposal
 from ha_core.moves.switch.prepare import Proposal, make_request
 from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.crossing_verdicts import cut_verdicts
@@ -31,11 +30,10 @@ from ha_core.plan.cuts import Rates, cut_ahead, doubled_records
 from ha_core.plan.facts import Partition
 from ha_core.plan.scope import lock_keys, users_of
 from ha_core.plan.verdicts import Verdict
-from ha_core.store.documents import to_bytes
 
 TOPICS_PER_BATCH = 200
 _BYTES_PER_PARTITION = 200
-"""Of a map with two extents; more where there are more."""
+"""Of a map with two extents in JSON; more where there are more."""
 
 
 class PartitionPlan(BaseModel):
@@ -58,38 +56,30 @@ class Batch(BaseModel):
     number: int
     request: MoveRequest
     moves: MoveSet
-    rates: dict[str, dict[str, float]] = {}
+    rates: dict[str, dict[str, float]] = Field(default_factory=dict)
     """topic → partition → records/s."""
-    cut_at: dict[str, dict[str, int]] = {}
+    cut_at: dict[str, dict[str, int]] = Field(default_factory=dict)
 
 
-class MigrationProposal(BaseModel):
+class MigrationProposal(BaseProposal):
     """A migration as it would be made on the state at `revision`. JSON-able: it travels between tasks and to people."""
-
-    model_config = ConfigDict(frozen=True)
 
     origin: str
     target: str
     cut: CutMode
     reason: str
-    revision: int
     preparation_s: float
     rates_from: str = ""
     batches: tuple[Batch, ...] = ()
     partitions: tuple[PartitionPlan, ...] = ()
     """Of topics that take a predicted cut."""
-    doubled: dict[str, float | None] = {}
+    doubled: dict[str, float | None] = Field(default_factory=dict)
     """topic → records that will be written to both clusters, by these rates; None where a partition is idle."""
-    left_out: dict[str, str] = {}
+    left_out: dict[str, str] = Field(default_factory=dict)
     """topic → why a pattern that names it leaves it out."""
     groups: GroupsChoice = "leave"
     followers: tuple[Follower, ...] = ()
     """Groups that come along."""
-    verdicts: tuple[Verdict, ...] = ()
-
-    @property
-    def refused(self) -> bool:
-        return any(verdict.level == "error" for verdict in self.verdicts)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -109,22 +99,6 @@ class MigrationProposal(BaseModel):
         unknown = len(self.doubled) - len(known)
         text = f"about {sum(known):,.0f} records"
         return text + (f", and an unknown number of {unknown} topics with idle partitions" if unknown else "")
-
-    def require_sound(self) -> None:
-        """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""
-        errors = [verdict for verdict in self.verdicts if verdict.level == "error"]
-        if errors:
-            text = " ".join(f"{v.about}: {v.text} {v.remedy}".strip() for v in errors)
-            raise RefusedError(f"Nothing was changed. {text}", self.verdicts)
-
-    def to_json(self) -> dict[str, Any]:
-        document: dict[str, Any] = self.model_dump(mode="json")
-        document["verdicts"] = [asdict(verdict) for verdict in self.verdicts]
-        return document
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Self:
-        return cls.model_validate(document)
 
 
 def plan_migration(
@@ -318,8 +292,9 @@ def _with_groups(batches: tuple[Batch, ...], followers: Followers) -> tuple[Batc
 
 
 def _bytes(topic: Topic | None, partitions: int) -> int:
-    """About what the map will take."""
-    return _BYTES_PER_PARTITION * partitions + (len(to_bytes(topic)) if topic is not None else 0)
+    """About what the map will take as JSON. Stored it is a fraction of that; but last sequences, rates and cuts come on
+    top, and what moves behind a barrier waits behind it as a whole: 3,500 partitions are enough."""
+    return _BYTES_PER_PARTITION * partitions + (len(topic.to_bytes()) if topic is not None else 0)
 
 
 def _chunks(names: Iterable[str], most: int, sizes: Mapping[str, int] | None = None) -> Iterator[list[str]]:

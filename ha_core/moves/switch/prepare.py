@@ -3,59 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
 from ha_core.model import MoveRequest, MoveSet, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.fault.last_known import with_last_known
 from ha_core.moves.gather import FORCED_S, PATIENCE_S, gather
+from ha_core.moves.proposal import BaseProposal
 from ha_core.moves.scope import format_scope, parse_scope
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
-from ha_core.plan.verdicts import Verdict, effective, outside_topics, preflight
+from ha_core.plan.verdicts import effective, outside_topics, preflight
 
 
-class Proposal(BaseModel):
+class Proposal(BaseProposal):
     """A move as it would be made on the state at `revision`. JSON-able: it travels between tasks and to people."""
 
-    model_config = ConfigDict(frozen=True)
-
     request: MoveRequest
-    revision: int
     moves: MoveSet
-    strangers: dict[str, tuple[str, ...]] = {}
+    strangers: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Topic → who uses it outside of the scope, as `user` or `user+instance`."""
-    verdicts: tuple[Verdict, ...] = ()
-
-    @property
-    def refused(self) -> bool:
-        return any(verdict.level == "error" for verdict in self.verdicts)
 
     @property
     def title(self) -> str:
         request = self.request
         scope = " ".join(format_scope(request.scope))
         return f"{scope}: {request.origin} → {request.target}, {request.mode}, on revision {self.revision}"
-
-    def require_sound(self) -> None:
-        """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""
-        if self.refused:
-            errors = [verdict for verdict in self.verdicts if verdict.level == "error"]
-            text = " ".join(f"{v.about}: {v.text} {v.remedy}".strip() for v in errors)
-            raise RefusedError(f"Nothing was changed. {text}", self.verdicts)
-
-    def to_json(self) -> dict[str, Any]:
-        document: dict[str, Any] = self.model_dump(mode="json")
-        document["verdicts"] = [asdict(verdict) for verdict in self.verdicts]
-        return document
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Self:
-        return cls.model_validate(document)
 
 
 def make_request(scope: Iterable[str], origin: str, target: str, **options: Any) -> MoveRequest:
@@ -80,7 +57,7 @@ def plan(environment: Environment, request: MoveRequest) -> Proposal:
     facts = judged_facts(environment, view, found.moves, request)
     verdicts = preflight(view, request, found, facts, store.locks(), store.gateways())
     moves = effective(view, request, found, facts)
-    strangers: dict[str, tuple[str, ...]] = {}
+    strangers: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     for stranger in found.strangers:
         if stranger.topic in moves.topics:
             who = f"{stranger.user}+{stranger.instance}" if stranger.instance else stranger.user
