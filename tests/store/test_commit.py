@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 import random
 import threading
 
 import pytest
 
-from ha_core.model import LastSequences, Operation, Topic, UnreadableDocumentError, UserBindings
+from ha_core.model import Extent, LastSequences, Operation, Topic, UnreadableDocumentError, UserBindings
 from ha_core.store import (
     Change,
     ConflictError,
@@ -15,6 +16,7 @@ from ha_core.store import (
     TooLargeError,
     UnknownOperationError,
 )
+from ha_core.store.documents import to_bytes
 from ha_core.store.notes import KEPT, PRUNED_EVERY
 
 from .documents import binding, operation, put
@@ -250,6 +252,60 @@ def test_long_last_sequences_are_compressed_and_come_back_whole(session: Session
 
     assert session.store.load().sequences["orders"] == sequences
     assert session.store.read(LastSequences, "orders") == (sequences, 0)
+
+
+def _mapped(partitions: int) -> Topic:
+    seed = random.Random(partitions)
+    cuts = {partition: seed.randrange(10**11) for partition in range(partitions)}
+    extents = {
+        partition: (
+            Extent(cluster="east", start=0, end=cut, base=0, term=0),
+            Extent(cluster="west", start=cut, base=seed.randrange(10**11), term=1),
+        )
+        for partition, cut in cuts.items()
+    }
+    return Topic(name="orders", writer="west", partitions=extents)
+
+
+def test_a_map_of_a_few_partitions_is_stored_as_an_operator_can_read_it(session: Session) -> None:
+    session.store.commit(put(_mapped(5)))
+
+    node = session.store._tree.get("/topics/orders")
+
+    assert node is not None
+    assert json.loads(node.data)["writer"] == "west"
+
+
+@pytest.mark.parametrize("partitions", [50, 10_000])
+def test_a_long_map_is_stored_in_a_fourth_of_its_length_and_comes_back_whole(session: Session, partitions: int) -> None:
+    topic = _mapped(partitions)
+
+    session.store.commit(put(topic))
+
+    node = session.store._tree.get("/topics/orders")
+    assert node is not None
+    assert len(node.data) < len(topic.to_bytes()) / 4
+    assert session.store.load().topics["orders"] == topic
+    assert session.store.read(Topic, "orders") == (topic, 0)
+
+
+def test_a_long_map_that_was_stored_as_json_is_read_and_replaced(session: Session) -> None:
+    topic = _mapped(50)
+    session.plant("/topics/orders", topic.to_bytes())
+    assert session.store.load().topics["orders"] == topic
+    _, version = session.store.read(Topic, "orders") or (None, None)
+    moved = topic.model_copy(update={"writer": "east"})
+
+    session.store.commit(put(moved, at=version))
+
+    assert session.store.load().topics["orders"] == moved
+
+
+def test_a_compressed_map_that_is_cut_off_is_named(session: Session) -> None:
+    session.plant("/topics/orders", to_bytes(_mapped(50))[:-10])
+
+    with pytest.raises(UnreadableDocumentError, match="/topics/orders: the compressed document is cut off"):
+        session.store.load()
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ cut that the log reaches holds producers up until somebody goes on with it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 from ha_core.moves.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
 from ha_core.moves.crossing.choosing import client_ends, first_cuts, higher_cuts
-from ha_core.moves.crossing.documents import bounded, commit, in_revisions, patiently
+from ha_core.moves.crossing.documents import bounded, commit, in_parts, in_revisions, patiently
 from ha_core.moves.crossing.ends import Sides, overdue, progress_of, read_sides
 from ha_core.moves.crossing.fence import end_behind_fence, lift
 from ha_core.moves.crossing.way_back import undo_crossing, way_back
@@ -170,7 +171,7 @@ def _cross(journal: Journal, at_once: bool) -> bool:
     environment.say(progress.words)
     keep_below(journal, topics, progress)
     for names in in_revisions(journal, progress.ready, topics):
-        _settle(journal, names)
+        in_parts(names, partial(_settle, journal))
     if len(progress.ready) == sum(one == "open" for one in progress.stages.values()):
         return True
     if not at_once and not overdue(environment, journal.operation):

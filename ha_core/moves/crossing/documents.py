@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ha_core.model import Operation, Topic
@@ -13,10 +13,13 @@ from ha_core.moves.journal import Journal
 from ha_core.plan.facts import Partition
 from ha_core.plan.move import Documents
 from ha_core.store.documents import to_bytes
-from ha_core.store.errors import StoreUnavailableError
+from ha_core.store.errors import StoreUnavailableError, TooLargeError
 
 MOST_REVISION_BYTES = 700_000
 """Of documents; ZooKeeper takes 1 MiB at once, with paths and notes."""
+_SEQUENCES_BYTES = 325
+"""Of a partition, as stored: about 35 producers. With its map that is 2,000 partitions in a run, which is also how many
+wait behind one fence when a crossing is ended at once."""
 MOST_DETAIL_BYTES = 100_000
 PATIENCE_S = 60.0
 
@@ -44,11 +47,11 @@ def commit(journal: Journal, touched: Touched, documents: Documents, step: str) 
 
 
 def in_revisions(journal: Journal, names: Iterable[str], topics: Mapping[str, Topic]) -> Iterator[list[str]]:
-    """`names` in runs whose documents are written at once. Sequences are taken to be as large as maps."""
+    """`names` in runs whose documents are written at once; what is too many all the same, `in_parts` writes."""
     run: list[str] = []
     of_operation = written = len(to_bytes(journal.operation))
     for name in names:
-        more = 2 * len(to_bytes(topics[name]))
+        more = len(to_bytes(topics[name])) + _SEQUENCES_BYTES * len(topics[name].partitions)
         if run and written + more > MOST_REVISION_BYTES:
             yield run
             run, written = [], of_operation
@@ -56,6 +59,18 @@ def in_revisions(journal: Journal, names: Iterable[str], topics: Mapping[str, To
         written += more
     if run:
         yield run
+
+
+def in_parts(names: Sequence[str], write: Callable[[Sequence[str]], None]) -> None:
+    """`write(names)`, or each half by itself where that is more than ZooKeeper takes: nothing was sent then."""
+    try:
+        write(names)
+    except TooLargeError:
+        if len(names) < 2:
+            raise
+        middle = len(names) // 2
+        in_parts(names[:middle], write)
+        in_parts(names[middle:], write)
 
 
 def by_topic(values: Mapping[Partition, Any]) -> dict[str, dict[str, Any]]:

@@ -6,10 +6,11 @@ theirs. Producers wait for some milliseconds, as for a barrier.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import partial
 
 from ha_core.moves.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
-from ha_core.moves.crossing.documents import bounded, commit, in_revisions, patiently
+from ha_core.moves.crossing.documents import bounded, commit, in_parts, in_revisions, patiently
 from ha_core.moves.crossing.ends import Sides, progress_of, read_ends, read_sides
 from ha_core.moves.documents import Touched
 from ha_core.moves.errors import BypassError, StepFailedError
@@ -33,7 +34,7 @@ def end_behind_fence(journal: Journal) -> None:
     keep_below(journal, topics, progress)
     names = [name for name, one in progress.stages.items() if one == "open"]
     for run in in_revisions(journal, names, topics):
-        _end(journal, run)
+        in_parts(run, partial(_end, journal))
 
 
 def lift(journal: Journal) -> None:
@@ -44,7 +45,7 @@ def lift(journal: Journal) -> None:
     journal.environment.say(f"a fence that was left is lifted, revision {revision}")
 
 
-def _end(journal: Journal, names: list[str]) -> None:
+def _end(journal: Journal, names: Sequence[str]) -> None:
     environment = journal.environment
     request, _ = asked(journal.operation)
     origin = admin_of(environment, request.origin)

@@ -284,7 +284,7 @@ def _write(
                 [old.partition, old.extent.cluster, old.extent.start, old.extent.end, old.log.start, old.log.end]
             )
     reports: list[Report] = []
-    for batch in in_batches(after[name] for name in sorted(after)):
+    for batch in in_batches((after[name] for name in sorted(after)), evidence):
         names = [topic.name for topic in batch]
         versions: dict[tuple[type[Document], str], int | None] = {}
         for name in names:

@@ -190,8 +190,9 @@ def _write(
         if after != stored[0]:
             changed.append(after)
             versions[name] = stored[1]
+    details = {topic.name: _detail(by_topic[topic.name], served.get(topic.name, ())) for topic in changed}
     reports = []
-    for batch in in_batches(changed):
+    for batch in in_batches(changed, details):
         names = [topic.name for topic in batch]
         try:
             reports.append(
@@ -203,7 +204,7 @@ def _write(
                     batch,
                     (),
                     {(Topic, name): versions[name] for name in names},
-                    {"topics": {name: _detail(by_topic[name], served.get(name, ())) for name in names}},
+                    {"topics": {name: details[name] for name in names}},
                 )
             )
         except (LockedError, ConflictError) as error:
