@@ -13,6 +13,7 @@ from ha_core.cli.output import COLOURS
 from ha_core.cli.session import Session, connected
 from ha_core.model import Extent, Topic
 from ha_core.moves.errors import RefusedError
+from ha_core.plan.returned import dead_at_the_cut
 
 BAR_CELLS = 40
 OPEN_WEIGHT = 12.0
@@ -92,3 +93,5 @@ def add_to(app: typer.Typer) -> None:
             title.append(f", no transaction may begin: operation {operation} waits for open ones", style="bold red")
         session.out.show(title)
         session.out.show(draw(found) if found.partitions else Text("no map yet: client offsets are the cluster's own"))
+        for text in dead_at_the_cut(found):
+            session.out.show(text)

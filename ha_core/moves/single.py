@@ -22,7 +22,7 @@ Expected = Mapping[tuple[type[Document], str], int | None]
 
 def run_single(  # one change, spelled out
     environment: Environment,
-    kind: Literal["mask", "unmask", "bindings", "return", "age"],
+    kind: Literal["mask", "unmask", "bindings", "return", "age", "give-up"],
     reason: str,
     lock_keys: Sequence[str],
     puts: Sequence[Document],

@@ -4,7 +4,8 @@ One rule per reason, each over plain numbers, so that a command that asks broker
 the same verdict. An extent may be dropped when none of them speaks against it:
 
 1. *unconfirmed*: its end is only an upper bound, because its cluster was dead at the cut. What it holds is not known.
-2. *unasked*: its cluster, or one that coordinates groups, did not answer and nothing is recorded of it.
+2. *unasked*: its cluster, or one that coordinates groups, did not answer and nothing is recorded of it. If it never
+   comes back, an operator gives it up (`ha_core.plan.given_up`).
 3. *held*: its log still has records below its end.
 4. *lost*: its log ends below the extent's end, or the topic is not there: records are missing. That may as well be a
    wrong address, so an operator has to say that it is accepted.
@@ -25,6 +26,7 @@ from typing import Literal, NamedTuple
 
 from ha_core.model import Extent, Operation, Topic
 from ha_core.plan.extents import physical_end
+from ha_core.plan.returned import gone_for_good
 
 RESTLESS_MS = 3_600_000
 """A log that was appended to this recently may be again."""
@@ -132,7 +134,10 @@ def blocks(
         )
     found += [one for one in _log_blocks(extents, extent, log, now_ms) if not (accept_loss and one.reason == "lost")]
     if not extent.ignored:
-        found += [Block("unasked", f"nothing is known of the groups of {name}") for name in sorted(unasked)]
+        found += [
+            Block("unasked", f"nothing is known of the groups of {name}: bring it back; {gone_for_good(name)}")
+            for name in sorted(unasked)
+        ]
         found += _group_blocks(extent.end, commits)
     return tuple(found)
 
@@ -180,7 +185,7 @@ def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts | None,
     end = physical_end(extent)
     assert end is not None
     if log is None:
-        yield Block("unasked", f"{extent.cluster} does not answer")
+        yield Block("unasked", f"{extent.cluster} does not answer: bring it back; {gone_for_good(extent.cluster)}")
         return
     if not log.exists:
         yield Block("lost", f"{extent.cluster} does not have the topic: check its address, or say --accept-loss")

@@ -46,6 +46,18 @@ class Return(NamedTuple):
         return max(0, self.known_end - self.found_end)
 
 
+def gone_for_good(cluster: str) -> str:
+    """The way out where `cluster` never comes back: the end of a text about what waits for it."""
+    return f"if it is gone for good: `switchyard origins give-up {cluster}`"
+
+
+def dead_at_the_cut(topic: Topic) -> Iterator[str]:
+    """What to do about each cluster whose extents in the map are not confirmed, for people."""
+    clusters = {e.cluster for extents in topic.partitions.values() for e in extents if e.known_end is not None}
+    for cluster in sorted(clusters):
+        yield f"{cluster} was dead at the cut: `switchyard origins check` when it is back; {gone_for_good(cluster)}"
+
+
 def unconfirmed(view: View) -> Iterator[tuple[str, int, Extent]]:
     """(topic, partition, extent) whose end is only an upper bound."""
     for name, topic in sorted(view.topics.items()):

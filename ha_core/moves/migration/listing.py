@@ -16,6 +16,7 @@ from ha_core.moves.migration.following import failure, words
 from ha_core.moves.registry import MAX_LISTED
 from ha_core.plan.migration_status import TopicStatus, status_of
 from ha_core.plan.move import MoveDamagedError
+from ha_core.plan.returned import dead_at_the_cut
 
 NAMED = 3
 
@@ -143,6 +144,7 @@ def _blocks(
     look: Progress | str | None,
 ) -> Iterator[str]:
     if topic.crossing is None:
+        yield from dead_at_the_cut(topic)
         return
     id_ = topic.crossing.operation
     if isinstance(look, str):

@@ -1,0 +1,135 @@
+"""What is lost with a cluster that never comes back, and the maps without it.
+
+Only an operator can say that a cluster is gone for good: seen from here, one that is dead and one that is away are the
+same. What was said cannot be taken back, for the maps then no longer know where its records were. So what it costs is
+counted before, as exactly as it is known.
+
+Invariant: giving up takes closed extents of the named cluster out of the maps and changes nothing else. The writer
+stays, no cut moves, no record of another cluster changes its place, a term that was used up stays used up, and so no
+client offset ever comes to mean a second record, not even when the cluster returns and is written again. Broken off
+after any topic and begun again, it comes to the same maps.
+
+A reader below goes on at the start of the next extent, as where a log's start has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ha_core.model import Extent, Topic
+from ha_core.plan.aging import Commit
+from ha_core.plan.extents import Hole, locate
+
+
+class Loss(NamedTuple):
+    """An extent that is given up. Offsets are client offsets, ends are exclusive."""
+
+    topic: str
+    partition: int
+    cluster: str
+    term: int
+    start: int
+    end: int
+    """True, or above anything that the cluster can have held: see `known_end`."""
+    known_end: int | None
+    """The cluster was dead at the cut: up to here it was known to have given offsets out. None: `end` is true."""
+    skipped: bool
+    """Readers skip it already."""
+    next: int
+    """Where a reader of it goes on."""
+
+    @property
+    def known(self) -> int:
+        """Offsets that are known to be lost. Retention or compaction may have taken some of their records before."""
+        return (self.end if self.known_end is None else self.known_end) - self.start
+
+    @property
+    def most(self) -> int:
+        """Offsets that can be lost at most: what lies between `known_end` and the cut nobody has ever seen."""
+        return self.end - self.start
+
+
+class Unread(NamedTuple):
+    """A group that has not read all of what is given up. Offsets are client offsets."""
+
+    topic: str
+    partition: int
+    group: str
+    cluster: str
+    """Whose coordinator holds the commit."""
+    offset: int
+    """Committed."""
+    live: bool
+    """The group has members."""
+    next: int
+    """Where it goes on: `offset` itself, where that lies in another cluster."""
+    known: int
+    """Offsets behind its commit that are known to be lost."""
+    most: int
+    """See `Loss.most`."""
+
+
+def losses(topic: Topic, cluster: str) -> Iterator[Loss]:
+    """Every extent of `cluster` in the map.
+
+    :raises ValueError: the cluster is the writer of a partition.
+    """
+    left = without(topic, cluster).partitions
+    for partition, extents in sorted(topic.partitions.items()):
+        for extent in extents:
+            if extent.cluster == cluster:
+                assert extent.end is not None
+                yield Loss(
+                    topic.name,
+                    partition,
+                    cluster,
+                    extent.term,
+                    extent.start,
+                    extent.end,
+                    extent.known_end,
+                    extent.ignored,
+                    _next(left[partition], extent.start),
+                )
+
+
+def without(topic: Topic, cluster: str) -> Topic:
+    """The topic without the extents of `cluster`.
+
+    :raises ValueError: the cluster is the writer of a partition, or of those that are added later.
+    """
+    written = [partition for partition, extents in sorted(topic.partitions.items()) if extents[-1].cluster == cluster]
+    if written or topic.writer == cluster:
+        raise ValueError(f"{cluster} is the writer of {topic.name}: it has to move away first")
+    partitions = {
+        partition: tuple(extent for extent in extents if extent.cluster != cluster)
+        for partition, extents in topic.partitions.items()
+    }
+    return topic.model_copy(update={"partitions": partitions})
+
+
+def unread(topic: Topic, cluster: str, commits: Mapping[int, Iterable[Commit]]) -> Iterator[Unread]:
+    """Groups that would have got something of what is given up, by partition and name.
+
+    :param commits: partition → committed offsets, of all clusters.
+    :raises ValueError: as of `losses`.
+    """
+    left = without(topic, cluster).partitions
+    of: dict[int, list[Loss]] = {}
+    for loss in losses(topic, cluster):
+        if not loss.skipped:
+            of.setdefault(loss.partition, []).append(loss)
+    for partition, here in of.items():
+        for commit in sorted(commits.get(partition, ())):
+            most = sum(max(0, loss.end - max(loss.start, commit.offset)) for loss in here)
+            if most:
+                known = sum(max(0, loss.start + loss.known - max(loss.start, commit.offset)) for loss in here)
+                at = _next(left[partition], commit.offset)
+                yield Unread(
+                    topic.name, partition, commit.group, commit.cluster, commit.offset, commit.live, at, known, most
+                )
+
+
+def _next(extents: Iterable[Extent], offset: int) -> int:
+    found = locate(tuple(extents), offset)
+    return found.extent.start if isinstance(found, Hole) else offset

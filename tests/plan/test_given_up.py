@@ -1,0 +1,188 @@
+"""A cluster never comes back: what is lost is counted, its extents go, and nothing else changes for anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.model import Extent, Topic
+from ha_core.plan.aging import Commit
+from ha_core.plan.extents import Place, append, check, identity, live, locate
+from ha_core.plan.given_up import losses, unread, without
+
+CUT = 1_000_000
+MOVED = append(identity("east"), "west", CUT, 0, known_end=40)
+ORDERS = Topic(name="orders", writer="west", partitions={0: MOVED, 1: append(identity("east"), "west", 9, 0)})
+CLUSTERS = ("east", "west", "north")
+
+
+def test_what_was_known_is_told_apart_from_what_nobody_has_seen() -> None:
+    forced, planned = losses(ORDERS, "east")
+
+    assert (forced.known, forced.most, forced.known_end, forced.next) == (40, CUT, 40, CUT)
+    assert (planned.known, planned.most, planned.known_end, planned.next) == (9, 9, None, 9)
+
+
+def test_of_a_later_stay_only_its_own_offsets_count() -> None:
+    back = append(append(identity("west"), "east", 100, 0), "west", CUT, 100, known_end=130)
+
+    (loss,) = losses(Topic(name="orders", writer="west", partitions={0: back}), "east")
+
+    assert (loss.term, loss.start, loss.end, loss.known, loss.most) == (1, 100, CUT, 30, CUT - 100)
+
+
+def test_only_the_extents_of_the_cluster_go() -> None:
+    after = without(ORDERS, "east")
+
+    assert after.partitions == {0: MOVED[1:], 1: ORDERS.partitions[1][1:]}
+    assert after.writer == "west"
+    assert without(ORDERS, "north") == ORDERS
+    assert list(losses(after, "east")) == []
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        ORDERS.model_copy(update={"partitions": {0: MOVED, 1: identity("east")}}),
+        ORDERS.model_copy(update={"writer": "east"}),
+    ],
+    ids=["one partition", "partitions that are added later"],
+)
+def test_a_cluster_that_is_written_is_not_given_up(topic: Topic) -> None:
+    with pytest.raises(ValueError, match="writer"):
+        without(topic, "east")
+    with pytest.raises(ValueError, match="writer"):
+        list(losses(topic, "east"))
+
+
+def test_groups_are_told_what_they_do_without_and_where_they_go_on() -> None:
+    commits = [Commit("slow", "west", 7, True), Commit("past", "east", 50, False), Commit("done", "west", CUT, True)]
+
+    past, slow = unread(ORDERS, "east", {0: commits})
+
+    assert (slow.group, slow.next, slow.known, slow.most, slow.live) == ("slow", CUT, 33, CUT - 7, True)
+    assert (past.group, past.next, past.known, past.most, past.live) == ("past", CUT, 0, CUT - 50, False)
+
+
+def test_a_group_that_still_reads_in_another_cluster_reads_on_there_first() -> None:
+    middle = append(append(identity("west"), "east", 100, 0), "west", 150, 100)
+
+    (one,) = unread(Topic(name="t", writer="west", partitions={0: middle}), "east", {0: [Commit("g", "west", 5, True)]})
+
+    assert (one.next, one.known, one.most) == (5, 50, 50)
+
+
+def test_of_what_readers_skip_already_no_group_misses_anything() -> None:
+    skipped = (MOVED[0].model_copy(update={"ignored": True}), MOVED[1])
+    topic = Topic(name="orders", writer="west", partitions={0: skipped})
+
+    assert list(unread(topic, "east", {0: [Commit("slow", "west", 7, True)]})) == []
+    assert [(loss.skipped, loss.known) for loss in losses(topic, "east")] == [(True, 40)]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Extent, ...]:
+    """Moves among three clusters, planned and forced, some of whose old extents are skipped."""
+    extents = identity(draw(st.sampled_from(CLUSTERS)))
+    skips = draw(st.booleans())
+    logs = dict.fromkeys(CLUSTERS, 0)
+    for _ in range(draw(st.integers(1, 5))):
+        here = live(extents)
+        held = draw(st.integers(0, 6))
+        logs[here.cluster] = max(logs[here.cluster], here.base + held)
+        target = draw(st.sampled_from([name for name in CLUSTERS if name != here.cluster]))
+        known_end = here.start + held if draw(st.booleans()) else None
+        at = here.start + held + (draw(st.integers(0, 5)) if known_end is not None else 0)
+        extents = append(extents, target, at, logs[target], known_end)
+    return tuple(
+        extent.model_copy(update={"ignored": skips and extent.end is not None and extent.term == 0})
+        for extent in extents
+    )
+
+
+def read(extents: tuple[Extent, ...], offset: int, to: int) -> Iterator[tuple[int, str, int]]:
+    """What a reader is given from `offset` on: (client offset, cluster, offset there)."""
+    while offset < to:
+        found = locate(extents, offset)
+        if isinstance(found, Place):
+            yield offset, found.extent.cluster, found.physical
+            offset += 1
+        else:
+            offset = found.extent.start
+
+
+@given(extents=histories(), gone=st.sampled_from(CLUSTERS), offset=st.integers(0, 40))
+def test_a_reader_gets_all_that_lies_elsewhere_in_its_place_and_nothing_of_the_cluster(
+    extents: tuple[Extent, ...], gone: str, offset: int
+) -> None:
+    if live(extents).cluster == gone:
+        return
+    topic = Topic(name="t", writer=live(extents).cluster, partitions={0: extents})
+    to = live(extents).start + 5
+
+    after = without(topic, gone)
+    lost = list(losses(topic, gone))
+
+    left = after.partitions[0]
+    assert check(left) == []
+    assert live(left) == live(extents)
+    assert list(read(left, offset, to)) == [one for one in read(extents, offset, to) if one[1] != gone]
+    # Exact: each offset that the map said the cluster may hold is counted once, and what is known is part of it
+    within = [o for e in extents if e.cluster == gone and e.end is not None for o in range(e.start, e.end)]
+    assert [o for loss in lost for o in range(loss.start, loss.end)] == within
+    assert sum(loss.most for loss in lost) == len(within)
+    assert all(0 <= loss.known <= loss.most for loss in lost)
+    assert all(next(iter(read(left, loss.start, to)))[0] == loss.next for loss in lost)
+
+
+@given(extents=histories(), gone=st.sampled_from(CLUSTERS), offset=st.integers(0, 40))
+def test_what_a_group_does_without_is_what_it_would_have_read(
+    extents: tuple[Extent, ...], gone: str, offset: int
+) -> None:
+    if live(extents).cluster == gone:
+        return
+    topic = Topic(name="t", writer=live(extents).cluster, partitions={0: extents})
+    to = live(extents).start + 5
+
+    found = list(unread(topic, gone, {0: [Commit("g", "west", offset, True)]}))
+
+    missed = [one for one in read(extents, offset, to) if one[1] == gone]
+    assert sum(one.most for one in found) == len(missed)
+    if found and offset < to:
+        assert found[0].next == next(iter(read(without(topic, gone).partitions[0], offset, to)))[0]
+
+
+@given(several=st.lists(histories(), min_size=1, max_size=4), gone=st.sampled_from(CLUSTERS), done=st.integers(0, 4))
+def test_broken_off_after_any_topic_and_begun_again_it_comes_to_the_same_maps(
+    several: list[tuple[Extent, ...]], gone: str, done: int
+) -> None:
+    topics = [
+        Topic(name=f"t{number}", writer=live(extents).cluster, partitions={0: extents})
+        for number, extents in enumerate(several)
+        if live(extents).cluster != gone
+    ]
+
+    interrupted = [without(topic, gone) for topic in topics[:done]] + topics[done:]
+
+    assert [without(topic, gone) for topic in interrupted] == [without(topic, gone) for topic in topics]
+
+
+@given(extents=histories(), gone=st.sampled_from(CLUSTERS), base=st.integers(0, 50), more=st.integers(0, 3))
+def test_a_cluster_that_returns_and_is_written_again_gives_no_offset_a_second_record(
+    extents: tuple[Extent, ...], gone: str, base: int, more: int
+) -> None:
+    if live(extents).cluster == gone:
+        return
+    left = without(Topic(name="t", writer=live(extents).cluster, partitions={0: extents}), gone).partitions[0]
+    at = live(left).start + more
+
+    back = append(left, gone, at, base)
+
+    assert check(back) == []
+    assert live(back).term > max(extent.term for extent in extents)
+    before = {o: (cluster, physical) for o, cluster, physical in read(extents, 0, at)}
+    for offset, cluster, physical in read(back, 0, at):
+        assert before[offset] == (cluster, physical)
