@@ -1,66 +1,102 @@
-"""One revision with many maps: from the call of commit until every gateway serves it.
+"""Revisions with many maps: from the call of commit until every gateway serves them.
 
-As many as fit: ZooKeeper takes about 1 MB in one write, and a topic of 50 partitions with two extents each is 7 kB.
+Ten thousand in one revision, and fifty thousand in as few as ZooKeeper takes, whose writes are of 1 MB at most.
+Partitions have ends of their own, as in a fleet: maps are stored compressed, and repeated ones would weigh nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
+import uuid
+from collections.abc import Iterator, Sequence
+from random import Random
 
 from bench.figures import Outcome, Table, spread
 from bench.ground import ROOT, BenchError, Say, Scale, up
 from ha_core.model import Extent, Topic
 from ha_core.store import Change, Store, connect
 from ha_core.store.change import Key
+from ha_core.store.documents import to_bytes
+from ha_core.store.paths import path_of
 
 GATEWAYS = 2
 PARTITIONS_PER_TOPIC = 50
-MAPS = (7_000, 1_000)
-ROUNDS = (10, 2)
+MAPS = ((10_000, 10), (50_000, 5))
+"""How many at once, and how often."""
+QUICK_MAPS = ((1_000, 2), (20_000, 1))
+REVISION_BYTES = 950_000
+NODE_BYTES = 150
+"""Of a revision, per topic, besides its map and its path in the node and in the note."""
 TIMEOUT_S = 60.0
 POLL_S = 0.002
 
 
 def run(scale: Scale, say: Say) -> Outcome:
-    maps, rounds = scale.pick(*MAPS), scale.pick(*ROUNDS)
-    topics = maps // PARTITIONS_PER_TOPIC
+    found = []
     with up(GATEWAYS, say) as stack, contextlib.closing(connect(stack.zookeeper, root=ROOT)) as store:
-        say(f"{rounds} revisions of {topics} topics with {PARTITIONS_PER_TOPIC} partitions each")
-        taken = [_one(store, topics, cut) for cut in range(1, rounds + 1)]
+        for maps, rounds in QUICK_MAPS if scale.quick else MAPS:
+            say(f"{rounds} times {maps:,} maps of {PARTITIONS_PER_TOPIC} partitions each")
+            found.append(_measured(store, maps, [_one(store, maps, Random(scale.seed + n)) for n in range(rounds)]))
         assert stack.gateways
-    committed = spread([one[0] * 1e3 for one in taken])
-    served = spread([one[1] * 1e3 for one in taken])
+    return Outcome({"unit": "ms", "measured": [figures for figures, _ in found]}, tuple(table for _, table in found))
+
+
+def _measured(store: Store, maps: int, taken: Sequence[tuple[int, float, float]]) -> tuple[dict[str, object], Table]:
+    revisions = max(one[0] for one in taken)
+    committed = spread([one[1] * 1e3 for one in taken])
+    served = spread([one[2] * 1e3 for one in taken])
     rows = tuple(
-        (what, *(f"{found[key]:.0f}" for key in ("p50", "p99", "max")))
-        for what, found in (("commit has returned", committed), (f"all {GATEWAYS} gateways serve it", served))
+        (what, *(f"{times[key]:.0f}" for key in ("p50", "p99", "max")))
+        for what, times in (("commit has returned", committed), (f"all {GATEWAYS} gateways serve it", served))
     )
-    title = f"One revision with {maps:,} maps ({topics} topics of {PARTITIONS_PER_TOPIC} partitions), {rounds} times"
-    return Outcome(
-        {"unit": "ms", "maps": maps, "committed": committed, "served": served},
-        (Table(title, ("until", "p50 ms", "p99 ms", "max ms"), rows),),
-    )
+    topics = maps // PARTITIONS_PER_TOPIC
+    where = "One revision" if revisions == 1 else f"{revisions} revisions"
+    title = f"{where} with {maps:,} maps ({topics:,} topics of {PARTITIONS_PER_TOPIC} partitions), {len(taken)} times"
+    figures = {"maps": maps, "revisions": revisions, "committed": committed, "served": served}
+    return figures, Table(title, ("until", "p50 ms", "p99 ms", "max ms"), rows)
 
 
-def _one(store: Store, topics: int, cut: int) -> tuple[float, float]:
-    """Seconds until the commit has returned, and until every gateway reports the revision."""
-    extents = (
-        Extent(cluster="east", start=0, end=cut, base=0, term=0),
-        Extent(cluster="west", start=cut, base=0, term=1),
-    )
-    documents = tuple(
-        Topic(name=f"mapped-{n}", writer="west", partitions=dict.fromkeys(range(PARTITIONS_PER_TOPIC), extents))
-        for n in range(topics)
-    )
-    held = {one.name: store.read(Topic, one.name) for one in documents} if cut > 1 else {}
-    expected: dict[Key, int | None] = {
-        (Topic, one.name): known[1] if (known := held.get(one.name)) else None for one in documents
-    }
+def _one(store: Store, maps: int, seed: Random) -> tuple[int, float, float]:
+    """Revisions, seconds until the last commit has returned, and until every gateway reports its revision."""
+    topics = [_mapped(number, seed) for number in range(maps // PARTITIONS_PER_TOPIC)]
+    changes = [_change(store, some) for some in _as_few_as_fit(topics)]
     begun = time.monotonic()
-    revision = store.commit(Change(change_id=f"bench-maps-{cut}", puts=documents, expected=expected))
+    revision = [store.commit(change) for change in changes][-1]
     committed = time.monotonic() - begun
     while any(gateway.revision < revision for gateway in store.gateways()):
         if time.monotonic() - begun > TIMEOUT_S:
             raise BenchError(f"not every gateway serves revision {revision} after {TIMEOUT_S:g} s")
         time.sleep(POLL_S)
-    return committed, time.monotonic() - begun
+    return len(changes), committed, time.monotonic() - begun
+
+
+def _mapped(number: int, seed: Random) -> Topic:
+    partitions: dict[int, tuple[Extent, ...]] = {}
+    for partition in range(PARTITIONS_PER_TOPIC):
+        cut, base = seed.randrange(10**6, 10**11), seed.randrange(10**11)
+        partitions[partition] = (
+            Extent(cluster="east", start=0, end=cut, base=0, term=0),
+            Extent(cluster="west", start=cut, base=base, term=1),
+        )
+    return Topic(name=f"mapped-{number}", writer="west", partitions=partitions)
+
+
+def _as_few_as_fit(topics: Sequence[Topic]) -> Iterator[list[Topic]]:
+    some: list[Topic] = []
+    size = 0
+    for topic in topics:
+        more = len(to_bytes(topic)) + 2 * len(path_of(Topic, topic.name)) + NODE_BYTES
+        if some and size + more > REVISION_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(topic)
+        size += more
+    yield some
+
+
+def _change(store: Store, topics: Sequence[Topic]) -> Change:
+    expected: dict[Key, int | None] = {
+        (Topic, topic.name): held[1] if (held := store.read(Topic, topic.name)) else None for topic in topics
+    }
+    return Change(change_id=f"bench-maps-{uuid.uuid4().hex}", puts=tuple(topics), expected=expected)

@@ -33,7 +33,7 @@ def size(documents: Documents) -> int:
 
 def mapped(number: int) -> Topic:
     seed = Random(number)
-    partitions = {}
+    partitions: dict[int, tuple[Extent, ...]] = {}
     for partition in range(PARTITIONS):
         cut, base = seed.randrange(10**11), seed.randrange(10**11)
         partitions[partition] = (
