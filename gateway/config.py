@@ -151,6 +151,8 @@ class Config(_Section):
     security_profiles: dict[str, SecurityProfile] = Field(default_factory=lambda: {"none": SecurityProfile()})
     limits: Limits = Limits()
     zone: Annotated[str, Field(max_length=255)] = ""
+    record_facts_s: Annotated[int, Field(ge=0, le=86_400)] = 60
+    """How often one of the gateways records what each cluster holds; 0: never this one."""
     log: Log = Log()
 
     @model_validator(mode="after")

@@ -31,6 +31,13 @@ class _Links(Protocol):
     def links(self) -> Mapping[str, _Link]: ...
 
 
+class _Recorder(Protocol):
+    @property
+    def recording(self) -> bool: ...
+    @property
+    def looked_at(self) -> Mapping[str, float]: ...
+
+
 class Observed(Protocol):
     """What is read of a gateway when somebody scrapes."""
 
@@ -48,6 +55,8 @@ class Observed(Protocol):
     def ended(self) -> Mapping[str, int]: ...
     @property
     def links(self) -> _Links: ...
+    @property
+    def recorder(self) -> _Recorder: ...
     @property
     def unready(self) -> list[str]: ...
     @property
@@ -105,6 +114,20 @@ class Metrics:
             dials.add_metric([name, "connected"], link.dials - link.failed_dials)
             dials.add_metric([name, "failed"], link.failed_dials)
         yield from (reachable, masked, dials)
+        yield from self._known()
+
+    def _known(self) -> Iterable[Metric]:
+        recorder, clusters = self._gateway.recorder, self._gateway.snapshot.view.clusters
+        yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.recording)
+        looked = GaugeMetricFamily(
+            _name("facts_recorded_timestamp_seconds"),
+            "When this gateway has last recorded what is known of a cluster.",
+            labels=["cluster"],
+        )
+        for name, ended_s in dict(recorder.looked_at).items():
+            if name in clusters:
+                looked.add_metric([name], ended_s)
+        yield looked
 
     def _traffic(self) -> Iterable[Metric]:
         counts = self.counts

@@ -187,4 +187,5 @@ def _gateway(number: int, blueprint: Blueprint) -> GatewayPart:
         users=blueprint.users,
         service_user=SERVICE_USER,
         service_password=blueprint.service_password,
+        record_facts_s=spec.record_facts_s,
     )

@@ -59,6 +59,12 @@ def up(
         bool, typer.Option("--spark-connect", help="Spark, and a Spark Connect server for interactive runs.")
     ] = False,
     security: Annotated[str, typer.Option(help="none, or sasl: brokers and gateways want SASL/PLAIN.")] = "none",
+    record_facts_s: Annotated[
+        int,
+        typer.Option(
+            "--record-facts", help="A gateway records what is known of clusters every so many seconds; 0: never."
+        ),
+    ] = 60,
     directory: Annotated[
         Path | None,
         typer.Option("--dir", help="Its folder, which stays; without it a fresh one that goes with the stack."),
@@ -74,7 +80,7 @@ def up(
     begun = time.monotonic()
     with _clear_errors():
         specs = [parse_cluster(text) for text in cluster or ["east=3.9.2", "west=4.3.1"]]
-        spec = stack_spec(specs, gateways, airflow, security, spark, spark_connect)
+        spec = stack_spec(specs, gateways, airflow, security, spark, spark_connect, record_facts_s)
         started = start(spec, directory, owner_pid, _say)
         _say(f"ready after {time.monotonic() - begun:.1f} s")
         if as_json:

@@ -26,6 +26,7 @@ class GatewayPart:
     users: Mapping[str, str]
     service_user: str
     service_password: str | None
+    record_facts_s: int = 0
     after: tuple[str, ...] = ("zookeeper", "cluster", REGISTRATION)
     end_signal: signal.Signals = signal.SIGTERM
     ready_timeout_s: float = 60.0
@@ -71,6 +72,7 @@ class GatewayPart:
             "http": {"host": LOOPBACK, "port": self.http_port},
             "authentication": {"mechanisms": ["PLAIN"], "anonymous": not sasl, "users_file": str(users)},
             "security_profiles": profiles,
+            "record_facts_s": self.record_facts_s,
             "log": {"level": "info"},
         }
         self._config.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")

@@ -52,12 +52,13 @@ class Stack:
         security: str = "none",
         spark: bool = False,
         spark_connect: bool = False,
+        record_facts_s: int = 0,
         directory: Path | None = None,
         say: Callable[[str], None] = _silent,
     ) -> Self:
         """Start a stack that ends with this process at the latest; returns when it is ready."""
         specs = [cluster_spec(name, text) for name, text in clusters.items()]
-        spec = stack_spec(specs, gateways, airflow, security, spark, spark_connect)
+        spec = stack_spec(specs, gateways, airflow, security, spark, spark_connect, record_facts_s)
         started = start(spec, directory, os.getpid(), say)
         started.detach()
         return cls(started.document)

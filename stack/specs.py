@@ -38,6 +38,8 @@ class StackSpec:
     """A standalone master and a worker."""
     spark_connect: bool = False
     """And a Spark Connect server."""
+    record_facts_s: int = 0
+    """How often a gateway records what is known of clusters; 0: never, which leaves tests the processor."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -85,6 +87,7 @@ def stack_spec(
     security: str,
     spark: bool = False,
     spark_connect: bool = False,
+    record_facts_s: int = 0,
 ) -> StackSpec:
     """The checked whole; raises StackError."""
     spark = spark or spark_connect
@@ -97,8 +100,10 @@ def stack_spec(
         raise StackError(f"cluster {doubled[0]} is given more than once")
     if not 0 <= gateways <= MAX_GATEWAYS:
         raise StackError(f"{gateways} gateways; from 0 to {MAX_GATEWAYS} are possible")
+    if record_facts_s < 0:
+        raise StackError(f"facts every {record_facts_s} seconds; 0 is never")
     if security == "none":
-        return StackSpec(chosen, gateways, airflow, "none", spark, spark_connect)
+        return StackSpec(chosen, gateways, airflow, "none", spark, spark_connect, record_facts_s)
     if security == "sasl":
-        return StackSpec(chosen, gateways, airflow, "sasl", spark, spark_connect)
+        return StackSpec(chosen, gateways, airflow, "sasl", spark, spark_connect, record_facts_s)
     raise StackError(f"security {security!r} is neither none nor sasl")

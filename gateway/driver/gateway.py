@@ -21,6 +21,7 @@ from gateway.driver.connection import Connection
 from gateway.driver.drains import Drains
 from gateway.driver.peers import Peer, addresses, peer
 from gateway.driver.producer_ids import ProducerIds
+from gateway.driver.recorder import Recorder, elected, order
 from gateway.driver.reports import Reports
 from gateway.driver.sightings import Sightings
 from gateway.links.links import Links
@@ -84,6 +85,7 @@ class Gateway:
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
         self.sightings = Sightings(store.record_usage)
         self.reports = Reports(self.sightings, self._update_registration)
+        self.recorder = Recorder(order(config), config.record_facts_s, self._report)
         auth = config.authentication
         self.settings = Settings(
             limits=config.limits.wire(),
@@ -122,6 +124,7 @@ class Gateway:
         self._spawn(leases.keep(self.lease, self.store.confirm, self._current, config.zookeeper.lease_ms))
         self._spawn(self.sightings.keep())
         self._spawn(self._watch_peers())
+        self._spawn(self.recorder.keep())
         self._spawn(self._sweep())
         await self._loaded.wait()
         await self.links.refresh()
@@ -223,6 +226,7 @@ class Gateway:
             revision=self.snapshot.view.revision,
             drained=self.drains.drained,
             crossings=True,
+            records_facts=self.recorder.able,
             lease_ms=config.zookeeper.lease_ms,
             first_node_port=config.nodes.first_port,
             nodes=tuple(sorted(self._bound)),
@@ -237,13 +241,16 @@ class Gateway:
             self._registration.update(record)
 
     async def _watch_peers(self) -> None:
+        recording = None
         while True:
             try:
-                self.peers = tuple(map(peer, await asyncio.to_thread(self.store.gateways)))
+                records = await asyncio.to_thread(self.store.gateways)
+                self.peers, recording = tuple(map(peer, records)), elected(records)
                 # What other gateways allocated: this one may be named for it in their answers.
                 await self.nodes.start(self.snapshot.view.clusters)
             except (StoreError, NodePortError, OSError) as error:
                 _log.warning("the last known gateways and virtual nodes stay: %s", error)
+            self.recorder.want(recording == self.config.id and self.lease_holds())
             await asyncio.sleep(PEERS_EVERY_S)
 
     async def _sweep(self) -> None:

@@ -25,6 +25,8 @@ class GatewayRecord(Document):
     """Operations whose fence this gateway follows and of whose topics and groups nothing is in flight any more."""
     crossings: bool = False
     """Knows topics whose cut lies ahead; one that does not would write to the target at once."""
+    records_facts: bool = False
+    """Can keep what is known of clusters fresh; the first such gateway by id does."""
     lease_ms: int = 0
     first_node_port: int = 0
     """Virtual node n of this gateway listens on `first_node_port + n`."""

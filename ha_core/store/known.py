@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from ha_core.model import KnownGroup, KnownTopic, UnreadableDocumentError
+from ha_core.model import KnownGroup, KnownTopic
 from ha_core.model.known import known_key
 from ha_core.store import documents, paths
 from ha_core.store.errors import StoreUnavailableError
 from ha_core.store.once import once
+from ha_core.store.reading import readable
 from ha_core.store.tree import Create, Op, Put, RefusedError, Remove, Tree
-
-log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 20
 BATCH_BYTES = 500_000
@@ -42,17 +40,7 @@ def read(tree: Tree, kind: type[K], cluster: str, names: Collection[str] | None)
         wanted = [f"{folder}/{name}" for name in sorted(tree.children(folder)) if name.startswith(prefix)]
     else:
         wanted = [paths.path_of(kind, known_key(cluster, name)) for name in sorted(names)]
-    found: dict[str, K] = {}
-    for path, node in zip(wanted, tree.get_many(wanted), strict=True):
-        if node is None:
-            continue
-        try:
-            document = documents.from_bytes(kind, node.data, path)
-        except UnreadableDocumentError as error:
-            log.warning("left out: %s", error)
-            continue
-        found[document.name] = document
-    return found
+    return {document.name: document for document in readable(tree, kind, wanted)}
 
 
 def _batches(wanted: Mapping[str, bytes | None]) -> Iterator[dict[str, bytes | None]]:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from ha_core.model import (
+    Cluster,
     Document,
     GatewayRecord,
     HistoryEntry,
@@ -86,6 +87,9 @@ class Store(Protocol):
 
         :raises UnreadableDocumentError: who decides on this view must not miss a document; followers do not raise.
         """
+
+    def clusters(self) -> dict[str, Cluster]:
+        """The registered clusters by name; those that this version cannot read are left out."""
 
     def read(self, kind: type[D], name: str) -> tuple[D, int] | None:
         """One document and its version; None if there is none.

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from ha_core.model import (
+    Cluster,
     Document,
     GatewayRecord,
     HistoryEntry,
@@ -24,6 +25,7 @@ from ha_core.store.change import Change
 from ha_core.store.errors import StoreUnavailableError
 from ha_core.store.follow import TreeFollower
 from ha_core.store.protocol import Sighting, State
+from ha_core.store.reading import readable
 from ha_core.store.registration import TreeRegistration
 from ha_core.store.replica import Replica
 from ha_core.store.tree import Create, RefusedError, ReplyLostError, Tree
@@ -46,6 +48,9 @@ class TreeStore:
         replica = Replica(self._tree, strict=True)
         replica.load()
         return replica.view
+
+    def clusters(self) -> dict[str, Cluster]:
+        return {cluster.name: cluster for cluster in readable(self._tree, Cluster)}
 
     def read(self, kind: type[D], name: str) -> tuple[D, int] | None:
         path = paths.path_of(kind, name)

@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 def start_stack(say: Say) -> Started:
     """Two clusters of different major versions, ZooKeeper, two gateways and Airflow."""
     specs = [cluster_spec(name, version) for name, version in CLUSTERS.items()]
-    return start(stack_spec(specs, gateways=2, airflow=True, security="sasl"), None, None, say)
+    return start(stack_spec(specs, gateways=2, airflow=True, security="sasl", record_facts_s=60), None, None, say)
 
 
 def tell(stack: Stack, directory: Path, plot: Path, say: Say) -> DemoReport:

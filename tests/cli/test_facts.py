@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -51,11 +51,13 @@ def test_a_look_is_taken_every_so_many_seconds_whatever_a_cluster_says(
     make: Callable[[list[float]], Environment], said: list[str]
 ) -> None:
     pauses: list[float] = []
+    rounds: list[Sequence[known.Look]] = []
 
     with pytest.raises(StoppedError):
-        known.record_always(make(pauses), 60.0)
+        known.record_always(make(pauses), 60.0, looked=rounds.append)
 
     assert pauses == [60.0] * 3
+    assert [[(look.cluster, bool(look.error)) for look in looks] for looks in rounds] == [[("east", True)]] * 3
     assert sum(line.startswith("east: ") for line in said) == 3
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gateway.config import load
 from stack.airflow_part import _HEALTH_KEYS, AirflowSettings, airflow_parts
 from stack.gateway_part import GatewayPart
 from stack.java import Java
@@ -95,6 +96,14 @@ def test_gateways_differ_in_name_and_ports_only() -> None:
 
     assert {key: one[key] for key in set(one) - own} == {key: two[key] for key in set(two) - own}
     assert all(one[key] != two[key] for key in own)
+
+
+@pytest.mark.parametrize("name", GATEWAYS)
+def test_any_gateway_can_keep_what_is_known_of_clusters_fresh(name: str, secrets: Path, tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text(yaml.safe_dump(at_secrets(gateway_config(name), secrets)))
+
+    assert load(file).record_facts_s == 60
 
 
 def test_gateways_tasks_and_the_command_line_log_in_to_clusters_alike(secrets: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def test_the_smallest_file_gives_the_documented_defaults(tmp_path: Path) -> None
     assert config.zookeeper.root == "/switchyard"
     assert (config.zookeeper.session_timeout_ms, config.zookeeper.lease_ms) == (6000, 3000)
     assert (config.nodes.first_port, config.nodes.count) == (20_000, 1000)
+    assert config.record_facts_s == 60
     assert config.authentication.anonymous
     assert config.security_profiles["none"].mechanism is None
     assert config.limits.wire().max_request_bytes == 104_857_600
@@ -98,6 +99,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"security_profiles": {"s": {"mechanism": "PLAIN"}}}, "security_profiles.s: mechanism PLAIN needs username"),
     ({"security_profiles": {"s": {"username": "u"}}}, "without a mechanism; add `mechanism: PLAIN`"),
     ({"limits": {"max_connections": "many"}}, "limits.max_connections: 'many': Input should be a valid integer"),
+    ({"record_facts_s": -1}, "record_facts_s: -1: Input should be greater than or equal to 0; correct the value"),
     ({"log": {"level": "loud"}}, "log.level: 'loud': Input should be 'debug', 'info', 'warning' or 'error'"),
 ]
 

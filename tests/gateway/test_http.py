@@ -34,6 +34,7 @@ def gateway(reasons: list[str]) -> Any:
         turned_away=1,
         ended=Counter({"idle": 2}),
         links=SimpleNamespace(links={"east": SimpleNamespace(dials=4, failed_dials=1)}),
+        recorder=SimpleNamespace(recording=True, looked_at={"east": 1e9, "gone": 1e9}),
         unready=reasons,
         unreadable={},
     )
@@ -104,6 +105,9 @@ def test_metrics_show_state_clients_clusters_and_traffic(address: str, counts: C
     assert found["connections_ended_total", "idle"] == 2
     assert (found["cluster_reachable", "east"], found["cluster_reachable", "west"]) == (1, 0)
     assert found["cluster_masked", "west"] == 1
+    assert found["records_facts",] == 1
+    assert [key[1:] for key in found if key[0] == "facts_recorded_timestamp_seconds"] == [("east",)]
+    assert found["facts_recorded_timestamp_seconds", "east"] == 1e9
     assert found["upstream_dials_total", "east", "connected"] == 3
     assert found["upstream_dials_total", "east", "failed"] == 1
     assert found["requests_total", "produce", "passed"] == 3

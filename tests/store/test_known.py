@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.model import KnownGroup, KnownTopic
+from ha_core.model import Cluster, Document, KnownGroup, KnownTopic
+from ha_core.store import Change
 
 from .sessions import Session
 
@@ -66,3 +67,13 @@ def test_what_cannot_be_read_is_left_out(session: Session) -> None:
     session.plant("/known_topics/east%3Abills", b"{")
 
     assert set(session.store.known(KnownTopic, "east")) == {"orders"}
+
+
+def test_clusters_are_read_without_the_rest_of_the_state_and_without_one_that_is_unreadable(session: Session) -> None:
+    east, west = (Cluster(name=name, bootstrap=f"{name}:9092") for name in ("east", "west"))
+    expected: dict[tuple[type[Document], str], int | None] = {(Cluster, one.name): None for one in (east, west)}
+    session.store.commit(Change(change_id="seed", puts=(east, west), expected=expected))
+    session.plant("/clusters/north", b"{}")
+    session.plant("/topics/orders", b"{}")
+
+    assert session.store.clusters() == {"east": east, "west": west}

@@ -1,13 +1,13 @@
 """Looking at clusters while they answer, so that something is known of them when they no longer do.
 
-A look is cheap: a handful of requests per broker, whatever the number of topics. `switchyard facts record --every 60`
-runs beside the gateways and takes one each minute, the `record_facts` DAG every quarter of an hour. How old it is
+A look is cheap: a handful of requests per broker, whatever the number of topics. One of the gateways takes one each
+minute (`recorder`), the `record_facts` DAG every quarter of an hour, `switchyard facts record` by hand. How old it is
 travels with it to wherever it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn
@@ -46,7 +46,7 @@ def record(environment: Environment, names: Collection[str] | None = None) -> tu
 
     :raises RefusedError: a cluster is not registered.
     """
-    clusters = environment.store.load().clusters
+    clusters = environment.store.clusters()
     unknown = sorted(set(names or ()) - clusters.keys())
     if unknown:
         raise RefusedError(
@@ -59,15 +59,21 @@ def record(environment: Environment, names: Collection[str] | None = None) -> tu
     return looks
 
 
-def record_always(environment: Environment, every_s: float, names: Collection[str] | None = None) -> NoReturn:
+def record_always(
+    environment: Environment,
+    every_s: float,
+    names: Collection[str] | None = None,
+    looked: Callable[[Sequence[Look]], None] = lambda _looks: None,
+) -> NoReturn:
     """`record` again and again, until the process is stopped. While the store is away it waits for it.
 
+    :param looked: is told of each round.
     :raises RefusedError: a cluster is not registered, or not any more.
     """
     while True:
         begun = environment.monotonic()
         try:
-            record(environment, names)
+            looked(record(environment, names))
         except StoreUnavailableError as error:
             environment.say(f"nothing was recorded: {error}")
         environment.sleep(max(0.0, begun + every_s - environment.monotonic()))
