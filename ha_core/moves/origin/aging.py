@@ -12,16 +12,15 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
 from ha_core.kafka.facts import Partition
 from ha_core.kafka.topics import TopicDescription
-from ha_core.model import Document, Extent, KnownTopic, Topic, View
-from ha_core.moves.batches import in_batches
+from ha_core.model import Extent, KnownTopic, Topic, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.fault.commits import Commits, commits
 from ha_core.moves.origin.deletion import delete_left_behind
+from ha_core.moves.origin.dropping import write_dropped
 from ha_core.moves.registry import MAX_LISTED
 from ha_core.moves.report import Report
 from ha_core.moves.sides import PROBE_S
-from ha_core.moves.single import run_single
 from ha_core.plan.aging import (
     GONE,
     Block,
@@ -35,7 +34,7 @@ from ha_core.plan.aging import (
 )
 from ha_core.plan.extents import physical_end
 from ha_core.plan.verdict import listed
-from ha_core.store.errors import ConflictError, LockedError
+from ha_core.store.errors import LockedError
 
 LOOK_S = 30.0
 
@@ -283,35 +282,7 @@ def _write(
             evidence.setdefault(old.topic, []).append(
                 [old.partition, old.extent.cluster, old.extent.start, old.extent.end, old.log.start, old.log.end]
             )
-    reports: list[Report] = []
-    for batch in in_batches((after[name] for name in sorted(after)), evidence):
-        names = [topic.name for topic in batch]
-        versions: dict[tuple[type[Document], str], int | None] = {}
-        for name in names:
-            stored = environment.store.read(Topic, name)
-            if stored is None or stored[0] != chosen[name]:
-                put_off.append(f"{name}: its map has changed since it was judged")
-            else:
-                versions[Topic, name] = stored[1]
-        unchanged = tuple(topic for topic in batch if (Topic, topic.name) in versions)
-        if not unchanged:
-            continue
-        try:
-            reports.append(
-                run_single(
-                    environment,
-                    "age",
-                    reason,
-                    [f"topic:{topic.name}" for topic in unchanged],
-                    unchanged,
-                    (),
-                    versions,
-                    {"aged": {topic.name: evidence.get(topic.name, []) for topic in unchanged}},
-                )
-            )
-        except (LockedError, ConflictError) as error:
-            put_off.append(f"{names[0]} and {len(names) - 1} more: {error}")
-    return reports
+    return write_dropped(environment, "age", reason, "aged", chosen, after, evidence, put_off)
 
 
 def _deletable(

@@ -15,7 +15,7 @@ from ha_core.moves.errors import RefusedError
 from ha_core.moves.report import Report
 from ha_core.moves.sides import PROBE_S
 from ha_core.moves.single import run_single
-from ha_core.plan.returned import Return, look_at, read_again, settled, unconfirmed
+from ha_core.plan.returned import Return, gone_for_good, look_at, read_again, settled, unconfirmed
 from ha_core.store.errors import ConflictError, LockedError
 
 LOOK_S = 30.0
@@ -101,6 +101,11 @@ def words(one: Return) -> str:
     served = "skipped by readers, as was asked for" if one.skipped else "served in their place"
     lost = f", {one.missing} offsets are given up" if one.missing else ""
     return f"{where} ends at {one.found_end}: {one.beyond} records beyond what was known are {served}{lost}"
+
+
+def away_words(cluster: str, why: str) -> str:
+    """Why a cluster's extents could not be looked at, and what to do, for people."""
+    return f"{cluster} is away: {why.rstrip('.')}; {gone_for_good(cluster)}"
 
 
 def _reachable(environment: Environment, view: View, names: Collection[str]) -> tuple[list[str], dict[str, str]]:

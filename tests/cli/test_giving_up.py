@@ -1,0 +1,264 @@
+"""`switchyard origins give-up` on the store in memory; two registered clusters at which nobody listens."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ha_core.cli import session
+from ha_core.cli.app import build
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.probe import Probe
+from ha_core.model import Cluster, Document, KnownGroup, KnownTopic, Operation, Topic, UserBindings
+from ha_core.moves import single
+from ha_core.moves.context import Environment
+from ha_core.moves.origin import given_up
+from ha_core.moves.origin.given_up import give_up, plan_giving_up
+from ha_core.moves.report import Report
+from ha_core.plan.extents import append, identity
+from ha_core.store import Change, MemoryStore
+
+AT = "2026-11-21T10:00:00Z"
+CUT = 1_000_000
+FORCED = append(identity("east"), "west", CUT, 0, known_end=40)
+CLUSTERS = (
+    Cluster(name="east", bootstrap="127.0.0.1:1"),
+    Cluster(name="west", bootstrap="127.0.0.1:1", default=True),
+)
+MAPS = (
+    Topic(name="orders", writer="west", partitions={0: FORCED, 1: FORCED}),
+    Topic(name="bills", writer="west", partitions={0: append(identity("east"), "west", 9, 0)}),
+    Topic(name="stays", writer="west", partitions={0: identity("west")}),
+)
+WRITTEN = Topic(name="left", writer="east", partitions={0: append(identity("west"), "east", 5, 0)})
+DONE = ("origins", "give-up", "east", "--reason", "the hall has burnt down", "--yes")
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    store = MemoryStore()
+    puts = (*CLUSTERS, *MAPS)
+    expected: dict[tuple[type[Document], str], int | None] = {(type(put), put.name): None for put in puts}
+    store.commit(Change(change_id="seed", puts=puts, expected=expected))
+    group = KnownGroup(cluster="west", name="billing", at=AT, offsets={"orders": {0: 7}, "stays": {0: 1}})
+    store.keep_known(KnownGroup, "west", [group])
+    seen = [KnownTopic(cluster="east", name=n, at=AT, partitions=1, replication=1) for n in ("orders", "forgotten")]
+    store.keep_known(KnownTopic, "east", seen)
+    return store
+
+
+def opened(store: MemoryStore, progress: Callable[[str], None] = lambda _text: None) -> Environment:
+    return Environment(store=store.client(), by="test:operator", progress=progress, session_timeout_s=0.5)
+
+
+@pytest.fixture(autouse=True)
+def connected(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(_connection: object, by: str, progress: Callable[[str], None]) -> Environment:
+        return opened(store, progress)
+
+    monkeypatch.setattr(session, "connect", connect)
+
+
+def run(*words: str) -> tuple[int, Any]:
+    ended = CliRunner().invoke(build(), [*words, "--json"])
+    return ended.exit_code, json.loads(ended.stdout)
+
+
+def put(store: MemoryStore, document: Topic | UserBindings, name: str) -> None:
+    found = store.read(type(document), name)
+    key: tuple[type[Document], str] = (type(document), name)
+    store.commit(Change(change_id=f"put-{name}", puts=(document,), expected={key: found[1] if found else None}))
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, probe: Probe) -> None:
+    monkeypatch.setattr(
+        Admin, "probe", lambda self, **_options: probe if self.cluster.name == "east" else Probe(False, "dead")
+    )
+
+
+def test_a_dry_run_reports_the_loss_exactly_and_changes_nothing(store: MemoryStore) -> None:
+    before = store.load()
+
+    code, plan = run(*DONE, "--dry-run")
+
+    assert (code, plan["result"], plan["changed"]) == (0, "planned", False)
+    assert (plan["known_lost"], plan["most_lost"]) == (40 + 40 + 9, CUT + CUT + 9)
+    rows = [(one["topic"], one["partition"], one["known_lost"], one["most_lost"]) for one in plan["extents"]]
+    assert rows == [("bills", 0, 9, 9), ("orders", 0, 40, CUT), ("orders", 1, 40, CUT)]
+    assert [one["exact"] for one in plan["extents"]] == [True, False, False]
+    (group,) = plan["groups"]
+    assert (group["group"], group["offset"], group["next"], group["known"], group["most"]) == (
+        "billing",
+        7,
+        CUT,
+        33,
+        CUT - 7,
+    )
+    assert plan["never_moved"] == ["forgotten"]
+    assert store.load() == before
+    assert store.operations(10) == []
+
+
+def test_people_read_what_is_lost_and_what_is_left_to_do() -> None:
+    shown = CliRunner().invoke(build(), [*DONE, "orders", "--dry-run"])
+
+    assert "[0, 1000000)" in shown.stdout
+    assert "group billing (no members, west) has committed 7 of orders-0: it goes on at 1000000" in shown.stdout
+    assert "80 offsets are known to be lost, 2000000 at most" in shown.stdout
+    assert "nothing of this is served any more" in shown.stdout
+    assert "1 still refer to east, move them away: topic bills" in shown.stdout
+
+
+def test_it_leaves_the_maps_the_history_has_the_evidence_and_the_cluster_can_be_removed(store: MemoryStore) -> None:
+    code, done = run(*DONE)
+
+    assert (code, done["result"]) == (0, "succeeded")
+    topics = store.load().topics
+    assert topics["orders"].partitions == {0: FORCED[1:], 1: FORCED[1:]}
+    assert topics["stays"] == MAPS[2]
+    (operation,) = store.operations(10)
+    assert (operation.kind, operation.state, operation.reason) == ("give-up", "succeeded", "the hall has burnt down")
+    (entry,) = [e for e in store.history(operation.id) if (e.step, e.outcome) == ("give-up", "done")]
+    assert entry.detail["cluster"] == "east"
+    assert entry.detail["given_up"] == {
+        "bills": {"known_lost": 9, "most_lost": 9, "extents": [[0, 0, 0, 9, None]], "groups": {}},
+        "orders": {
+            "known_lost": 80,
+            "most_lost": 2 * CUT,
+            "extents": [[0, 0, 0, CUT, 40], [1, 0, 0, CUT, 40]],
+            "groups": {"billing": [1, 33, CUT - 7]},
+        },
+    }
+    assert store.locks() == []
+    assert run("clusters", "remove", "east")[0] == 0
+
+
+def test_done_again_there_is_nothing_to_do(store: MemoryStore) -> None:
+    run(*DONE)
+    before = store.load()
+
+    code, again = run(*DONE)
+
+    assert (code, again["result"], again["changed"], again["extents"]) == (0, "succeeded", False, [])
+    assert store.load() == before
+
+
+def test_names_and_patterns_choose_and_what_still_points_there_is_said(store: MemoryStore) -> None:
+    put(store, UserBindings(user="ann", cluster="east"), "ann")
+
+    code, done = run(*DONE, "ord*")
+
+    assert (code, done["pointing"], done["never_moved"]) == (0, ["binding of ann", "topic bills"], [])
+    assert store.load().topics["bills"] == MAPS[1]
+    refused = run("clusters", "remove", "east")
+    assert refused[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("north",), "'north' (known: east, west)"),
+        (("east", "nothing"), "'nothing'"),
+        (("east", "x*"), "Pattern 'x*'"),
+        (("east", "forgotten"), "migrate-from-fault forgotten --from east"),
+        (("east", "left"), "still written in east: left"),
+        (("east",), "migrate-from-fault left --from east"),
+        (("east", "orders", "--reason", " "), "--reason"),
+    ],
+)
+def test_what_cannot_be_given_up_is_refused_and_nothing_is_changed(
+    words: tuple[str, ...], error: str, store: MemoryStore
+) -> None:
+    put(store, WRITTEN, "left")
+    before = store.load()
+
+    code, data = run("origins", "give-up", "--reason", "fire", "--yes", *words)
+
+    assert code == 2
+    assert error in data["error"]
+    assert store.load() == before
+    assert store.operations(10) == []
+
+
+def test_nobody_who_confirms_it_is_a_refusal(store: MemoryStore) -> None:
+    before = store.load()
+
+    code, data = run("origins", "give-up", "east", "--reason", "fire")
+
+    assert (code, data["result"]) == (2, "refused")
+    assert store.load() == before
+
+
+def test_a_topic_on_which_an_operation_works_is_left_alone_with_all_the_others(store: MemoryStore) -> None:
+    running = Operation(id="switch-1", kind="switch", state="running", by="test", reason="test", started=AT)
+    store.create_operation(running, ["topic:bills"])
+    before = store.load()
+
+    code, data = run(*DONE)
+
+    assert code == 2
+    assert "switch-1 works on topic bills" in data["error"]
+    assert store.load() == before
+
+
+@pytest.mark.parametrize("probe", [Probe(True), Probe(False, "no right", refused=True)], ids=["ready", "refusing"])
+def test_a_cluster_that_answers_is_given_up_by_force_only(
+    probe: Probe, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, probe)
+    before = store.load()
+
+    code, refused = run(*DONE)
+
+    assert code == 2
+    assert "--force" in refused["error"]
+    assert "origins check" in refused["error"]
+    assert store.load() == before
+    forced = run(*DONE, "--force")
+    assert (forced[0], forced[1]["answers"]) == (0, True)
+
+
+def test_a_run_that_dies_behind_its_change_is_ended_by_the_next_one(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched, opened(store) as environment:
+        patched.setattr(single, "settle", lambda journal: Report(journal.operation.id, "failed", 0))
+        give_up(environment, plan_giving_up(environment, "east", ["orders"]), "fire")
+    assert store.locks() != []
+    monkeypatch.setattr(given_up, "QUIET_S", 0.0)
+
+    code, again = run(*DONE)
+
+    assert (code, again["result"]) == (0, "succeeded")
+    assert [one["topic"] for one in again["extents"]] == ["bills"]
+    assert store.locks() == []
+    assert [operation.state for operation in store.operations(10)] == ["succeeded", "succeeded"]
+
+
+def test_a_map_that_changes_after_it_was_judged_is_left_for_the_next_run(store: MemoryStore) -> None:
+    with opened(store) as environment:
+        plan = plan_giving_up(environment, "east")
+        changed = Topic(name="orders", writer="west", partitions={0: FORCED, 1: FORCED, 2: identity("west")})
+        put(store, changed, "orders")
+
+        done = give_up(environment, plan, "fire")
+
+    assert not done.succeeded
+    assert done.to_json()["result"] == "failed"
+    assert done.put_off == ("orders: its map has changed since it was judged",)
+    assert store.load().topics["orders"] == changed
+    assert store.load().topics["bills"].partitions[0][0].cluster == "west"
+    assert run(*DONE)[0] == 0
+
+
+def test_the_way_out_is_named_wherever_something_waits_for_a_cluster_that_is_away() -> None:
+    way_out = "switchyard origins give-up east"
+    (row,) = [one for one in run("migrations")[1]["migrations"] if one["topic"] == "orders"]
+    aging = run("age", "bills", "--dry-run")[1]["extents"][0]["blocks"]
+
+    assert way_out in row["blocks"][0]
+    assert way_out in next(one["text"] for one in aging if one["reason"] == "unasked")
+    for words in (("origins", "check"), ("topic", "orders")):
+        assert way_out in CliRunner().invoke(build(), list(words)).stdout
