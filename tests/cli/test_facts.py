@@ -11,7 +11,7 @@ from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.fault import known
 from ha_core.store import Change, MemoryStore
-from ha_core.store.errors import StoreUnavailableError
+from ha_core.store.errors import StoreUnavailableError, TooLargeError
 
 
 class StoppedError(Exception):
@@ -74,6 +74,21 @@ def test_while_the_store_is_away_it_is_waited_for(
         known.record_always(make(pauses), 5.0)
 
     assert said == ["nothing was recorded: no ZooKeeper"] * 3
+
+
+def test_what_the_store_does_not_take_is_told_and_no_reason_to_stop(
+    make: Callable[[list[float]], Environment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = make([])
+
+    def too_large(*_: object) -> None:
+        raise TooLargeError("a write of 1 nodes is 2000000 bytes")
+
+    monkeypatch.setattr(environment.store, "keep_known", too_large)
+    monkeypatch.setattr(known, "known_topics", lambda *_: {})
+    monkeypatch.setattr(known, "known_groups", lambda *_: {})
+
+    assert [look.error for look in known.record(environment)] == ["a write of 1 nodes is 2000000 bytes"]
 
 
 def test_a_cluster_that_is_not_registered_ends_it(make: Callable[[list[float]], Environment]) -> None:

@@ -18,7 +18,7 @@ from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, KnownGroup, KnownTopic
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
-from ha_core.store.errors import StoreUnavailableError
+from ha_core.store.errors import StoreError, StoreUnavailableError
 
 LOOK_S = 30.0
 
@@ -115,10 +115,13 @@ def _record(environment: Environment, cluster: Cluster) -> Look:
         admin = environment.admin(cluster)
         topics = known_topics(admin, at, store.known(KnownTopic, cluster.name))
         groups = known_groups(admin, at)
-    except (KafkaAdminError, RefusedError) as error:
+        store.keep_known(KnownTopic, cluster.name, topics.values())
+        store.keep_known(KnownGroup, cluster.name, groups.values())
+    except StoreUnavailableError:
+        raise
+    except (KafkaAdminError, RefusedError, StoreError) as error:
+        # One cluster that holds what ZooKeeper does not take is no reason to forget the others.
         return Look(cluster.name, at, error=str(error))
-    store.keep_known(KnownTopic, cluster.name, topics.values())
-    store.keep_known(KnownGroup, cluster.name, groups.values())
     return Look(cluster.name, at, len(topics), sum(one.partitions for one in topics.values()), len(groups))
 
 
