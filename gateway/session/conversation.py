@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gateway.counts import Counts
 from gateway.session.authentication import Authentication
 from gateway.session.commands import Cause, Close, Command, Node, ToClient, ToUpstream, Wake
+from gateway.session.fetch import Gap
 from gateway.session.issuing import VirtualNodes
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.overtaking import Overtaking
@@ -75,7 +76,8 @@ class Conversation:
         """Topics of the fetch session that the client has with the broker, as far as requests named them."""
         self.fetch_reset = False
         """The next incremental fetch must be made full again: its session may hold topics that are translated now."""
-        self.exhausted: dict[tuple[str, int], int] = {}
+        self.gaps: dict[tuple[str, int], Gap] = {}
+        """What the last answers told of the place at which a partition is read."""
         self.stream_bytes = 0
         self.stream_to: Node | None = None
         self._gather: bytearray | None = None

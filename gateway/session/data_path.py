@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import answers, crossing, issuing, refusals
+from gateway.session import answers, crossing, issuing, log_starts, refusals
 from gateway.session import fetch as fetching
 from gateway.session import produce as producing
 from gateway.session.commands import Cause, Inquire, Node, Refresh, Saw
 from gateway.session.conversation import Conversation
 from gateway.session.routes import Routes, Way
-from gateway.session.slots import Frames, Kind, Slot
+from gateway.session.slots import PROBE, Frames, Kind, Slot
 from ha_core.model import View
 from ha_core.wire import (
     ApiKey,
@@ -24,9 +24,6 @@ from ha_core.wire import (
 )
 from ha_core.wire.fetch import scan_fetch_request
 from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
-
-_PROBE = 0x7FFF_FFFF
-"""Correlation id of the gateway's own question on a client's upstream connection."""
 
 CROSSING_WAIT_MS = 20
 """Longest wait of a fetch that is answered by two clusters: the one with records waits for the one without."""
@@ -250,10 +247,10 @@ def fetch(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
 
 
 def _read(session: Conversation, header: RequestHeader, request: dict[str, Any], routes: Routes) -> None:
-    plan = fetching.plan(request, routes, session.exhausted)
+    plan = fetching.plan(request, routes, session.gaps)
     if not plan.parts:
         delay_s = 0.0 if plan.refused else min(request["max_wait_ms"], 1000) / 1000
-        answer, _ = fetching.merge(plan, {}, session.exhausted)
+        answer, _ = fetching.merge(plan, {}, session.gaps, session.snapshot.view)
         slot = _slot(header, Kind.WAIT)
         if plan.refused:
             session.refuse(slot, answer)
@@ -263,16 +260,18 @@ def _read(session: Conversation, header: RequestHeader, request: dict[str, Any],
         if plan.unreachable:
             session.emit(Refresh())
         return
-    if not plan.closed and not plan.local and len(plan.parts) == 1:
+    opens = any(read.opens for read in plan.reads.values())
+    if not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
         _stream(session, header, request, plan)
         return
     most_wait_ms = CROSSING_WAIT_MS if plan.both and len(plan.parts) > 1 else 500
     hurry = plan.refused or (not plan.both and len(plan.parts) > len(plan.closed) > 0)
+    # Of all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
+    most = min(request["max_bytes"] // len(plan.parts), MAX_COLD_BYTES)
     frames: dict[Node, bytes] = {}
     for node, topics in plan.parts.items():
         cold = node in plan.closed
         wait_ms = min(request["max_wait_ms"], most_wait_ms) if cold or not hurry else 0
-        most = min(request["max_bytes"], MAX_COLD_BYTES)
         part = fetching.upstream_request(request, topics, max_wait_ms=wait_ms, max_bytes=most)
         frames[node] = _fetch_frame(header, part)
     _gather(session, header, request, plan, frames)
@@ -323,11 +322,11 @@ def probe_silent(session: Conversation) -> None:
     for upstream in tuple(session.upstreams.values()):
         if upstream.silent.isdisjoint(fenced):
             continue
-        slot = Slot(ApiKey.API_VERSIONS, 0, _PROBE, Kind.DISCARD)
+        slot = Slot(ApiKey.API_VERSIONS, 0, PROBE, Kind.DISCARD)
         slot.topics = tuple(upstream.silent)
         upstream.silent.clear()
         body = encode(ApiKey.API_VERSIONS, 0, "request", {})
-        session.forward(slot, upstream.node, encode_request(ApiKey.API_VERSIONS, 0, _PROBE, None, body))
+        session.forward(slot, upstream.node, encode_request(ApiKey.API_VERSIONS, 0, PROBE, None, body))
 
 
 def _left(topic: bytes, before: View, after: View) -> bool:
@@ -349,9 +348,11 @@ def _gather(
 
     def finish(found: Frames) -> bytes:
         decoded = {node: answers.decoded(session, header, frame) for node, frame in found.items()}
-        merged, stale = fetching.merge(plan, decoded, session.exhausted)
+        merged, stale = fetching.merge(plan, decoded, session.gaps, session.snapshot.view)
+        log_starts.ask(session, plan)
         if stale:
             session.emit(Refresh())
+        if stale or plan.gone:
             slot.delay = 0.1
         elif plan.undecided:
             slot.delay = min(request["max_wait_ms"], 1000) / 1000

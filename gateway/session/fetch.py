@@ -6,13 +6,14 @@ cut off at the extent's end). What cannot be reached is answered empty: the clie
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from gateway.session.commands import Node
 from gateway.session.refusals import fetch_partition
 from gateway.session.routes import Routes, Way
-from ha_core.model import Extent, Topic
-from ha_core.plan.extents import Hole, extents_of, locate
+from ha_core.model import Extent, Topic, View
+from ha_core.plan.extents import Hole, extents_of, locate, to_client
 from ha_core.wire import ErrorCode, RemoteProtocolError
 from ha_core.wire.fetch import FetchShift
 from ha_core.wire.records import batches, shift_batches, trim
@@ -36,6 +37,15 @@ STALE = frozenset(
 has the right one. The partition is answered empty, and the gateway asks the cluster anew."""
 
 
+class Gap(NamedTuple):
+    """From client offset `asked` on there is no record before `resume`: readers go on there, as in a compacted log."""
+
+    asked: int
+    resume: int
+    sure: bool = False
+    """The log was there when it was asked: an offset out of its range is one."""
+
+
 class Read(NamedTuple):
     """Where one partition of a request is read."""
 
@@ -46,12 +56,19 @@ class Read(NamedTuple):
     """Client offset that the client asked for."""
     first: bool
     """Whether the extent is the partition's only one, so that its log start is the client's."""
+    physical: int = -1
+    """What the cluster is asked for."""
+    opens: bool = False
+    """Whether a reader comes here from an older extent. If retention has taken the first records of this one, that is
+    a gap: an offset out of range would send him back to the older extent's start, and here again, for ever."""
 
 
 class FetchPlan:
     """What becomes of one inspected fetch."""
 
-    __slots__ = ("away", "both", "closed", "local", "order", "parts", "reads", "refused", "undecided", "unreachable")
+    __slots__ = (
+        "away", "both", "closed", "gone", "local", "order", "parts", "reads", "refused", "undecided", "unreachable"
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.parts: dict[Node, dict[str, list[dict[str, Any]]]] = {}
@@ -64,6 +81,8 @@ class FetchPlan:
         """Upstreams from which closed extents are read: their answers have to be looked at whole."""
         self.away: dict[Key, Node] = {}
         """Open extents that are read through the port of another cluster."""
+        self.gone: dict[Key, Node] = {}
+        """Extents whose first records are gone: their broker has to be asked where the log starts now."""
         self.both = False
         """A cut lies ahead, and records may appear on either side of it: nothing may wait long on one side."""
         self.refused = False
@@ -74,10 +93,10 @@ class FetchPlan:
         """All that was asked for lies where nobody knows yet whether it is lost: asking again at once is of no use."""
 
 
-def plan(request: dict[str, Any], routes: Routes, exhausted: dict[Key, int]) -> FetchPlan:
+def plan(request: dict[str, Any], routes: Routes, gaps: dict[Key, Gap]) -> FetchPlan:
     """Splits a decoded fetch by the brokers that hold what it asks for.
 
-    :param exhausted: partition → client offset from which its closed extent was found to hold nothing more.
+    :param gaps: what earlier answers told of the offset that a partition is read at; forgotten when it is left.
     """
     result = FetchPlan()
     port = routes.port
@@ -94,7 +113,7 @@ def plan(request: dict[str, Any], routes: Routes, exhausted: dict[Key, int]) -> 
                 result.reads[key] = Read(None, False, asked["fetch_offset"], True)
                 _add(result, Node(port.cluster, port.broker), name, asked)
             else:
-                _place(result, routes, route.topic, key, asked, exhausted)
+                _place(result, routes, route.topic, key, asked, gaps)
     _keep_one_place(result)
     return result
 
@@ -120,7 +139,7 @@ def _add(result: FetchPlan, node: Node, topic: str, entry: dict[str, Any]) -> No
 
 
 def _place(
-    result: FetchPlan, routes: Routes, topic: Topic, key: Key, asked: dict[str, Any], exhausted: dict[Key, int]
+    result: FetchPlan, routes: Routes, topic: Topic, key: Key, asked: dict[str, Any], gaps: dict[Key, Gap]
 ) -> None:
     name, partition = key
     extents = extents_of(topic, partition)
@@ -130,9 +149,11 @@ def _place(
         result.local[key] = fetch_partition(partition, ErrorCode.OFFSET_OUT_OF_RANGE)
         result.refused = True
         return
-    place = locate(extents, offset)
-    if not isinstance(place, Hole) and place.extent.end is not None and exhausted.get(key, -1) == offset:
-        place = locate(extents, place.extent.end)
+    gap = gaps.get(key)
+    if gap is not None and gap.asked != offset:
+        del gaps[key]
+        gap = None
+    place = locate(extents, offset if gap is None else gap.resume)
     if isinstance(place, Hole):
         extent, physical = place.extent, place.extent.base
     else:
@@ -162,7 +183,9 @@ def _place(
         result.both = True
     elif not here:
         result.away[key] = node
-    result.reads[key] = Read(extent, closed, offset, len(extents) == 1)
+    follows = offset <= extent.start and any(one.start < extent.start and not one.ignored for one in extents)
+    opens = follows and not (gap is not None and gap.sure)
+    result.reads[key] = Read(extent, closed, offset, len(extents) == 1, physical, opens)
     _add(result, node, name, entry)
 
 
@@ -202,11 +225,12 @@ def shifts(result: FetchPlan) -> dict[tuple[bytes, int], FetchShift]:
 
 
 def merge(
-    result: FetchPlan, answers: dict[Node, dict[str, Any] | None], exhausted: dict[Key, int]
+    result: FetchPlan, answers: dict[Node, dict[str, Any] | None], gaps: dict[Key, Gap], view: View
 ) -> tuple[dict[str, Any], set[str]]:
     """One answer in client offsets; and the clusters whose topology is stale.
 
     :param answers: decoded answer per upstream, None where the upstream was lost.
+    :param view: the newest one. What was read by a map that has changed may have come to lie at other offsets.
     """
     entries = dict(result.local)
     stale: set[str] = set()
@@ -217,28 +241,29 @@ def merge(
             stale.add(node.cluster)
             continue
         throttle_ms = max(throttle_ms, answer["throttle_time_ms"])
-        # Records of another partition may have used up the byte limits (KIP-74): then an empty one says nothing.
-        nothing = all(
-            entry["error_code"] == 0 and not entry["records"]
-            for topic in answer["responses"]
-            for entry in topic["partitions"]
-        )
+        told = _told(result.parts[node], answer)
         for topic in answer["responses"]:
             for entry in topic["partitions"]:
                 key = (topic["topic"], entry["partition_index"])
                 read = result.reads.get(key)
                 if read is None or read.extent is None:
                     entries[key] = entry
+                elif not stands(view, key, read.extent):
+                    continue
                 elif read.closed and entry["error_code"] in STALE:
                     stale.add(node.cluster)
                 elif read.extent.known_end is not None and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
                     # A cluster that was dead at the cut is back with less than it may have had. Nobody has said yet
                     # that the rest is lost: a client that learnt of it would jump to another offset.
                     undecided = True
+                elif read.opens and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    result.gone[key] = node
                 else:
-                    entries[key], hollow = _translate(key, entry, read, nothing)
+                    entries[key], hollow = _translate(key, entry, read, key in told)
                     if hollow:
-                        exhausted[key] = read.asked
+                        gaps[key] = Gap(read.asked, read.extent.end or 0)
+                    elif read.opens and entry["error_code"] == ErrorCode.NONE:
+                        gaps[key] = Gap(read.asked, to_client(read.extent, read.physical), sure=True)
     result.undecided = undecided and not any(entry["records"] for entry in entries.values())
     topics: dict[str, list[dict[str, Any]]] = {}
     for key in result.order:
@@ -255,10 +280,34 @@ def merge(
     }, stale
 
 
-def _translate(key: Key, entry: dict[str, Any], read: Read, nothing: bool) -> tuple[dict[str, Any], bool]:
+def stands(view: View, key: Key, extent: Extent) -> bool:
+    """Whether offsets in the extent still mean what they did, wherever it ends by now."""
+    topic = view.topics.get(key[0])
+    extents = extents_of(topic, key[1]) if topic is not None and topic.mapped else ()
+    place = (extent.cluster, extent.term, extent.start, extent.base)
+    return any((one.cluster, one.term, one.start, one.base) == place for one in extents)
+
+
+def _told(asked: dict[str, list[dict[str, Any]]], answer: dict[str, Any]) -> set[Key]:
+    """The partitions of which a broker's answer tells what is there: those before the first one with records, which
+    comes whole whatever the limits are. Behind it limits that are used up leave partitions empty (KIP-74).
+
+    Clients let partitions that gave nothing go first, so each has its turn however busy the others are.
+    """
+    full = {
+        (topic["topic"], entry["partition_index"])
+        for topic in answer["responses"]
+        for entry in topic["partitions"]
+        if entry["records"]
+    }
+    order = ((topic, entry["partition"]) for topic, entries in asked.items() for entry in entries)
+    return set(takewhile(lambda key: key not in full, order))
+
+
+def _translate(key: Key, entry: dict[str, Any], read: Read, told: bool) -> tuple[dict[str, Any], bool]:
     """The partition in client offsets; and whether its closed extent holds nothing at or behind what was asked for.
 
-    :param nothing: the whole answer of that broker is without records and errors.
+    :param told: if it is empty, that is because the broker has nothing to give.
     """
     extent = read.extent
     assert extent is not None
@@ -271,7 +320,7 @@ def _translate(key: Key, entry: dict[str, Any], read: Read, nothing: bool) -> tu
     if physical_end is not None:
         # Either the log is known to its end and has nothing here, or what comes next lies behind the extent.
         seen = min(held, entry["last_stable_offset"]) if entry["last_stable_offset"] >= 0 else held
-        hollow = nothing and seen >= physical_end
+        hollow = told and entry["error_code"] == ErrorCode.NONE and seen >= physical_end
         if end:
             end, straddles = trim(records, 0, end, physical_end)
             hollow = end == 0

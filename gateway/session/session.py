@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import answers, coordinated, crossing, data_path, requests
+from gateway.session import answers, coordinated, crossing, data_path, log_starts, requests
 from gateway.session.commands import Cause, Command, Node
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind
@@ -87,12 +87,14 @@ class Session(Conversation):
         before, self.snapshot = self.snapshot, snapshot
         if before.view is not snapshot.view:
             self._lift()
+            log_starts.forget(self, before.view)
             data_path.wake_readers(self, before.view)
             coordinated.wake_joiners(self)
             data_path.probe_silent(self)
             if any(topic.decode("utf-8", "replace") in snapshot.view.topics for topic in self.fetch_topics):
                 self.fetch_reset = True
         self._decide()
+        self._unblock()
         return self._take()
 
     def tick(self, now: float) -> list[Command]:

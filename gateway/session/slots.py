@@ -14,6 +14,9 @@ from enum import IntEnum
 from gateway.session.commands import Node
 from ha_core.wire.fetch import FetchPatcher, FetchShift
 
+PROBE = 0x7FFF_FFFF
+"""Correlation id of the gateway's own questions on a client's upstream connection."""
+
 
 class Kind(IntEnum):
     PASS = 0
