@@ -1,5 +1,5 @@
 """
-### Clusters that were given up and may be back
+### Clusters that were dead at a cut and may be back
 
 A forced move cuts above anything that the dead cluster can hold, so where its records truly end is known only when it
 answers again. This looks for that, every few minutes: it closes the old extents at their **true end** in one revision
@@ -9,6 +9,8 @@ no client offset changes. Nothing is ever added there: the writer is another clu
 A cluster that comes back with **less** than was known of it has lost records. Then nothing is concluded: readers wait,
 the partitions are marked, the run fails once, and a human decides: restore them, or run this by hand with the topics
 named and *Accept the loss* ticked.
+
+A cluster that **never comes back** is given up by a human: `give_up_cluster`.
 
 Readers that were told to skip go on skipping, unless *Serve what was skipped* is ticked for the topics that are named.
 Without Airflow: `switchyard origins check`.

@@ -11,7 +11,8 @@ have them. What readers below the cut do is your choice:
 - **wait**: they get nothing until the cluster is back, then its records, then go on behind the hole. Nothing is lost.
 - **skip**: they go on at the first record in the target. What they had not read is given up (it can be served later).
 
-When the cluster returns, the DAG `check_origins` closes its extents where they truly end and says what came back.
+When the cluster returns, the DAG `check_origins` closes its extents where they truly end and says what came back. If it
+never does: `give_up_cluster`.
 
 | task | what it does | if it fails |
 |---|---|---|

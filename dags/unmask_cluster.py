@@ -2,7 +2,7 @@
 ### Put a cluster back into service
 
 Takes the mask off a cluster, **after a health probe**: a cluster that does not answer the service account stays masked.
-Nothing moves back by itself: use the `switch` DAG for that. If the cluster was given up while it was away, the DAG
+Nothing moves back by itself: use the `switch` DAG for that. If topics were moved while it was dead, the DAG
 `check_origins` finds out what came back with it.
 
 `look` lists who gets it back. Unmasking is one revision; the task ends when every gateway serves it. A cluster that is

@@ -3,6 +3,7 @@
 from ha_core.operators.bindings import RefreshBindingsOperator
 from ha_core.operators.clusters import LookAtClusterOperator, MaskClusterOperator, UnmaskClusterOperator
 from ha_core.operators.ending import ReleaseOperator, ReportOperator
+from ha_core.operators.giving_up import GiveUpOperator
 from ha_core.operators.planning import ApproveSwitchOperator, PlanFaultMigrationOperator, PlanSwitchOperator
 from ha_core.operators.steps import (
     AcquireOperator,
@@ -21,6 +22,7 @@ __all__ = [
     "ApproveSwitchOperator",
     "CheckOriginsOperator",
     "CutOverOperator",
+    "GiveUpOperator",
     "LookAtClusterOperator",
     "MaskClusterOperator",
     "PlanFaultMigrationOperator",

@@ -22,7 +22,7 @@ class CheckOriginsOperator(SwitchyardOperator):
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves.origin.returned import check_origins, words
+        from ha_core.moves.origin.returned import away_words, check_origins, words
         from ha_core.operators.settling import settle_own
 
         form = context["params"]
@@ -39,7 +39,7 @@ class CheckOriginsOperator(SwitchyardOperator):
         for one in result.found[:MOST_LINES]:
             self.log.info("%s", words(one))
         for name, why in sorted(result.away.items()):
-            self.log.info("%s is away: %s", name, why)
+            self.log.info("%s", away_words(name, why))
         for text in result.put_off:
             self.log.info("left for the next check: %s", text)
         if result.newly_less and not form["dry_run"]:

@@ -10,6 +10,7 @@ ASKED = (
     "unmask_cluster",
     "refresh_bindings",
     "migrate_from_fault",
+    "give_up_cluster",
     "migrate_topics",
     "rollback_migration",
 )

@@ -35,6 +35,29 @@ def test_a_cluster_that_answers_is_given_up_only_by_force_and_is_confirmed_at_on
     assert environment.store.locks() == []
 
 
+def test_what_is_lost_with_a_cluster_is_in_the_result_of_a_dry_run_before_it_is_given_up(
+    run_dag: Run, environment: Environment, workload: Workload
+) -> None:
+    moved = {"topics": [workload.topic], "from": "east", "to": "west", "unread": "wait", "reason": "a test"}
+    run_dag("migrate_from_fault", {**moved, "force": True, "groups": False})
+    form = {"cluster": "east", "topics": [workload.topic], "reason": "a test", "force": True}
+    before = environment.store.load()
+
+    counted = run_dag("give_up_cluster", form)
+    unchanged = environment.store.load()
+    done = run_dag("give_up_cluster", {**form, "dry_run": False})
+
+    assert {counted.tasks[name] for name in ("plan", "give_up", "release")} == {"success"}
+    plan = counted.results["give_up"]
+    assert (plan["result"], plan["known_lost"]) == ("planned", RECORDS * PARTITIONS)
+    assert {one["group"] for one in plan["groups"]} == {workload.group}
+    assert unchanged == before
+    assert done.results["give_up"]["result"] == "succeeded"
+    extents = environment.store.load().topics[workload.topic].partitions
+    assert [one.cluster for several in extents.values() for one in several] == ["west"] * PARTITIONS
+    assert environment.store.locks() == []
+
+
 def test_what_keeps_a_migration_from_aging_is_in_the_result_and_its_origin_is_deleted_when_asked(
     run_dag: Run, environment: Environment, workload: Workload
 ) -> None:

@@ -239,7 +239,7 @@ def summary_lines(plan: GivingUp) -> Iterator[str]:
         then = "then nothing refers" if plan.losses else "nothing refers"
         yield f"{then} to {cluster} any more: `switchyard clusters remove {cluster}`"
     if plan.default:
-        yield f"{cluster} is the default cluster: once it is removed, say another (`switchyard clusters add … --default`)"
+        yield f"{cluster} is the default cluster: remove it, then name another (`switchyard clusters add … --default`)"
 
 
 def _mapped(view: View) -> dict[str, Topic]:

@@ -1,4 +1,4 @@
-"""The check for clusters that were given up and answer again: their extents are closed where they truly end."""
+"""The check for clusters that were dead at a cut and answer again: their extents are closed where they truly end."""
 
 from __future__ import annotations
 
