@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from gateway.session.commands import ToClient, Wake
+from gateway.session.commands import ToClient
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind, Slot, Upstream
 from ha_core.wire import RemoteProtocolError, RequestHeader, decode, response_body_at
@@ -131,7 +131,7 @@ def _collect(session: Conversation, slot: Slot, upstream: Upstream, frame: bytea
             return
         slot.ready(data, session.now + slot.delay if slot.delay else 0.0)
         if slot.delay:
-            session.out.append(Wake(slot.ready_at))
+            session.wake()
         session.flush()
 
 
@@ -146,6 +146,16 @@ def lost(session: Conversation, upstream: Upstream) -> bool:
     for slot in waiting:
         _collect(session, slot, upstream, None)
     return True
+
+
+def forsake(session: Conversation, slot: Slot, upstream: Upstream) -> None:
+    """Makes a gathered answer without this broker. What it says later is dropped."""
+    at = upstream.queue.index(slot)
+    upstream.queue[at] = Slot(slot.api_key, slot.api_version, slot.correlation_id, Kind.DISCARD)
+    if at == 0 and upstream.gathering is not None:
+        upstream.skip = upstream.wanted - len(upstream.gathering)
+        upstream.gathering, upstream.dropping = None, True
+    _collect(session, slot, upstream, None)
 
 
 def abandon(session: Conversation, slot: Slot, frame: bytes) -> None:

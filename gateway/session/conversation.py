@@ -145,7 +145,13 @@ class Conversation:
         )
         slot.ready(frame, slot.ready_at)
         if slot.ready_at > self.now:
-            self.out.append(Wake(slot.ready_at))
+            self.wake()
+
+    def wake(self) -> None:
+        """Asks to be woken for what is due next: the driver keeps one time only."""
+        due = [slot.ready_at for slot in self.queue if slot.ready_at > self.now]
+        if due:
+            self.out.append(Wake(min(due)))
 
     def enqueue(self, slot: Slot) -> None:
         """A slot for a request that is about to be forwarded or composed."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from gateway.session import answers
 from gateway.session import produce as producing
-from gateway.session.commands import Cause, Node, Refresh, Wake
+from gateway.session.commands import Cause, Node, Refresh
 from gateway.session.conversation import Conversation
 from gateway.session.departures import Departure
 from gateway.session.fates import Crosses, Fate, Part, fate
@@ -196,7 +196,7 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
             again_at = max(again_at, session.now + AGAIN_S)
         if session.now < again_at:
             departure.slot.ready_at = min(again_at, departure.until)
-            session.emit(Wake(min(slot.ready_at for slot in session.queue if slot.ready_at > session.now)))
+            session.wake()
             return None
     legs: dict[Key, Leg] = {}
     requests: dict[Node, dict[str, list[dict[str, Any]]]] = {}

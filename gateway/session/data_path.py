@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import answers, crossing, issuing, log_starts, refusals
+from gateway.session import answers, crossing, issuing, log_starts, refusals, silence
 from gateway.session import fetch as fetching
 from gateway.session import produce as producing
 from gateway.session.commands import Cause, Inquire, Node, Refresh, Saw
@@ -365,5 +365,6 @@ def _gather(
 
     slot.finish = finish
     session.enqueue(slot)
+    silence.watch(session, slot, plan.closed, request["max_wait_ms"])
     for node, frame in frames.items():
         session.forward(slot, node, frame)

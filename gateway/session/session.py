@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import answers, coordinated, crossing, data_path, log_starts, requests
+from gateway.session import answers, coordinated, crossing, data_path, log_starts, requests, silence
 from gateway.session.commands import Cause, Command, Node
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind
@@ -93,6 +93,7 @@ class Session(Conversation):
             data_path.probe_silent(self)
             if any(topic.decode("utf-8", "replace") in snapshot.view.topics for topic in self.fetch_topics):
                 self.fetch_reset = True
+        silence.give_up(self)
         self._decide()
         self._unblock()
         return self._take()
@@ -101,6 +102,7 @@ class Session(Conversation):
         """The time of a `Wake` has come."""
         self.now = now
         self._decide()
+        silence.ask(self)
         self.flush()
         self._unblock()
         return self._take()

@@ -42,8 +42,8 @@ class Slot:
 
     __slots__ = (
         "api_key", "api_version", "awaited", "correlation_id", "data", "delay", "finish", "frames", "group",
-        "in_session", "kind", "lifts_with", "mute", "node", "reads", "ready_at", "revision", "shifts", "survives_loss",
-        "topics",
+        "in_session", "kind", "lifts_with", "mute", "node", "reads", "ready_at", "revision", "shifts", "spared",
+        "survives_loss", "topics",
     )  # fmt: skip
 
     def __init__(self, api_key: int, api_version: int, correlation_id: int, kind: Kind) -> None:
@@ -54,6 +54,7 @@ class Slot:
         self.node: Node | None = None
         self.data: bytes | bytearray = b""
         self.ready_at = 0.0
+        """When to look at it again; of an answer that is ready: when it may go."""
         self.revision = 0
         """Of the state on which the request was forwarded."""
         self.delay = 0.0
@@ -61,6 +62,8 @@ class Slot:
         """A refusal held for the fence of this operation: answered at once when the fence is lifted."""
         self.shifts: Mapping[tuple[bytes, int], FetchShift] | None = None
         self.awaited: set[Node] = set()
+        self.spared: frozenset[Node] = frozenset()
+        """Of these the ones without which the answer can be made (`silence`)."""
         self.frames: Frames = {}
         self.finish: Callable[[Frames], bytes | bytearray | None] | None = None
         """Makes the answer; None: something else makes the slot ready, or more is awaited."""

@@ -1,0 +1,94 @@
+"""A reader of two clusters does not wait for the old one when it has fallen silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.session.commands import Refresh
+from gateway.session.conversation import MAX_HOLD_S
+from gateway.session.snapshot import Port, Snapshot
+from ha_core.model import Fence, Topic
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.test_data_path import FETCH, PRODUCE, entry, fetch, fetched, moved, produce, state
+
+
+def without_east() -> Snapshot:
+    """As the gateway's survey finds it."""
+    reached: Snapshot = state(moved(100, 7))
+    clusters = dict(reached.topology.clusters)
+    clusters["east"] = replace(clusters["east"], reachable=False)
+    return replace(reached, topology=replace(reached.topology, clusters=clusters))
+
+
+def reader() -> Talk:
+    """It lags in the east with one topic, and lives in the west with another one."""
+    talk = Talk(state(moved(100, 7)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 50), ("other", 0, 3)))
+    return talk
+
+
+def test_what_a_healthy_cluster_gave_does_not_wait_for_one_that_has_fallen_silent() -> None:
+    # Given a connection to the east that was cut without a word
+    talk = reader()
+    talk.asked(EAST)
+    (west,) = talk.asked(WEST)
+    talk.answer(WEST, west, fetched(("other", 0, 9, batch(3))))
+    assert not talk.answers()
+    # When its answer is late, the clusters are looked at
+    talk.wait(2.6)
+    assert Refresh() in talk.others
+    assert not talk.answers()
+    # And when the east is out of reach, the reader gets what there is, and asks for the rest again
+    talk.follow(without_east())
+    talk.wait(0.1)
+    (answer,) = talk.answers()
+    assert (entry(answer)["error_code"], entry(answer)["records"]) == (0, b"")
+    assert answer["responses"][1]["partitions"][0]["records"]
+    assert talk.closed is None
+
+
+def test_a_slow_cluster_is_waited_for_however_long_it_takes() -> None:
+    talk = reader()
+    (east,) = talk.asked(EAST)
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("other", 0, 9, b"")))
+    for _ in range(10):
+        talk.wait(2.6)
+    talk.answer(EAST, east, fetched(("orders", 0, 100, batch(50))))
+    assert entry(talk.answers()[0])["records"] == batch(50, leader_epoch=-1)
+
+
+def test_an_answer_that_comes_after_all_is_dropped_and_the_next_one_is_not() -> None:
+    # Given half an answer of the east, which then falls silent
+    talk = reader()
+    (east,) = talk.asked(EAST)
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("other", 0, 9, b"")))
+    late = fetched(("orders", 0, 100, batch(50)))
+    talk.chunks = lambda data: [data[:40]]
+    talk.answer(EAST, east, late)
+    talk.chunks = lambda data: [data]
+    talk.follow(without_east())
+    talk.wait(0.1)
+    assert len(talk.answers()) == 1
+    # When it is back, and asked again on the same connection
+    talk.follow(state(moved(100, 7), revision=1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 60)))
+    talk.chunks = lambda data: [data[40:]]
+    talk.answer(EAST, east, late)
+    talk.chunks = lambda data: [data]
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, batch(60))))
+    # Then the client gets what it asked for now
+    (answer,) = talk.answers()
+    assert entry(answer)["records"] == batch(60, leader_epoch=-1)
+
+
+def test_what_is_due_first_is_not_forgotten_over_what_is_due_later() -> None:
+    # Given a refusal that is held for its fence
+    fenced = Topic(name="other", fence=Fence(operation="op-1"))
+    talk = Talk(state(moved(100, 7), fenced), Port("west", 1))
+    talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
+    assert talk.woken == [100 + MAX_HOLD_S]
+    # When a read follows that may take longer
+    talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
+    # Then the driver, which keeps the newest time only, is told the first one again
+    assert talk.woken == [100 + MAX_HOLD_S] * 2
