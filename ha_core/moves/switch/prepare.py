@@ -57,7 +57,7 @@ def plan(environment: Environment, request: MoveRequest) -> Proposal:
     facts = judged_facts(environment, view, found.moves, request)
     verdicts = preflight(view, request, found, facts, store.locks(), store.gateways())
     moves = effective(view, request, found, facts)
-    strangers: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    strangers: dict[str, tuple[str, ...]] = {}
     for stranger in found.strangers:
         if stranger.topic in moves.topics:
             who = f"{stranger.user}+{stranger.instance}" if stranger.instance else stranger.user
