@@ -267,7 +267,7 @@ def _read(session: Conversation, header: RequestHeader, request: dict[str, Any],
     most_wait_ms = CROSSING_WAIT_MS if plan.both and len(plan.parts) > 1 else 500
     hurry = plan.refused or (not plan.both and len(plan.parts) > len(plan.closed) > 0)
     # Of all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
-    most = min(request["max_bytes"] // len(plan.parts), MAX_COLD_BYTES)
+    most = min(max(request["max_bytes"] // len(plan.parts), 1), MAX_COLD_BYTES)
     frames: dict[Node, bytes] = {}
     for node, topics in plan.parts.items():
         cold = node in plan.closed
