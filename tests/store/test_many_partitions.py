@@ -1,0 +1,106 @@
+"""A thousand topics of fifty partitions each, in a real ZooKeeper."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from ha_core.model import Extent, Topic
+from ha_core.moves.batches import in_batches
+from ha_core.store import TooLargeError, ZooKeeperStore, connect
+from ha_core.store.paths import path_of
+
+from .documents import put
+from .waiting import DEADLINE_S
+from .zookeeper_process import ZooKeeperProcess
+
+TOPICS, PARTITIONS = 1_000, 50
+MOST_STORED_BYTES = 1_600
+"""Of a map of 50 partitions with two extents; its JSON is 9 kB."""
+
+
+@pytest.fixture
+def root() -> str:
+    return f"/test-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def store(zookeeper: ZooKeeperProcess, root: str) -> Iterator[ZooKeeperStore]:
+    opened = connect(zookeeper.hosts, root=root, connect_timeout_s=20.0)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def other(zookeeper: ZooKeeperProcess, root: str) -> Iterator[ZooKeeperStore]:
+    opened = connect(zookeeper.hosts, root=root, connect_timeout_s=20.0)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def topics() -> dict[str, Topic]:
+    return {topic.name: topic for topic in map(mapped, range(TOPICS))}
+
+
+def mapped(number: int) -> Topic:
+    """Every partition has ends of its own."""
+    seed = Random(number)
+    partitions: dict[int, tuple[Extent, ...]] = {}
+    for partition in range(PARTITIONS):
+        cut, base = seed.randrange(10**6, 10**11), seed.randrange(10**11)
+        partitions[partition] = (
+            Extent(cluster="east", start=0, end=cut, base=0, term=0),
+            Extent(cluster="west", start=cut, base=base, term=1),
+        )
+    return Topic(name=f"orders-of-team-{number:04d}", writer="west", partitions=partitions)
+
+
+def test_fifty_thousand_partitions_are_written_in_batches_followed_and_loaded(
+    store: ZooKeeperStore, other: ZooKeeperStore, topics: dict[str, Topic]
+) -> None:
+    changed: set[str] = set()
+    follower = other.follow(lambda view, paths: changed.update(paths))
+    follower.wait_for(0, DEADLINE_S)
+
+    batches = list(in_batches(topics.values(), {}))
+    for batch in batches:
+        store.commit(put(*batch))
+
+    assert len(batches) == 5, "ten thousand partitions each"
+    assert follower.wait_for(len(batches), DEADLINE_S).topics == topics
+    assert changed == {path_of(Topic, name) for name in topics}
+    assert other.load().topics == topics
+    sizes = [len(node.data) for node in store.tree.get_many(sorted(changed)) if node is not None]
+    assert len(sizes) == TOPICS
+    assert max(sizes) <= MOST_STORED_BYTES
+
+
+def test_ten_thousand_partitions_that_change_at_once_are_one_revision_for_a_follower(
+    store: ZooKeeperStore, other: ZooKeeperStore, topics: dict[str, Topic]
+) -> None:
+    some = list(topics.values())[:200]
+    store.commit(put(*some))
+    seen: list[tuple[int, frozenset[str]]] = []
+    follower = other.follow(lambda view, paths: seen.append((view.revision, paths)))
+    follower.wait_for(1, DEADLINE_S)
+
+    moved = {topic.name: topic.model_copy(update={"writer": "east"}) for topic in some}
+    store.commit(put(*moved.values(), at=0))
+
+    assert follower.wait_for(2, DEADLINE_S).topics == moved
+    paths = frozenset(path_of(Topic, name) for name in moved)
+    assert seen == [(1, paths), (2, paths)]
+
+
+def test_fifty_thousand_partitions_in_one_write_are_refused_and_nothing_is_written(
+    store: ZooKeeperStore, topics: dict[str, Topic]
+) -> None:
+    with pytest.raises(TooLargeError, match=r"1002 nodes is 1[34]\d{5} bytes, ZooKeeper takes 1040000 "):
+        store.commit(put(*topics.values()))
+
+    view = store.load()
+    assert (view.revision, view.topics) == (0, {})
