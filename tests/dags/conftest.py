@@ -33,7 +33,7 @@ def metadata_db() -> None:
     initdb()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
     with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1) as running:
         yield running

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ha_core.model import KnownTopic
 from ha_core.moves.context import Environment
-from stack.harness import Stack
 from stack.java import find_java
 from stack.spark_java import spark_environment
 from tests.dags.conftest import PARTITIONS, Outcome, Workload
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
-        yield running
 
 
 @pytest.fixture

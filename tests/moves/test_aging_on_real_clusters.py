@@ -28,12 +28,6 @@ pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS = 2, 30
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
-        yield running
-
-
 @pytest.fixture
 def environment(stack: Stack) -> Iterator[Environment]:
     with connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:

@@ -38,12 +38,6 @@ class PlantedError(Exception):
     """A fault of the test."""
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
-        yield running
-
-
 @pytest.fixture
 def environment(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Environment]:
     monkeypatch.setattr(rates, "LOOKS_APART_S", 0.0)

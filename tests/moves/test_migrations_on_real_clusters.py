@@ -31,12 +31,6 @@ pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS, AHEAD = 2, 30, 10
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
-        yield running
-
-
 @pytest.fixture
 def environment(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Environment]:
     monkeypatch.setattr(rates, "LOOKS_APART_S", 0.0)

@@ -14,11 +14,16 @@ from tests.kit.running import Run, bind, bootstrap, create_topic
 MakeRun = Callable[..., Run]
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
+def two_clusters() -> Iterator[Stack]:
     """Two clusters of different major versions behind two gateways."""
-    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=2) as stack:
-        yield stack
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=2) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def stack() -> Iterator[Stack]:
+    """One for all files whose tests leave every part alive; the others have one each: `fixture(two_clusters)`."""
+    yield from two_clusters()
 
 
 @pytest.fixture

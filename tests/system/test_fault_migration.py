@@ -1,4 +1,4 @@
-"""A cluster dies under load, its topics get a new home, and it returns: with more than was known, or with less."""
+"""A cluster dies under load, its topics get a new home, and it returns: with more than was known, less, or never."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
+from ha_core.bindings_file import parse
+from ha_core.moves.bindings import apply_bindings, plan_bindings
+from ha_core.moves.context import Connection, connect
 from stack.clients.process import Client
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
-from tests.system.conftest import MakeRun
+from tests.system.conftest import MakeRun, two_clusters
 from tests.system.watching import acked, assert_ascending, given, led_from, until
 
 pytestmark = pytest.mark.stack
 RATE = 100
+
+stack = pytest.fixture(two_clusters, scope="module")
 
 
 @pytest.fixture
@@ -165,6 +170,62 @@ def test_a_cluster_that_comes_back_with_an_empty_disk_makes_no_reader_jump_until
         consumer.stop()
     assert_ascending(reader)
     assert_one_record_per_offset(member)
+
+
+def test_readers_that_wait_for_a_cluster_which_never_comes_back_go_on_when_it_is_given_up_and_it_can_be_removed(
+    run: Run, stack: Stack, name: str
+) -> None:
+    producer, member, reader = at_work(run, name)
+    stack.kill("cluster/east")
+    assert migrate(run, name, "wait")["result"] == "succeeded"
+    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
+    cut = cuts(run, name)
+    assert all(one.offset < cut[one.partition] for consumer in (member, reader) for one in given(consumer))
+    words = ("origins", "give-up", "east", name, "--reason", "the hall has burnt down")
+
+    counted = switchyard(stack, *words, "--dry-run")
+    given_up = switchyard(stack, *words, "--yes")
+
+    # What is lost was counted before: all that was known of it, and what nobody knows up to the cut
+    assert {one["partition"]: one["end"] for one in counted["extents"]} == cut
+    assert counted["known_lost"] == sum(one["known_end"] for one in counted["extents"]) >= 200
+    assert counted["most_lost"] == sum(cut.values())
+    assert {one["group"] for one in counted["groups"]} == {name}
+    assert (given_up["result"], given_up["extents"]) == ("succeeded", counted["extents"])
+    # Readers go on at the target's start, and miss nothing of what is there
+    producer.wait_for(producer.count("acknowledged") + 100, "acknowledged", timeout_s=30)
+    producer.stop()
+    promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
+    for consumer in (reader, member):
+        until(lambda c=consumer: {one.value for one in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
+        consumer.stop()
+        behind = [one for one in given(consumer) if one.offset >= cut[one.partition]]
+        assert {p: min(one.offset for one in behind if one.partition == p) for p in cut} == cut
+    assert_ascending(reader)
+    assert_one_record_per_offset(member)
+
+    # When nothing refers to it any more, it can be removed
+    nothing_refers_to_east(stack)
+    switchyard(stack, "clusters", "remove", "east")
+
+    # If it comes back later all the same, nothing of it is served
+    switchyard(stack, "clusters", "add", "east", "--bootstrap", bootstrap(stack, "east"), "--default")
+    stack.restart("cluster/east")
+    assert switchyard(stack, "origins", "check", name)["returned"] == []
+    west = held_by(run, name, "west")
+    whole = run.start("confluent-consumer", f"a-{name[-20:]}", name, seek="beginning")
+    until(lambda: {one.value for one in given(whole)} >= west, "all of west is read")
+    whole.stop()
+    assert {one.value for one in given(whole)} == west
+
+
+def nothing_refers_to_east(stack: Stack) -> None:
+    """Other tests have left topics and bindings there."""
+    switchyard(stack, "origins", "give-up", "east", "--reason", "the hall has burnt down", "--yes")
+    with connect(Connection(stack.zookeeper), by="test:operator") as environment:
+        users = sorted(environment.store.load().bindings)
+        bindings = ", ".join(f"{user}: {{cluster: west}}" for user in users)
+        apply_bindings(environment, plan_bindings(environment, parse(f"bindings: {{{bindings}}}", "all.yaml")))
 
 
 def test_a_cluster_that_answers_is_not_given_up_without_force(run: Run, stack: Stack, name: str) -> None:

@@ -32,12 +32,14 @@ from tests.kit.running import (
     switchyard,
     switchyard_command,
 )
-from tests.system.conftest import MakeRun
+from tests.system.conftest import MakeRun, two_clusters
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 RATE = 100
 SHORTER_THAN_A_LEASE_S = 1.5
 LONGER_THAN_A_SESSION_S = 8.0
+
+stack = pytest.fixture(two_clusters, scope="module")
 
 
 @pytest.fixture

@@ -7,11 +7,13 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from stack.harness import Stack
 from tests.kit.running import bind, bootstrap, switchyard
-from tests.system.conftest import MakeRun
+from tests.system.conftest import MakeRun, two_clusters
 from tests.system.watching import assert_no_client_has_failed, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 TOPICS, PARTITIONS, A_BATCH = 40, 50, 20
+
+stack = pytest.fixture(two_clusters, scope="module")
 
 
 def all_led(admin: AdminClient, topic: str) -> bool:
