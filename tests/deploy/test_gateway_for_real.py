@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
@@ -46,6 +47,13 @@ def becomes(code: int, command: list[str]) -> str:
         time.sleep(0.1)
 
 
+def until_it_records(http: int) -> None:
+    deadline = time.monotonic() + READY_S
+    while "switchyard_gateway_records_facts 1.0" not in httpx.get(f"http://127.0.0.1:{http}/metrics").text:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 def on_this_machine(command: list[str], port: int) -> list[str]:
     here = {"python": sys.executable, "/opt/switchyard/healthy.py": str(ROOT / "deploy" / "healthy.py")}
     return [re.sub(r"(127\.0\.0\.1[:/])\d+", rf"\g<1>{port}", here.get(word, word)) for word in command]
@@ -76,10 +84,11 @@ def test_a_gateway_becomes_healthy_without_clusters_and_ends_in_order(
     # When its container's command is run
     with subprocess.Popen([sys.executable, *command[1:], tmp_path / "gateway.yaml"], cwd=ROOT) as gateway:
         becomes(0, check)
+        until_it_records(http)
         gateway.terminate()
         code = gateway.wait(30)
 
-    # Then it was healthy, and ended by itself when asked
+    # Then it was healthy, the only one there to record facts, and ended by itself when asked
     assert code == 0
 
 

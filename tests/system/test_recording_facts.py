@@ -1,0 +1,97 @@
+"""The gateways keep what is known of clusters fresh: one of them does, and another when that one is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ha_core.kafka import Admin, SecurityProfile, TopicSpec
+from ha_core.model import Cluster, KnownTopic
+from ha_core.store import Store, connect
+from stack.harness import Stack
+from stack.processes import descendants
+from tests.kit.running import ZOOKEEPER_ROOT, bootstrap
+from tests.system.watching import until
+
+pytestmark = pytest.mark.stack
+SESSION_S, STARTING_S = 6.0, 15.0
+RECORDER = b"ha_core.moves.fault.recorder"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "4.3.1"}, gateways=2, security="sasl", record_facts_s=1) as running:
+        yield running
+
+
+@pytest.fixture
+def store(stack: Stack) -> Iterator[Store]:
+    store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
+    yield store
+    store.close()
+
+
+def create_topic(stack: Stack, topic: str) -> None:
+    assert stack.service is not None
+    account = SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
+    with Admin(Cluster(name="east", bootstrap=bootstrap(stack, "east")), account) as admin:
+        admin.create_topics([TopicSpec(topic, 1, 1)])
+
+
+def those_that_record(stack: Stack) -> list[str]:
+    """Ids of gateways that say so to Prometheus."""
+    found = []
+    for gateway in stack.gateways:
+        try:
+            said = httpx.get(f"{gateway['http']}/metrics").text
+        except httpx.TransportError:
+            continue
+        if "switchyard_gateway_records_facts 1.0" in said:
+            found.append(gateway["id"])
+    return found
+
+
+def recorders(stack: Stack) -> list[int]:
+    """The processes that record, whoever has started them."""
+    found = []
+    for gateway in stack.gateways:
+        for pid in descendants(gateway["pid"]):
+            with contextlib.suppress(OSError):  # it may end meanwhile
+                if RECORDER in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(pid)
+    return found
+
+
+def test_one_gateway_records_another_takes_over_when_it_is_killed_and_gives_way_when_it_is_back(
+    stack: Stack, store: Store
+) -> None:
+    # Given two gateways, of which one records
+    create_topic(stack, "early")
+    until(lambda: "early" in store.known(KnownTopic, "east"), "a topic is known", STARTING_S)
+    until(lambda: those_that_record(stack) == ["gw-1"], "one gateway records", STARTING_S)
+    (first,) = recorders(stack)
+
+    # When it is killed
+    os.kill(stack.gateways[0]["pid"], signal.SIGKILL)
+    killed_at = time.monotonic()
+    until(lambda: not Path(f"/proc/{first}").exists(), "its process ends with it", 5.0)
+    until(lambda: those_that_record(stack) == ["gw-2"], "the other one records", SESSION_S + STARTING_S)
+    print(f"taken over after {time.monotonic() - killed_at:.1f} s")
+
+    # Then what is known goes on getting fresh, of new topics too
+    create_topic(stack, "late")
+    until(lambda: "late" in store.known(KnownTopic, "east"), "a new topic is known", STARTING_S)
+    at = store.known(KnownTopic, "east")["early"].at
+    until(lambda: store.known(KnownTopic, "east")["early"].at > at, "the next look", STARTING_S)
+
+    # And when the first one is back, there is one again
+    stack.restart("gateway/1")
+    until(lambda: those_that_record(stack) == ["gw-1"], "the first one records again", STARTING_S)
+    until(lambda: len(recorders(stack)) == 1, "there is one process", 5.0)
