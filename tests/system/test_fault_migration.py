@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from ha_core.bindings_file import parse
+from ha_core.moves import registry
 from ha_core.moves.bindings import apply_bindings, plan_bindings
-from ha_core.moves.context import Connection, connect
+from ha_core.moves.context import Connection, Environment, connect
+from ha_core.moves.origin.given_up import give_up, plan_giving_up
+from ha_core.moves.origin.returned import check_origins
 from stack.clients.process import Client
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
@@ -178,7 +181,7 @@ def test_readers_that_wait_for_a_cluster_which_never_comes_back_go_on_when_it_is
     producer, member, reader = at_work(run, name)
     stack.kill("cluster/east")
     assert migrate(run, name, "wait")["result"] == "succeeded"
-    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
+    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged", timeout_s=30)
     cut = cuts(run, name)
     assert all(one.offset < cut[one.partition] for consumer in (member, reader) for one in given(consumer))
     words = ("origins", "give-up", "east", name, "--reason", "the hall has burnt down")
@@ -193,7 +196,7 @@ def test_readers_that_wait_for_a_cluster_which_never_comes_back_go_on_when_it_is
     assert {one["group"] for one in counted["groups"]} == {name}
     assert (given_up["result"], given_up["extents"]) == ("succeeded", counted["extents"])
     # Readers go on at the target's start, and miss nothing of what is there
-    producer.wait_for(producer.count("acknowledged") + 100, "acknowledged", timeout_s=30)
+    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged", timeout_s=30)
     producer.stop()
     promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
     for consumer in (reader, member):
@@ -204,28 +207,26 @@ def test_readers_that_wait_for_a_cluster_which_never_comes_back_go_on_when_it_is
     assert_ascending(reader)
     assert_one_record_per_offset(member)
 
-    # When nothing refers to it any more, it can be removed
-    nothing_refers_to_east(stack)
-    switchyard(stack, "clusters", "remove", "east")
-
-    # If it comes back later all the same, nothing of it is served
-    switchyard(stack, "clusters", "add", "east", "--bootstrap", bootstrap(stack, "east"), "--default")
-    stack.restart("cluster/east")
-    assert switchyard(stack, "origins", "check", name)["returned"] == []
+    # When nothing refers to it any more, it can be removed; if it comes back all the same, nothing of it is served
+    with connect(Connection(stack.zookeeper), by="test:operator") as environment:
+        nothing_refers_to_east(environment)
+        registry.remove_cluster(environment, "east")
+        registry.add_cluster(environment, "east", bootstrap(stack, "east"), default=True)
+        stack.restart("cluster/east")
+        assert check_origins(environment, [name]).found == ()
     west = held_by(run, name, "west")
     whole = run.start("confluent-consumer", f"a-{name[-20:]}", name, seek="beginning")
-    until(lambda: {one.value for one in given(whole)} >= west, "all of west is read")
+    whole.wait_for(len(west), "delivered")
     whole.stop()
     assert {one.value for one in given(whole)} == west
 
 
-def nothing_refers_to_east(stack: Stack) -> None:
+def nothing_refers_to_east(environment: Environment) -> None:
     """Other tests have left topics and bindings there."""
-    switchyard(stack, "origins", "give-up", "east", "--reason", "the hall has burnt down", "--yes")
-    with connect(Connection(stack.zookeeper), by="test:operator") as environment:
-        users = sorted(environment.store.load().bindings)
-        bindings = ", ".join(f"{user}: {{cluster: west}}" for user in users)
-        apply_bindings(environment, plan_bindings(environment, parse(f"bindings: {{{bindings}}}", "all.yaml")))
+    give_up(environment, plan_giving_up(environment, "east"), "the hall has burnt down")
+    users = sorted(environment.store.load().bindings)
+    bindings = ", ".join(f"{user}: {{cluster: west}}" for user in users)
+    apply_bindings(environment, plan_bindings(environment, parse(f"bindings: {{{bindings}}}", "all.yaml")))
 
 
 def test_a_cluster_that_answers_is_not_given_up_without_force(run: Run, stack: Stack, name: str) -> None:
