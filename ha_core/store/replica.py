@@ -73,7 +73,8 @@ class Replica:
         if newest < own or newest - own > notes.KEPT:
             return self.reload(wake)
         tables, unreadable, changed = dict(self._tables), dict(self.unreadable), set[str]()
-        revision = self._pass_notes(own, tables, unreadable, changed, newest)
+        with _collector_paused():
+            revision = self._pass_notes(own, tables, unreadable, changed, newest)
         if revision is None:
             return self.reload(wake)
         self._publish(revision, tables, unreadable)
@@ -155,7 +156,7 @@ class Replica:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Half of the time of a large load would go into looking for cycles among documents, which have none."""
+    """Half of the time of a large load or revision would go into looking for cycles among documents, which have none."""
     running = gc.isenabled()
     gc.disable()
     try:
