@@ -11,6 +11,7 @@ from ha_core.model import Cluster, Operation, Use, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.plan.move import FINAL
+from ha_core.plan.returned import gone_for_good
 from ha_core.store.change import Change
 from ha_core.store.protocol import Sighting
 
@@ -114,7 +115,10 @@ def remove_cluster(environment: Environment, name: str) -> int:
     uses = references(view, name)
     if uses:
         more = f" and {len(uses) - 5} more" if len(uses) > 5 else ""
-        raise RefusedError(f"Cluster {name} is still referred to by {', '.join(uses[:5])}{more}. Move them away first.")
+        raise RefusedError(
+            f"Cluster {name} is still referred to by {', '.join(uses[:5])}{more}. Move them away first; "
+            f"{gone_for_good(name)}."
+        )
     change = Change(
         deletes=((Cluster, name),),
         expected={(Cluster, name): found[1]},

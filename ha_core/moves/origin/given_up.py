@@ -227,7 +227,7 @@ def summary_lines(plan: GivingUp) -> Iterator[str]:
     if plan.answers:
         yield f"{cluster} answers: what it holds could still be read."
     if plan.unasked:
-        yield f"nothing is known of the groups of {listed(plan.unasked)}"
+        yield f"Nothing is known of the groups of {listed(plan.unasked)}."
     if plan.never_moved:
         yield (
             f"{len(plan.never_moved)} topics were last seen in {cluster} and never moved, so nobody can use them: "
@@ -236,7 +236,7 @@ def summary_lines(plan: GivingUp) -> Iterator[str]:
     if plan.pointing:
         yield f"{len(plan.pointing)} still refer to {cluster}, move them away: {listed(plan.pointing)}"
     else:
-        then = "then nothing refers" if plan.losses else "nothing refers"
+        then = "Then nothing refers" if plan.losses else "Nothing refers"
         yield f"{then} to {cluster} any more: `switchyard clusters remove {cluster}`"
     if plan.default:
         yield f"{cluster} is the default cluster: remove it, then name another (`switchyard clusters add … --default`)"

@@ -105,7 +105,7 @@ def words(one: Return) -> str:
 
 def away_words(cluster: str, why: str) -> str:
     """Why a cluster's extents could not be looked at, and what to do, for people."""
-    return f"{cluster} is away: {why.rstrip('.')}; {gone_for_good(cluster)}"
+    return f"{cluster} is away: {why} ({gone_for_good(cluster)})"
 
 
 def _reachable(environment: Environment, view: View, names: Collection[str]) -> tuple[list[str], dict[str, str]]:
