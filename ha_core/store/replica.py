@@ -156,7 +156,7 @@ class Replica:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Half of the time of a large load or revision would go into looking for cycles among documents, which have none."""
+    """Half of the time of a large load or revision would go into looking for cycles; documents have none."""
     running = gc.isenabled()
     gc.disable()
     try:
