@@ -62,13 +62,16 @@ def describe(
     keys = [(name, part["partition_index"]) for name, topic in found.items() for part in topic["partitions"]]
     patience = deadline.within(deadline.left_s / 2) if partial else deadline
     read: dict[Partition, LogEnds] = ends(brokers, keys, patience, partial) if offsets else {}
+    by_topic: dict[str, dict[int, LogEnds]] = {name: {} for name in found}
+    for (name, index), one in read.items():
+        by_topic[name][index] = one
     return {
         name: TopicDescription(
             name=name,
             partitions=len(topic["partitions"]),
             replication=min((len(part["replica_nodes"]) for part in topic["partitions"]), default=0),
             config=config[name],
-            ends={index: one for (of, index), one in read.items() if of == name} if offsets else {},
+            ends=by_topic[name],
             internal=topic["is_internal"],
         )
         for name, topic in found.items()

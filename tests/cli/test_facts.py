@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from ha_core.model import Cluster, Document
+from ha_core.kafka import LogEnds, TopicDescription
+from ha_core.model import Cluster, Document, KnownTopic
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.fault import known
@@ -89,6 +92,28 @@ def test_what_the_store_does_not_take_is_told_and_no_reason_to_stop(
     monkeypatch.setattr(known, "known_groups", lambda *_: {})
 
     assert [look.error for look in known.record(environment)] == ["a write of 1 nodes is 2000000 bytes"]
+
+
+def test_a_topic_of_which_a_leader_did_not_answer_stays_as_it_was_known_and_nothing_else_is_read_again() -> None:
+    def described(name: str, ends: int, internal: bool = False) -> TopicDescription:
+        found = {partition: LogEnds(0, 7, 7, 7, 1, 0) for partition in range(ends)}
+        return TopicDescription(name, 2, 1, {}, found, internal)
+
+    found = {t.name: t for t in (described("whole", 2), described("half", 1), described("__own", 2, internal=True))}
+    admin: Any = SimpleNamespace(cluster=SimpleNamespace(name="east"), topics=lambda timeout_s: found)
+    older = KnownTopic(cluster="east", name="half", at="2026-01-01T00:00:00Z", partitions=2, replication=1)
+    asked: list[Collection[str]] = []
+
+    def before(names: Collection[str]) -> dict[str, KnownTopic]:
+        asked.append(names)
+        return {"half": older}
+
+    seen = known.known_topics(admin, "2026-02-02T00:00:00Z", before)
+
+    assert asked == [["half"]]
+    assert set(seen) == {"whole", "half"}
+    assert seen["half"] == older
+    assert (seen["whole"].at, seen["whole"].ends) == ("2026-02-02T00:00:00Z", {0: 7, 1: 7})
 
 
 def test_a_cluster_that_is_not_registered_ends_it(make: Callable[[list[float]], Environment]) -> None:

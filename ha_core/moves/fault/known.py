@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import NoReturn
 
 from ha_core.kafka.admin import Admin
@@ -79,16 +80,16 @@ def record_always(
         environment.sleep(max(0.0, begun + every_s - environment.monotonic()))
 
 
-def known_topics(admin: Admin, at: str, before: dict[str, KnownTopic]) -> dict[str, KnownTopic]:
+def known_topics(
+    admin: Admin, at: str, before: Callable[[Collection[str]], dict[str, KnownTopic]]
+) -> dict[str, KnownTopic]:
     """Every topic that clients may use. One of which a leader did not answer stays as it was known `before`: an end
     that is older than it says could be taken for all that there is."""
-    found = {}
-    for name, topic in admin.topics(timeout_s=LOOK_S).items():
-        if topic.internal:
-            continue
-        whole = len(topic.ends) == topic.partitions
-        found[name] = _known(admin.cluster.name, topic, at) if whole or name not in before else before[name]
-    return found
+    topics = [topic for topic in admin.topics(timeout_s=LOOK_S).values() if not topic.internal]
+    lacking = [topic.name for topic in topics if len(topic.ends) < topic.partitions]
+    return {topic.name: _known(admin.cluster.name, topic, at) for topic in topics} | (
+        before(lacking) if lacking else {}
+    )
 
 
 def known_groups(admin: Admin, at: str) -> dict[str, KnownGroup]:
@@ -113,7 +114,7 @@ def _record(environment: Environment, cluster: Cluster) -> Look:
     at, store = environment.now(), environment.store
     try:
         admin = environment.admin(cluster)
-        topics = known_topics(admin, at, store.known(KnownTopic, cluster.name))
+        topics = known_topics(admin, at, partial(store.known, KnownTopic, cluster.name))
         groups = known_groups(admin, at)
         store.keep_known(KnownTopic, cluster.name, topics.values())
         store.keep_known(KnownGroup, cluster.name, groups.values())
