@@ -1,7 +1,7 @@
 """Spark jobs: offsets and aging over many partitions, and a dry run through spark-submit against Spark Connect.
 
 Brokers are synthetic where many partitions are asked: what is measured is Spark, the rows, the rules and the files. The
-dry runs ask real clusters.
+dry runs ask real clusters, and so does what tells the price of record timestamps.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ READS = 96
 READ_MS = 15 * 60 * 1000
 DRY_TOPICS, DRY_PARTITIONS = 20, 10
 QUIET = ("--conf", "spark.log.level=WARN", "--conf", "spark.ui.enabled=false")
-TIMEOUT_S = 3600.0
+TIMEOUT_S = 600.0
+"""Of one process: ten times what the longest one takes on two cores."""
 
 
 def run(scale: Scale, say: Say) -> Outcome:
     sizes = (1_000, 10_000) if scale.quick else (1_000, 10_000, 100_000)
     jobs = [_measure(size, say) for size in sizes]
-    dry = _dry_runs(scale.pick(5, 1), say)
+    asked, dry = _real_clusters(scale, say)
     steps = ("start", "history", "offsets", "aging")
     rows = tuple(
         (f"{one['partitions']:,}", *(f"{one[f'{name}_s']:.1f} ({one[f'{name}_cpu_s']:.1f})" for name in steps))
@@ -60,8 +61,16 @@ def run(scale: Scale, say: Say) -> Outcome:
             ("way", "runs after the first", "first, s", "p50, s", "max, s"),
             tuple(found),
         ),
+        Table(
+            f"Asking a real cluster of one broker for {DRY_TOPICS * DRY_PARTITIONS} partitions, without Spark",
+            ("cluster", "times", "starts and ends p50, ms", "record timestamps p50, ms"),
+            tuple(
+                (f"{name} {CLUSTERS[name]}", str(len(one["ends"])), *(f"{spread(one[k])['p50']:.1f}" for k in _ASKED))
+                for name, one in asked.items()
+            ),
+        ),
     )
-    return Outcome({"unit": "s", "jobs": jobs, "dry_runs": dry}, tables)
+    return Outcome({"unit": "s", "jobs": jobs, "dry_runs": dry, "asked_ms": asked}, tables)
 
 
 def _measure(partitions: int, say: Say) -> dict[str, float]:
@@ -70,34 +79,80 @@ def _measure(partitions: int, say: Say) -> dict[str, float]:
     program = [sys.executable, "-m", "bench.spark_jobs", str(partitions)]
     environment = {**os.environ, **spark_environment(find_java())}
     with tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
-        done = subprocess.run(
-            [*program, folder],
-            env=environment,
-            cwd=PROJECT,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    if done.returncode != 0:
-        raise BenchError(f"{partitions} partitions failed:\n{done.stderr[-2000:]}")
-    answer: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+        said = _finished(f"{partitions:,} partitions", [*program, folder], environment)
+    answer: dict[str, float] = json.loads(said.strip().splitlines()[-1])
     return answer
 
 
-def _dry_runs(rounds: int, say: Say) -> dict[str, list[float]]:
-    """Seconds of each dry run, by way; the first of each is the first after the start."""
-    seconds: dict[str, list[float]] = {"spark-submit, local[*]": [], "Spark Connect": []}
+def _finished(what: str, command: list[str], environment: Mapping[str, str]) -> str:
+    """Runs it to its end, and returns what it has printed."""
+    try:
+        done = subprocess.run(
+            command, env=environment, cwd=PROJECT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as expired:
+        said = (expired.stderr or b"").decode(errors="replace")
+        raise BenchError(f"{what}: no end after {TIMEOUT_S:g} s:\n{said[-2000:]}") from None
+    if done.returncode != 0:
+        raise BenchError(f"{what} failed:\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def _real_clusters(scale: Scale, say: Say) -> tuple[dict[str, dict[str, list[float]]], dict[str, list[float]]]:
+    """What `_ask` and `_dry_runs` say of two clusters with a record in each partition."""
     say(f"{', '.join(CLUSTERS)} and Spark Connect")
-    with (
-        Stack.up(CLUSTERS, gateways=0, spark_connect=True) as stack,
-        tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder,
-    ):
-        assert stack.spark is not None
+    with Stack.up(CLUSTERS, gateways=0, spark_connect=True) as stack:
         topics = [f"bench-{number}" for number in range(DRY_TOPICS)]
         for cluster in stack.clusters:
             for topic in topics:
                 create_topic(direct(stack, cluster), topic, DRY_PARTITIONS)
+            _fill(direct(stack, cluster), topics)
+        asked = {name: _ask(name, direct(stack, name), topics, scale.pick(50, 3)) for name in stack.clusters}
+        return asked, _dry_runs(stack, topics, scale.pick(5, 1), say)
+
+
+def _fill(bootstrap: str, topics: Collection[str]) -> None:
+    """One record for each partition."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for topic in topics:
+        for partition in range(DRY_PARTITIONS):
+            producer.produce(topic, b"record", partition=partition)
+    if left := producer.flush(30):
+        raise BenchError(f"{left} records were not acknowledged")
+
+
+_ASKED = ("ends", "timestamps")
+
+
+def _ask(name: str, bootstrap: str, topics: Collection[str], times: int) -> dict[str, list[float]]:
+    """Milliseconds for starts and ends of all partitions, and for the timestamps on top, in turns."""
+    from ha_core.kafka import Admin
+    from ha_core.model import Cluster
+
+    took_ms: dict[str, list[float]] = {key: [] for key in _ASKED}
+    with Admin(Cluster(name=name, bootstrap=bootstrap)) as admin:
+        for _ in range(times):
+            marks = [time.monotonic()]
+            found = admin.topics(topics)
+            marks.append(time.monotonic())
+            ends = {(topic, index): one for topic, told in found.items() for index, one in told.ends.items()}
+            records = admin.record_times(ends)
+            marks.append(time.monotonic())
+            told = sum(one.newest_ms is not None for one in records.values())
+            if told != DRY_TOPICS * DRY_PARTITIONS:
+                raise BenchError(f"{name} told the timestamps of {told} partitions")
+            for key, before, after in zip(_ASKED, marks, marks[1:], strict=False):
+                took_ms[key].append((after - before) * 1000)
+    return took_ms
+
+
+def _dry_runs(stack: Stack, topics: Collection[str], rounds: int, say: Say) -> dict[str, list[float]]:
+    """Seconds of each dry run, by way; the first of each is the first after the start."""
+    seconds: dict[str, list[float]] = {"spark-submit, local[*]": [], "Spark Connect": []}
+    with tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
+        assert stack.spark is not None
         environment = {**os.environ, **spark_environment(find_java()), "SWITCHYARD_ZOOKEEPER": stack.zookeeper}
         named = [text for topic in topics for text in ("--topic", topic)]
         job = ["offsets", "--history", f"{folder}/history", "--output", folder, "--summary", f"{folder}/summary.json"]
@@ -117,17 +172,7 @@ def _dry_runs(rounds: int, say: Say) -> dict[str, list[float]]:
             for way, command in ways.items():
                 say(f"{way}, run {number}")
                 begun = time.monotonic()
-                done = subprocess.run(
-                    command,
-                    env=environment,
-                    cwd=PROJECT,
-                    capture_output=True,
-                    text=True,
-                    timeout=TIMEOUT_S,
-                    check=False,
-                )
-                if done.returncode != 0:
-                    raise BenchError(f"{way} failed:\n{done.stderr[-2000:]}")
+                _finished(way, command, environment)
                 seconds[way].append(round(time.monotonic() - begun, 2))
                 total = json.loads(Path(folder, "summary.json").read_text("utf-8"))["partitions"]
                 if total != 2 * DRY_TOPICS * DRY_PARTITIONS:
@@ -227,6 +272,11 @@ class _Synthetic:
             name: TopicDescription(name, TOPIC_PARTITIONS, 1, {"retention.ms": "1000"}, ends)
             for name in (self.known if names is None else names)
         }
+
+    def record_times(self, ends: Mapping[tuple[str, int], Any], timeout_s: float | None = None) -> dict[Any, Any]:
+        from ha_core.kafka import RecordTimes
+
+        return dict.fromkeys(ends, RecordTimes(1_700_000_000_000, 1_800_000_000_000))
 
     def list_groups(self) -> dict[str, str]:
         return {f"g{number}": "Empty" for number in range(200)}

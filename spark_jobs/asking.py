@@ -21,9 +21,11 @@ from ha_core.kafka import (
     Committed,
     GroupDescription,
     KafkaAdminError,
+    LogEnds,
     NotKafkaError,
     Partition,
     ProducerState,
+    RecordTimes,
     SecurityProfile,
     TopicDescription,
     UnsupportedByClusterError,
@@ -45,6 +47,9 @@ class Asker(Protocol):
     """What of `ha_core.kafka.Admin` is used here."""
 
     def topics(self, names: Collection[str] | None = None, offsets: bool = True) -> dict[str, TopicDescription]: ...
+    def record_times(
+        self, ends: Mapping[Partition, LogEnds], timeout_s: float | None = None
+    ) -> Mapping[Partition, RecordTimes]: ...
     def list_groups(self) -> dict[str, str]: ...
     def describe_groups(self, names: Collection[str]) -> dict[str, GroupDescription]: ...
     def group_offsets(self, names: Collection[str], stable: bool) -> dict[str, dict[Partition, Committed]]: ...
@@ -124,6 +129,10 @@ class TopicRead(NamedTuple):
     starts: list[int]
     ends: list[int]
     """Log ends: all that was appended."""
+    first_record_ms: list[int]
+    """Timestamps as the logs have them; this list and the next are empty where they were not wanted."""
+    newest_record_ms: list[int]
+    """The largest of each partition."""
     read_at_ms: int
     """By the executor's clock."""
     error: str | None
@@ -187,26 +196,41 @@ def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
     return _ask_clusters(reach, rows, lambda _one: 1, 1, ask, refused)
 
 
-def read_topics(reach: Reach, rows: Iterable[TopicAsked]) -> Iterator[TopicRead]:
-    """Shape, configuration, starts and ends of each topic; one that does not exist is told as such."""
+def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = False) -> Iterator[TopicRead]:
+    """Shape, configuration, starts and ends of each topic; one that does not exist is told as such.
+
+    With `timestamps` those of the records too. A cluster has one timeout in all for them: what is not told by then, as
+    from slow disks, is null.
+    """
+    left_s = dict.fromkeys(reach.clusters, reach.timeout_s if timestamps else 0.0)
 
     def ask(admin: Asker, asked: Sequence[TopicAsked]) -> Iterator[TopicRead]:
         found = admin.topics([one.topic for one in asked])
         at_ms = _now_ms()
+        times: Mapping[Partition, RecordTimes] = {}
+        cluster = asked[0].cluster
+        if left_s[cluster] > 0:
+            ends = {(name, index): one for name, topic in found.items() for index, one in topic.ends.items()}
+            begun = time.monotonic()
+            times = admin.record_times(ends, left_s[cluster])
+            left_s[cluster] -= time.monotonic() - begun
         for one in asked:
-            yield _read(one, found.get(one.topic), at_ms)
+            yield _read(one, found.get(one.topic), times if timestamps else None, at_ms)
 
     def refused(asked: TopicAsked, error: KafkaAdminError) -> TopicRead:
-        return TopicRead(asked.cluster, asked.topic, None, 0, 0, "{}", False, [], [], _now_ms(), str(error))
+        return TopicRead(asked.cluster, asked.topic, None, 0, 0, "{}", False, [], [], [], [], _now_ms(), str(error))
 
     return _ask_clusters(reach, rows, lambda one: max(1, one.partitions), PARTITIONS_PER_REQUEST, ask, refused)
 
 
-def _read(asked: TopicAsked, found: TopicDescription | None, at_ms: int) -> TopicRead:
+def _read(
+    asked: TopicAsked, found: TopicDescription | None, times: Mapping[Partition, RecordTimes] | None, at_ms: int
+) -> TopicRead:
     if found is None:
-        return TopicRead(asked.cluster, asked.topic, False, 0, 0, "{}", False, [], [], at_ms, None)
+        return TopicRead(asked.cluster, asked.topic, False, 0, 0, "{}", False, [], [], [], [], at_ms, None)
     told = [found.ends.get(index) for index in range(found.partitions)]
     silent = [str(index) for index, one in enumerate(told) if one is None]
+    records = [] if times is None else [times.get((asked.topic, index)) for index in range(found.partitions)]
     error = f"no leader tells the offsets of partition {', '.join(silent[:5])}" if silent else None
     return TopicRead(
         cluster=asked.cluster,
@@ -218,6 +242,8 @@ def _read(asked: TopicAsked, found: TopicDescription | None, at_ms: int) -> Topi
         internal=found.internal,
         starts=[one and one.start for one in told],  # type: ignore[misc]  # nulls, as the class says
         ends=[one and one.log_end for one in told],  # type: ignore[misc]
+        first_record_ms=[one and one.first_ms for one in records],  # type: ignore[misc]
+        newest_record_ms=[one and one.newest_ms for one in records],  # type: ignore[misc]
         read_at_ms=at_ms,
         error=f"{error}{' …' if len(silent) > 5 else ''}" if error else None,
     )

@@ -84,7 +84,9 @@ def _run(options: argparse.Namespace) -> Outcome:
             selection = offsets.Selection(
                 tuple(one for one in options.topic if not _is_pattern(one)), tuple(filter(_is_pattern, options.topic))
             )
-            rows, troubles = offsets.pipeline(ask, history, selection, demand, now_ms, options.window_s)
+            rows, troubles = offsets.pipeline(
+                ask, history, selection, demand, now_ms, options.window_s, options.timestamps
+            )
             outcome = offsets.report(rows, Folder(options.output), troubles, demand, now_ms)
             if options.rates:
                 offsets.write_rates(spark.read.parquet(outcome.summary["path"]), options.rates, demand)
@@ -125,6 +127,12 @@ def _parser() -> argparse.ArgumentParser:
     offsets.add_argument("--least-headroom", type=int, default=_DEMAND.least_headroom, help="records")
     offsets.add_argument("--rates", type=Path, metavar="FILE", help="all rates as JSON, for `switchyard migrate`")
     offsets.add_argument("--window-s", type=_seconds, default=48 * 3600.0, help="how far back rates look")
+    offsets.add_argument(
+        "--timestamps",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="of each partition's first and newest record; brokers read their files for them",
+    )
     aging.add_argument("--apart-s", type=_seconds, default=3600.0, help="age of the recorded ends to compare with")
     return parser
 

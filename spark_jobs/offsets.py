@@ -1,7 +1,10 @@
-"""Job `offsets`: starts, ends, rates and suggested cuts of all partitions of many clusters at once.
+"""Job `offsets`: starts, ends, record timestamps, rates and suggested cuts of all partitions of many clusters at once.
 
 Ends are read now; rates come from the history of `facts`. Of a cluster that cannot be asked the last known ends are
 taken, and the cut lies higher by what may have been appended since.
+
+Timestamps are information. They say what a producer's clock said (`ha_core.kafka.record_times`), so no rate and no cut
+rests on them: these are made of offsets, and of the times at which executors read them.
 """
 
 from __future__ import annotations
@@ -21,10 +24,11 @@ from spark_jobs.facts import Outcome
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, History
 from spark_jobs.questions import Questions, by_partition, topics_listed
-from spark_jobs.report import MOST_ROWS, table, write_whole
+from spark_jobs.report import MOST_ROWS, ago, table, write_whole
 from spark_jobs.rows import frame_of, map_rows
 
 WORST_CASES = 10
+_TIMES = ("first_record_ms", "newest_record_ms")
 _SHOWN = ("cluster", "topic", "partition", "end", "rate", "upper_rate", "headroom", "cut", "how", "windows")
 
 
@@ -57,6 +61,8 @@ class Measured(NamedTuple):
     read_at_ms: int | None
     fresh: bool
     """The end was read by this run."""
+    first_record_ms: int | None
+    newest_record_ms: int | None
     times_ms: list[int] | None
     ends: list[int] | None
 
@@ -71,6 +77,10 @@ class Suggested(NamedTuple):
     end: int | None
     read_at_ms: int | None
     fresh: bool
+    first_record_ms: int | None
+    """Timestamp of the first record, as the log says; null: the partition is empty, or nobody told."""
+    newest_record_ms: int | None
+    """The largest timestamp, likewise. It lies ahead where a producer's clock does."""
     moved_at_ms: int | None
     """The first recorded read that had the newest end; null: it never moved, or there is no history."""
     windows: int
@@ -98,6 +108,8 @@ def suggest_all(demand: Demand, now_ms: int, rows: Iterable[Measured]) -> Iterat
             end=one.end,
             read_at_ms=one.read_at_ms,
             fresh=one.fresh,
+            first_record_ms=one.first_record_ms,
+            newest_record_ms=one.newest_record_ms,
             moved_at_ms=found.moved_at_ms,
             windows=len(found.rates),
             span_s=found.span_s,
@@ -109,30 +121,34 @@ def suggest_all(demand: Demand, now_ms: int, rows: Iterable[Measured]) -> Iterat
         )
 
 
-def read_ends(ask: Questions, selection: Selection) -> tuple[DataFrame, dict[str, str]]:
-    """Ends as they are now, by partition; and cluster → why it could not be asked (the first reason)."""
+def read_ends(ask: Questions, selection: Selection, timestamps: bool = True) -> tuple[DataFrame, dict[str, str]]:
+    """Ends and record timestamps as they are now, by partition; and cluster → why it could not be asked (the first
+    reason).
+    """
     if selection.names and not selection.patterns:
         rows = [TopicAsked(cluster, topic, 0) for cluster in ask.reach.clusters for topic in selection.names]
-        topics = ask.read_topics(frame_of(ask.spark, TopicAsked, rows))
+        topics = ask.read_topics(frame_of(ask.spark, TopicAsked, rows), timestamps)
         refused = topics.where("exists is null").select("cluster", "error")
     else:
         listed = ask.list_clusters()
         asked = topics_listed(listed).where(selection.condition("topic"))
-        topics = ask.read_topics(asked)
+        topics = ask.read_topics(asked, timestamps)
         unlisted = listed.where("what = 'error'").select("cluster", "error")
         refused = unlisted.unionByName(topics.where("exists is null").select("cluster", "error"))
     troubles = {
         row["cluster"]: row["error"]
         for row in refused.groupBy("cluster").agg({"error": "first"}).toDF("cluster", "error").collect()
     }
-    return by_partition(topics), troubles
+    return by_partition(topics, *_TIMES), troubles
 
 
 def measured(fresh: DataFrame, last: DataFrame, recorded: DataFrame, troubled: Sequence[str]) -> DataFrame:
     """`Measured` rows: fresh ends, last known ones where a troubled cluster gave none, and the recorded reads."""
     key = list(ENDS.key)
     older = last.where(functions.col("cluster").isin(list(troubled))).join(fresh.select(*key), key, "left_anti")
-    ends = fresh.withColumn("fresh", functions.lit(True)).unionByName(older.withColumn("fresh", functions.lit(False)))
+    ends = fresh.withColumn("fresh", functions.lit(True)).unionByName(
+        older.withColumn("fresh", functions.lit(False)), allowMissingColumns=True
+    )
     # Both lists leave out nulls: rows with one would shift them against each other.
     reads = (
         recorded.where("read_at_ms is not null and end is not null")
@@ -149,9 +165,10 @@ def pipeline(
     demand: Demand,
     now_ms: int,
     window_s: float,
+    timestamps: bool = True,
 ) -> tuple[DataFrame, dict[str, str]]:
     """`Suggested` rows, and the clusters that could not be asked with the reason."""
-    fresh, troubles = read_ends(ask, selection)
+    fresh, troubles = read_ends(ask, selection, timestamps)
     wanted = selection.condition("topic")
     recorded = history.read(ask.spark, ENDS, int(now_ms - window_s * 1000)).where(wanted)
     last = history.last(ask.spark, ENDS).where(wanted)
@@ -177,6 +194,8 @@ def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: De
             "partitions": row["partitions"],
             "rate": row["rate"] or 0.0,
             "last_known_only": row["stale"],
+            "oldest_record_age_s": _seconds(row["oldest_ms"]),
+            "newest_record_age_s": _seconds(row["newest_ms"]),
             "error": troubles.get(row["cluster"]),
         }
         for row in written.groupBy("cluster")
@@ -184,11 +203,14 @@ def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: De
             functions.count("*").alias("partitions"),
             functions.sum("rate").alias("rate"),
             functions.count_if(~functions.col("fresh")).alias("stale"),
+            functions.max(functions.expr("read_at_ms - first_record_ms")).alias("oldest_ms"),
+            functions.min(functions.expr("read_at_ms - newest_record_ms")).alias("newest_ms"),
         )
         .collect()
     }
     for name, why in troubles.items():
-        clusters.setdefault(name, {"partitions": 0, "rate": 0.0, "last_known_only": 0, "error": why})
+        nothing = dict.fromkeys(("oldest_record_age_s", "newest_record_age_s"))
+        clusters.setdefault(name, {"partitions": 0, "rate": 0.0, "last_known_only": 0, **nothing, "error": why})
     # Furthest first: the records between end and cut are what clients write before the move is done.
     worst = [
         row.asDict()
@@ -217,11 +239,24 @@ def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: De
         "how",
         "windows",
         "end is",
+        "first record",
+        "newest",
     )
-    shown = [(*(row[name] for name in _SHOWN), "fresh" if row["fresh"] else "last known") for row in worst]
+    shown = [
+        (
+            *(row[name] for name in _SHOWN),
+            "fresh" if row["fresh"] else "last known",
+            *(ago(row[name], row["read_at_ms"]) for name in _TIMES),
+        )
+        for row in worst
+    ]
     title = (
         f"Suggested cuts: {demand.preparation_s:g} s of preparation, passed too early in at most {demand.chance:.2%} of"
         " cases; the furthest first"
     )
     text = "\n".join([table(title, columns, shown, total), *(f"not asked: {why}" for why in troubles.values())])
     return Outcome(summary, text)
+
+
+def _seconds(span_ms: int | None) -> float | None:
+    return None if span_ms is None else round(span_ms / 1000, 1)

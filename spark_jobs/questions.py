@@ -53,9 +53,10 @@ class Questions:
         clusters = frame_of(self.spark, ToList, (ToList(name) for name in self.reach.clusters))
         return self._ask(clusters, asking.list_clusters, ToList, Listed, "cluster")
 
-    def read_topics(self, topics: DataFrame) -> DataFrame:
+    def read_topics(self, topics: DataFrame, timestamps: bool = False) -> DataFrame:
         """`TopicRead` of `TopicAsked` rows."""
-        return self._ask(topics, asking.read_topics, TopicAsked, TopicRead, "cluster", "topic")
+        ask = partial(asking.read_topics, timestamps=timestamps)
+        return self._ask(topics, ask, TopicAsked, TopicRead, "cluster", "topic")
 
     def read_commits(self, groups: DataFrame) -> DataFrame:
         """`CommitRead` of `GroupAsked` rows."""
@@ -81,9 +82,14 @@ def groups_listed(listed: DataFrame) -> DataFrame:
     return listed.where("what = 'group'").selectExpr("cluster", "name as group", "state")
 
 
-def by_partition(topics: DataFrame) -> DataFrame:
-    """One row for each partition of `TopicRead` rows: cluster, topic, partition, start, end, read_at_ms."""
-    told = topics.selectExpr("cluster", "topic", "read_at_ms", "posexplode(arrays_zip(starts, ends)) as (at, told)")
+def by_partition(topics: DataFrame, *more: str) -> DataFrame:
+    """One row for each partition of `TopicRead` rows: cluster, topic, partition, start, end, read_at_ms.
+
+    `more` are further lists of theirs; null where one is shorter.
+    """
+    lists = ", ".join(("starts", "ends", *more))
+    told = topics.selectExpr("cluster", "topic", "read_at_ms", f"posexplode(arrays_zip({lists})) as (at, told)")
     place = ("cluster", "topic", "cast(at as bigint) as partition")
-    rows = told.selectExpr(*place, "told.starts as start", "told.ends as end", "read_at_ms")
+    found = ("told.starts as start", "told.ends as end", "read_at_ms", *(f"told.{name}" for name in more))
+    rows = told.selectExpr(*place, *found)
     return rows.where("start is not null and end is not null")

@@ -29,6 +29,21 @@ def _cell(value: object) -> str:
     return text if len(text) <= MOST_CELL else text[: MOST_CELL - 1] + "…"
 
 
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
+
+
+def ago(then_ms: int | None, now_ms: int | None) -> str | None:
+    """A time as people say it, in the largest unit that it fills: `35 d ago`, `in 2 h`, `now` within a second."""
+    if then_ms is None or now_ms is None:
+        return None
+    span_ms = abs(now_ms - then_ms)
+    for unit, size_ms in _UNITS:
+        if span_ms >= size_ms:
+            span = f"{span_ms // size_ms:,} {unit}"
+            return f"{span} ago" if then_ms < now_ms else f"in {span}"
+    return "now"
+
+
 def write_whole(file: Path, text: str) -> None:
     """Writes the file whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)

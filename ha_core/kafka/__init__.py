@@ -27,6 +27,7 @@ from ha_core.kafka.facts import (
     MemberDescription,
     Partition,
     ProducerState,
+    RecordTimes,
     TopicSpec,
 )
 from ha_core.kafka.group_offsets import Committed
@@ -56,6 +57,7 @@ __all__ = [
     "Partition",
     "Probe",
     "ProducerState",
+    "RecordTimes",
     "RequestRefusedError",
     "SecurityProfile",
     "SecurityProfileError",

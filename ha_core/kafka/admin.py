@@ -11,7 +11,18 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Self
 
-from ha_core.kafka import adoption, creation, group_offsets, groups, offsets, probe, producers, surplus, topics
+from ha_core.kafka import (
+    adoption,
+    creation,
+    group_offsets,
+    groups,
+    offsets,
+    probe,
+    producers,
+    record_times,
+    surplus,
+    topics,
+)
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.facts import (
@@ -21,6 +32,7 @@ from ha_core.kafka.facts import (
     LogEnds,
     Partition,
     ProducerState,
+    RecordTimes,
     TopicSpec,
 )
 from ha_core.kafka.group_offsets import Committed
@@ -95,6 +107,12 @@ class Admin:
     ) -> dict[Partition, LogEnds]:
         """Like `ends`, after waiting for replication: those not `settled` in the answer still lag at the deadline."""
         return offsets.settled_ends(self._brokers, partitions, self._deadline(timeout_s))
+
+    def record_times(
+        self, ends: Mapping[Partition, LogEnds], timeout_s: float | None = None
+    ) -> dict[Partition, RecordTimes]:
+        """Timestamps of first and newest records; whoever does not tell them in time is left out, nothing is raised."""
+        return record_times.record_times(self._brokers, ends, self._deadline(timeout_s))
 
     def producers(
         self, partitions: Collection[Partition], timeout_s: float | None = None

@@ -36,6 +36,16 @@ class LogEnds:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordTimes:
+    """Timestamps of a partition's records in milliseconds, as the log has them; None: no such record, or not told."""
+
+    first_ms: int | None
+    """Of the first record that has one."""
+    newest_ms: int | None
+    """The largest; see `record_times` for whose clock that is."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerState:
     """What a partition's leader remembers of one producer."""
 

@@ -16,23 +16,26 @@ Whether something is still on its way to the leader, no broker can say: that is 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import TopicMissingError, name_of, refusal
 from ha_core.kafka.facts import LogEnds, Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 
-_CONSUMER, _DEBUGGER = -1, -2
+_CONSUMER, DEBUGGER = -1, -2
 _EARLIEST, _LATEST = -2, -1
-_UNCOMMITTED, _COMMITTED = 0, 1
-_READINGS = (  # in this order, see above
-    (_CONSUMER, _UNCOMMITTED, _EARLIEST),
+UNCOMMITTED, _COMMITTED = 0, 1
+Reading = tuple[int, int, int]
+"""Of LIST_OFFSETS: the replica that asks, isolation level, timestamp."""
+_READINGS: tuple[Reading, ...] = (  # in this order, see above
+    (_CONSUMER, UNCOMMITTED, _EARLIEST),
     (_CONSUMER, _COMMITTED, _LATEST),
-    (_CONSUMER, _UNCOMMITTED, _LATEST),
-    (_DEBUGGER, _UNCOMMITTED, _LATEST),
+    (_CONSUMER, UNCOMMITTED, _LATEST),
+    (DEBUGGER, UNCOMMITTED, _LATEST),
 )
 _MOST_PER_REQUEST = 20_000
 _SETTLING_PAUSE_S = 0.01
@@ -129,43 +132,54 @@ def _list(
     node: int,
     partitions: list[Partition],
     leaders: Leaders,
-    reading: tuple[int, int, int],
+    reading: Reading,
 ) -> tuple[dict[Partition, int], dict[Partition, str]]:
     if not partitions:
         return {}, {}
+    offsets: dict[Partition, int] = {}
+    again: dict[Partition, str] = {}
+    for key, part in told(brokers, node, partitions, leaders.epochs, reading, leaders.deadline):
+        code = part["error_code"]
+        if not code:
+            offsets[key] = part["offset"]
+        elif retriable(code):
+            again[key] = name_of(code)
+        else:
+            raise refusal(brokers.cluster, f"read offsets of {key[0]}-{key[1]}", code)
+    again.update((key, "not in the answer") for key in partitions if key not in offsets and key not in again)
+    return offsets, again
+
+
+def told(
+    brokers: Brokers,
+    node: int,
+    partitions: Collection[Partition],
+    epochs: Mapping[Partition, int],
+    reading: Reading,
+    deadline: Deadline,
+    least_version: int = 1,
+) -> Iterator[tuple[Partition, Mapping[str, Any]]]:
+    """One LIST_OFFSETS: each partition's answer as it came. A broker that is older than `least_version` gives none."""
     replica, isolation, timestamp = reading
     topics: dict[str, list[dict[str, Any]]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(
-            {
-                "partition_index": index,
-                "current_leader_epoch": leaders.epochs[topic, index],
-                "timestamp": timestamp,
-            }
+            {"partition_index": index, "current_leader_epoch": epochs[topic, index], "timestamp": timestamp}
         )
-    answer = brokers.call(
-        node,
-        ApiKey.LIST_OFFSETS,
-        {
-            "replica_id": replica,
-            "isolation_level": isolation,
-            "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
-        },
-        leaders.deadline,
-    )
-    offsets: dict[Partition, int] = {}
-    again: dict[Partition, str] = {}
-    for topic in answer["topics"]:
-        for part in topic["partitions"]:
-            key, code = (topic["name"], part["partition_index"]), part["error_code"]
-            if not code:
-                offsets[key] = part["offset"]
-            elif retriable(code):
-                again[key] = name_of(code)
-            else:
-                raise refusal(brokers.cluster, f"read offsets of {key[0]}-{key[1]}", code)
-    again.update((key, "not in the answer") for key in partitions if key not in offsets and key not in again)
-    return offsets, again
+    message = {
+        "replica_id": replica,
+        "isolation_level": isolation,
+        "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
+    }
+
+    def talk(connection: Connection) -> dict[str, Any]:
+        if connection.version(ApiKey.LIST_OFFSETS) < least_version:
+            return {"topics": ()}
+        return connection.call(ApiKey.LIST_OFFSETS, message, deadline)
+
+    for of in brokers.converse(node, talk, deadline)["topics"]:
+        for part in of["partitions"]:
+            yield (of["name"], part["partition_index"]), part
 
 
 def retriable(code: int) -> bool:

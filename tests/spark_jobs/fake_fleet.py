@@ -14,6 +14,7 @@ from ha_core.kafka import (
     NotAuthorisedError,
     Partition,
     ProducerState,
+    RecordTimes,
     SecurityProfile,
     TopicDescription,
     UnsupportedByClusterError,
@@ -25,7 +26,9 @@ TIMEOUT_S = 1.0
 
 
 class FakeAdmin:
-    """Answers from `topics`: name → [[start, end] or null …], `configs`, `groups`: name → {state, commits, …}."""
+    """Answers from `topics`: name → [[start, end, first and newest timestamp if told] or null …], `configs`, and
+    `groups`: name → {state, commits, …}.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.name = cluster.name
@@ -59,6 +62,12 @@ class FakeAdmin:
             for name, parts in found.items()
             if names is None or name in names
         }
+
+    def record_times(
+        self, ends: Mapping[Partition, LogEnds], timeout_s: float | None = None
+    ) -> dict[Partition, RecordTimes]:
+        held = {key: self._reached()["topics"][key[0]][key[1]][2:] for key in ends}
+        return {key: RecordTimes(*times) for key, times in held.items() if times}
 
     def list_groups(self) -> dict[str, str]:
         return {name: one["state"] for name, one in self._reached().get("groups", {}).items()}

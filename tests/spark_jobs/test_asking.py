@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from ha_core.kafka import SecurityProfile, TopicDescription
+from ha_core.kafka import LogEnds, Partition, RecordTimes, SecurityProfile, TopicDescription
 from ha_core.model import Cluster
 from spark_jobs.asking import (
     PARTITIONS_PER_REQUEST,
@@ -64,6 +64,48 @@ def test_a_topic_that_is_gone_and_a_partition_without_leader_are_told() -> None:
     assert (half.exists, half.starts, half.ends) == (True, [0, None], [5, None])
     assert half.error == "no leader tells the offsets of partition 1"
     assert (gone.exists, gone.error) == (False, None)
+
+
+def test_timestamps_are_told_by_partition_where_they_are_wanted() -> None:
+    reach = fleet({"east": {"topics": {"orders": [[0, 5, 1_000, 9_000], None, [0, 7], [3, 8, 2_000, None]]}}})
+
+    (wanted,) = read_topics(reach, [TopicAsked("east", "orders", 4)], timestamps=True)
+    (unwanted,) = read_topics(reach, [TopicAsked("east", "orders", 4)])
+
+    assert wanted.first_record_ms == [1_000, None, None, 2_000]
+    assert wanted.newest_record_ms == [9_000, None, None, None]
+    assert (unwanted.first_record_ms, unwanted.newest_record_ms) == ([], [])
+    assert wanted.ends == unwanted.ends == [5, None, 7, 8]
+
+
+class SlowDisks(FakeAdmin):
+    granted_s: list[float] = []  # noqa: RUF012  # shared by all that are opened
+
+    def record_times(
+        self, ends: Mapping[Partition, LogEnds], timeout_s: float | None = None
+    ) -> dict[Partition, RecordTimes]:
+        assert timeout_s is not None
+        SlowDisks.granted_s.append(timeout_s)
+        time.sleep(min(0.15, timeout_s))
+        return super().record_times(ends, timeout_s)
+
+
+def slow_disks(cluster: Cluster, _profile: SecurityProfile, _timeout_s: float) -> Asker:
+    return SlowDisks(cluster)
+
+
+def test_a_cluster_has_one_timeout_in_all_for_its_timestamps() -> None:
+    # Given a cluster that takes most of the timeout for the timestamps of one request
+    SlowDisks.granted_s.clear()
+    topics = {f"t{n}": [[0, 5, 1, 2]] for n in range(4)}
+    reach = fleet({"east": {"topics": topics}})._replace(connect=slow_disks, timeout_s=0.2)
+    # When four requests are needed
+    found = list(read_topics(reach, [TopicAsked("east", name, PARTITIONS_PER_REQUEST) for name in topics], True))
+    # Then two of them had time to ask, and all have their ends
+    assert len(SlowDisks.granted_s) == 2
+    assert SlowDisks.granted_s[1] < 0.1
+    assert sorted(one.newest_record_ms for one in found if one.newest_record_ms != [None]) == [[2], [2]]
+    assert [one.ends for one in found] == [[5]] * 4
 
 
 class Counting(FakeAdmin):

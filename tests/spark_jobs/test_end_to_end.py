@@ -14,9 +14,8 @@ import pytest
 
 from ha_core.model import Extent, Topic
 from ha_core.store import Change, connect
-from spark_jobs import aging, inputs, offsets
+from spark_jobs import aging, facts, inputs
 from spark_jobs.asking import Reach
-from spark_jobs.cuts import Demand
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, History
 from spark_jobs.questions import Questions
@@ -30,21 +29,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.stack
+TOPICS = ("orders", "bills")
 CUT = 30
+WRITTEN_MS = time.time_ns() // 1_000_000 - 3_600_000
+"""The timestamp of each topic's first record; the others follow by the millisecond."""
 
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """East has 30 records in `orders`, and a group that has read five; west has an `orders` and a `bills`."""
+    """East has 30 records in `orders` and in `bills`, and a group that has read five; west has the topics alone."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0, spark=True) as running:
-        for name, topics in {"east": ("orders",), "west": ("orders", "bills")}.items():
-            for topic in topics:
-                create_topic(running.clusters[name]["bootstrap"], topic, 2)
+        for cluster in running.clusters.values():
+            for topic in TOPICS:
+                create_topic(cluster["bootstrap"], topic, 2)
         producer = Producer({"bootstrap.servers": running.clusters["east"]["bootstrap"]})
-        for _ in range(CUT):
-            producer.produce("orders", value=b"record", partition=0)
+        for number in range(CUT):
+            for topic in TOPICS:
+                producer.produce(topic, value=b"record", partition=0, timestamp=WRITTEN_MS + number)
         assert producer.flush(30) == 0
         consumer = Consumer({"bootstrap.servers": running.clusters["east"]["bootstrap"], "group.id": "billing"})
         _commit(consumer, TopicPartition("orders", 0, 5))
@@ -84,59 +87,26 @@ def submit(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def history(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> History:
-    """What one run of `facts` has recorded, by a worker that was killed and started again before."""
-    folder = tmp_path_factory.mktemp("history")
-    stack.kill("spark/worker")
-    stack.restart("spark/worker")
-    done = submit(stack, "facts", "--history", str(folder), "--summary", str(folder / "summary.json"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    summary = json.loads((folder / "summary.json").read_text())
-    assert {name: one["partitions"] for name, one in summary["clusters"].items()} == {"east": 2, "west": 4}
-    assert summary["clusters"]["east"]["groups"] == 1
-    table = done.stdout[done.stdout.index("What was recorded") :].splitlines()
-    assert [line.split()[0] for line in table[1:4]] == ["cluster", "east", "west"]
-    return History(str(folder))
+def history(stack: Stack, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> History:
+    """What one run of `facts` has recorded of both clusters."""
+    recorded = History(str(tmp_path_factory.mktemp("history")))
+    with Questions(spark, reached(stack)) as ask:
+        outcome = facts.record(ask, recorded, time.time_ns() // 1_000_000)
+    assert {name: one["partitions"] for name, one in outcome.summary["clusters"].items()} == {"east": 4, "west": 4}
+    assert outcome.summary["clusters"]["east"]["groups"] == 1
+    return recorded
 
 
-def test_facts_are_recorded_through_spark_submit(spark: SparkSession, history: History) -> None:
+def reached(stack: Stack) -> Reach:
+    given = inputs.from_zookeeper(stack.zookeeper, "/switchyard")
+    return Reach(given.clusters, given.profiles, timeout_s=5.0, parallel=2)
+
+
+def test_facts_of_two_clusters_are_recorded(spark: SparkSession, history: History) -> None:
     ends = {(row["cluster"], row["topic"], row["partition"]): row["end"] for row in history.last(spark, ENDS).collect()}
 
     assert ends["east", "orders", 0] == CUT
-    assert len(ends) == 6
-
-
-def test_an_input_that_cannot_be_used_ends_the_job_before_spark_starts(stack: Stack, tmp_path: Path) -> None:
-    begun = time.monotonic()
-
-    done = submit(stack, "facts", "--history", str(tmp_path), "--clusters", str(tmp_path / "missing.json"))
-
-    assert done.returncode != 0
-    assert "missing.json: No such file or directory. Give the path of a readable file." in done.stdout
-    assert time.monotonic() - begun < 60
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_cuts_are_suggested_while_a_cluster_is_dead(
-    stack: Stack, spark: SparkSession, history: History, tmp_path: Path
-) -> None:
-    given = inputs.from_zookeeper(stack.zookeeper, "/switchyard")
-    reach = Reach(given.clusters, given.profiles, timeout_s=5.0, parallel=2)
-    now_ms, demand = time.time_ns() // 1_000_000, Demand(preparation_s=10, default_rate=1)
-    # Given a cluster that died after its facts were recorded
-    stack.kill("cluster/west")
-    try:
-        # When cuts are suggested for all clusters
-        rows, troubles = offsets.pipeline(Questions(spark, reach), history, offsets.Selection(), demand, now_ms, 3600)
-        outcome = offsets.report(rows, Folder(str(tmp_path)), troubles, demand, now_ms)
-    finally:
-        stack.restart("cluster/west")
-    # Then the dead one has cuts above its last known ends
-    assert list(troubles) == ["west"]
-    assert outcome.summary["clusters"]["west"]["last_known_only"] == 4
-    assert outcome.summary["clusters"]["east"]["partitions"] == 2
-    written = spark.read.parquet(outcome.summary["path"])
-    assert written.where("cut is null or cut < end + 10").count() == 0
+    assert len(ends) == 8
 
 
 def test_an_origin_ages_when_its_records_are_gone_and_its_group_has_caught_up(
@@ -157,9 +127,8 @@ def test_an_origin_ages_when_its_records_are_gone_and_its_group_has_caught_up(
 
     def judge(attempt: str) -> dict[str, Any]:
         given = inputs.from_zookeeper(stack.zookeeper, "/switchyard")
-        reach = Reach(given.clusters, given.profiles, parallel=2)
         now_ms = time.time_ns() // 1_000_000
-        rows = aging.pipeline(Questions(spark, reach), given.topics, given.homes, None, now_ms, 60)
+        rows = aging.pipeline(Questions(spark, reached(stack)), given.topics, given.homes, None, now_ms, 60)
         return aging.report(rows, Folder(str(tmp_path / attempt)), now_ms).summary
 
     # When it is judged, then records and group speak against it
@@ -173,3 +142,37 @@ def test_an_origin_ages_when_its_records_are_gone_and_its_group_has_caught_up(
         altered.result(30)
     # Then it has aged
     assert judge("after")["some_topics_aged"] == ["orders in east"]
+
+
+def test_cuts_are_suggested_through_spark_submit_while_a_cluster_is_dead(
+    stack: Stack, spark: SparkSession, history: History, tmp_path: Path
+) -> None:
+    # Given a cluster that died after its facts were recorded, and a Spark worker that came back
+    stack.kill("cluster/west")
+    stack.kill("spark/worker")
+    stack.restart("spark/worker")
+    # When cuts are suggested for all clusters
+    summary, rates = tmp_path / "summary.json", tmp_path / "rates.json"
+    files = ("--history", history.root.uri, "--output", str(tmp_path), "--summary", str(summary), "--rates", str(rates))
+    done = submit(stack, "offsets", *files, "--preparation-s", "10", "--default-rate", "1", "--timeout-s", "5")
+    # Then the dead one has cuts above its last known ends
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(summary.read_text())
+    assert found["clusters"]["west"]["last_known_only"] == 4
+    assert "cannot be reached" in found["clusters"]["west"]["error"]
+    assert (found["clusters"]["east"]["partitions"], found["clusters"]["east"]["last_known_only"]) == (4, 0)
+    assert len(json.loads(rates.read_text())["partitions"]) == 8
+    written = {
+        (row["cluster"], row["topic"], row["partition"]): row for row in spark.read.parquet(found["path"]).collect()
+    }
+    assert all(row["cut"] >= row["end"] + 10 for row in written.values())
+    # and the live one has told when its records were written
+    times = {key: (row["first_record_ms"], row["newest_record_ms"]) for key, row in written.items()}
+    assert times.pop(("east", "bills", 0)) == (WRITTEN_MS, WRITTEN_MS + CUT - 1)
+    assert set(times.values()) == {(None, None)}
+    assert 3_599 <= found["clusters"]["east"]["newest_record_age_s"] <= found["clusters"]["east"]["oldest_record_age_s"]
+    # and people can read all of it
+    lines = done.stdout[done.stdout.index("Suggested cuts") :].splitlines()
+    assert lines[1].split()[:3] == ["cluster", "topic", "partition"]
+    assert len([line for line in lines[2:10] if line.split()[0] in ("east", "west")]) == 8
+    assert sum("1 h ago" in line for line in lines) == 1

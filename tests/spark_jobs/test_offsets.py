@@ -6,12 +6,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ha_core.moves.crossing.rates import from_summary
 from spark_jobs.cuts import Demand
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, EndRow, History
 from spark_jobs.offsets import Measured, Selection, Suggested, pipeline, report, suggest_all, write_rates
 from spark_jobs.questions import Questions
+from spark_jobs.report import ago
 from spark_jobs.rows import frame_of, from_batches
 from tests.spark_jobs.fake_fleet import fleet
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NOW_MS = time.time_ns() // 1_000_000
+HOUR_MS = 3600 * 1000
+DAY_MS = 24 * HOUR_MS
 DEMAND = Demand(preparation_s=300, default_rate=10)
 
 
@@ -53,7 +58,13 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
     )
     reach = fleet(
         {
-            "east": {"topics": {"orders": [[5, 100_000], [0, 0]], "anew": [[0, 7]], "half": [None]}},
+            "east": {
+                "topics": {
+                    "orders": [[5, 100_000, NOW_MS - 90 * DAY_MS, NOW_MS + 10 * HOUR_MS], [0, 0, None, None]],
+                    "anew": [[0, 7, NOW_MS - 3 * HOUR_MS, None]],
+                    "half": [None],
+                }
+            },
             "dead": {"down": True},
         }
     )
@@ -75,17 +86,59 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
     assert round(steady_one.rate * steady_one.span_s) == 60_000, "the last window ends when the executor looks"
     assert (found["east", "orders", 1].how, found["east", "orders", 1].cut) == ("default", 3_000)
     assert (found["east", "anew", 0].how, found["east", "anew", 0].cut) == ("default", 3_007)
+    # and when its records were written as far as anybody told: an empty one, an old broker, a dead cluster
+    assert {key: (one.first_record_ms, one.newest_record_ms) for key, one in found.items()} == {
+        ("east", "orders", 0): (NOW_MS - 90 * DAY_MS, NOW_MS + 10 * HOUR_MS),
+        ("east", "orders", 1): (None, None),
+        ("east", "anew", 0): (NOW_MS - 3 * HOUR_MS, None),
+        ("dead", "orders", 0): (None, None),
+    }
     dead = found["dead", "orders", 0]
     assert (dead.fresh, dead.end, dead.cut) == (False, 94_000, 94_000 + 100 * 360)
     # and the summary says who could not be asked
     assert outcome.summary["how"] == {"deviation": 2, "default": 2}
     assert "cannot be reached" in outcome.summary["clusters"]["dead"]["error"]
     assert "not asked: Cluster dead" in outcome.text
+    assert outcome.summary["clusters"]["dead"]["oldest_record_age_s"] is None
+    east = outcome.summary["clusters"]["east"]
+    assert 0 <= east["oldest_record_age_s"] - 90 * 24 * 3600 < 600
+    assert 0 <= east["newest_record_age_s"] + 36_000 < 600, "a clock that is ahead gives an age below zero"
+    # and people read how long ago that was
+    shown = {tuple(line.split()[:3]): line for line in outcome.text.splitlines()}
+    assert shown["east", "orders", "0"].endswith("fresh       90 d ago      in 9 h")
+    assert shown["east", "orders", "1"].endswith("fresh       -             -")
+    assert shown["east", "anew", "0"].endswith("fresh       3 h ago       -")
+    assert shown["dead", "orders", "0"].endswith("last known  -             -")
     # and its rates are what a migration reads
     write_rates(spark.read.parquet(outcome.summary["path"]), tmp_path / "rates.json", DEMAND)
     rates = from_summary(tmp_path / "rates.json", "dead")
     assert rates.per_s == {("orders", 0): 100.0}
     assert "chance of 0.01" in rates.words
+
+
+def test_timestamps_are_told_as_they_are_or_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    # Given times since 1970, before any, and beyond all (micro- for milliseconds is a common mistake)
+    held = [[0, 9, 0, 2**63 - 1], [0, 9, None, 5], [0, 9]]
+    reach, history = fleet({"east": {"topics": {"t": held}}}), History(str(tmp_path))
+
+    def told(timestamps: bool) -> list[tuple[int | None, ...]]:
+        rows, _ = pipeline(Questions(spark, reach), history, Selection(("t",)), DEMAND, NOW_MS, 3600, timestamps)
+        found = sorted(from_batches(Suggested, rows.toArrow().to_batches()))
+        return [(one.cut, one.first_record_ms, one.newest_record_ms) for one in found]
+
+    assert told(True) == [(3_009, 0, 2**63 - 1), (3_009, None, 5), (3_009, None, None)]
+    assert told(False) == [(3_009, None, None)] * 3
+
+
+def test_no_cut_rests_on_a_timestamp() -> None:
+    reads = ([1_000, 61_000, 121_000, 181_000], [0, 60, 120, 180])
+    times = [(None, None), (0, 0), (-1, 2**63 - 1), (NOW_MS, NOW_MS - DAY_MS)]
+    rows = [Measured("east", "t", 0, 0, 240, 241_000, True, *one, *reads) for one in times]
+
+    found = list(suggest_all(DEMAND, NOW_MS, rows))
+
+    assert {(one.cut, one.rate, one.upper_rate) for one in found} == {(540, 1.0, 1.0)}
+    assert [(one.first_record_ms, one.newest_record_ms) for one in found] == times
 
 
 def test_topics_are_chosen_by_name_or_pattern(spark: SparkSession, tmp_path: Path) -> None:
@@ -102,12 +155,30 @@ def test_topics_are_chosen_by_name_or_pattern(spark: SparkSession, tmp_path: Pat
 
 def test_rows_with_holes_give_an_answer_too() -> None:
     odd = [
-        Measured("east", "t", 0, None, None, None, True, None, None),
-        Measured("east", "t", 1, -5, -1, NOW_MS, True, [1, 2], [-3, -4]),
-        Measured("east", "t", 2, 0, 5, NOW_MS, True, [], []),
+        Measured("east", "t", 0, None, None, None, True, None, None, None, None),
+        Measured("east", "t", 1, -5, -1, NOW_MS, True, -1, -1, [1, 2], [-3, -4]),
+        Measured("east", "t", 2, 0, 5, NOW_MS, True, 2**63 - 1, 0, [], []),
     ]
 
     found = list(suggest_all(DEMAND, NOW_MS, odd))
 
     assert [one.how for one in found] == ["none", "none", "default"]
     assert [one.cut for one in found] == [None, None, 3_005]
+    assert [(one.first_record_ms, one.newest_record_ms) for one in found] == [(None, None), (-1, -1), (2**63 - 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("then_ms", "words"),
+    [
+        (None, None),
+        (NOW_MS, "now"),
+        (NOW_MS - 999, "now"),
+        (NOW_MS - 61_000, "1 min ago"),
+        (NOW_MS + 7_300_000, "in 2 h"),
+        (NOW_MS - 400 * DAY_MS, "400 d ago"),
+        (-1, f"{NOW_MS // DAY_MS:,} d ago"),
+    ],
+)
+def test_a_time_is_told_in_the_largest_unit_that_it_fills(then_ms: int | None, words: str | None) -> None:
+    assert ago(then_ms, NOW_MS) == words
+    assert ago(then_ms, None) is None
