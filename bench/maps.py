@@ -11,8 +11,10 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from random import Random
+from typing import NamedTuple
 
 from bench.figures import Outcome, Table, spread
+from bench.gateway_cost import cpu_seconds
 from bench.ground import ROOT, BenchError, Say, Scale, up
 from ha_core.model import Extent, Topic
 from ha_core.store import Change, Store, connect
@@ -32,35 +34,47 @@ TIMEOUT_S = 60.0
 POLL_S = 0.002
 
 
+class _Taken(NamedTuple):
+    revisions: int
+    committed_s: float
+    served_s: float
+    gateway_cpu_s: float
+
+
 def run(scale: Scale, say: Say) -> Outcome:
     found = []
     with up(GATEWAYS, say) as stack, contextlib.closing(connect(stack.zookeeper, root=ROOT)) as store:
+        pids = [int(gateway["pid"]) for gateway in stack.gateways]
         for maps, rounds in QUICK_MAPS if scale.quick else MAPS:
-            say(f"{rounds} times {maps:,} maps of {PARTITIONS_PER_TOPIC} partitions each")
-            found.append(_measured(store, maps, [_one(store, maps, Random(scale.seed + n)) for n in range(rounds)]))
-        assert stack.gateways
+            say(f"{rounds} times {maps:,} maps, {PARTITIONS_PER_TOPIC} partitions a topic")
+            taken = [_one(store, pids, maps, Random(scale.seed + n)) for n in range(rounds)]
+            found.append(_measured(maps, taken))
     return Outcome({"unit": "ms", "measured": [figures for figures, _ in found]}, tuple(table for _, table in found))
 
 
-def _measured(store: Store, maps: int, taken: Sequence[tuple[int, float, float]]) -> tuple[dict[str, object], Table]:
-    revisions = max(one[0] for one in taken)
-    committed = spread([one[1] * 1e3 for one in taken])
-    served = spread([one[2] * 1e3 for one in taken])
+def _measured(maps: int, taken: Sequence[_Taken]) -> tuple[dict[str, object], Table]:
+    revisions = max(one.revisions for one in taken)
+    times = {
+        "committed": spread([one.committed_s * 1e3 for one in taken]),
+        "served": spread([one.served_s * 1e3 for one in taken]),
+        "gateway_cpu": spread([one.gateway_cpu_s * 1e3 for one in taken]),
+    }
+    words = ("until commit has returned", f"until all {GATEWAYS} gateways serve it", "CPU of each gateway")
     rows = tuple(
-        (what, *(f"{times[key]:.0f}" for key in ("p50", "p99", "max")))
-        for what, times in (("commit has returned", committed), (f"all {GATEWAYS} gateways serve it", served))
+        (what, *(f"{one[key]:.0f}" for key in ("p50", "p99", "max")))
+        for what, one in zip(words, times.values(), strict=True)
     )
     topics = maps // PARTITIONS_PER_TOPIC
     where = "One revision" if revisions == 1 else f"{revisions} revisions"
     title = f"{where} with {maps:,} maps ({topics:,} topics of {PARTITIONS_PER_TOPIC} partitions), {len(taken)} times"
-    figures = {"maps": maps, "revisions": revisions, "committed": committed, "served": served}
-    return figures, Table(title, ("until", "p50 ms", "p99 ms", "max ms"), rows)
+    return {"maps": maps, "revisions": revisions, **times}, Table(title, ("", "p50 ms", "p99 ms", "max ms"), rows)
 
 
-def _one(store: Store, maps: int, seed: Random) -> tuple[int, float, float]:
-    """Revisions, seconds until the last commit has returned, and until every gateway reports its revision."""
+def _one(store: Store, pids: Sequence[int], maps: int, seed: Random) -> _Taken:
+    """Put them, and wait until every gateway reports the last revision."""
     topics = [_mapped(number, seed) for number in range(maps // PARTITIONS_PER_TOPIC)]
     changes = [_change(store, some) for some in _as_few_as_fit(topics)]
+    spent = sum(map(cpu_seconds, pids))
     begun = time.monotonic()
     revision = [store.commit(change) for change in changes][-1]
     committed = time.monotonic() - begun
@@ -68,7 +82,8 @@ def _one(store: Store, maps: int, seed: Random) -> tuple[int, float, float]:
         if time.monotonic() - begun > TIMEOUT_S:
             raise BenchError(f"not every gateway serves revision {revision} after {TIMEOUT_S:g} s")
         time.sleep(POLL_S)
-    return len(changes), committed, time.monotonic() - begun
+    served = time.monotonic() - begun
+    return _Taken(len(changes), committed, served, (sum(map(cpu_seconds, pids)) - spent) / len(pids))
 
 
 def _mapped(number: int, seed: Random) -> Topic:
