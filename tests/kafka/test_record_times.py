@@ -49,7 +49,8 @@ def test_first_and_newest_records_have_the_timestamps_of_the_log(
     producer.produce(stamped, b"record", partition=0, timestamp=OLD_MS)
     assert producer.flush(30) == 0
     emptied = [TopicPartition(name, 2, 1), TopicPartition(name, 3, 1)]
-    for deleted in AdminClient(settings(either.cluster, account)).delete_records(emptied).values():
+    admin = AdminClient(settings(either.cluster, account))
+    for deleted in admin.delete_records(emptied).values():
         deleted.result(30)
     # When they are asked for
     ends = either.ends([*((name, partition) for partition in range(4)), (stamped, 0)])
