@@ -1,11 +1,14 @@
-"""Live consumers that fetch less than a batch at a time, behind two cuts."""
+"""Consumers that come to a cut with little: less than a batch at a time, or from before what is gone behind it."""
 
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from stack.clients.kinds import CONSUMERS
 from stack.harness import Stack
+from stack.history.events import Delivered
 from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun
 
@@ -25,7 +28,13 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
 @pytest.mark.parametrize("kind", CONSUMERS)
 def test_a_live_consumer_that_lags_crosses_two_cuts_in_order(run: Run, name: str, kind: str) -> None:
     slow = {
-        "confluent-consumer": ("fetch.message.max.bytes=2000", "queued.min.messages=1", "queued.max.messages.kbytes=2"),
+        "confluent-consumer": (
+            "fetch.message.max.bytes=2000",
+            "queued.min.messages=1",
+            "queued.max.messages.kbytes=2",
+            # By default it takes one batch a second of a partition, of whatever broker: 40 small batches are 40 s.
+            "fetch.queue.backoff.ms=10",
+        ),
         "kafka-python-consumer": ("max_partition_fetch_bytes=2000", "max_poll_records=5"),
         "aiokafka-consumer": ("max_partition_fetch_bytes=2000",),
         "java-consumer": ("max.partition.fetch.bytes=2000", "max.poll.records=5"),
@@ -42,3 +51,35 @@ def test_a_live_consumer_that_lags_crosses_two_cuts_in_order(run: Run, name: str
 
     result = run.verdict(name, complete=[name])
     assert result.sound, str(result)
+
+
+def test_a_reader_gets_over_what_retention_has_taken_behind_a_cut(stack: Stack, make_run: MakeRun, name: str) -> None:
+    # Given a topic whose first records behind its cut are gone, while the old log has all of its own, as retention by
+    # size leaves them
+    create_topic(bootstrap(stack, "east"), name, partitions=1)
+    bind(stack, name, "east")
+    run = make_run(stack, user=name)
+    for writer, count in (("before", 50), ("gone", 30), ("kept", 20)):
+        if writer == "gone":
+            run.switch(*CLUSTERS)
+        run.start("confluent-producer", writer, name, count=count, rate=0).wait()
+    forget(bootstrap(stack, "west"), TopicPartition(name, 0, 30))
+
+    readers = [run.start(kind, kind, name, group=kind) for kind in CONSUMERS]
+    for reader in readers:
+        reader.wait_for(70, "delivered")
+    run.start("confluent-producer", "last", name, count=1).wait()
+    for reader in readers:
+        reader.wait_for(71, "delivered")
+        reader.stop()
+
+    for reader in readers:
+        found = [event for event in reader.history().clients[reader.name] if isinstance(event, Delivered)]
+        assert [event.offset for event in found] == [*range(50), *range(80, 101)], str(reader)
+
+
+def forget(address: str, until: TopicPartition) -> None:
+    """Delete records in a cluster, past the gateways."""
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 3})
+    for done in admin.delete_records([until]).values():
+        done.result(30)
