@@ -33,7 +33,7 @@ READ_MS = 15 * 60 * 1000
 DRY_TOPICS, DRY_PARTITIONS = 20, 10
 QUIET = ("--conf", "spark.log.level=WARN", "--conf", "spark.ui.enabled=false")
 TIMEOUT_S = 600.0
-"""Of one process: ten times what the longest one takes on two cores."""
+"""Of one process: six times what the longest one takes on two quiet cores."""
 
 
 def run(scale: Scale, say: Say) -> Outcome:
