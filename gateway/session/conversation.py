@@ -86,7 +86,7 @@ class Conversation:
         self.waiting: dict[int, Slot] = {}
         self._token = 0
         self.transactions = OpenTransactions()
-        self.departures: deque[Departure] = deque()
+        self.departures: list[Departure] = []
         """Requests of which something belongs to another cluster, or may, one after the other (`crossing`)."""
         self.kept_bytes = 0
         """Batches that are kept for that."""

@@ -164,7 +164,7 @@ def proceed(session: Conversation) -> None:
         answer = _depart(session, departure)
         if answer is None:
             break
-        session.departures.popleft()
+        del session.departures[0]
         departure.slot.ready(answer)
     for departure in session.departures:
         if not departure.away:
@@ -225,7 +225,7 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
             _note(session, departure, said, legs, entries)
         answer = None
         if session.now >= departure.not_before:
-            session.departures.popleft()
+            del session.departures[0]
             answer = departure.finish(departure.merged)
         proceed(session)
         return answer
