@@ -110,42 +110,38 @@ def test_an_origin_that_is_the_writer_again_is_judged_by_its_old_extent(spark: S
     assert {key[2:]: one.aged for key, one in found.items()} == {("east", 100): True, ("west", 200): True}
 
 
-def test_growth_is_measured_against_the_history(spark: SparkSession, tmp_path: Path) -> None:
+def test_growth_is_measured_against_the_history_and_surplus_of_a_crossing_is_none(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    # Given a log that grew since an earlier look, and two that went on behind their cuts, the last time 5 s ago
     history = History(str(tmp_path / "history"))
-    reads = [(NOW_MS - 700_000, 100), (NOW_MS - 650_000, 105), (NOW_MS - 1_000, 120)]
-    rows = [EndRow("east", "t", 0, 100, end, at_ms) for at_ms, end in reads]
-    history.write(ENDS, frame_of(spark, EndRow, rows).repartition(1), NOW_MS - 1_000)
-    east = {"topics": {"t": [[120, 120]]}}
-
-    found = judged(spark, tmp_path, {"east": east, "west": {}}, [moved("t", "east", "west")], history=history)
-
-    (one,) = found.values()
-    assert one.reasons == ["written"]
-    assert "it goes on from 100 to 120" in one.why
-
-
-def test_surplus_of_a_crossing_is_no_sign_of_somebody_past_the_gateways(spark: SparkSession, tmp_path: Path) -> None:
-    # Given logs that went on behind their cuts, the last time five seconds ago and since an earlier look
-    history = History(str(tmp_path / "history"))
-    rows = [EndRow("east", name, 0, 100, 105, NOW_MS - 650_000) for name in ("surplus", "bypassed")]
-    history.write(ENDS, frame_of(spark, EndRow, rows).repartition(1), NOW_MS - 1_000)
+    rows = [EndRow("east", "t", 0, 100, end, NOW_MS - ago_ms) for ago_ms, end in ((700_000, 100), (1_000, 120))]
     names = ("surplus", "bypassed")
-    east = {"topics": {n: [[120, 120]] for n in names}, "producers": {f"{n}-0": [NOW_MS - 5_000] for n in names}}
-    # When one had crossed over later than that, and the other earlier
+    rows += [EndRow("east", name, 0, 100, 105, NOW_MS - 650_000) for name in ("t", *names)]
+    history.write(ENDS, frame_of(spark, EndRow, rows).repartition(1), NOW_MS - 1_000)
+    east = {
+        "topics": {name: [[120, 120]] for name in ("t", *names)},
+        "producers": {f"{name}-0": [NOW_MS - 5_000] for name in names},
+    }
+    # When one of these had crossed over later than that, and the other earlier
     found = judged(
         spark,
         tmp_path,
         {"east": east, "west": {}},
-        [moved(name, "east", "west") for name in names],
+        [moved(name, "east", "west") for name in ("t", *names)],
         history=history,
         crossed={("east", "surplus"): NOW_MS - 1_000, ("east", "bypassed"): NOW_MS - 900_000},
     )
-    # Then only the second one has somebody who writes there
-    assert {key[0]: one.reasons for key, one in found.items()} == {"surplus": [], "bypassed": ["written"]}
+    # Then all but that one have somebody who writes past the gateways
+    assert {key[0]: one.reasons for key, one in found.items()} == {
+        "t": ["written"],
+        "surplus": [],
+        "bypassed": ["written"],
+    }
+    assert "it goes on from 100 to 120" in found["t", 0, "east", 100].why
 
 
 def test_maps_without_closed_extents_or_that_are_worked_on_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:
-    assert judged(spark, tmp_path, {"east": {}}, []) == {}
     working = moved("t", "east", "west").model_copy(update={"fence": Fence(operation="op")})
     assert judged(spark, tmp_path, {"east": {}}, [Topic(name="u", writer="east"), working]) == {}
 

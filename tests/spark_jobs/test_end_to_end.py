@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.stack
 TOPICS = ("orders", "bills")
 CUT = 30
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SETTINGS = (
+    "spark.log.level=WARN",
+    "spark.ui.enabled=false",
+    f"spark.driver.extraJavaOptions={_SHORT_LIVED}",
+    f"spark.executor.extraJavaOptions={_SHORT_LIVED}",
+    "spark.sql.codegen.wholeStage=false",
+)
 WRITTEN_MS = time.time_ns() // 1_000_000 - 3_600_000
 """The timestamp of each topic's first record; the others follow by the millisecond."""
 
@@ -73,7 +81,7 @@ def _commit(consumer: Any, offset: Any) -> None:
 def submit(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
     assert stack.spark is not None
     master = str(stack.spark["master"])
-    settings = ("--conf", "spark.log.level=WARN", "--conf", "spark.ui.enabled=false")
+    settings = [text for setting in SETTINGS for text in ("--conf", setting)]
     memory = ("--driver-memory", "512m", "--executor-memory", "512m")
     return subprocess.run(
         ["spark-submit", "--master", master, *memory, *settings, str(PROJECT / "spark_jobs/__main__.py"), *arguments],

@@ -116,18 +116,17 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
     assert "chance of 0.01" in rates.words
 
 
-def test_timestamps_are_told_as_they_are_or_left_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_timestamps_are_told_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
     # Given times since 1970, before any, and beyond all (micro- for milliseconds is a common mistake)
     held = [[0, 9, 0, 2**63 - 1], [0, 9, None, 5], [0, 9]]
     reach, history = fleet({"east": {"topics": {"t": held}}}), History(str(tmp_path))
 
-    def told(timestamps: bool) -> list[tuple[int | None, ...]]:
-        rows, _ = pipeline(Questions(spark, reach), history, Selection(("t",)), DEMAND, NOW_MS, 3600, timestamps)
-        found = sorted(from_batches(Suggested, rows.toArrow().to_batches()))
-        return [(one.cut, one.first_record_ms, one.newest_record_ms) for one in found]
-
-    assert told(True) == [(3_009, 0, 2**63 - 1), (3_009, None, 5), (3_009, None, None)]
-    assert told(False) == [(3_009, None, None)] * 3
+    # When
+    rows, _ = pipeline(Questions(spark, reach), history, Selection(("t",)), DEMAND, NOW_MS, 3600)
+    found = sorted(from_batches(Suggested, rows.toArrow().to_batches()))
+    # Then
+    told = [(one.cut, one.first_record_ms, one.newest_record_ms) for one in found]
+    assert told == [(3_009, 0, 2**63 - 1), (3_009, None, 5), (3_009, None, None)]
 
 
 def test_no_cut_rests_on_a_timestamp() -> None:
@@ -141,13 +140,17 @@ def test_no_cut_rests_on_a_timestamp() -> None:
     assert [(one.first_record_ms, one.newest_record_ms) for one in found] == times
 
 
-def test_topics_are_chosen_by_name_or_pattern(spark: SparkSession, tmp_path: Path) -> None:
-    held = {"topics": {name: [[0, 1]] for name in ("orders", "orders-eu", "it's.odd", "bills")}}
+def test_topics_are_chosen_by_name_or_pattern_and_timestamps_only_if_wanted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    held = {"topics": {name: [[0, 1, 5, 6]] for name in ("orders", "orders-eu", "it's.odd", "bills")}}
     reach, history = fleet({"east": held}), History(str(tmp_path))
 
     def chosen(selection: Selection) -> set[str]:
-        rows, _ = pipeline(Questions(spark, reach), history, selection, DEMAND, NOW_MS, 3600)
-        return {row["topic"] for row in rows.select("topic").collect()}
+        rows, _ = pipeline(Questions(spark, reach), history, selection, DEMAND, NOW_MS, 3600, timestamps=False)
+        found = rows.collect()
+        assert {row["newest_record_ms"] for row in found} == {None}
+        return {row["topic"] for row in found}
 
     assert chosen(Selection(names=("orders", "missing", "it's.odd"))) == {"orders", "it's.odd"}
     assert chosen(Selection(names=("bills",), patterns=("orders-*", "it?s.*"))) == {"bills", "orders-eu", "it's.odd"}
