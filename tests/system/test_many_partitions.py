@@ -57,8 +57,9 @@ def test_thousands_of_partitions_cross_over_in_batches_while_clients_work(
     route = ("--from", "east", "--to", "west", "--reason", "test", "--yes")
     how = ("--cut", "predicted", "--preparation", "2", "--finish-after", "1", "--batch-topics", str(A_BATCH), "--wait")
     done = switchyard(stack, "migrate", f"{name[:40]}-*", *route, *how, timeout_s=600 + PATIENCE_S)
-    # Then each batch was an operation of its own, and every map is settled
-    assert [batch["result"] for batch in done["batches"]] == ["succeeded"] * (TOPICS // A_BATCH), done
+    # Then each batch (of 3,500 partitions at most) was an operation of its own, and every map is settled
+    assert {batch["result"] for batch in done["batches"]} == {"succeeded"}, done
+    assert len(done["batches"]) >= TOPICS // A_BATCH
     shown = [one for one in switchyard(stack, "migrations")["migrations"] if one["topic"] in names]
     status = {one["topic"]: (one["status"], len(one["partitions"])) for one in shown}
     # A topic that never held a record leaves nothing in its origin.
