@@ -104,7 +104,7 @@ with DAG(
     approve = ApproveSwitchOperator(
         task_id="approve",
         asked="{{ params.approval and not params.dry_run }}",
-        subject="Give up {{ params['from'] }} and write in {{ params.to }}?",
+        subject="Take {{ params['from'] }} for dead and write in {{ params.to }}?",
         body="{{ ti.xcom_pull(task_ids='plan', key='table') }}",
         retries=1,
     )

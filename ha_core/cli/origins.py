@@ -1,4 +1,4 @@
-"""`switchyard origins`: clusters that were dead at a cut: back again, or gone for good."""
+"""`switchyard origins`: clusters that were taken for dead: back again, or gone for good."""
 
 from __future__ import annotations
 

@@ -129,13 +129,13 @@ def _reach(
             "error",
             about,
             f"Origin {name} answers: a forced move would give up what a planned one keeps.",
-            f"Use --mode planned. If it must be given up all the same, say --force or `switchyard mask {name}` first.",
+            f"Use --mode planned. If it is to count as dead all the same, say --force or `switchyard mask {name}` first.",
         )
         return
     yield Verdict(
         "warning",
         about,
-        f"Origin {name} is given up: its log ends, last sequences and committed offsets may be unknown. What "
+        f"Origin {name} is taken for dead: its log ends, last sequences and committed offsets may be unknown. What "
         "it acknowledged and nobody read stays there until it returns; an unanswered batch may be doubled.",
         "Prefer a planned move when the origin can be repaired soon.",
     )

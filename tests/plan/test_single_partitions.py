@@ -182,7 +182,7 @@ def test_single_partitions_of_a_topic_with_transactions_are_refused() -> None:
 
 
 def test_single_partitions_are_not_saved_from_a_dead_cluster() -> None:
-    assert "Single partitions of topic orders are named, and east is given up" in errors(named(0).forced)
+    assert "Single partitions of topic orders are named, and east is taken for dead" in errors(named(0).forced)
 
 
 def test_facts_of_a_topic_that_is_nowhere_are_no_reason_to_fail() -> None:
