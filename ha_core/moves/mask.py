@@ -81,7 +81,7 @@ def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutc
     waiting = {topic for topic, _, extent in unconfirmed(environment.store.load()) if extent.cluster == name}
     words = f"Cluster {name} is back in service."
     if waiting:
-        words += f" It was taken for dead with {len(waiting)} topics: `switchyard origins check` finds out what came back."
+        words += f" {len(waiting)} topics took it for dead: `switchyard origins check` finds out what came back."
     back = cluster.model_copy(update={"masked": None})
     return _changed(environment, "unmask", back, version, reason, words, Affected())
 

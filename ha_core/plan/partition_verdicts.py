@@ -18,8 +18,8 @@ def partition_verdicts(view: View, request: MoveRequest, facts: Facts) -> Iterat
             yield Verdict(
                 "error",
                 about,
-                f"Single partitions of topic {name} are named, and {request.origin} is taken for dead: what stays there "
-                "could not be written.",
+                f"Single partitions of topic {name} are named, and {request.origin} is taken for dead: what stays "
+                "there could not be written.",
                 f"Move topic {name} as a whole.",
             )
             continue

@@ -129,7 +129,7 @@ def _reach(
             "error",
             about,
             f"Origin {name} answers: a forced move would give up what a planned one keeps.",
-            f"Use --mode planned. If it is to count as dead all the same, say --force or `switchyard mask {name}` first.",
+            f"Use --mode planned. To take it for dead all the same, say --force or `switchyard mask {name}` first.",
         )
         return
     yield Verdict(
