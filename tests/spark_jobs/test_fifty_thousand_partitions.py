@@ -1,0 +1,71 @@
+"""The jobs over a fleet of fifty thousand partitions: clusters that exist only here, a real Spark session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ha_core.model import Extent, Topic
+from spark_jobs import aging, offsets
+from spark_jobs.cuts import Demand
+from spark_jobs.folder import Folder
+from spark_jobs.history import History
+from spark_jobs.questions import Questions
+from spark_jobs.report import MOST_ROWS
+from tests.spark_jobs.fake_fleet import fleet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CLUSTERS = tuple(f"c{number}" for number in range(5))
+TOPICS, PARTITIONS = 200, 50
+ALL = len(CLUSTERS) * TOPICS * PARTITIONS
+CUT = 1_000
+NOW_MS = 20_000 * 24 * 3600 * 1000
+DEMAND = Demand(preparation_s=300, default_rate=10)
+
+
+def held(cluster: str, starts: tuple[int, ...]) -> dict[str, Any]:
+    """Each partition begins at one of `starts`, in turns, and ends behind the cut by its number."""
+    parts = [[starts[p % len(starts)], CUT + p] for p in range(PARTITIONS)]
+    return {"topics": {f"{cluster}-t{number}": parts for number in range(TOPICS)}}
+
+
+def moved(cluster: str, number: int) -> Topic:
+    """A topic whose records below the cut are in `cluster`."""
+    target = CLUSTERS[(CLUSTERS.index(cluster) + 1) % len(CLUSTERS)]
+    extents = (
+        Extent(cluster=cluster, start=0, end=CUT, base=0, term=0),
+        Extent(cluster=target, start=CUT, base=0, term=1),
+    )
+    name = f"{cluster}-t{number}"
+    return Topic(name=name, writer=target, partitions=dict.fromkeys(range(PARTITIONS), extents))
+
+
+def test_each_of_fifty_thousand_partitions_gets_one_cut_above_its_end(spark: SparkSession, tmp_path: Path) -> None:
+    reach = fleet({cluster: held(cluster, (0,)) for cluster in CLUSTERS})
+
+    rows, troubles = offsets.pipeline(
+        Questions(spark, reach), History(str(tmp_path / "none")), offsets.Selection(), DEMAND, NOW_MS, window_s=3600
+    )
+    outcome = offsets.report(rows, Folder(str(tmp_path / "out")), troubles, DEMAND, NOW_MS)
+
+    assert outcome.summary["partitions"] == ALL
+    written = spark.read.parquet(outcome.summary["path"])
+    assert written.select("cluster", "topic", "partition").distinct().count() == ALL
+    assert written.where(f"end = {CUT} + partition and cut = end + 10 * 300").count() == ALL
+    assert len(outcome.text.splitlines()) < MOST_ROWS + 30, "people get the worst of them, not all"
+
+
+def test_each_of_fifty_thousand_extents_is_judged_once(spark: SparkSession, tmp_path: Path) -> None:
+    # Given clusters of whose partitions every other one has nothing below the cut any more
+    reach = fleet({cluster: held(cluster, (CUT, CUT // 2)) for cluster in CLUSTERS})
+    topics = {one.name: one for cluster in CLUSTERS for one in (moved(cluster, n) for n in range(TOPICS))}
+
+    rows = aging.pipeline(Questions(spark, reach), topics, {}, None, NOW_MS, 600.0)
+    outcome = aging.report(rows, Folder(str(tmp_path / "out")), NOW_MS)
+
+    assert (outcome.summary["extents"], outcome.summary["aged"]) == (ALL, ALL // 2)
+    written = spark.read.parquet(outcome.summary["path"])
+    assert written.where("aged = (partition % 2 = 0)").count() == ALL
+    assert written.select("topic", "partition").distinct().count() == ALL
