@@ -19,7 +19,7 @@ from ha_core.moves.crossing.way_back import roll_back, undo_crossing
 from ha_core.moves.errors import MoveError, NotServedError, RefusedError, StepFailedError
 from ha_core.moves.interrupted import interrupted_twin
 from ha_core.moves.journal import ASKED_FOR, Journal, held, new_operation_id
-from ha_core.moves.migration.following import follow, unfollowed
+from ha_core.moves.migration.following import Runner, follow, unfollowed
 from ha_core.moves.report import PartitionCut, Report, Result, StepTime, partition_cuts, step_times
 from ha_core.moves.switch.cut_over import cut_over
 from ha_core.moves.switch.prepare import Proposal, plan
@@ -214,7 +214,7 @@ def _to_the_end(journal: Journal, at_once: bool = False) -> Report:
         )
     try:
         if operation.kind == "migrate":
-            advance(journal, at_once)
+            advance(journal, _groups_follow, at_once)
             return _report(journal)
         decision = _decide(journal)
         if isinstance(decision, Done):
@@ -249,7 +249,7 @@ def _guarded(journal: Journal, step: str) -> None:
         )
     try:
         if step == "record":
-            journal.finish("succeeded", f"cut over and verified{follow(journal)}")
+            journal.finish("succeeded", f"cut over and verified{_groups_follow(journal)}")
         else:
             _RUN[step](journal)
     except FencedOffError:
@@ -289,6 +289,14 @@ def _undo(journal: Journal, why: str) -> bool:
                 f"locks may still stand. `switchyard undo {operation_id}` when ZooKeeper answers again."
             ) from error
         return True
+
+
+def _groups_follow(journal: Journal) -> str:
+    return follow(journal, Runner(_start_following, run_all))
+
+
+def _start_following(environment: Environment, proposal: Proposal, operation_id: str) -> Operation:
+    return start(environment, proposal, environment.by, operation_id, recheck=False)
 
 
 def _result(journal: Journal) -> str:

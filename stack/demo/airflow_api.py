@@ -13,7 +13,7 @@ from stack.parts import NotReadyError, get_json
 
 POLL_S = 0.2
 ANSWER_TIMEOUT_S = 20.0
-READ_TRIES = 4
+TRIES = 4
 RUN_TIMEOUT_S = 120.0
 FINAL = frozenset({"success", "failed"})
 
@@ -32,8 +32,21 @@ class AirflowApi:
     _token: str = field(default="", repr=False)
 
     def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, Any]) -> str:
-        """Start a run; returns the address of its page."""
-        self._ask(f"dags/{dag_id}/dagRuns", {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)})
+        """Start a run; returns the address of its page.
+
+        Asked for again after an internal error, such as a busy database: what is there then (409) is this run.
+        """
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
+        for tried in range(TRIES):
+            try:
+                self._ask(f"dags/{dag_id}/dagRuns", body)
+                break
+            except AirflowError as error:
+                if tried and "HTTP Error 409" in str(error):
+                    break
+                if tried == TRIES - 1 or "HTTP Error 5" not in str(error):
+                    raise
+                time.sleep(POLL_S)
         return self.page(dag_id, run_id)
 
     def page(self, dag_id: str, run_id: str) -> str:
@@ -98,7 +111,7 @@ class AirflowApi:
         return "\n".join(f"{task['task_id']}: {line}" for line in lines[-8:])
 
     def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        for tries_left in reversed(range(1 if body else READ_TRIES)):  # what changes something is asked for once
+        for tries_left in reversed(range(1 if body else TRIES)):  # what changes something is asked for once
             try:
                 return get_json(f"{self.url}/api/v2/{path}", self.token(), body, timeout_s=ANSWER_TIMEOUT_S)
             except NotReadyError as error:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stack.harness import Stack
 from tests.kit.running import Run, bootstrap, create_topic
-from tests.system.conftest import MakeRun
+from tests.system.conftest import MakeRun, two_clusters
 from tests.system.migrating import PARTITIONS, Migration
 from tests.system.watching import assert_no_client_has_failed, leaders
 
@@ -25,8 +26,17 @@ RATE = 80
 PREPARATION_S = 2.0
 BACK_SOON = "reconnect.backoff.max.ms=500"
 """10 s by default, in which nothing would be tested."""
-PIPELINED = {"idempotence": "on", "linger_ms": 1, "settings": ("batch.num.messages=8", BACK_SOON)}
+SMALL = ("batch.num.messages=8", BACK_SOON)
+PIPELINED = {"idempotence": "on", "linger_ms": 1, "settings": SMALL}
 """Small batches: several are on their way at any time."""
+ONE_AT_A_TIME = {**PIPELINED, "settings": (*SMALL, "max.in.flight.requests.per.connection=1")}
+"""For a partition without replicas whose broker is killed: a broker that comes back knows the last batch of each
+producer only (its recovery writes a snapshot, which holds no more, and loads that; seen with 3.9.2 and 4.3.1). What was
+pipelined before it is answered OUT_OF_ORDER_SEQUENCE_NUMBER when it is sent again, and librdkafka ends, with a gateway
+between or without.
+"""
+
+stack = pytest.fixture(two_clusters, scope="module")
 
 
 @pytest.fixture
@@ -38,15 +48,15 @@ def chance(request: pytest.FixtureRequest) -> random.Random:
 
 
 class Load:
-    """Pipelining producers and a group, at work on a topic of their own."""
+    """Producers and a group, at work on a topic of their own."""
 
-    def __init__(self, run: Run, topic: str) -> None:
+    def __init__(self, run: Run, topic: str, sending: Mapping[str, Any]) -> None:
         self.run, self.topic = run, topic
         self.at = "east"
         """Where the topic is written."""
         create_topic(bootstrap(run.stack, self.at), topic, PARTITIONS)
         self.producers = [
-            run.start("confluent-producer", f"{topic}-w{number}", topic, rate=RATE, **PIPELINED)
+            run.start("confluent-producer", f"{topic}-w{number}", topic, rate=RATE, **sending)
             for number in range(PRODUCERS)
         ]
         reading = {"group": topic, "commit": "batch", "settings": (BACK_SOON,)}
@@ -104,11 +114,22 @@ def _strike(load: Load, migration: Migration, fault: str, route: tuple[str, str]
     load.run.stack.restart(part)
 
 
+@pytest.mark.parametrize(
+    ("faults", "sending"),
+    [(("gateway", "command"), PIPELINED), (("origin", "target"), ONE_AT_A_TIME)],
+    ids=["between", "clusters"],
+)
 def test_whatever_dies_while_a_topic_crosses_over_and_back_costs_nothing(
-    stack: Stack, make_run: MakeRun, name: str, tmp_path: Path, chance: random.Random
+    stack: Stack,
+    make_run: MakeRun,
+    name: str,
+    tmp_path: Path,
+    chance: random.Random,
+    faults: tuple[str, ...],
+    sending: Mapping[str, Any],
 ) -> None:
-    load = Load(make_run(stack), name)
-    for fault in chance.sample(FAULTS, 3):
+    load = Load(make_run(stack), name, sending)
+    for fault in chance.sample(faults, 2):
         crosses_over(load, fault, chance, tmp_path)
     load.assert_sound()
 
@@ -125,7 +146,9 @@ def soaked(request: pytest.FixtureRequest) -> Iterator[Stack]:
 def test_a_topic_crosses_over_and_back_whatever_dies_meanwhile(
     soaked: Stack, make_run: MakeRun, name: str, tmp_path: Path, chance: random.Random, number: int
 ) -> None:
-    load = Load(make_run(soaked), name)
-    for _ in range(2):
-        crosses_over(load, chance.choice(FAULTS), chance, tmp_path)
+    faults = [chance.choice(FAULTS) for _ in range(2)]
+    alone = len(soaked.clusters["east"]["bootstrap"].split(",")) == 1
+    load = Load(make_run(soaked), name, ONE_AT_A_TIME if alone and {"origin", "target"} & {*faults} else PIPELINED)
+    for fault in faults:
+        crosses_over(load, fault, chance, tmp_path)
     load.assert_sound()

@@ -9,7 +9,7 @@ cut that the log reaches holds producers up until somebody goes on with it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotServedError, StepFailedError
 from ha_core.moves.gateways import await_drained
 from ha_core.moves.journal import Journal
-from ha_core.moves.migration.following import follow, unfollowed
+from ha_core.moves.migration.following import unfollowed
 from ha_core.moves.sides import admin_of, asked
 from ha_core.moves.switch.targets import prepare_targets
 from ha_core.moves.switch.verifying import verify
@@ -45,9 +45,10 @@ MOST_PROPOSALS = 5
 """Each one lies twice as far ahead as the one before."""
 
 
-def advance(journal: Journal, at_once: bool = False) -> None:
+def advance(journal: Journal, groups_follow: Callable[[Journal], str], at_once: bool = False) -> None:
     """Go on as far as it goes without waiting for clients: the operation is `crossing` then, or has ended.
 
+    :param groups_follow: moves the groups, once all topics have crossed over; what became of it, for the result.
     :param at_once: end an open crossing behind a fence.
     :raises MoveError, KafkaAdminError, MoveDamagedError: before the crossing was open it is undone; after that it goes
         on another time.
@@ -62,7 +63,7 @@ def advance(journal: Journal, at_once: bool = False) -> None:
         elif isinstance(decision, Back):
             way_back(journal)
         elif decision.step == "verify":
-            _end(journal)
+            _end(journal, groups_follow)
             return
         elif decision.step != "cross":
             _guarded(journal, decision.step)
@@ -88,13 +89,13 @@ def _guarded(journal: Journal, step: str) -> None:
         raise StepFailedError(f"{error} The migration was undone: nothing has moved, no lock is left.") from error
 
 
-def _end(journal: Journal) -> None:
+def _end(journal: Journal, groups_follow: Callable[[Journal], str]) -> None:
     try:
         verify(journal)
     except NotServedError as error:
         journal.finish("failed", f"{error}{unfollowed(journal.operation)}")
         raise
-    journal.finish("succeeded", f"crossed over and verified{follow(journal)}")
+    journal.finish("succeeded", f"crossed over and verified{groups_follow(journal)}")
 
 
 def _propose(journal: Journal) -> None:

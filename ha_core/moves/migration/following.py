@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Identity, MoveRequest, Operation, Scope, View
@@ -20,7 +20,7 @@ from ha_core.moves.migration.followers import find_followers
 from ha_core.moves.report import Report
 from ha_core.moves.scope import format_scope
 from ha_core.moves.sides import asked
-from ha_core.moves.switch.prepare import plan
+from ha_core.moves.switch.prepare import Proposal, plan
 from ha_core.plan.resolve import cluster_for_group
 from ha_core.store.errors import TooLargeError
 
@@ -35,7 +35,15 @@ MOST_OPERATIONS = 99
 T = TypeVar("T")
 
 
-def follow(journal: Journal) -> str:
+class Runner(NamedTuple):
+    """How an operation comes to be and to its end; `moves.run`, for whose own last step this file is."""
+
+    start: Callable[[Environment, Proposal, str], Operation]
+    """With the id that it is to have."""
+    run_all: Callable[[Environment, str], Report]
+
+
+def follow(journal: Journal, runner: Runner) -> str:
     """Move the groups after the topics of an operation that has cut over, where that was asked for.
 
     Returns what became of it, as an addition to the operation's result; it is in the evidence and in the history too.
@@ -48,7 +56,7 @@ def follow(journal: Journal) -> str:
         return ""
     if "groups" not in operation.evidence:
         with journal.step("groups") as seen:
-            found = _follow(environment, operation, request, moves.topics)
+            found = _follow(environment, operation, request, moves.topics, runner)
             seen.update({name: value for name, value in found.items() if value})
             journal.evidence(groups=found)
         if found["error"]:
@@ -109,7 +117,7 @@ def start_when_free(environment: Environment, keys: Collection[str], start: Call
 
 
 def _follow(
-    environment: Environment, operation: Operation, request: MoveRequest, topics: Collection[str]
+    environment: Environment, operation: Operation, request: MoveRequest, topics: Collection[str], runner: Runner
 ) -> dict[str, Any]:
     found: dict[str, Any] = {"operations": [], "moved": 0, "left_out": {}, "error": ""}
     scope, by_hand = Scope(), True
@@ -125,11 +133,12 @@ def _follow(
                 if not followers.follow:
                     break
                 some = Scope(user_groups=followers.first(MOST_GROUPS).scope)
-                begun = _start(environment, request, some, operation_id)
+                begun = _start(environment, request, some, operation_id, runner)
             else:
                 environment.say(f"operation {operation_id} was begun by {known.by}: going on with it")
                 begun, scope = known, asked(known)[0].scope
-            report = _run(environment, operation_id)
+            report = runner.run_all(environment, operation_id)
+            environment.say(f"operation {operation_id}: {report.result} {report.error}".rstrip())
             found["error"], by_hand = report.error, report.result == "undone"
             if not by_hand:
                 found["operations"].append(operation_id)
@@ -150,26 +159,18 @@ def _ids(operation_id: str) -> tuple[str, ...]:
     return (first, *(f"{first}.{number}" for number in range(2, MOST_OPERATIONS + 1)))
 
 
-def _start(environment: Environment, request: MoveRequest, scope: Scope, operation_id: str) -> Operation:
-    from ha_core.moves import run
-
+def _start(
+    environment: Environment, request: MoveRequest, scope: Scope, operation_id: str, runner: Runner
+) -> Operation:
     switch = request.model_copy(update={"scope": scope, "cut": "barrier", "finish_after_s": None})
     keys = [f"user:{user}" for user, _ in scope.user_groups] + [f"group:{group}" for _, group in scope.user_groups]
 
     def start() -> Operation:
         proposal = plan(environment, switch)
         proposal.require_sound()
-        return run.start(environment, proposal, environment.by, operation_id, recheck=False)
+        return runner.start(environment, proposal, operation_id)
 
     return start_when_free(environment, keys, start)
-
-
-def _run(environment: Environment, operation_id: str) -> Report:
-    from ha_core.moves import run
-
-    report = run.run_all(environment, operation_id)
-    environment.say(f"operation {operation_id}: {report.result} {report.error}".rstrip())
-    return report
 
 
 def _by_hand(request: MoveRequest, scope: Scope) -> str:

@@ -247,7 +247,11 @@ def test_groups_and_transactional_ids_find_their_coordinators_and_lists_are_whol
         assert found["host"] == "gw"
         described = await running.answer(ApiKey.DESCRIBE_GROUPS, 5, (), groups=["mine"])
         groups = await running.answer(ApiKey.LIST_GROUPS, 4, ())
-        transactions = await running.answer(ApiKey.LIST_TRANSACTIONS, 1, ())
+        for _ in range(50):  # each of the coordinator's partitions is loaded first
+            transactions = await running.answer(ApiKey.LIST_TRANSACTIONS, 1, ())
+            if transactions["error_code"] != 14:
+                break
+            await asyncio.sleep(0.2)
         producers = await running.answer(
             ApiKey.DESCRIBE_PRODUCERS, 0, (), topics=[{"name": "none", "partition_indexes": [0]}]
         )
