@@ -95,7 +95,8 @@ PARAMS = {
         None,
         type=["null", "string"],
         title="Rates",
-        description_md="Path of the summary of the job `offsets`. Empty: two looks at the log ends, seconds apart.",
+        description_md="Path of a summary of the job `offsets`. Empty: what `record_facts` has found out within the "
+        "last hour, and of what it does not know two looks at the log ends, seconds apart.",
         section="Cut",
     ),
     "finish_after_s": Param(

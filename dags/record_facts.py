@@ -7,17 +7,18 @@ When a cluster has died it is too late to ask it. So this runs every 15 minutes,
 |---|---|
 | `look` | writes specs, log ends and group commits of each cluster to ZooKeeper, in place of what was known |
 | `history` | adds starts, ends, specs and commits of all clusters to Parquet; merges, thins and deletes old days |
+| `rates` | how fast each log grows, by that history, and the cut that would be suggested for it now |
 
-The first is what moving away from a dead cluster goes by, within seconds. From the second come rates, suggested cuts
-and whether an old origin is still written.
+The first is what moving away from a dead cluster goes by, within seconds. From the second come rates, and whether an
+old origin is still written. The third is what `migrate_topics` goes by where its form names no rates.
 
 A cluster that does not answer fails nothing: what was known of it stays, and the table in the log of `history` says how
-old that is. Neither task changes anything in a cluster.
+old that is. No task changes anything in a cluster.
 
-`history` is a Spark job. It runs where the connection **`spark_switchyard`** says (`local[*]` on the worker, a
-`spark://` master, YARN …), and without that connection on the worker. The folder is `SWITCHYARD_HISTORY` in the
-environment of the workers; with more than one machine it has to be a shared one. Without Airflow:
-`switchyard facts record` and `spark-submit spark_jobs/__main__.py facts --history FOLDER`.
+`history` and `rates` are Spark jobs. They run where the connection **`spark_switchyard`** says (`local[*]` on the
+worker, a `spark://` master, YARN …), and without that connection on the worker. The folder is `SWITCHYARD_HISTORY` in
+the environment of the workers; with more than one machine it has to be a shared one. Without Airflow:
+`switchyard facts record`, `spark-submit spark_jobs/__main__.py facts --history FOLDER`, and `… offsets --rates FILE`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from ha_core.operators.facts import RecordKnownOperator
-from ha_core.operators.spark import SparkJobOperator
+from ha_core.operators.spark import HISTORY, RATES, SparkJobOperator
 
 with DAG(
     dag_id="record_facts",
@@ -52,5 +53,9 @@ with DAG(
 ) as dag:
     look = RecordKnownOperator(task_id="look")
     history = SparkJobOperator(task_id="history", job="facts", arguments=["--keep-days", "{{ params.keep_days }}"])
+
+    suggested = ["--output", HISTORY, "--keep-results", "4", "--rates", RATES]
+    rates = SparkJobOperator(task_id="rates", job="offsets", arguments=suggested)
+    history >> rates
 
     dag.add_result(history.output)

@@ -90,6 +90,7 @@ def _run(options: argparse.Namespace) -> Outcome:
             outcome = offsets.report(rows, Folder(options.output), troubles, demand, now_ms)
             if options.rates:
                 offsets.write_rates(spark.read.parquet(outcome.summary["path"]), options.rates, demand)
+            offsets.keep(Folder(options.output), options.keep_results)
             return outcome
         from spark_jobs import aging
 
@@ -126,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     offsets.add_argument("--default-rate", type=float, default=_DEMAND.default_rate, help="records/s without history")
     offsets.add_argument("--least-headroom", type=int, default=_DEMAND.least_headroom, help="records")
     offsets.add_argument("--rates", type=Path, metavar="FILE", help="all rates as JSON, for `switchyard migrate`")
+    offsets.add_argument("--keep-results", type=_positive, metavar="N", help="older ones are deleted; without it, none")
     offsets.add_argument("--window-s", type=_seconds, default=48 * 3600.0, help="how far back rates look")
     offsets.add_argument(
         "--timestamps",

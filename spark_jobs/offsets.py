@@ -183,6 +183,13 @@ def write_rates(rows: DataFrame, file: Path, demand: Demand) -> None:
     write_whole(file, json.dumps({"chance": demand.chance, "partitions": partitions}))
 
 
+def keep(output: Folder, results: int | None) -> None:
+    """Deletes all but the newest `results` of what runs have written; None: nothing."""
+    folder = output / "offsets"
+    for name in folder.names()[: -results if results is not None else 0]:
+        (folder / name).delete()
+
+
 def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: Demand, now_ms: int) -> Outcome:
     """Writes the rows and sums them up."""
     folder = output / "offsets" / f"part=r{now_ms}"

@@ -34,6 +34,7 @@ class PlanMigrationOperator(SwitchyardOperator):
 
         from ha_core.moves.migration.judging import parse_cuts
         from ha_core.moves.migration.planning import plan_migration
+        from ha_core.operators.history import fresh_rates
         from ha_core.operators.migration_words import migration_lines, migration_table
 
         form = context["params"]
@@ -50,7 +51,7 @@ class PlanMigrationOperator(SwitchyardOperator):
                 finish_after_s=form["finish_after_s"],
                 drain_timeout_s=form["drain_timeout_s"],
                 cut_at=parse_cuts(form["cut_at"] or ()),
-                rates=Path(rates) if rates else None,
+                rates=Path(rates) if rates else fresh_rates(),
                 topics_per_batch=form["topics_per_batch"],
                 groups=form["groups"],
             )

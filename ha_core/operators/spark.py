@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from ha_core.hooks.zookeeper import SwitchyardHook, hosts
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE
 from ha_core.moves.context import DEFAULT_ROOT
 from ha_core.operators.base import refusals_are_final, run_owner
+from ha_core.operators.history import history_folder, rates_file
 
 if TYPE_CHECKING:
     from ha_core.kafka.security import SecurityProfile
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 Context = Any
 CONNECTION = "spark_switchyard"
 LOCAL = "local[*]"
-HISTORY_VARIABLE = "SWITCHYARD_HISTORY"
+HISTORY, RATES = "{history}", "{rates}"
+"""In arguments of a job: the folder of the history, and the file of the newest rates."""
 _SETTINGS = {
     "spark.log.level": "WARN",  # the log is for operators: what was found, not how Spark got there
     "spark.ui.enabled": "false",
@@ -43,7 +45,7 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
     worker's own machine. The driver is always there (client mode), with the clusters and accounts of this Airflow.
 
     :param job: `facts`, `offsets` or `aging`.
-    :param arguments: its further options.
+    :param arguments: its further options, which may name `HISTORY` and `RATES`.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "arguments", "zookeeper_conn_id")
@@ -78,8 +80,10 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
             self._accounts(context, Path(folder)) as given,
         ):
             summary = Path(folder) / "summary.json"
-            history = os.environ.get(HISTORY_VARIABLE) or str(Path(os.environ["AIRFLOW_HOME"]) / "history")
-            self.application_args = [self.job, *given, "--history", history, "--summary", str(summary), *self.arguments]
+            history = history_folder()
+            told = {HISTORY: history, RATES: str(rates_file())}
+            more = [reduce(lambda text, name: text.replace(name, told[name]), told, one) for one in self.arguments]
+            self.application_args = [self.job, *given, "--history", history, "--summary", str(summary), *more]
             super().execute(context)
             found: dict[str, Any] = json.loads(summary.read_text("utf-8"))
             return found

@@ -9,6 +9,8 @@ import pytest
 
 from ha_core.model import KnownTopic
 from ha_core.moves.context import Environment
+from ha_core.moves.crossing.rates import from_summary
+from ha_core.operators.history import fresh_rates
 from stack.java import find_java
 from stack.spark_java import spark_environment
 from tests.dags.conftest import PARTITIONS, Outcome, Workload
@@ -38,7 +40,13 @@ def test_a_run_records_what_is_known_and_its_log_has_the_table(
     assert environment.store.known(KnownTopic, "east")[workload.topic].partitions == PARTITIONS
     assert outcome.results["history"]["clusters"]["east"]["partitions"] >= PARTITIONS
     assert (spark_at_hand / "ends").is_dir()
-    assert "What was recorded" in caplog.text + "".join(capfd.readouterr())
+    said = caplog.text + "".join(capfd.readouterr())
+    assert "What was recorded" in said
+    # and how fast logs grow, for migrations that are planned within the hour
+    assert "Suggested cuts" in said
+    assert outcome.results["rates"]["clusters"]["east"]["partitions"] >= PARTITIONS
+    assert fresh_rates() == spark_at_hand / "rates.json"
+    assert from_summary(spark_at_hand / "rates.json", "east").words.startswith("the recorded history")
 
 
 def test_a_master_that_is_not_there_is_named_and_nothing_is_recorded(

@@ -12,7 +12,7 @@ from ha_core.moves.crossing.rates import from_summary
 from spark_jobs.cuts import Demand
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, EndRow, History
-from spark_jobs.offsets import Measured, Selection, Suggested, pipeline, report, suggest_all, write_rates
+from spark_jobs.offsets import Measured, Selection, Suggested, keep, pipeline, report, suggest_all, write_rates
 from spark_jobs.questions import Questions
 from spark_jobs.report import ago
 from spark_jobs.rows import frame_of, from_batches
@@ -168,6 +168,17 @@ def test_rows_with_holes_give_an_answer_too() -> None:
     assert [one.how for one in found] == ["none", "none", "default"]
     assert [one.cut for one in found] == [None, None, 3_005]
     assert [(one.first_record_ms, one.newest_record_ms) for one in found] == [(None, None), (-1, -1), (2**63 - 1, 0)]
+
+
+def test_of_earlier_results_so_many_stay_as_was_asked_for(tmp_path: Path) -> None:
+    for run_ms in (1_795_000_000_001, 1_795_000_000_002, 1_795_000_000_003):
+        (tmp_path / "offsets" / f"part=r{run_ms}").mkdir(parents=True)
+
+    keep(Folder(str(tmp_path)), None)
+    assert len(Folder(str(tmp_path / "offsets")).names()) == 3
+    keep(Folder(str(tmp_path)), 2)
+
+    assert Folder(str(tmp_path / "offsets")).names() == ["part=r1795000000002", "part=r1795000000003"]
 
 
 AT_MS = 20_000 * DAY_MS
