@@ -87,7 +87,8 @@ class AirflowApi:
     def token(self) -> str:
         """For further requests; signs in when there is none yet."""
         if not self._token:
-            answer = get_json(f"{self.url}/auth/token", body={"username": self.user, "password": self.password})
+            account = {"username": self.user, "password": self.password}
+            answer = get_json(f"{self.url}/auth/token", body=account, timeout_s=ANSWER_TIMEOUT_S)
             self._token = str(answer["access_token"])
         return self._token
 
