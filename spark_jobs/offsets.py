@@ -185,9 +185,10 @@ def write_rates(rows: DataFrame, file: Path, demand: Demand) -> None:
 
 def keep(output: Folder, results: int | None) -> None:
     """Deletes all but the newest `results` of what runs have written; None: nothing."""
-    folder = output / "offsets"
-    for name in folder.names()[: -results if results is not None else 0]:
-        (folder / name).delete()
+    if results is not None:
+        folder = output / "offsets"
+        for name in folder.names()[:-results]:
+            (folder / name).delete()
 
 
 def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: Demand, now_ms: int) -> Outcome:

@@ -7,7 +7,6 @@ import socket
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,8 +80,7 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
         ):
             summary = Path(folder) / "summary.json"
             history = history_folder()
-            told = {HISTORY: history, RATES: str(rates_file())}
-            more = [reduce(lambda text, name: text.replace(name, told[name]), told, one) for one in self.arguments]
+            more = [one.replace(HISTORY, history).replace(RATES, str(rates_file())) for one in self.arguments]
             self.application_args = [self.job, *given, "--history", history, "--summary", str(summary), *more]
             super().execute(context)
             found: dict[str, Any] = json.loads(summary.read_text("utf-8"))
