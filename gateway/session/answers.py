@@ -103,7 +103,6 @@ def _begin(session: Conversation, upstream: Upstream, buf: bytearray, pos: int) 
 def _done(session: Conversation, upstream: Upstream) -> None:
     upstream.queue.popleft()
     session.queue.popleft()
-    session.refusals = 0
     session.flush()
 
 

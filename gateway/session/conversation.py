@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.counts import Counts
 from gateway.session.authentication import Authentication
 from gateway.session.commands import Cause, Close, Command, Node, ToClient, ToUpstream, Wake
+from gateway.session.damping import Damping
 from gateway.session.fetch import Gap
 from gateway.session.issuing import VirtualNodes
 from gateway.session.open_transactions import OpenTransactions
@@ -29,8 +30,6 @@ _OUTCOMES = {Kind.PASS: "passed", Kind.PATCH: "mapped", Kind.GATHER: "mapped", K
 MAX_HOLD_S = 0.2
 """Longest time that a refusal waits for its fence to be lifted. Far below every request timeout: a long hold runs into
 the client's own timers, and its batches into CVE-2026-35554."""
-DAMP_S = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
-"""Delays of the first, second … refusal in a row: some clients retry at once, in a loop."""
 
 
 class Settings(NamedTuple):
@@ -70,7 +69,7 @@ class Conversation:
         self.user: str | None = None
         self.sasl: SaslServer | None = None
         """While the client proves who it is."""
-        self.refusals = 0
+        self.damping = Damping()
         self.seen: set[tuple[str, bytes]] = set()
         self.fetch_topics: set[bytes] = set()
         """Topics of the fetch session that the client has with the broker, as far as requests named them."""
@@ -128,6 +127,7 @@ class Conversation:
     def forward(self, slot: Slot, node: Node, data: bytes | bytearray | memoryview) -> None:
         """A request to a broker, whose answer belongs to `slot`."""
         slot.node = node
+        self.damping.forwarded(slot.api_key)
         self.send(node, data).queue.append(slot)
 
     def stream(self, node: Node, more: int) -> None:
@@ -166,16 +166,20 @@ class Conversation:
         self.ready(slot, body)
         self.flush()
 
-    def refuse(self, slot: Slot, body: dict[str, Any], fence: str | None = None) -> None:
-        """A retriable error: held for its fence, and damped when the client asks again and again."""
+    def refuse(
+        self, slot: Slot, body: dict[str, Any], fence: str | None = None, what: Iterable[Hashable] | None = None
+    ) -> None:
+        """A retriable error: held for its fence, and damped when the client asks again and again.
+
+        :param what: was refused, if not all requests of that kind.
+        """
         lease = self.settings.lease.holds(self.now)
         self.settings.counts.refusals["fence" if fence else "elsewhere" if lease else "lease"] += 1
         if fence is not None:
             slot.ready_at = self.now + MAX_HOLD_S
             slot.lifts_with = fence
         else:
-            slot.ready_at = self.now + DAMP_S[min(self.refusals, len(DAMP_S) - 1)]
-        self.refusals += 1
+            slot.ready_at = self.now + self.damping.refused((slot.api_key,) if what is None else what)
         self.reply(slot, body, "refused")
 
     def await_answer(self, slot: Slot) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from gateway.session import answers, crossing, issuing, log_starts, refusals, silence
@@ -42,6 +43,15 @@ def _notice(session: Conversation, header: RequestHeader, topic: bytes, how: str
         session.emit(Saw(session.identity(header.client_id), "topic", topic.decode("utf-8", "replace"), how))
 
 
+def _on_its_way(
+    session: Conversation, header: RequestHeader, scan: ProduceScan, refused: Collection[producing.Key] = ()
+) -> None:
+    for topic, partition, _, _ in scan.partitions:
+        if (topic, partition) not in refused:
+            _notice(session, header, topic, "produce")
+            session.damping.forwarded((topic, partition))
+
+
 def stream_produce(
     session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int, frame_end: int
 ) -> bool:
@@ -73,8 +83,7 @@ def _here(session: Conversation) -> Node:
 
 
 def _pass_produce(session: Conversation, header: RequestHeader, scan: ProduceScan, frame: memoryview) -> None:
-    for partition in scan.partitions:
-        _notice(session, header, partition[0], "produce")
+    _on_its_way(session, header, scan)
     if scan.acks == 0:
         session.send(_here(session), frame).silent.update(partition[0] for partition in scan.partitions)
         return
@@ -111,8 +120,7 @@ def produce(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
         _refuse_produce(session, header, scan, dict(verdict.refused), verdict.fence)
         return
     if parts.keys() - verdict.refused.keys():
-        for part in scan.partitions:
-            _notice(session, header, part[0], "produce")
+        _on_its_way(session, header, scan, verdict.refused)
         crossing.send(session, header, memoryview(buf)[header.body_at : end], scan, verdict, parts)
         return
     _write(session, header, buf, pos, end, scan, verdict)
@@ -150,9 +158,8 @@ def _forward(
     verdict: producing.ProduceVerdict,
 ) -> None:
     """Sends what was not refused; its answer is made anew, in client offsets."""
-    kept = {p[0] for p in scan.partitions if (p[0], p[1]) not in verdict.refused}
-    for topic in kept:
-        _notice(session, header, topic, "produce")
+    kept = {p[0] for p in scan.partitions if p[:2] not in verdict.refused}
+    _on_its_way(session, header, scan, verdict.refused)
     if scan.acks == 0:
         session.send(_here(session), frame).silent.update(kept)
         return
@@ -200,7 +207,8 @@ def _refuse_produce(
         (topic.decode("utf-8", "replace"), partition, refused.get((topic, partition), ErrorCode.NOT_LEADER_OR_FOLLOWER))
         for topic, partition, _, _ in scan.partitions
     ]
-    session.refuse(_slot(header, Kind.WAIT), refusals.produce(entries), fence)
+    what = [(topic, partition) for topic, partition, _, _ in scan.partitions]
+    session.refuse(_slot(header, Kind.WAIT), refusals.produce(entries), fence, what)
 
 
 def fetch(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:

@@ -86,6 +86,7 @@ class Session(Conversation):
         self.known_routes.clear()
         before, self.snapshot = self.snapshot, snapshot
         if before.view is not snapshot.view:
+            self.damping.begin_anew()
             self._lift()
             log_starts.forget(self, before.view)
             data_path.wake_readers(self, before.view)

@@ -281,17 +281,6 @@ def test_a_fence_waits_for_records_that_were_sent_without_acks() -> None:
     assert not talk.to_client
 
 
-def test_retries_in_a_storm_are_damped() -> None:
-    talk = Talk(state(moved()), Port("east", 1))
-    for _ in range(8):
-        talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
-        talk.wait(0.2)
-        talk.answers()
-    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
-    assert not talk.answers()
-    assert talk.woken[-1] == pytest.approx(talk.now + 0.1)
-
-
 @pytest.mark.parametrize("chunking", CHUNKINGS)
 @pytest.mark.parametrize("version", range(4, 13))
 def test_a_fetch_above_the_cut_is_translated_both_ways(version: int, chunking: str) -> None:
