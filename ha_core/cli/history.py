@@ -18,16 +18,19 @@ def add_to(app: typer.Typer) -> None:
     def history(
         session: Session,
         operation: Annotated[str | None, typer.Argument(metavar="OPERATION")] = None,
-        limit: Annotated[int, typer.Option(min=1, max=100_000, help="Newest operations only.")] = 50,
+        limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many operations, the newest.")] = 50,
+        before: Annotated[
+            str | None, typer.Option(metavar="OPERATION", help="Older ones than this: the next page.")
+        ] = None,
     ) -> None:
         if operation is None:
-            _operations(session, limit)
+            _operations(session, limit, before)
         else:
             _entries(session, operation)
 
 
-def _operations(session: Session, limit: int) -> None:
-    operations = session.environment.store.operations(limit)
+def _operations(session: Session, limit: int, before: str | None) -> None:
+    operations = session.environment.store.operations(limit, before)
     session.out.result(
         {"operations": [o.model_dump(mode="json", exclude_none=True, exclude={"schema_"}) for o in operations]}
     )
@@ -37,6 +40,8 @@ def _operations(session: Session, limit: int) -> None:
             [(o.id, o.kind, o.state, o.started, o.by, o.reason, o.result) for o in operations],
         )
     )
+    if len(operations) == limit:
+        session.out.show(f"older ones: switchyard history --before {operations[-1].id}")
 
 
 def _entries(session: Session, operation_id: str) -> None:

@@ -28,7 +28,7 @@ def interrupted_twin(environment: Environment, request: MoveRequest) -> Operatio
 
 def quiet_s(environment: Environment, operation: Operation) -> float:
     """Seconds since the last entry of the operation's history."""
-    history = environment.store.history(operation.id)
+    history = environment.store.history(operation.id, newest=1)
     last = history[-1].at if history else operation.started
     return (datetime.fromisoformat(environment.now()) - datetime.fromisoformat(last)).total_seconds()
 

@@ -16,6 +16,7 @@ from ha_core.store.change import Change
 from ha_core.store.protocol import Sighting
 
 MAX_LISTED = 10_000
+"""Operations that a listing looks through, those that have ended too."""
 LOOK_S = 3.0
 
 
@@ -62,7 +63,7 @@ def _state(environment: Environment, cluster: Cluster) -> ClusterState:
 
 def running_operations(environment: Environment) -> tuple[Operation, ...]:
     """Operations that have not ended, newest first."""
-    return tuple(o for o in environment.store.operations(MAX_LISTED) if o.state not in FINAL)
+    return tuple(o for o in environment.store.running() if o.state not in FINAL)
 
 
 def add_cluster(

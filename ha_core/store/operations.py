@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Sequence
 
 from ha_core.model import HistoryEntry, Operation, UnreadableDocumentError
 from ha_core.store import paths
 from ha_core.store.commits import fenced_off
 from ha_core.store.errors import StoreUnavailableError, UnknownOperationError
+from ha_core.store.locks import locks
 from ha_core.store.once import once
 from ha_core.store.tree import Check, Create, Op, Put, RefusedError, Tree, check_size
 
@@ -70,25 +73,31 @@ def append_history(tree: Tree, operation_id: str, epoch: int, entry: HistoryEntr
     once(tree, f"history of operation {operation_id}", write, recognise)
 
 
-def operations(tree: Tree, limit: int) -> list[Operation]:
+def operations(tree: Tree, limit: int, before: str | None = None) -> list[Operation]:
     """See `Store.operations`."""
-    found = [f"{paths.OPERATIONS}/{name}" for name in tree.children(paths.OPERATIONS)]
-    readable: list[Operation] = []
-    for path, node in zip(found, tree.get_many(found), strict=True):
-        if node is None:
-            continue
-        try:
-            readable.append(Operation.from_bytes(node.data, path))
-        except UnreadableDocumentError as error:
-            log.warning("left out: %s", error)
-    readable.sort(key=lambda operation: (operation.started, operation.id), reverse=True)
-    return readable[:limit]
+    names = sorted(map(paths.decode, tree.children(paths.OPERATIONS)), key=_age, reverse=True)
+    if before is not None:
+        names = [name for name in names if _age(name) < _age(before)]
+    found: list[Operation] = []
+    while names and len(found) < limit:
+        missing = limit - len(found)
+        found += _read(tree, names[:missing])
+        names = names[missing:]
+    return found
 
 
-def history(tree: Tree, operation_id: str) -> list[HistoryEntry]:
+def running(tree: Tree) -> list[Operation]:
+    """See `Store.running`."""
+    names = {lock.operation for lock in locks(tree)}
+    return _read(tree, sorted(names, key=_age, reverse=True))
+
+
+def history(tree: Tree, operation_id: str, newest: int | None = None) -> list[HistoryEntry]:
     """See `Store.history`."""
     parent = paths.history(operation_id)
     found = sorted(f"{parent}/{name}" for name in tree.children(parent))
+    if newest is not None:
+        found = found[max(0, len(found) - newest) :]
     entries: list[HistoryEntry] = []
     for path, node in zip(found, tree.get_many(found), strict=True):
         if node is None:
@@ -98,3 +107,25 @@ def history(tree: Tree, operation_id: str) -> list[HistoryEntry]:
         except UnreadableDocumentError as error:
             log.warning("left out: %s", error)
     return entries
+
+
+_TIME = re.compile(r"-(\d{8}-\d{6})(?!\d)")
+
+
+def _age(name: str) -> tuple[str, str]:
+    """Sorts by the time that an operation's id carries: no document has to be read to know which are the newest."""
+    at = _TIME.search(name)
+    return (at.group(1) if at else "", name)
+
+
+def _read(tree: Tree, names: Sequence[str]) -> list[Operation]:
+    wanted = [paths.path_of(Operation, name) for name in names]
+    readable: list[Operation] = []
+    for path, node in zip(wanted, tree.get_many(wanted), strict=True):
+        if node is None:
+            continue
+        try:
+            readable.append(Operation.from_bytes(node.data, path))
+        except UnreadableDocumentError as error:
+            log.warning("left out: %s", error)
+    return readable

@@ -148,11 +148,24 @@ class Store(Protocol):
     def release_locks(self, operation_id: str, epoch: int) -> None:
         """Delete all locks of the operation; none left is fine. :raises FencedOffError:"""
 
-    def operations(self, limit: int) -> list[Operation]:
-        """The newest operations by start, newest first; those that this version cannot read are left out."""
+    def operations(self, limit: int, before: str | None = None) -> list[Operation]:
+        """A page of all operations ever run, newest first by the time in their ids; no more than it are read.
 
-    def history(self, operation_id: str) -> list[HistoryEntry]:
-        """The operation's history, oldest first; empty for an unknown operation."""
+        Those that this version cannot read are left out.
+
+        :param before: an operation's id: only older ones, as the last of one page names the next.
+        """
+
+    def running(self) -> list[Operation]:
+        """The operations that hold a lock, newest first: every one that has not ended does, from the write that creates
+        it on. Costs what runs now, however many have ever run. One that has just ended may be among them.
+        """
+
+    def history(self, operation_id: str, newest: int | None = None) -> list[HistoryEntry]:
+        """The operation's history, oldest first; empty for an unknown operation.
+
+        :param newest: only so many of its last entries.
+        """
 
     def locks(self) -> list[Lock]:
         """All locks by key."""

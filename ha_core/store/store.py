@@ -86,11 +86,14 @@ class TreeStore:
     def release_locks(self, operation_id: str, epoch: int) -> None:
         locks.release_locks(self._tree, operation_id, epoch)
 
-    def operations(self, limit: int) -> list[Operation]:
-        return operations.operations(self._tree, limit)
+    def operations(self, limit: int, before: str | None = None) -> list[Operation]:
+        return operations.operations(self._tree, limit, before)
 
-    def history(self, operation_id: str) -> list[HistoryEntry]:
-        return operations.history(self._tree, operation_id)
+    def running(self) -> list[Operation]:
+        return operations.running(self._tree)
+
+    def history(self, operation_id: str, newest: int | None = None) -> list[HistoryEntry]:
+        return operations.history(self._tree, operation_id, newest)
 
     def locks(self) -> list[Lock]:
         return locks.locks(self._tree)

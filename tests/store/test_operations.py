@@ -222,11 +222,58 @@ def test_only_the_operations_own_locks_are_released_also_when_the_reply_is_lost(
 
 def test_the_newest_operations_come_first_and_unreadable_ones_are_left_out(session: Session) -> None:
     for day in (1, 3, 2):
-        session.store.create_operation(operation(f"switch-{day}", f"2026-11-0{day}T10:00:00Z"), [])
-    session.plant("/operations/spoilt", b"{")
+        session.store.create_operation(operation(f"switch-2026110{day}-100000-aa", f"2026-11-0{day}T10:00:00Z"), [])
+    session.plant("/operations/spoilt-20261104-100000-aa", b"{")
+    session.plant("/operations/written-by-hand", operation("written-by-hand").to_bytes())
 
-    assert [each.id for each in session.store.operations(2)] == ["switch-3", "switch-2"]
-    assert len(session.store.operations(10)) == 3
+    ids = [each.id for each in session.store.operations(2)]
+    assert ids == ["switch-20261103-100000-aa", "switch-20261102-100000-aa"]
+    assert [each.id for each in session.store.operations(10)] == [*ids, "switch-20261101-100000-aa", "written-by-hand"]
+
+
+def test_each_page_of_operations_begins_where_the_last_one_ended(session: Session) -> None:
+    names = [f"age-20261101-10000{n}-aa" for n in range(5)]
+    for name in names:
+        session.store.create_operation(operation(name), [])
+
+    pages = [session.store.operations(2)]
+    while pages[-1]:
+        pages.append(session.store.operations(2, before=pages[-1][-1].id))
+
+    assert [[each.id for each in page] for page in pages] == [
+        [names[4], names[3]],
+        [names[2], names[1]],
+        [names[0]],
+        [],
+    ]
+
+
+def test_only_operations_that_hold_a_lock_are_read_to_find_the_running_ones(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(20):
+        epoch = session.store.create_operation(operation(f"switch-20261101-1000{n:02}-aa"), ["topic:a", "user:joe"])
+        if n < 19:
+            session.store.release_locks(f"switch-20261101-1000{n:02}-aa", epoch)
+    session.store.create_operation(operation("age-20261101-110000-aa"), ["topic:b"])
+    read: list[str] = []
+    tree = session.store._tree
+    get_many = tree.get_many
+    monkeypatch.setattr(tree, "get_many", lambda paths: read.extend(paths) or get_many(paths))
+
+    found = [each.id for each in session.store.running()]
+
+    assert found == ["age-20261101-110000-aa", "switch-20261101-100019-aa"]
+    assert [path for path in read if path.startswith("/operations/")] == [f"/operations/{name}" for name in found]
+
+
+def test_of_a_long_history_the_newest_entries_alone_can_be_read(session: Session) -> None:
+    epoch = session.store.create_operation(operation(), [])
+    for number in range(5):
+        session.store.append_history("switch-1", epoch, entry(f"step-{number}"))
+
+    assert [line.step for line in session.store.history("switch-1", newest=2)] == ["step-3", "step-4"]
+    assert [line.step for line in session.store.history("switch-1", newest=9)] == [f"step-{n}" for n in range(5)]
 
 
 def test_an_unknown_operation_has_no_history(session: Session) -> None:

@@ -76,7 +76,8 @@ def migrations(environment: Environment, running_only: bool = False) -> tuple[Mi
         for name, topic in topics.items()
         if topic.mapped and (topic.crossing is not None or not running_only)
     }
-    operations = environment.store.operations(MAX_LISTED)
+    store = environment.store
+    operations = store.running() if running_only else store.operations(MAX_LISTED)
     looks = dict(_looks(environment, operations, chosen))
     return tuple(_migrations(environment, view, chosen, operations, looks))
 
