@@ -6,7 +6,7 @@ from gateway.composed import places
 from gateway.composed.ask import Context, Handler, Message
 from gateway.composed.by_partition import Partition, Shape, split, to_leaders
 from gateway.composed.client_offsets import end_offset
-from gateway.composed.logs import rounds
+from gateway.composed.logs import CONSUMER, rounds
 from ha_core.wire.codes import ApiKey
 
 _SHAPE = Shape(ApiKey.OFFSET_FOR_LEADER_EPOCH, topic="topic", partition="partition")
@@ -26,7 +26,7 @@ def offset_for_leader_epoch(context: Context, version: int, request: Message) ->
     mapped, others = split(context, wanted)
 
     def some(batch: list[Partition]) -> Message:
-        return {"replica_id": request["replica_id"], "topics": _SHAPE.topics(batch, wanted)}
+        return {"replica_id": CONSUMER, "topics": _SHAPE.topics(batch, wanted)}
 
     outcomes = yield from to_leaders(context, _SHAPE, others, some)
     ends = {key: end_offset(*key, places.extents(context, *key), places.ahead(context, *key)) for key in mapped}

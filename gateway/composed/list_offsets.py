@@ -6,7 +6,7 @@ from gateway.composed import places
 from gateway.composed.ask import Context, Handler, Message
 from gateway.composed.by_partition import Partition, Shape, split, to_leaders
 from gateway.composed.client_offsets import client_offset
-from gateway.composed.logs import rounds
+from gateway.composed.logs import CONSUMER, rounds
 from ha_core.wire.codes import ApiKey
 
 _SHAPE = Shape(ApiKey.LIST_OFFSETS)
@@ -23,7 +23,7 @@ def list_offsets(context: Context, version: int, request: Message) -> Handler:
 
     def some(batch: list[Partition]) -> Message:
         return {
-            "replica_id": request["replica_id"],
+            "replica_id": CONSUMER,
             "isolation_level": isolation,
             "topics": _SHAPE.topics(batch, wanted),
         }

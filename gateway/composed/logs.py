@@ -17,7 +17,9 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 READ_UNCOMMITTED = 0
 
-_CONSUMER = -1
+CONSUMER = -1
+"""The replica id of everything that is asked for clients. Another one says that a broker asks, which shows what is not
+committed yet: of a client that is not for the gateway's account to say."""
 _NO_EPOCH = -1
 
 
@@ -104,7 +106,7 @@ def _request(cluster: str, leader: int, isolation: int, timestamp: int, batch: l
             }
         )
     message = {
-        "replica_id": _CONSUMER,
+        "replica_id": CONSUMER,
         "isolation_level": isolation,
         "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
     }

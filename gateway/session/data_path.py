@@ -23,7 +23,7 @@ from ha_core.wire import (
     encode_request,
     encode_response,
 )
-from ha_core.wire.fetch import scan_fetch_request
+from ha_core.wire.fetch import FetchScan, scan_fetch_request
 from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
 
 CROSSING_WAIT_MS = 20
@@ -214,6 +214,9 @@ def _refuse_produce(
 def fetch(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
     """A whole fetch request."""
     scan = scan_fetch_request(buf, header.body_at, end, header.api_version)
+    if scan.replica_id >= 0:
+        _refuse_follower(session, header, scan)
+        return
     routes = session.routes(header.client_id)
     incremental = scan.session_id != 0 and scan.session_epoch > 0
     if not incremental:
@@ -252,6 +255,25 @@ def fetch(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
         limits=session.settings.limits,
     )
     _read(session, header, request, routes)
+
+
+def _refuse_follower(session: Conversation, header: RequestHeader, scan: FetchScan) -> None:
+    """A client that says that it is a broker: to the broker behind it would be the gateway's account that says so.
+
+    It would be shown what is not committed yet, and move high watermarks on for a replica that has nothing. Brokers
+    give the same answer to whoever lacks the right to act as one (ClusterAction).
+    """
+    refused = [
+        {
+            "topic": entry.topic.decode("utf-8", "replace"),
+            "partitions": [
+                refusals.fetch_partition(one.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                for one in entry.partitions
+            ],
+        }
+        for entry in scan.topics
+    ]
+    session.refuse(_slot(header, Kind.WAIT), {"error_code": 0, "session_id": 0, "responses": refused})
 
 
 def _read(session: Conversation, header: RequestHeader, request: dict[str, Any], routes: Routes) -> None:

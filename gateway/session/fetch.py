@@ -2,6 +2,10 @@
 
 A partition is read at one place per request: its live extent (streamed, patched on the way) or a closed one (gathered,
 cut off at the extent's end). What cannot be reached is answered empty: the client waits, nothing is skipped.
+
+A high watermark that equals the position is the end of the partition: librdkafka tells its application so, whatever
+else the answer says, and jobs that read to the end stop. So an answer that does not know where the end is says -1
+(Java, librdkafka and others keep it apart from an offset), or an offset that is not reached yet: the extent's end.
 """
 
 from __future__ import annotations
@@ -52,6 +56,8 @@ class Read(NamedTuple):
     extent: Extent | None
     """None: an unmapped topic, passed as it is."""
     closed: bool
+    ahead: bool
+    """Its end lies ahead of the log, which still grows: until the log is there, its end is the partition's."""
     asked: int
     """Client offset that the client asked for."""
     first: bool
@@ -110,7 +116,7 @@ def plan(request: dict[str, Any], routes: Routes, gaps: dict[Key, Gap]) -> Fetch
                 result.local[key] = fetch_partition(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 result.refused = True
             elif route.topic is None or route.fetch is Way.PASS:
-                result.reads[key] = Read(None, False, asked["fetch_offset"], True)
+                result.reads[key] = Read(None, False, False, asked["fetch_offset"], True)
                 _add(result, Node(port.cluster, port.broker), name, asked)
             else:
                 _place(result, routes, route.topic, key, asked, gaps)
@@ -132,6 +138,11 @@ def _keep_one_place(result: FetchPlan) -> None:
             del result.reads[name, partition]
             result.local[name, partition] = fetch_partition(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             result.refused = True
+
+
+def _empty(key: Key, extent: Extent | None) -> dict[str, Any]:
+    """The partition without records, where its cluster was not asked or did not tell."""
+    return fetch_partition(key[1], ErrorCode.NONE, -1 if extent is None or extent.end is None else extent.end)
 
 
 def _add(result: FetchPlan, node: Node, topic: str, entry: dict[str, Any]) -> None:
@@ -161,8 +172,9 @@ def _place(
     closed = extent.end is not None
     if not closed and topic.crosses(partition) and topic.crossing and topic.crossing.state == "proposed":
         # Nothing is there yet, and a higher cut may come. A read that waited there for this one would be given the
-        # first records behind that one, at offsets that are not theirs.
-        result.local[key] = fetch_partition(partition, ErrorCode.NONE, offset)
+        # first records behind that one, at offsets that are not theirs. And what other gateways acknowledge there until
+        # they know of this cut is in the log, so nobody knows where that ends.
+        result.local[key] = fetch_partition(partition, ErrorCode.NONE)
         return
     entry = {**asked, "fetch_offset": physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
     here = extent.cluster == port.cluster and port.broker is not None
@@ -174,7 +186,7 @@ def _place(
             result.refused = True
             return
     if node is None:
-        result.local[key] = fetch_partition(partition, ErrorCode.NONE, extent.end or 0)
+        result.local[key] = _empty(key, extent)
         result.unreachable = True
         return
     if closed:
@@ -185,7 +197,8 @@ def _place(
         result.away[key] = node
     follows = offset <= extent.start and any(one.start < extent.start and not one.ignored for one in extents)
     opens = follows and not (gap is not None and gap.sure)
-    result.reads[key] = Read(extent, closed, offset, len(extents) == 1, physical, opens)
+    ahead = closed and topic.crosses(partition)
+    result.reads[key] = Read(extent, closed, ahead, offset, len(extents) == 1, physical, opens)
     _add(result, node, name, entry)
 
 
@@ -270,7 +283,7 @@ def merge(
         found = entries.get(key)
         if found is None:
             read = result.reads.get(key)
-            found = fetch_partition(key[1], ErrorCode.NONE, read.asked if read else -1)
+            found = _empty(key, read.extent if read else None)
         topics.setdefault(key[0], []).append(found)
     return {
         "throttle_time_ms": throttle_ms,
@@ -329,13 +342,16 @@ def _translate(key: Key, entry: dict[str, Any], read: Read, told: bool) -> tuple
                     end = _cut_off(records, end, physical_end)
                 except RemoteProtocolError:
                     # Damaged, or older than format 2: to serve it whole would show records that are not the topic's.
-                    return fetch_partition(key[1], ErrorCode.KAFKA_STORAGE_ERROR, read.asked), False
+                    return fetch_partition(key[1], ErrorCode.KAFKA_STORAGE_ERROR), False
                 hollow = end == 0
     shift_batches(records, 0, end, delta)
+    marks = {name: _client(entry[name], delta, extent.end) for name in ("high_watermark", "last_stable_offset")}
+    if extent.end is not None and not read.ahead:
+        # A log that ends before its extent (its true end is not known yet) is not the partition's end.
+        marks = {name: mark if mark < 0 else extent.end for name, mark in marks.items()}
     return {
         **entry,
-        "high_watermark": _client(held, delta, extent.end),
-        "last_stable_offset": _client(entry["last_stable_offset"], delta, extent.end),
+        **marks,
         "log_start_offset": _client(entry["log_start_offset"], delta, extent.end) if read.first else -1,
         "aborted_transactions": [
             {**aborted, "first_offset": aborted["first_offset"] + delta}

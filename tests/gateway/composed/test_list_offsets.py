@@ -12,6 +12,7 @@ from gateway.composed.delete_records import delete_records
 from gateway.composed.leader_epoch import offset_for_leader_epoch
 from gateway.composed.list_offsets import list_offsets
 from ha_core.model import Extent, Topic, UserBindings
+from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey
 from tests.gateway.composed.playbook import Playbook, away, moved, requested, world
 
@@ -268,3 +269,15 @@ def test_records_that_do_not_exist_yet_cannot_be_deleted() -> None:
 
 def test_deleting_what_is_gone_answers_where_the_log_starts() -> None:
     assert deleted(0, (30, 100), (40, 55)) == ({"east": 0}, 0, 30)
+
+
+@pytest.mark.parametrize("handler", [list_offsets, offset_for_leader_epoch])
+def test_what_is_asked_for_clients_is_asked_as_a_consumer_whatever_they_say_they_are(handler: Any) -> None:
+    # Given a client that says it is broker 2, which would be shown the end of what is not committed yet
+    entry = {"partition_index": 0, "timestamp": LATEST}
+    key, topic = KEY, {"name": "orders", "partitions": [entry]}
+    if handler is offset_for_leader_epoch:
+        key, topic = ApiKey.OFFSET_FOR_LEADER_EPOCH, {"topic": "orders", "partitions": [{"partition": 0}]}
+    request = codec.decode(key, 4, "request", codec.encode(key, 4, "request", {"replica_id": 2, "topics": [topic]}))
+    play = Playbook(handler(world(east=HOLDS), 4, request))
+    play.message("east", replica_id=-1)

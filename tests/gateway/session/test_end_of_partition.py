@@ -1,0 +1,128 @@
+"""No answer says that a partition ends where it does not: a high watermark equal to the position is its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.session.snapshot import Port, Snapshot
+from ha_core.model import Crossing, Topic
+from ha_core.wire import ErrorCode
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.test_data_path import FETCH, entry, fetch, fetched, moved, state
+
+NOTHING: dict[str, Any] = {"session_id": 0, "responses": []}
+
+
+def reader(topic: Topic, offset: int, snapshot: Snapshot | None = None) -> Talk:
+    """A client that has just asked for `offset` of `orders`."""
+    talk = Talk(snapshot or state(topic), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, offset)))
+    return talk
+
+
+def marks(talk: Talk) -> tuple[int, int]:
+    (answer,) = talk.answers()
+    found = entry(answer)
+    assert (found["error_code"], found["records"]) == (ErrorCode.NONE, b"")
+    return found["high_watermark"], found["last_stable_offset"]
+
+
+def closed_by_force() -> Topic:
+    """Cut far above what the dead origin can have held: its log's true end is not known yet."""
+    before, after = moved(1000, 7).partitions[0]
+    return Topic(name="orders", writer="west", partitions={0: (before.model_copy(update={"known_end": 150}), after)})
+
+
+def crossing(state: str) -> Topic:
+    return moved(1000, 7).model_copy(update={"writer": "east", "crossing": Crossing(operation="m-1", state=state)})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fetched(("orders", 0, 40, b""), error=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        NOTHING,
+        None,
+    ],
+    ids=["another leader", "says nothing", "lost"],
+)
+def test_an_old_cluster_that_is_away_does_not_end_the_partition(answer: dict[str, Any] | None) -> None:
+    # Given a reader at 40 of an extent that goes to 100
+    talk = reader(moved(100, 7), 40)
+    (request,) = talk.asked(EAST)
+    # When the old cluster does not serve it
+    if answer is None:
+        talk.lose(EAST)
+    else:
+        talk.answer(EAST, request, answer)
+    talk.wait(1.0)
+    # Then more is to come
+    assert marks(talk) == (100, 100)
+
+
+def test_an_old_cluster_that_is_known_to_be_away_does_not_end_the_partition() -> None:
+    found = state(moved(100, 7))
+    clusters = dict(found.topology.clusters)
+    clusters["east"] = replace(clusters["east"], reachable=False)
+    talk = reader(moved(100, 7), 40, replace(found, topology=replace(found.topology, clusters=clusters)))
+    talk.wait(1.0)
+    assert marks(talk) == (100, 100)
+
+
+def test_where_a_dead_clusters_log_ends_the_partition_does_not() -> None:
+    talk = reader(closed_by_force(), 150)
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 150, b"")))
+    assert marks(talk) == (1000, 1000)
+
+
+def test_records_that_nobody_has_given_up_yet_are_still_to_come() -> None:
+    talk = reader(closed_by_force(), 150)
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, -1, b""), error=ErrorCode.OFFSET_OUT_OF_RANGE))
+    talk.wait(1.0)
+    assert marks(talk) == (1000, 1000)
+
+
+def test_until_the_log_has_reached_a_cut_its_end_is_the_partitions() -> None:
+    talk = reader(crossing("open"), 150)
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 150, b"")))
+    assert marks(talk) == (150, 150)
+
+
+def test_at_a_cut_that_may_still_rise_nobody_knows_where_the_partition_ends() -> None:
+    talk = reader(crossing("proposed"), 1000)
+    talk.wait(1.0)
+    assert marks(talk) == (-1, -1)
+
+
+def test_while_it_is_found_out_where_a_log_starts_the_partition_does_not_end() -> None:
+    # Given a reader who comes to the new log, of which retention has taken the first records
+    talk = reader(moved(100, 7), 100)
+    talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, -1, b""), error=ErrorCode.OFFSET_OUT_OF_RANGE))
+    talk.wait(1.0)
+    assert marks(talk) == (-1, -1)
+
+
+def test_a_damaged_batch_is_an_error_and_not_the_end_of_the_partition() -> None:
+    # librdkafka: a high watermark equal to the position hides every error
+    talk = reader(moved(100, 7), 99)
+    damaged = bytearray(batch(98, count=4))
+    damaged[30] ^= 0xFF
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 102, bytes(damaged))))
+    found = entry(talk.answers()[0])
+    assert (found["error_code"], found["high_watermark"]) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+
+def test_a_client_that_says_it_is_a_broker_is_refused_as_by_one_for_lack_of_rights() -> None:
+    # Given an unmoved topic and one that was moved
+    for topics in ((), (moved(100, 7),)):
+        talk = Talk(state(*topics), Port("west", 1))
+        # When a fetch names a replica
+        talk.ask(FETCH, 12, fetch(("orders", 0, 3)) | {"replica_id": 1})
+        # Then no broker sees it
+        assert not talk.asked(WEST)
+        assert not talk.asked(EAST)
+        assert entry(talk.answers()[0])["error_code"] == ErrorCode.TOPIC_AUTHORIZATION_FAILED
