@@ -11,11 +11,11 @@ import asyncio
 import logging
 import socket
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from gateway.counts import Counts
+from gateway.driver.wire import BUFFER, Wire
 from gateway.session.commands import (
     Cause,
     Close,
@@ -33,10 +33,10 @@ from gateway.session.session import Session
 from gateway.session.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
-
-BUFFER = bytearray(256 * 1024)
-"""Shared by all connections of the process: nothing in it outlives one event."""
 _VIEW = memoryview(BUFFER)
+
+STRANGERS_READ_BYTES = 16 << 10
+"""Of a client that has not logged in, at once: what is not used yet of a read is kept."""
 
 LINGER_S = 30.0
 """How long the answers of a client that left are awaited, so that a fence knows what was appended."""
@@ -58,75 +58,6 @@ class House(Protocol):
     def progressed(self, connection: Connection) -> None: ...
 
 
-class _Wire:
-    """One socket: what could not be sent yet, and which events are wanted."""
-
-    __slots__ = ("fd", "loop", "pending", "reading", "sock", "writing")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
-        self.loop = loop
-        self.sock = sock
-        self.fd = sock.fileno()
-        self.pending: deque[memoryview] = deque()
-        self.reading = False
-        self.writing = False
-
-    def send(self, data: bytes | bytearray | memoryview) -> None:
-        """Sends what the socket takes and keeps a copy of the rest. OSError if the connection broke."""
-        if self.pending:
-            self._keep(data)
-            return
-        try:
-            sent = self.sock.send(data)
-        except BlockingIOError:
-            sent = 0
-        if sent < len(data):
-            self._keep(memoryview(data)[sent:])
-
-    def _keep(self, data: bytes | bytearray | memoryview) -> None:
-        view = memoryview(data)
-        # What lies in the shared buffer is overwritten by the next event; everything else is nobody's but ours.
-        self.pending.append(memoryview(bytes(view)) if view.obj is BUFFER else view)
-
-    def flush(self) -> bool:
-        """Sends what was kept; whether all of it went. OSError if the connection broke."""
-        while self.pending:
-            data = self.pending[0]
-            try:
-                sent = self.sock.send(data)
-            except BlockingIOError:
-                return False
-            if sent < len(data):
-                self.pending[0] = data[sent:]
-                return False
-            self.pending.popleft()
-        return True
-
-    def want(self, reading: bool, on_readable: Callable[[], None], on_writable: Callable[[], None]) -> None:
-        if reading != self.reading:
-            self.reading = reading
-            if reading:
-                self.loop.add_reader(self.fd, on_readable)
-            else:
-                self.loop.remove_reader(self.fd)
-        writing = bool(self.pending)
-        if writing != self.writing:
-            self.writing = writing
-            if writing:
-                self.loop.add_writer(self.fd, on_writable)
-            else:
-                self.loop.remove_writer(self.fd)
-
-    def close(self) -> None:
-        if self.reading:
-            self.loop.remove_reader(self.fd)
-        if self.writing:
-            self.loop.remove_writer(self.fd)
-        self.reading = self.writing = False
-        self.pending.clear()
-        self.sock.close()
-
-
 class _Link:
     """An upstream connection, dialled or being dialled."""
 
@@ -134,7 +65,7 @@ class _Link:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.wire: _Wire | None = None
+        self.wire: Wire | None = None
         self.dialling: asyncio.Task[None] | None = None
         self.early: list[bytes] = []
         """Requests for a connection that is not open yet."""
@@ -146,13 +77,14 @@ class Connection:
     def __init__(self, house: House, sock: socket.socket, session: Session) -> None:
         self.house = house
         self.session = session
-        self.client = _Wire(house.loop, sock)
+        self.client = Wire(house.loop, sock)
         self.links: dict[Node, _Link] = {}
         self.used_at = time.monotonic()
         self.ended = False
         self._closing: Close | None = None
         self._wake: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
+        self._going_on = False
         self._want()
 
     # -- events -------------------------------------------------------------------------------------------------
@@ -163,7 +95,7 @@ class Connection:
         if kept:
             BUFFER[:kept] = session.carry
         try:
-            count = self.client.sock.recv_into(_VIEW[kept:])
+            count = self.client.sock.recv_into(_VIEW[kept:] if session.entered else _VIEW[kept:][:STRANGERS_READ_BYTES])
         except BlockingIOError:
             return
         except OSError:
@@ -174,6 +106,15 @@ class Connection:
             return
         self.house.counts.bytes_from_clients += count
         self._feed(session.receive, BUFFER, kept + count, now)
+
+    def _go_on(self) -> None:
+        """What the session held back is given to it again."""
+        self._going_on = False
+        session = self.session
+        if not self.ended and session.may_go_on and not self._clogged():
+            kept = len(session.carry)
+            BUFFER[:kept] = session.carry
+            self._feed(session.receive, BUFFER, kept, time.monotonic())
 
     def _client_gone(self, now: float) -> None:
         self.client.want(False, self._client_readable, self._client_writable)
@@ -343,7 +284,7 @@ class Connection:
         if self.ended:
             sock.close()
             return
-        link.wire = _Wire(self.house.loop, sock)
+        link.wire = Wire(self.house.loop, sock)
         if self.session.busy and not self.house.lease_holds():
             self.end(Cause.LEASE_LOST, "unsent writes were dropped")
             return
@@ -356,15 +297,21 @@ class Connection:
             return
         self._want()
 
+    def _clogged(self) -> bool:
+        """Whether the client has to wait until what it has asked for, or was told, is on its way."""
+        if self._closing is not None or self.session.left or self.client.pending:
+            return True
+        return any(link.wire is None or link.wire.pending for link in self.links.values())
+
     def _want(self) -> None:
         session = self.session
-        slow = session.paused or self._closing is not None or session.left
-        for link in self.links.values():
-            wire = link.wire
-            if wire is None or wire.pending:
-                slow = True
+        clogged = self._clogged()
+        if session.held and not clogged and not self._going_on and session.may_go_on:
+            # Not at once: others have their turn in between.
+            self._going_on = True
+            self.house.loop.call_soon(self._go_on)
         client = self.client
-        client.want(not slow, self._client_readable, self._client_writable)
+        client.want(not (clogged or session.paused), self._client_readable, self._client_writable)
         free = not client.pending or session.left
         for link in self.links.values():
             wire = link.wire

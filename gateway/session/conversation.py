@@ -32,6 +32,13 @@ MAX_HOLD_S = 0.2
 the client's own timers, and its batches into CVE-2026-35554."""
 
 
+MOST_QUESTIONS = 8
+"""Composed requests of one connection that are worked on at once: each may end in an answer of megabytes."""
+MOST_GIVEN_BYTES = 256 << 10
+"""Of answers made here within one event: what the client's socket does not take is kept, and more of it is not made
+before it has gone."""
+
+
 class Settings(NamedTuple):
     """What all sessions of a gateway share."""
 
@@ -84,11 +91,21 @@ class Conversation:
         self.known_routes: dict[str | None, Routes] = {}
         self.waiting: dict[int, Slot] = {}
         self._token = 0
+        self.held = False
+        """`carry` holds requests that are not looked at before some of the earlier ones are answered."""
+        self.given_bytes = 0
+        """Answers in `out`."""
+        self._waking = False
         self.transactions = OpenTransactions()
         self.departures: list[Departure] = []
         """Requests of which something belongs to another cluster, or may, one after the other (`crossing`)."""
         self.kept_bytes = 0
         """Batches that are kept for that."""
+
+    @property
+    def entered(self) -> bool:
+        """Whether the client has proved who it is, or need not."""
+        return self.user is not None or (self.settings.authentication.anonymous and self.sasl is None)
 
     def emit(self, command: Command) -> None:
         self.out.append(command)
@@ -148,10 +165,20 @@ class Conversation:
             self.wake()
 
     def wake(self) -> None:
-        """Asks to be woken for what is due next: the driver keeps one time only."""
-        due = [slot.ready_at for slot in self.queue if slot.ready_at > self.now]
-        if due:
-            self.out.append(Wake(min(due)))
+        """Asks to be woken for what is due next."""
+        self._waking = True
+
+    def take(self) -> list[Command]:
+        """What the driver has not been given yet."""
+        if self._waking:
+            # Looked for once, however many requests of an event asked for it: the driver keeps one time only.
+            self._waking = False
+            due = [slot.ready_at for slot in self.queue if slot.ready_at > self.now]
+            if due:
+                self.out.append(Wake(min(due)))
+        out, self.out = self.out, []
+        self.given_bytes = 0
+        return out
 
     def enqueue(self, slot: Slot) -> None:
         """A slot for a request that is about to be forwarded or composed."""
@@ -196,4 +223,5 @@ class Conversation:
         while queue and queue[0].kind is Kind.READY and queue[0].ready_at <= self.now:
             slot = queue.popleft()
             if not self.left and not slot.mute:
+                self.given_bytes += len(slot.data)
                 self.out.append(ToClient(slot.data))

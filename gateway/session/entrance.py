@@ -31,7 +31,7 @@ def entered(session: Conversation, header: RequestHeader) -> bool:
     """Whether the request may be handled at this point of the connection; if not, the session is closed."""
     if header.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         return True
-    if session.user is not None or (session.settings.authentication.anonymous and session.sasl is None):
+    if session.entered:
         return True
     session.close(
         Cause.NOT_AUTHENTICATED,

@@ -46,7 +46,7 @@ def partial(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
     """A request of which only `buf[pos:end]` has arrived. True if it is already on its way to a broker."""
     if header.api_key != ApiKey.PRODUCE or session.closed is not None:
         return False
-    if session.user is None and not session.settings.authentication.anonymous:
+    if not session.entered:
         return False
     return data_path.stream_produce(session, header, buf, pos, end, frame_end)
 

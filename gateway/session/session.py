@@ -11,7 +11,7 @@ from typing import Any
 
 from gateway.session import answers, coordinated, crossing, data_path, log_starts, requests, silence
 from gateway.session.commands import Cause, Command, Node
-from gateway.session.conversation import Conversation
+from gateway.session.conversation import MOST_GIVEN_BYTES, MOST_QUESTIONS, Conversation
 from gateway.session.slots import Kind
 from gateway.session.snapshot import Snapshot
 from ha_core.wire import ApiKey, RemoteProtocolError, WireError, read_request_header
@@ -35,9 +35,14 @@ class Session(Conversation):
     # -- events -------------------------------------------------------------------------------------------------
 
     def receive(self, buf: bytearray, end: int, now: float) -> list[Command]:
-        """Client bytes `buf[:end]`, which start with what `carry` held. The buffer may be reused afterwards."""
+        """Client bytes `buf[:end]`, which start with what `carry` held. The buffer may be reused afterwards.
+
+        Where so much is under way that the rest has to wait, it stays in `carry`, and `held` says so: it is to be
+        given again, with nothing behind it, when the session `may_go_on`.
+        """
         self.now = now
         self.carry = b""
+        self.held = False
         try:
             self._requests(buf, end)
             self._unblock()
@@ -121,7 +126,12 @@ class Session(Conversation):
     @property
     def paused(self) -> bool:
         """No more client bytes, please: too much is in flight."""
-        return len(self.queue) >= self.settings.max_in_flight or self.kept_bytes > crossing.MOST_KEPT_BYTES
+        return self.held or self._full(1)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether what is held is to be given again. Not for every single answer: each time the rest is copied."""
+        return self.held and not self._full(2)
 
     @property
     def busy(self) -> bool:
@@ -157,8 +167,15 @@ class Session(Conversation):
     def _take(self) -> list[Command]:
         if self.left and self.closed is None and not self.busy:
             self.close(Cause.CLIENT_LEFT)
-        out, self.out = self.out, []
-        return out
+        return self.take()
+
+    def _full(self, share: int) -> bool:
+        """Whether as much is under way as one connection may have, or that part of it."""
+        return (
+            len(self.queue) * share >= self.settings.max_in_flight
+            or len(self.waiting) * share >= MOST_QUESTIONS
+            or self.kept_bytes > crossing.MOST_KEPT_BYTES
+        )
 
     def _decide(self) -> None:
         """Batches that were kept until the state decides where they belong go on."""
@@ -199,8 +216,13 @@ class Session(Conversation):
             pos = self._continue_stream(buf, end)
         elif self._gather is not None:
             pos = self._continue_gather(buf, end)
+        limits = self.settings.limits
         while self.closed is None and end - pos >= 4:
-            size = frame_size(buf, pos, self.settings.limits.max_request_bytes, LEAST_REQUEST_BYTES)
+            if self._full(1) or self.given_bytes >= MOST_GIVEN_BYTES:
+                self.held = True
+                break
+            most = limits.max_request_bytes if self.entered else limits.max_login_bytes
+            size = frame_size(buf, pos, most, LEAST_REQUEST_BYTES)
             frame_end = pos + 4 + size
             header = read_request_header(buf, pos + 4, min(end, frame_end))
             if header is None:

@@ -11,7 +11,8 @@ class Limits:
 
     max_array bounds one array, max_elements all arrays of one message together: nested arrays of tiny elements would
     otherwise turn each byte of a frame into some hundred bytes of objects. The size defaults are the brokers' own
-    (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch.
+    (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch. max_login_bytes
+    bounds a request of somebody who has not logged in yet.
     """
 
     max_request_bytes: int = 104_857_600
@@ -20,6 +21,7 @@ class Limits:
     max_elements: int = 4_000_000
     max_string: int = 32_767
     max_sasl_bytes: int = 65_536
+    max_login_bytes: int = 131_072
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

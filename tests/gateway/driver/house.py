@@ -1,0 +1,57 @@
+"""A gateway around single connections: real sockets on loopback, everything else by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+from gateway.counts import Counts
+from gateway.driver.connection import Connection
+from gateway.session.commands import Cause, Compose, Inquire, Node, Saw
+from gateway.session.conversation import Settings
+from gateway.session.session import Session
+from gateway.session.snapshot import Port
+from tests.gateway.session.talk import Talk, snapshot
+
+
+class House:
+    """Composed requests are answered with what is in `answers`, at once; brokers are what `brokers` makes."""
+
+    def __init__(self, settings: Settings | None = None, state: Any = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.counts = Counts()
+        self.settings = settings or Talk(state).session.settings
+        self.snapshot = state or snapshot()
+        self.ended: list[tuple[Cause, str]] = []
+        self.brokers: list[socket.socket] = []
+
+    def client(self, port: Port = Port("east", 1)) -> tuple[Connection, socket.socket]:  # noqa: B008 - frozen
+        """A connection of the gateway and the client's end of it."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        return Connection(self, ours, Session(port, self.settings, self.snapshot)), theirs
+
+    async def open(self, node: Node) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        self.brokers.append(theirs)
+        return ours
+
+    def compose(self, connection: Connection, command: Compose) -> None: ...
+
+    def saw(self, command: Saw) -> None: ...
+
+    def refresh(self) -> None: ...
+
+    def inquire(self, command: Inquire) -> None: ...
+
+    def lease_holds(self) -> bool:
+        return True
+
+    def closed(self, connection: Connection, cause: Cause, detail: str) -> None:
+        self.ended.append((cause, detail))
+
+    def progressed(self, connection: Connection) -> None: ...

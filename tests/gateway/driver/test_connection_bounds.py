@@ -1,0 +1,47 @@
+"""A client that does not read makes the gateway keep little, and one that reads late gets everything."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.driver.connection import Connection
+from gateway.session.commands import Cause
+from ha_core.wire import encode_request
+from tests.gateway.driver.house import House
+
+VERSIONS = 18
+
+
+def kept_bytes(connection: Connection) -> int:
+    return sum(map(len, connection.client.pending)) + len(connection.session.carry)
+
+
+def test_what_a_client_does_not_read_is_not_made_for_it() -> None:
+    async def scenario() -> None:
+        # Given a client that asks for the versions a hundred thousand times, and reads nothing
+        house = House()
+        connection, client = house.client()
+        request = encode_request(VERSIONS, 0, 7, None, b"")
+        count = 100_000
+        sending = asyncio.create_task(house.loop.sock_sendall(client, request * count))
+        most = 0
+        for _ in range(200):
+            await asyncio.sleep(0.002)
+            most = max(most, kept_bytes(connection))
+        # Then it is not read either, before long
+        assert not sending.done()
+        assert most < 1 << 20
+        # When it reads at last, then every request was answered
+        head = b""
+        while len(head) < 4:
+            head += await house.loop.sock_recv(client, 4)
+        answer = 4 + int.from_bytes(head, "big")
+        size = len(head)
+        while size < answer * count:
+            size += len(await asyncio.wait_for(house.loop.sock_recv(client, 1 << 20), 5))
+        assert size == answer * count
+        await sending
+        connection.end(Cause.SHUTDOWN)
+        client.close()
+
+    asyncio.run(scenario())

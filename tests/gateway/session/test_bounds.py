@@ -1,0 +1,100 @@
+"""What one client can make the gateway hold or do at once is bounded, whatever it sends in one piece."""
+
+from __future__ import annotations
+
+from gateway.session.commands import Cause, Compose, ToClient, Wake
+from gateway.session.conversation import MOST_GIVEN_BYTES, MOST_QUESTIONS
+from ha_core.wire import encode, encode_request
+from tests.gateway.session.talk import EAST, Talk, snapshot, topology
+
+METADATA, VERSIONS, HEARTBEAT = 3, 18, 12
+NO_TOPICS = {"brokers": [], "controller_id": 1, "topics": []}
+
+
+def request(api_key: int, version: int, correlation: int, **body: object) -> bytes:
+    return encode_request(api_key, version, correlation, "app", encode(api_key, version, "request", body))
+
+
+def questions(talk: Talk) -> list[int]:
+    found = [command.token for command in talk.others if isinstance(command, Compose)]
+    talk.others.clear()
+    return found
+
+
+def answered(talk: Talk, token: int) -> None:
+    talk.take(talk.session.answered(token, NO_TOPICS, talk.now))
+
+
+def goes_on(talk: Talk) -> bool:
+    """As the driver does when the session may go on."""
+    if not talk.session.may_go_on:
+        return False
+    buf = bytearray(talk.session.carry)
+    talk.take(talk.session.receive(buf, len(buf), talk.now))
+    return True
+
+
+def test_questions_that_come_in_one_piece_are_put_a_few_at_a_time_and_all_are_answered_in_order() -> None:
+    # Given a client that asks for metadata a thousand times in one piece
+    talk = Talk()
+    talk.versions = [(n, METADATA, 9) for n in range(1000)]
+    talk.send(b"".join(request(METADATA, 9, n, topics=[]) for n in range(1000)))
+    waiting = questions(talk)
+    assert len(waiting) == MOST_QUESTIONS
+    assert talk.session.paused
+    # When they are answered, one after the other
+    most = 0
+    while waiting:
+        most = max(most, len(waiting))
+        answered(talk, waiting.pop(0))
+        while goes_on(talk):
+            waiting += questions(talk)
+    # Then no more than a few were ever under way, and nothing is missing
+    assert most == MOST_QUESTIONS
+    assert len(talk.answers()) == 1000
+    assert not talk.session.paused
+    assert talk.session.carry == b""
+
+
+def test_no_more_requests_of_one_piece_go_to_a_broker_than_may_be_in_flight() -> None:
+    talk = Talk(snapshot(found=topology(east={"__consumer_offsets": {0: 1}})))
+    beat = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+    talk.versions = [(n, HEARTBEAT, 3) for n in range(1000)]
+    talk.send(b"".join(request(HEARTBEAT, 3, n, **beat) for n in range(1000)))
+    given = 0
+    while asked := talk.asked(EAST):
+        assert len(talk.session.queue) <= talk.session.settings.max_in_flight
+        for one in asked:
+            talk.answer(EAST, one, {"error_code": 0})
+            given += 1
+        while goes_on(talk):
+            pass
+    assert given == len(talk.answers()) == 1000
+
+
+def test_answers_made_here_stop_at_a_bound_until_the_driver_asks_for_more() -> None:
+    # Given one read's worth of the smallest request there is
+    talk = Talk()
+    piece = b"".join(encode_request(VERSIONS, 0, n, None, b"") for n in range(15_000))
+    # When it is taken in
+    buf = bytearray(piece)
+    told = sum(len(c.data) for c in talk.session.receive(buf, len(buf), talk.now) if isinstance(c, ToClient))
+    # Then what is answered at once fits a socket's buffers, and the rest is not lost
+    assert told < MOST_GIVEN_BYTES + 2_000
+    assert talk.session.held
+    assert talk.session.may_go_on
+
+
+def test_a_piece_of_refusals_asks_to_be_woken_once() -> None:
+    talk = Talk(lease=False)
+    beat = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+    buf = bytearray(b"".join(request(HEARTBEAT, 3, n, **beat) for n in range(90)))
+    commands = talk.session.receive(buf, len(buf), talk.now)
+    assert sum(isinstance(command, Wake) for command in commands) == 1
+
+
+def test_who_has_not_logged_in_cannot_announce_more_than_a_login_needs() -> None:
+    talk = Talk(users={"app": "secret"})
+    talk.send((50 << 20).to_bytes(4, "big") + request(METADATA, 9, 1, topics=[])[4:])
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.MALFORMED
