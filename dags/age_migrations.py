@@ -13,6 +13,7 @@ what keeps it:
 | written | somebody writes to the old cluster past the gateways | find out who, and stop that |
 | unconfirmed | the cluster was dead at the cut | bring it back: `check_origins` finds its true end |
 | lost | the old log ends before the cut, or the topic is gone | check the address; then *Accept the loss* |
+| masked | the cluster is out of service, and nobody asks it | unmask it when it is healthy |
 | unasked | the cluster does not answer | bring it back; gone for good: `give_up_cluster` |
 
 Readers below a dropped extent go on at the next one, as where retention has moved a log's start. With *Delete origin

@@ -119,14 +119,18 @@ def closed_extents(topics: Iterable[Topic], crossed: Mapping[tuple[str, str], in
             )
 
 
-def judge(now_ms: int, unasked: frozenset[str], rows: Iterable[Judged]) -> Iterator[Verdict]:
-    """Applies the rules to each row. `unasked`: clusters of whose groups nothing is known."""
+def judge(now_ms: int, unasked: frozenset[str], masked: Mapping[str, str], rows: Iterable[Judged]) -> Iterator[Verdict]:
+    """Applies the rules to each row.
+
+    :param unasked: clusters of whose groups nothing is known.
+    :param masked: clusters out of service, and why.
+    """
     for row in rows:
         extents = _EXTENTS.validate_json(row.extents)
         extent = next(one for one in extents if one.term == row.term)
         parts = (row.groups or (), row.coordinators or (), row.offsets or (), row.lives or ())
         commits = [Commit(*one) for one in zip(*parts, strict=True)]
-        found = blocks(extents, extent, _log(row), commits, now_ms, unasked)
+        found = blocks(extents, extent, _log(row), commits, now_ms, unasked, masked=masked)
         yield Verdict(
             topic=row.topic,
             partition=row.partition,
@@ -251,7 +255,8 @@ def pipeline(
     known = frame_of(spark, Home, (Home(group, one) for group, found in homes.items() for one in sorted(found)))
     below = commits_below(closed_frame.select(*_PARTITION, "end").distinct(), commits, known)
     rows = evidence(closed_frame, topics, producers, earlier, below)
-    return map_rows(rows, partial(judge, now_ms, unasked), Judged, Verdict)
+    masked = {name: one.masked.reason for name, one in ask.reach.clusters.items() if one.masked is not None}
+    return map_rows(rows, partial(judge, now_ms, unasked, masked), Judged, Verdict)
 
 
 def report(rows: DataFrame, output: Folder, now_ms: int) -> Outcome:

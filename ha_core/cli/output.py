@@ -50,6 +50,11 @@ class Output:
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
+def number(value: int | None) -> str:
+    """A count, or that it is not known."""
+    return "?" if value is None else str(value)
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> Table:
     """A plain table; cells are texts or renderables, never markup."""
     made = Table(*columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)

@@ -9,14 +9,16 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ha_core.cli.output import COLOURS
+from ha_core.cli.output import COLOURS, number, table
 from ha_core.cli.session import Session, connected
 from ha_core.model import Extent, Topic
 from ha_core.moves.errors import RefusedError
+from ha_core.moves.migration.overview import overview
 from ha_core.plan.returned import dead_at_the_cut
 
 BAR_CELLS = 40
 OPEN_WEIGHT = 12.0
+MOST_ROWS = 1_000
 FILLS = "█▓▒░▚▤"
 
 
@@ -65,6 +67,31 @@ def _words(extent: Extent, style: Mapping[str, tuple[str, str]]) -> Text:
 
 
 def add_to(app: typer.Typer) -> None:
+    @app.command("topics", help="All topics of all clusters: where they are written, what they hold, who is behind.")
+    @connected
+    def topics(session: Session) -> None:
+        found = overview(session.environment)
+        session.out.result(found.to_json())
+        columns = ("topic", "partitions", "written in", "older records in", "records", "groups", "most behind", "lag")
+        rows = [
+            (
+                one.topic,
+                one.partitions,
+                ", ".join(one.written_in) + ("" if one.moved else " (never moved)"),
+                ", ".join(one.older_in),
+                number(one.records),
+                one.groups,
+                one.furthest,
+                number(one.lag_records) if one.groups else "",
+            )
+            for one in found.topics[:MOST_ROWS]
+        ]
+        session.out.show(table(columns, rows) if rows else "no cluster that answers has a topic")
+        if len(found.topics) > MOST_ROWS:
+            session.out.show(f"… and {len(found.topics) - MOST_ROWS} more: --json has them all")
+        for cluster, why in found.unasked.items():
+            session.out.show(f"{cluster} cannot be asked: {why}")
+
     @app.command("topic", help="Where the records of a topic live: extents, drawn.")
     @connected
     def topic(session: Session, name: Annotated[str, typer.Argument(metavar="TOPIC")]) -> None:
@@ -93,5 +120,5 @@ def add_to(app: typer.Typer) -> None:
             title.append(f", no transaction may begin: operation {operation} waits for open ones", style="bold red")
         session.out.show(title)
         session.out.show(draw(found) if found.partitions else Text("no map yet: client offsets are the cluster's own"))
-        for text in dead_at_the_cut(found):
+        for text in dead_at_the_cut(found, view.masked):
             session.out.show(text)

@@ -9,8 +9,15 @@ from functools import partial
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import AuthenticationRefusedError, KafkaAdminError, NotAuthorisedError, NotKafkaError
+from ha_core.kafka.errors import (
+    AuthenticationRefusedError,
+    ClusterUnreachableError,
+    KafkaAdminError,
+    NotAuthorisedError,
+    NotKafkaError,
+)
 from ha_core.kafka.groups import Coordinators
+from ha_core.model import legal_name
 from ha_core.wire.codes import ApiKey
 
 _WATCHED = (
@@ -43,6 +50,8 @@ class Probe:
     """The whole text for people where it is not reachable."""
     refused: bool = False
     """Something answers but does not take the account: not the same as dead."""
+    answers: bool = False
+    """Something answers, whatever else is wrong. Only transport errors at every address say that nothing does."""
     brokers: Mapping[int, str] = field(default_factory=dict)
     """Node id → `host:port`, as the cluster advertises it."""
     versions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -62,7 +71,8 @@ def probe(brokers: Brokers, topics: Collection[str], groups: Collection[str], de
     """
     advertised: dict[int, str] = {}
     try:
-        answer = brokers.metadata(topics, deadline, rights=True)
+        # Names that no topic can have are not asked for: brokers that are healthy would refuse them.
+        answer = brokers.metadata([name for name in topics if legal_name(name)], deadline, rights=True)
         advertised = {node: f"{host}:{port}" for node, (host, port) in sorted(brokers.nodes.items())}
         offers = brokers.on_each({node: partial(_offer, brokers, node, deadline) for node in advertised})
         versions: dict[str, tuple[int, int]] | None = None
@@ -77,8 +87,9 @@ def probe(brokers: Brokers, topics: Collection[str], groups: Collection[str], de
         ]
         lacking += _group_rights(brokers, groups, deadline)
     except KafkaAdminError as error:
-        return Probe(False, str(error), isinstance(error, _REFUSALS), advertised)
-    return Probe(True, "", False, advertised, versions or {}, tuple(lacking))
+        answers = bool(advertised) or not isinstance(error, ClusterUnreachableError)
+        return Probe(False, str(error), isinstance(error, _REFUSALS), answers, advertised)
+    return Probe(True, "", False, True, advertised, versions or {}, tuple(lacking))
 
 
 def _offer(brokers: Brokers, node: int, deadline: Deadline) -> dict[str, tuple[int, int]]:

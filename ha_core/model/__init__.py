@@ -8,7 +8,7 @@ from ha_core.model.group import Group, Member
 from ha_core.model.identity import ANONYMOUS, Identity, identify
 from ha_core.model.known import KnownGroup, KnownTopic
 from ha_core.model.operation import HistoryEntry, Lock, MoveRequest, MoveSet, Operation, Scope
-from ha_core.model.topic import Crossing, Extent, Fence, LastSequences, Topic
+from ha_core.model.topic import Crossing, Extent, Fence, LastSequences, Topic, legal_name
 from ha_core.model.usage import Usage, Use
 from ha_core.model.view import View
 
@@ -41,4 +41,5 @@ __all__ = [
     "View",
     "VirtualNode",
     "identify",
+    "legal_name",
 ]

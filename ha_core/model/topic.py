@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ha_core.model.document import Document
+
+_NAME = r"^[a-zA-Z0-9._-]{1,249}$"
+
+
+def legal_name(name: str) -> bool:
+    """Whether Kafka takes `name` for a topic. Asked about any other name, brokers refuse the whole question."""
+    return re.fullmatch(_NAME, name) is not None and name not in {".", ".."}
 
 
 class Extent(BaseModel):
@@ -58,7 +66,7 @@ class Crossing(BaseModel):
 class Topic(Document):
     """`/topics/{name}`. A topic without this document was never moved and is passed through untouched."""
 
-    name: str = Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")
+    name: str = Field(pattern=_NAME)
     writer: str | None = None
     """Cluster of the partitions that `partitions` does not list, and of what concerns the topic as a whole.
 

@@ -23,6 +23,11 @@ class View:
     sequences: Mapping[str, LastSequences] = field(default_factory=dict)
 
     @property
+    def masked(self) -> dict[str, str]:
+        """Cluster → why it was taken out of service."""
+        return {name: one.masked.reason for name, one in self.clusters.items() if one.masked is not None}
+
+    @property
     def default_cluster(self) -> str | None:
         """The cluster where nothing else decides: the one marked default, else the only one."""
         marked = [c.name for c in self.clusters.values() if c.default]

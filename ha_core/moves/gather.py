@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
-from ha_core.model import Cluster, MoveSet, View
+from ha_core.model import Cluster, MoveSet, View, legal_name
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
@@ -48,6 +48,7 @@ def _one(
         found.reachable,
         found.error or lacking,
         refused=found.refused or bool(lacking),
+        answers=found.answers,
         brokers=tuple(sorted(found.brokers)),
         versions={int(ApiKey[name]): span for name, span in found.versions.items()},
         describe_producers=found.describe_producers,
@@ -57,11 +58,13 @@ def _one(
     try:
         return known, _topics(admin, moves.topics, timeout_s), _groups(admin, moves.groups, timeout_s)
     except KafkaAdminError as error:
-        return ClusterFacts(cluster.name, False, str(error)), {}, {}
+        # It has just answered, so it is not out of reach, whatever this is.
+        return ClusterFacts(cluster.name, False, str(error), answers=True), {}, {}
 
 
 def _topics(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str, TopicFacts]:
-    found = admin.topics(names, timeout_s=timeout_s)
+    # Usage may name what no topic can be called; asked for it, a healthy cluster would refuse the whole question.
+    found = admin.topics([name for name in names if legal_name(name)], timeout_s=timeout_s)
     try:
         keys = [(name, partition) for name, topic in found.items() for partition in topic.ends]
         producers = admin.producers(keys, timeout_s=timeout_s)

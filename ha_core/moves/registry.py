@@ -28,10 +28,14 @@ class ClusterState:
     reachable: bool
     error: str
     brokers: int
+    answers: bool = False
+    """Something of it is alive, also where not all of it is."""
 
     @property
     def words(self) -> str:
-        return f"reachable, {self.brokers} brokers" if self.reachable else f"not reachable: {self.error}"
+        if self.reachable:
+            return f"reachable, {self.brokers} brokers"
+        return f"answers, but: {self.error}" if self.answers else f"not reachable: {self.error}"
 
     @property
     def mask_words(self) -> str:
@@ -58,7 +62,7 @@ def _state(environment: Environment, cluster: Cluster) -> ClusterState:
         found = environment.admin(cluster).probe(timeout_s=LOOK_S)
     except RefusedError as error:
         return ClusterState(cluster, False, str(error), 0)
-    return ClusterState(cluster, found.reachable, found.error, len(found.brokers))
+    return ClusterState(cluster, found.reachable, found.error, len(found.brokers), found.answers)
 
 
 def running_operations(environment: Environment) -> tuple[Operation, ...]:

@@ -5,7 +5,8 @@ the same verdict. An extent may be dropped when none of them speaks against it:
 
 1. *unconfirmed*: its end is only an upper bound, because its cluster was dead at the cut. What it holds is not known.
 2. *unasked*: its cluster, or one that coordinates groups, did not answer and nothing is recorded of it. If it never
-   comes back, an operator gives it up (`ha_core.plan.given_up`).
+   comes back, an operator gives it up (`ha_core.plan.given_up`). *masked*: nobody asked it, because operators have
+   taken it out of service. It may be in the best of health: the way out is to unmask it, and never to give it up.
 3. *held*: its log still has records below its end.
 4. *lost*: its log ends below the extent's end, or the topic is not there: records are missing. That may as well be a
    wrong address, so an operator has to say that it is accepted.
@@ -31,7 +32,7 @@ from ha_core.plan.returned import gone_for_good
 RESTLESS_MS = 3_600_000
 """A log that was appended to this recently may be again."""
 
-Reason = Literal["unconfirmed", "unasked", "held", "lost", "written", "lagging", "dead"]
+Reason = Literal["unconfirmed", "unasked", "masked", "held", "lost", "written", "lagging", "dead"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ def blocks(
     now_ms: int,
     unasked: Collection[str] = (),
     accept_loss: bool = False,
+    masked: Mapping[str, str] | None = None,
 ) -> tuple[Block, ...]:
     """What speaks against dropping `extent`, a closed one of the partition's `extents`; nothing: it is aged.
 
@@ -120,10 +122,12 @@ def blocks(
     :param commits: of the same partition, in all clusters.
     :param unasked: clusters of whose groups nothing is known.
     :param accept_loss: the operator does without what was lost.
+    :param masked: cluster → why it was taken out of service; nobody asks these.
     :raises ValueError: the extent is open, so it is written.
     """
     if extent.end is None:
         raise ValueError(f"the extent of {extent.cluster} is open: it is the writer's and never ages")
+    masked = masked or {}
     found = []
     if extent.known_end is not None:
         found.append(
@@ -132,12 +136,13 @@ def blocks(
                 f"{extent.cluster} was dead at the cut, and its end is not confirmed: `switchyard origins check`",
             )
         )
-    found += [one for one in _log_blocks(extents, extent, log, now_ms) if not (accept_loss and one.reason == "lost")]
+    if log is None:
+        found.append(_silent(extent.cluster, masked))
+    else:
+        of_the_log = _log_blocks(extents, extent, log, now_ms)
+        found += [one for one in of_the_log if not (accept_loss and one.reason == "lost")]
     if not extent.ignored:
-        found += [
-            Block("unasked", f"nothing is known of the groups of {name}: bring it back; {gone_for_good(name)}")
-            for name in sorted(unasked)
-        ]
+        found += [_silent(name, masked, f"nothing is known of the groups of {name}: ") for name in sorted(unasked)]
         found += _group_blocks(extent.end, commits)
     return tuple(found)
 
@@ -181,12 +186,17 @@ def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts]) -> str
     return ""
 
 
-def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts | None, now_ms: int) -> Iterator[Block]:
+def _silent(cluster: str, masked: Mapping[str, str], what: str = "") -> Block:
+    """Why nothing is known of `cluster`."""
+    if cluster in masked:
+        text = f"{what}{cluster} is masked ({masked[cluster]}): `switchyard unmask {cluster}` when it is healthy"
+        return Block("masked", text)
+    return Block("unasked", f"{what}{cluster} does not answer: bring it back; {gone_for_good(cluster)}")
+
+
+def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts, now_ms: int) -> Iterator[Block]:
     end = physical_end(extent)
     assert end is not None
-    if log is None:
-        yield Block("unasked", f"{extent.cluster} does not answer: bring it back; {gone_for_good(extent.cluster)}")
-        return
     if not log.exists:
         yield Block("lost", f"{extent.cluster} does not have the topic: check its address, or say --accept-loss")
     elif log.end < end and extent.known_end is None:

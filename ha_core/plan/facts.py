@@ -19,6 +19,8 @@ class ClusterFacts:
     """Why it is not usable, in words; empty when it is."""
     refused: bool = False
     """It answered, but does not take the service account or lacks a right: not the same as dead."""
+    answers: bool = False
+    """Something of it is alive where it is not reachable, as with one broker of three: not the same as dead either."""
     brokers: tuple[int, ...] = ()
     """Ids of the live brokers."""
     versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)

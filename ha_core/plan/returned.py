@@ -11,7 +11,7 @@ concluded from it: readers keep waiting, the extent is marked, and an operator d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from ha_core.model import Extent, Topic, View
@@ -51,10 +51,19 @@ def gone_for_good(cluster: str) -> str:
     return f"if it is gone for good: `switchyard origins give-up {cluster}`"
 
 
-def dead_at_the_cut(topic: Topic) -> Iterator[str]:
-    """What to do about each cluster whose extents in the map are not confirmed, for people."""
+def dead_at_the_cut(topic: Topic, masked: Collection[str] = ()) -> Iterator[str]:
+    """What to do about each cluster whose extents in the map are not confirmed, for people.
+
+    :param masked: clusters that are out of service: whether they are dead, nobody has asked.
+    """
     clusters = {e.cluster for extents in topic.partitions.values() for e in extents if e.known_end is not None}
     for cluster in sorted(clusters):
+        if cluster in masked:
+            yield (
+                f"{cluster} was dead at the cut, and is masked: `switchyard unmask {cluster}` when it is healthy, then "
+                "`switchyard origins check`"
+            )
+            continue
         yield f"{cluster} was dead at the cut: `switchyard origins check` when it is back; {gone_for_good(cluster)}"
 
 

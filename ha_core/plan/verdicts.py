@@ -18,6 +18,9 @@ from ha_core.plan.verdict import Verdict, listed
 
 __all__ = ["Verdict", "effective", "outside_topics", "preflight"]
 
+_MOST_TYPED = 3
+"""Topics that a remedy repeats."""
+
 
 def preflight(
     view: View,
@@ -101,7 +104,15 @@ def _reach(
         return
     reachable = cluster is not None and cluster.reachable
     if not reachable and (of_target or request.mode == "planned"):
-        way = "Repair it or the way to it" + ("." if of_target else ", or move with --mode forced if it is lost.")
+        if cluster is not None and cluster.answers:
+            yield Verdict(
+                "error",
+                about,
+                f"{side} {name} ({bootstrap}) answers, but cannot be asked what the move needs: {why}.",
+                "Wait until its brokers and leaders are healthy, or repair what is said. It is not lost.",
+            )
+            return
+        way = "Repair it or the way to it" + ("." if of_target else f"; if it is lost: {lost_way(request)}.")
         yield Verdict("error", about, f"{side} {name} ({bootstrap}) cannot be reached: {why}.", way)
         return
     if of_target:
@@ -139,6 +150,15 @@ def _reach(
         "it acknowledged and nobody read stays there until it returns; an unanswered batch may be doubled.",
         "Prefer a planned move when the origin can be repaired soon.",
     )
+
+
+def lost_way(request: MoveRequest) -> str:
+    """How what a planned move was to take out of a cluster is taken out of a lost one."""
+    scope, named = request.scope, " ".join(request.scope.topics[:_MOST_TYPED])
+    if scope.topics and not (scope.users or scope.instances or scope.user_topics):
+        more = " …" if len(scope.topics) > _MOST_TYPED else ""
+        return f"`switchyard migrate-from-fault {named}{more} --from {request.origin} --to {request.target}`"
+    return "`switchyard switch` with --mode forced"
 
 
 def _identities(view: View, request: MoveRequest, closure: Closure) -> Iterator[Verdict]:

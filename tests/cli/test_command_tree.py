@@ -25,6 +25,8 @@ def test_every_command_group_is_there_with_its_help() -> None:
         "history",
         "topic",
         "group",
+        "groups",
+        "topics",
         "clusters",
         "facts",
         "migrate-from-fault",

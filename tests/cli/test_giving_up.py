@@ -203,7 +203,15 @@ def test_a_topic_on_which_an_operation_works_is_left_alone_with_all_the_others(s
     assert store.load() == before
 
 
-@pytest.mark.parametrize("probe", [Probe(True), Probe(False, "no right", refused=True)], ids=["ready", "refusing"])
+@pytest.mark.parametrize(
+    "probe",
+    [
+        Probe(True, answers=True),
+        Probe(False, "no right", refused=True, answers=True),
+        Probe(False, "broker 2 cannot be reached", answers=True),
+    ],
+    ids=["ready", "refusing", "with a broker away"],
+)
 def test_a_cluster_that_answers_is_given_up_by_force_only(
     probe: Probe, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,6 +140,16 @@ def test_bad_input_ends_with_code_2_and_nothing_is_changed(
 
 
 @pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("topic", ["pay*", "payments-2"])
+def test_out_of_a_lost_cluster_migrate_suggests_a_command_that_has_what_it_takes(topic: str) -> None:
+    code, data = run("migrate", topic, "--from", "east", "--to", "west", "--reason", "t", "--yes")
+
+    assert code == 2
+    assert "switchyard migrate-from-fault" in data["error"]
+    assert "--mode" not in data["error"]
+
+
+@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("words", [("rollback", "no-such-operation"), ("settle", "no-such-operation")])
 def test_an_operation_that_does_not_exist_is_named(words: tuple[str, ...]) -> None:
     code, data = run(*words)

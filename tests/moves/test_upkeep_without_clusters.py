@@ -14,6 +14,7 @@ from ha_core.moves.origin.aging import age
 from ha_core.moves.origin.returned import check_origins
 from ha_core.moves.registry import declare_usage
 from ha_core.plan.extents import append, identity
+from ha_core.plan.returned import dead_at_the_cut
 from ha_core.store import Change
 
 AT = "2026-11-21T10:00:00Z"
@@ -46,7 +47,11 @@ def test_a_cluster_that_is_still_away_or_masked_is_not_judged(given_up: Environm
     assert "cannot be reached" in check_origins(given_up).away["east"]
     assert given_up.store.load() == before
     mask_cluster(given_up, "east", "rack fire")
-    assert "masked: rack fire" in check_origins(given_up).away["east"]
+    why = check_origins(given_up).away["east"]
+    assert "masked: rack fire" in why
+    assert "switchyard unmask east" in why
+    assert "give-up" not in why
+    assert "unmask east" in next(dead_at_the_cut(GIVEN_UP, given_up.store.load().masked))
 
 
 def test_nothing_ages_while_its_end_is_not_confirmed_and_groups_cannot_be_asked(given_up: Environment) -> None:

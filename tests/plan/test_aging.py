@@ -66,6 +66,16 @@ def test_what_holds_the_records_is_said(config: dict[str, str], words: str) -> N
     assert words in block.text
 
 
+def test_a_masked_cluster_is_to_be_unmasked_and_never_given_up() -> None:
+    found = blocks((OLD, LIVE), OLD, None, (), NOW_MS, unasked=["east", "north"], masked={"east": "rack fire"})
+
+    assert [block.reason for block in found] == ["masked", "masked", "unasked"]
+    for block in found[:2]:
+        assert "masked (rack fire): `switchyard unmask east`" in block.text
+        assert "give-up" not in block.text
+        assert "does not answer" not in block.text
+
+
 def test_groups_below_the_end_are_named_and_those_without_members_are_called_dead() -> None:
     found = blocks(
         (OLD, LIVE),

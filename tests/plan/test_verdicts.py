@@ -162,6 +162,24 @@ def test_a_cluster_out_of_reach_is_an_error_with_its_address(name: str) -> None:
     only(case, "error", f"cluster {name}", f"{name}:9092", "connection refused")
 
 
+@pytest.mark.parametrize("name", ["east", "west"])
+def test_a_cluster_of_which_something_answers_is_never_called_out_of_reach_or_lost(name: str) -> None:
+    case = SOUND.with_reach(name, reachable=False, answers=True, error="broker 2 cannot be reached")
+
+    found = only(case, "error", f"cluster {name}", "answers, but", "broker 2", "not lost")
+
+    assert "forced" not in found.remedy
+    assert "migrate-from-fault" not in found.remedy
+
+
+def test_out_of_a_lost_cluster_a_command_is_suggested_that_can_do_it() -> None:
+    lost = SOUND.with_reach("east", reachable=False, error="connection refused")
+    topics = replace(lost, scope=Scope(topics=("orders",), user_groups=(("alice", "billing"),)))
+
+    only(lost, "error", "cluster east", "`switchyard switch` with --mode forced")
+    only(topics, "error", "cluster east", "`switchyard migrate-from-fault orders --from east --to west`")
+
+
 def test_a_cluster_that_was_not_asked_counts_as_out_of_reach() -> None:
     only(replace(SOUND, reach={"east": SOUND.reach["east"]}), "error", "cluster west", "it was not asked")
 

@@ -179,6 +179,6 @@ def test_rows_without_any_evidence_have_to_wait() -> None:
     (row,) = closed_extents([moved("t", "east", "west")], {})
     nothing = (None,) * 11
 
-    (one,) = judge(NOW_MS, frozenset(), [Judged("t", 0, "east", 0, 100, row.extents, 0, *nothing)])
+    (one,) = judge(NOW_MS, frozenset(), {}, [Judged("t", 0, "east", 0, 100, row.extents, 0, *nothing)])
 
     assert (one.aged, one.reasons, one.groups_below) == (False, ["unasked"], 0)

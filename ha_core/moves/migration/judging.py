@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 
+from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import MoveRequest, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
@@ -101,7 +102,13 @@ def resolve(
     left_out: dict[str, str] = {}
     if not wild or origin not in view.clusters:
         return list(names), left_out
-    there = environment.admin(view.clusters[origin]).topics(offsets=False)
+    try:
+        there = environment.admin(view.clusters[origin]).topics(offsets=False)
+    except ClusterUnreachableError as error:
+        raise RefusedError(
+            f"Nothing was changed. {', '.join(wild)} cannot be looked for: {error} Repair it or the way to it; if it "
+            f"is lost: `switchyard migrate-from-fault '{wild[0]}' --from {origin}` goes by what was last seen there."
+        ) from error
     for name in sorted(there):
         if there[name].internal or name in names or not any(fnmatchcase(name, pattern) for pattern in wild):
             continue

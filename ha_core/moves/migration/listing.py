@@ -111,7 +111,7 @@ def _migrations(
             continue
         operation = of.get(name)
         age_s = None if operation is None else _seconds(operation.started, environment.now())
-        blocks = tuple(_blocks(environment, topic, status, operation, look))
+        blocks = tuple(_blocks(environment, view, topic, status, operation, look))
         left = failure(operation, view) if operation is not None else ""
         groups = _groups(operation, view) if operation is not None else ""
         yield Migration(status, operation, age_s, (left, *blocks) if left else blocks, groups)
@@ -139,13 +139,14 @@ def _last_operations(operations: Iterable[Operation]) -> dict[str, Operation]:
 
 def _blocks(
     environment: Environment,
+    view: View,
     topic: Topic,
     status: TopicStatus,
     operation: Operation | None,
     look: Progress | str | None,
 ) -> Iterator[str]:
     if topic.crossing is None:
-        yield from dead_at_the_cut(topic)
+        yield from dead_at_the_cut(topic, view.masked)
         return
     id_ = topic.crossing.operation
     if isinstance(look, str):

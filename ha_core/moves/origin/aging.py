@@ -154,7 +154,7 @@ def age(
             chosen[name] = topic
     look = _ask(environment, view, chosen, everywhere=delete_origin)
     committed = commits(environment, view, chosen, look.up) if chosen else Commits()
-    extents = tuple(_judged(environment, chosen, look, committed, accept_loss))
+    extents = tuple(_judged(environment, chosen, look, committed, accept_loss, view.masked))
     after = _without_aged(chosen, extents)
     reports = [] if dry_run else list(_write(environment, chosen, after, extents, reason, put_off))
     deleted: dict[str, tuple[str, ...]] = {}
@@ -237,7 +237,12 @@ def _last_writes(admin: Admin, partitions: Collection[Partition]) -> dict[tuple[
 
 
 def _judged(
-    environment: Environment, chosen: Mapping[str, Topic], look: _Look, committed: Commits, accept_loss: bool
+    environment: Environment,
+    chosen: Mapping[str, Topic],
+    look: _Look,
+    committed: Commits,
+    accept_loss: bool,
+    masked: Mapping[str, str],
 ) -> list[Old]:
     now_ms = _ms(environment.now())
     found = []
@@ -245,7 +250,9 @@ def _judged(
         for partition, extent in closed(topic):
             log = look.log(extent.cluster, name, partition)
             said = committed.of.get((name, partition), ())
-            against = blocks(topic.partitions[partition], extent, log, said, now_ms, committed.unasked, accept_loss)
+            against = blocks(
+                topic.partitions[partition], extent, log, said, now_ms, committed.unasked, accept_loss, masked
+            )
             found.append(Old(name, partition, extent, log, against))
     return found
 

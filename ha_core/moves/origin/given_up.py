@@ -296,8 +296,8 @@ def _answering(environment: Environment, view: View, given_up: Cluster, force: b
                 raise
             return None, False
         found = admin.probe(timeout_s=PROBE_S)
-        # Whoever does not take the service account is alive all the same.
-        return (admin if found.reachable else None), found.reachable or found.refused
+        # Whoever does not take the service account, or has lost one broker of three, is alive all the same.
+        return (admin if found.reachable else None), found.answers
 
     clusters = [cluster for _, cluster in sorted(view.clusters.items())]
     looks = dict(zip((c.name for c in clusters), environment.pool.map(look, clusters), strict=True))

@@ -105,7 +105,7 @@ def words(one: Return) -> str:
 
 def away_words(cluster: str, why: str) -> str:
     """Why a cluster's extents could not be looked at, and what to do, for people."""
-    return f"{cluster} is away: {why} ({gone_for_good(cluster)})"
+    return f"{cluster} is not looked at: {why}"
 
 
 def _reachable(environment: Environment, view: View, names: Collection[str]) -> tuple[list[str], dict[str, str]]:
@@ -117,12 +117,13 @@ def _reachable(environment: Environment, view: View, names: Collection[str]) -> 
         if cluster is None:
             away[name] = "it is not registered any more"
         elif cluster.masked is not None:
-            away[name] = f"it is masked: {cluster.masked.reason}"
+            # Nobody has asked it: it may be in the best of health, and is not to be given up for a mask.
+            away[name] = f"it is masked: {cluster.masked.reason} (`switchyard unmask {name}` when it is healthy)"
         else:
             found = environment.admin(cluster).probe(timeout_s=PROBE_S)
             if found.reachable:
                 return True
-            away[name] = found.error
+            away[name] = found.error if found.answers else f"{found.error} ({gone_for_good(name)})"
         return False
 
     ordered = sorted(names)

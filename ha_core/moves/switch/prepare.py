@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from ha_core.model import MoveRequest, MoveSet, View
+from ha_core.model import MoveRequest, MoveSet, View, legal_name
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.fault.last_known import with_last_known
@@ -41,6 +41,12 @@ def make_request(scope: Iterable[str], origin: str, target: str, **options: Any)
     :raises RefusedError: an entry or option that is not understood.
     """
     entries = parse_scope(scope)
+    for name in (*entries.topics, *(topic for _, topic in entries.user_topics)):
+        if not legal_name(name):
+            raise RefusedError(
+                f"Nothing was changed. No topic can be called {name!r}: names are 1 to 249 letters, digits, '.', '_' "
+                "or '-', and neither '.' nor '..'. Correct the name."
+            )
     try:
         return MoveRequest(scope=entries, origin=origin, target=target, **options)
     except ValidationError as error:
