@@ -39,6 +39,7 @@ with DAG(
     is_paused_upon_creation=False,  # it drops what nobody can read; topics are deleted only when asked
     max_active_runs=1,
     params={
+        forms.FIRST: forms.scheduled_dry_run("Only look."),
         "topics": forms.some_topics(),
         "delete_origin": forms.decision(
             "Delete origin topics",
@@ -48,7 +49,6 @@ with DAG(
             "Accept the loss", "Do without records that were lost in an old cluster. Name the topics."
         ),
         "reason": forms.usual_reason("nothing of it can be read or is needed any more"),
-        "dry_run": forms.decision("Dry run", "Only look."),
     },
     tags=["switchyard", "upkeep"],
     default_args={"retries": 2, "retry_delay": timedelta(seconds=5)},

@@ -34,6 +34,7 @@ with DAG(
     is_paused_upon_creation=False,  # it only finds out what is true, and decides nothing
     max_active_runs=1,
     params={
+        forms.FIRST: forms.scheduled_dry_run("Only look."),
         "topics": forms.some_topics(),
         "accept_loss": forms.decision(
             "Accept the loss",
@@ -43,7 +44,6 @@ with DAG(
             "Serve what was skipped", "Readers get what a forced move let them skip. Name the topics."
         ),
         "reason": forms.usual_reason("the cluster answers again"),
-        "dry_run": forms.decision("Dry run", "Only look."),
     },
     tags=["switchyard", "upkeep"],
     default_args={"retries": 2, "retry_delay": timedelta(seconds=5)},

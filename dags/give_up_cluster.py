@@ -8,7 +8,7 @@ Afterwards `switchyard clusters remove` works, when nothing else refers to the c
 **This cannot be taken back.** If the cluster comes back later all the same, nothing of this is served any more; and
 what is on its disks can only be copied by hand, as new records.
 
-Run it as a dry run first, as the form is set: `plan` counts what would be lost.
+The form begins as a **dry run**: `plan` counts what would be lost.
 
 | in the result | meaning |
 |---|---|
@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param, TriggerRule
+from airflow.sdk import DAG, TriggerRule
 
 from ha_core.operators import ApproveSwitchOperator, GiveUpOperator, ReleaseOperator, forms
 
@@ -45,16 +45,10 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params={
-        "cluster": forms.cluster("Cluster", "The one that never comes back, as `switchyard clusters list` shows it."),
+        forms.FIRST: forms.dry_run("Only count what would be lost."),
+        "cluster": forms.cluster("Cluster", "The one that never comes back, with what it holds."),
         "topics": forms.some_topics(),
         "reason": forms.reason(),
-        "dry_run": Param(
-            True,
-            type="boolean",
-            title="Dry run",
-            description_md="Only count what would be lost. Look at that first, then run it again without.",
-            section="Safety",
-        ),
         "approval": forms.approval(),
         "force": forms.decision(
             "Although it answers", "Give the cluster up although it answers, and what it holds could still be read."
@@ -66,7 +60,7 @@ with DAG(
     plan = GiveUpOperator(task_id="plan", only_look=True)
     approve = ApproveSwitchOperator(
         task_id="approve",
-        asked="{{ params.approval and not params.dry_run }}",
+        asked="{{ params.approval != 'nobody' and not params.dry_run }}",
         subject="Give up what {{ params.cluster }} holds, for good?",
         body="{{ ti.xcom_pull(task_ids='plan', key='table') }}",
         retries=1,

@@ -15,9 +15,7 @@ the task is skipped. The way back: `unmask_cluster`. Without Airflow: `switchyar
 
 from __future__ import annotations
 
-from airflow.sdk import Param
-
-from ha_core.operators import MaskClusterOperator
+from ha_core.operators import MaskClusterOperator, forms
 from ha_core.operators.cluster_dag import cluster_dag
 
 dag = cluster_dag(
@@ -27,18 +25,11 @@ dag = cluster_dag(
     __doc__,
     MaskClusterOperator,
     "mask",
-    Param(
-        type="string",
-        minLength=3,
-        title="Reason",
-        description_md="Why, for everyone who meets the mask, and for the history.",
-    ),
+    forms.reason(),
     {
-        "force": Param(
-            False,
-            type="boolean",
-            title="Although it is written",
-            description_md="Mask it even if topics are written there. They stand still until they move or it is back.",
+        "force": forms.decision(
+            "Although it is written",
+            "Mask it even if topics are written there. They stand still until they move or it is back.",
         )
     },
     force="{{ params.force }}",

@@ -52,28 +52,18 @@ from ha_core.operators import (
 REPEATED = {"retries": 2, "retry_delay": timedelta(seconds=2)}
 
 PARAMS = {
+    forms.FIRST: forms.dry_run("Only `plan`: what would move, what is known of it, and what speaks against it."),
     "topics": forms.topics("Names, or patterns such as `orders-*` of what was last seen there. One a line."),
+    "from": forms.cluster("From", "The dead cluster."),
+    "to": forms.cluster("To", "The cluster that is to serve them."),
+    "unread": forms.unread(required=True),
+    "reason": forms.reason(),
     "groups": Param(
         True,
         type="boolean",
         title="Groups",
         description_md="Groups that are known to have read them come along, at their last known offsets.",
-        section="What moves",
-    ),
-    "from": forms.cluster("From", "The dead cluster."),
-    "to": forms.cluster("To", "The cluster that is to serve them."),
-    "unread": Param(
-        "wait",
-        type="string",
-        enum=["wait", "skip"],
-        values_display={"wait": "wait until the cluster is back", "skip": "skip: go on at the cut"},
-        title="Unread records",
-        description_md="What readers do that have not read all of the dead cluster's records.",
-        section="Where",
-    ),
-    "reason": forms.reason(),
-    "dry_run": forms.dry_run(
-        "Only `plan`: the log lists what would move, what is known of it, and what speaks against it."
+        section=forms.HOW,
     ),
     "approval": forms.approval(),
     "force": Param(
@@ -81,7 +71,7 @@ PARAMS = {
         type="boolean",
         title="Although it answers",
         description_md="Give the cluster up although it answers.",
-        section="Safety",
+        section=forms.SAFETY,
     ),
     "drain_timeout_s": forms.drain_timeout_s(
         "How long to wait for gateways to let go of the dead cluster. Then the move is undone."
@@ -103,7 +93,7 @@ with DAG(
     plan = PlanFaultMigrationOperator(task_id="plan", **REPEATED)
     approve = ApproveSwitchOperator(
         task_id="approve",
-        asked="{{ params.approval and not params.dry_run }}",
+        asked="{{ params.approval != 'nobody' and not params.dry_run }}",
         subject="Take {{ params['from'] }} for dead and write in {{ params.to }}?",
         body="{{ ti.xcom_pull(task_ids='plan', key='table') }}",
         retries=1,

@@ -5,9 +5,9 @@ Topics get a new **writer**; what they hold so far is read where it is, and ever
 stay, and groups with their bindings unless you want them to *move*. There are two ways to find the cut, the offset at
 which the writer changes:
 
+- **barrier**: a fence of some milliseconds, at once, for all topics of a batch together.
 - **predicted**: no fence. The cut lies ahead of the log, which runs into it by itself; nobody waits. It takes as long
   as the *preparation*, and each partition needs traffic to get there. Meanwhile produce waits for all replicas in sync.
-- **barrier**: a fence of some milliseconds, at once, for all topics of a batch together.
 
 Topics with transactional producers take the barrier in any case; `plan` says which.
 
@@ -21,8 +21,8 @@ Topics with transactional producers take the barrier in any case; `plan` says wh
 | `report` | shows the result of the run | |
 | `release` | always runs: no fence is left; open crossings go on | clear the task |
 
-**First time?** Tick *Dry run*. **Stop** a run between batches by marking it as failed: batches that are open go on, the
-others are not started. **Way back**: the DAG `rollback_migration`, as long as nothing was written to the target.
+The form begins as a **dry run**. **Stop** a run between batches by marking it as failed: batches that are open go on,
+the others are not started. **Way back**: the DAG `rollback_migration`, as long as nothing was written to the target.
 Without Airflow: `switchyard migrate --help`; `switchyard migrations` shows how far they are.
 """
 
@@ -47,11 +47,13 @@ BATCHES_AT_ONCE = 2
 """Each batch asks both clusters for thousands of partitions: more would hurt them."""
 
 PARAMS = {
+    forms.FIRST: forms.dry_run("Only `plan`: ends, rates, cuts, cost and every objection."),
     "topics": forms.topics(
         "Names, single partitions such as `orders:0,4-7`, or patterns such as `orders-*`. One a line."
     ),
     "from": forms.cluster("From", "The cluster that holds them now."),
     "to": forms.cluster("To", "The cluster that is to hold them. Missing topics are created there."),
+    "reason": forms.reason(),
     "groups": Param(
         "leave",
         type="string",
@@ -63,16 +65,16 @@ PARAMS = {
         "same revision; otherwise each operation moves them, behind a fence of some ms, when its topics have crossed "
         "over. It sets a binding `user##group` for each of their users. Before the old cluster's topics can be deleted "
         "all groups have to move.",
-        section="What moves",
+        section=forms.HOW,
     ),
     "cut": Param(
-        "predicted",
+        "barrier",
         type="string",
-        enum=["predicted", "barrier"],
-        values_display={"predicted": "predicted: no fence", "barrier": "barrier: a fence of some ms"},
+        enum=["barrier", "predicted"],
+        values_display={"barrier": "barrier: a fence of some ms", "predicted": "predicted: no fence, takes minutes"},
         title="Cut",
-        description_md="How the cut is found, see above.",
-        section="Where",
+        description_md="How the cut is found, see above. A *barrier* has ended when the run ends.",
+        section=forms.HOW,
     ),
     "preparation_s": Param(
         300,
@@ -81,7 +83,7 @@ PARAMS = {
         maximum=604_800,
         title="Preparation, seconds",
         description_md="Predicted: how far ahead of its log a cut lies. Gateways need a second or two.",
-        section="Cut",
+        section=forms.HOW,
     ),
     "cut_at": Param(
         [],
@@ -89,7 +91,7 @@ PARAMS = {
         items={"type": "string", "minLength": 5},
         title="Cuts by hand",
         description_md="Predicted: `TOPIC:PARTITION=OFFSET`, one a line. The others go by their rates.",
-        section="Cut",
+        section=forms.HOW,
     ),
     "rates": Param(
         None,
@@ -97,7 +99,7 @@ PARAMS = {
         title="Rates",
         description_md="Path of a summary of the job `offsets`. Empty: what `record_facts` has found out within the "
         "last hour, and of what it does not know two looks at the log ends, seconds apart.",
-        section="Cut",
+        section=forms.HOW,
     ),
     "finish_after_s": Param(
         None,
@@ -106,7 +108,7 @@ PARAMS = {
         title="Finish after, seconds",
         description_md="Partitions that nobody writes to never reach their cuts. So long after it was opened, what has "
         "not crossed over is cut at its end, behind a fence. Empty: never.",
-        section="Cut",
+        section=forms.HOW,
     ),
     "topics_per_batch": Param(
         200,
@@ -115,10 +117,8 @@ PARAMS = {
         maximum=1_000,
         title="Topics in a batch",
         description_md="A batch is one operation: it can be looked at and rolled back by itself.",
-        section="Safety",
+        section=forms.SAFETY,
     ),
-    "reason": forms.reason(),
-    "dry_run": forms.dry_run("Only `plan`: ends, rates, cuts, cost and every objection."),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s(
         "How long gateways may take to follow. When it is over, the batch is undone."
@@ -140,7 +140,7 @@ with DAG(
     plan = PlanMigrationOperator(task_id="plan", **REPEATED)
     approve = ApproveSwitchOperator(
         task_id="approve",
-        asked="{{ params.approval and not params.dry_run }}",
+        asked="{{ params.approval != 'nobody' and not params.dry_run }}",
         subject="Migrate topics from {{ params['from'] }} to {{ params.to }}?",
         body="{{ ti.xcom_pull(task_ids='plan', key='table') }}",
         retries=1,  # an answer within the blink of the question is taken for a fault by the scheduler: ask again

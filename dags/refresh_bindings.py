@@ -26,7 +26,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from ha_core.operators import RefreshBindingsOperator, ReleaseOperator
+from ha_core.operators import RefreshBindingsOperator, ReleaseOperator, forms
 
 DECLARED = {
     "declaration": "{{ params.declaration or '' }}",
@@ -44,42 +44,26 @@ with DAG(
     catchup=False,
     max_active_runs=1,  # a difference is taken against what the run before has made
     params={
+        forms.FIRST: forms.dry_run("Only show the difference."),
         "declaration": Param(
             None,
             type=["null", "string"],
             format="multiline",
             title="Declaration",
             description_md="The YAML text. Leave it empty to read the file below.",
-            section="Bindings",
+            section=forms.WHAT,
         ),
         "path": Param(
             None,
             type=["null", "string"],
             title="File",
             description_md="Path of the YAML file on the workers.",
-            section="Bindings",
+            section=forms.WHAT,
         ),
-        "reason": Param(
-            "bindings as declared",
-            type="string",
-            minLength=3,
-            title="Reason",
-            description_md="Why, for the history.",
-            section="Safety",
-        ),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description_md="Only show the difference.",
-            section="Safety",
-        ),
-        "accept_warnings": Param(
-            False,
-            type="boolean",
-            title="Accept warnings",
-            description_md="Change the binding of users that are in use, too. Their records and offsets stay behind.",
-            section="Safety",
+        "reason": forms.usual_reason("bindings as declared"),
+        "accept_warnings": forms.decision(
+            "Accept warnings",
+            "Change the binding of users that are in use, too. Their records and offsets stay behind.",
         ),
     },
     tags=["switchyard", "bindings"],

@@ -18,7 +18,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from ha_core.operators import ReleaseOperator
+from ha_core.operators import ReleaseOperator, forms
 from ha_core.operators.migration import RollbackMigrationOperator
 
 with DAG(
@@ -30,17 +30,21 @@ with DAG(
     catchup=False,
     max_active_runs=4,
     params={
+        forms.FIRST: forms.dry_run("Only say whether there is a way back."),
         "operation": Param(
             type="string",
             minLength=1,
             title="Operation",
             description_md="Its id, such as `migrate-20260101-120000-0a1b`.",
+            section=forms.WHAT,
         ),
     },
     tags=["switchyard", "move"],
     default_args={"retries": 2, "retry_delay": timedelta(seconds=2)},
 ) as dag:
-    rollback = RollbackMigrationOperator(task_id="rollback", operation_id="{{ params.operation }}")
+    rollback = RollbackMigrationOperator(
+        task_id="rollback", operation_id="{{ params.operation }}", dry_run="{{ params.dry_run }}"
+    )
     release = ReleaseOperator(task_id="release")
 
     rollback >> release.as_teardown(on_failure_fail_dagrun=True)

@@ -19,7 +19,7 @@ offsets go on where they were, nothing is lost and nothing comes twice.
 | `report` | shows the result of the run | |
 | `release` | always runs: no fence and no lock is left behind | clear the task |
 
-**First time?** Tick *Dry run*: it stops after `plan`, whose log lists what would move, why, and every objection with
+The form begins as a **dry run**: it stops after `plan`, and its result says what would move, and every objection with
 its remedy. Killed anywhere, a cleared task goes on with the same operation; after an undo it starts over.
 The way back is another switch with *From* and *To* exchanged. Without Airflow: `switchyard switch --help`.
 """
@@ -48,41 +48,20 @@ REPEATED = {"retries": 2, "retry_delay": timedelta(seconds=2)}
 """Where repeating can help: a step before the cut has undone the operation when it fails."""
 
 
-def names(title: str, help_text: str, example: str) -> Param:
-    return Param(
-        [],
-        type=["array", "null"],
-        items={"type": "string", "minLength": 1},
-        title=title,
-        description_md=f"{help_text} One a line, such as `{example}`.",
-        section="What moves",
-    )
-
-
 PARAMS = {
-    "users": names(
-        "Users", "With **all** topics and groups that they use, declared or seen by the gateways.", "orders-app"
-    ),
-    "instances": names(
-        "Instances", "One client of a user, with what it uses itself: user, `+`, client id.", "orders-app+billing-1"
-    ),
-    "user_topics": names(
-        "A user's topics", "One topic with the binding of that user: user, `#`, topic.", "orders-app#orders"
-    ),
-    "user_groups": names(
-        "A user's groups", "One group with the binding of that user: user, `##`, group.", "orders-app##billing"
-    ),
-    "topics": names("Topics", "Topics alone, whoever uses them. Groups and bindings stay.", "orders"),
+    forms.FIRST: forms.dry_run("Only `plan`: what would move, why, and what speaks against it."),
+    "scope": forms.scope(),
+    "from": forms.cluster("From", "The cluster that serves them now."),
+    "to": forms.cluster("To", "The cluster that is to serve them. Missing topics are created there."),
+    "reason": forms.reason(),
     "include_followers": Param(
         False,
         type="boolean",
         title="Others follow",
         description_md="A topic has one writer, so whoever else uses a moving topic comes along with it. "
         "Off: the move is refused, and `plan` names them.",
-        section="What moves",
+        section=forms.HOW,
     ),
-    "from": forms.cluster("From", "The cluster that serves them now."),
-    "to": forms.cluster("To", "The cluster that is to serve them. Missing topics are created there."),
     "mode": Param(
         "planned",
         type="string",
@@ -91,19 +70,9 @@ PARAMS = {
         title="Mode",
         description_md="*Planned* loses nothing. *Forced* gives up what only the dead cluster knows; "
         "the log names exactly what is unknown.",
-        section="Where",
+        section=forms.HOW,
     ),
-    "unread": Param(
-        "skip",
-        type="string",
-        enum=["skip", "wait"],
-        values_display={"skip": "skip: go on at the cut", "wait": "wait until the origin is back"},
-        title="Forced: unread records",
-        description_md="What readers do that have not read all of the dead cluster's records.",
-        section="Where",
-    ),
-    "reason": forms.reason(),
-    "dry_run": forms.dry_run("Only `plan`: the log lists what would move, why, and what speaks against it."),
+    "unread": forms.unread(required=False),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s(
         "How long clients may wait behind the fence. When it is over, the move is undone."
@@ -125,7 +94,7 @@ with DAG(
     plan = PlanSwitchOperator(task_id="plan", **REPEATED)
     approve = ApproveSwitchOperator(
         task_id="approve",
-        asked="{{ params.approval and not params.dry_run }}",
+        asked="{{ params.approval != 'nobody' and not params.dry_run }}",
         subject="Move them from {{ params['from'] }} to {{ params.to }}?",
         body="{{ ti.xcom_pull(task_ids='plan', key='table') }}",
         retries=1,  # an answer within the blink of the question is taken for a fault by the scheduler: ask again

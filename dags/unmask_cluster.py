@@ -11,9 +11,7 @@ not masked is left alone, and the task is skipped. Without Airflow: `switchyard 
 
 from __future__ import annotations
 
-from airflow.sdk import Param
-
-from ha_core.operators import UnmaskClusterOperator
+from ha_core.operators import UnmaskClusterOperator, forms
 from ha_core.operators.cluster_dag import cluster_dag
 
 dag = cluster_dag(
@@ -23,5 +21,5 @@ dag = cluster_dag(
     __doc__,
     UnmaskClusterOperator,
     "unmask",
-    Param("back in service", type="string", minLength=3, title="Reason", description_md="Why, for the history."),
+    forms.usual_reason("back in service"),
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, cast
+from typing import Annotated
 
 import typer
 
 from ha_core.cli.session import Session, connected
 from ha_core.cli.switch import carry_out
-from ha_core.moves.errors import RefusedError
 from ha_core.moves.fault.request import fault_request
 
 
@@ -31,8 +30,9 @@ def add_to(app: typer.Typer) -> None:
         ],
         reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")],
         groups: Annotated[
-            bool, typer.Option("--groups", help="Groups that read them come along, at their last known offsets.")
-        ] = False,
+            bool,
+            typer.Option("--groups/--no-groups", help="Groups that read them come along, at their last known offsets."),
+        ] = True,
         force: Annotated[bool, typer.Option("--force", help="Give the cluster up although it answers.")] = False,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would move, and the verdicts.")] = False,
         yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -40,14 +40,12 @@ def add_to(app: typer.Typer) -> None:
             float, typer.Option("--drain-timeout", help="Seconds until gateways that do not drain stop the move.")
         ] = 10.0,
     ) -> int:
-        if unread not in ("wait", "skip"):
-            raise RefusedError(f"--unread {unread!r} is not usable: say wait or skip.")
         request = fault_request(
             session.environment,
             topics,
             origin,
             target,
-            unread=cast(Literal["wait", "skip"], unread),
+            unread=unread,
             reason=reason,
             force=force,
             with_groups=groups,

@@ -13,6 +13,7 @@ from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.cli.switch import show_report, verdict_table
 from ha_core.moves import run
+from ha_core.moves.crossing.rolling_back import would_roll_back
 from ha_core.moves.crossing.settling import wait_for
 from ha_core.moves.migration.following import failure, words
 from ha_core.moves.migration.judging import parse_cuts
@@ -100,7 +101,16 @@ def add_to(app: typer.Typer) -> None:
 
     @app.command("rollback", help="Take a migration back, as long as nothing was written to the target.")
     @connected
-    def rollback(session: Session, operation: Annotated[str, typer.Argument(metavar="OPERATION")]) -> int:
+    def rollback(
+        session: Session,
+        operation: Annotated[str, typer.Argument(metavar="OPERATION")],
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say whether there is a way back.")] = False,
+    ) -> int:
+        if dry_run:
+            words = would_roll_back(session.environment, operation)
+            session.out.result({"result": "planned", "outcome": words})
+            session.out.show(words)
+            return SUCCESS
         report = run.undo(session.environment, operation)
         show_report(session, report)
         return SUCCESS if report.result == "undone" else FAILURE

@@ -41,8 +41,11 @@ def add_to(app: typer.Typer) -> None:
             bool, typer.Option("--include-followers", help="Others who use the topics follow them.")
         ] = False,
         unread: Annotated[
-            str, typer.Option("--unread", help="Forced: what readers below the cut do: wait | skip.")
-        ] = "skip",
+            str | None,
+            typer.Option(
+                "--unread", help="Forced, has to be said: readers below the cut wait (until it is back) | skip."
+            ),
+        ] = None,
         drain_timeout: Annotated[
             float, typer.Option("--drain-timeout", help="Seconds until gateways that do not drain stop the move.")
         ] = 10.0,

@@ -45,8 +45,8 @@ class MoveRequest(BaseModel):
     drain_timeout_s: float = Field(default=10.0, gt=0, le=600)
     include_followers: bool = False
     """Topics that identities outside the scope use too: False refuses the move, True says that they follow."""
-    unread: Unread = "skip"
-    """Forced only: what readers below the cut do while the origin is away."""
+    unread: Unread | None = None
+    """Forced only: what readers below the cut do while the origin is away. Somebody has to say it."""
     force: bool = False
     """Forced only: give the origin up although it answers."""
     cut: CutMode = "barrier"

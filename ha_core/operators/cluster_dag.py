@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param
 
+from ha_core.operators import forms
 from ha_core.operators.clusters import LookAtClusterOperator
 from ha_core.operators.ending import ReleaseOperator
 
@@ -29,21 +30,10 @@ def cluster_dag(
     :param change: the operator that changes the cluster; gets `cluster`, `reason`, `dry_run` and `options`.
     """
     params = {
-        "cluster": Param(
-            type="string",
-            minLength=1,
-            title="Cluster",
-            description_md="Its name, as `switchyard clusters list` shows it.",
-            examples=["east", "west"],
-        ),
+        forms.FIRST: forms.dry_run("Only show who depends on the cluster."),
+        "cluster": forms.cluster("Cluster", "The one to change."),
         "reason": reason,
         **(more or {}),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description_md="Only show who depends on the cluster.",
-        ),
     }
     with DAG(
         dag_id=dag_id,

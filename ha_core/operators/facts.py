@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ha_core.operators.base import Context, SwitchyardOperator
+from ha_core.operators.known_clusters import propose
 
 
 class RecordKnownOperator(SwitchyardOperator):
@@ -16,4 +17,8 @@ class RecordKnownOperator(SwitchyardOperator):
         from ha_core.moves.fault.known import record
 
         with self.environment(context) as environment:
-            return [asdict(look) for look in record(environment)]
+            looks = record(environment)
+            names = environment.store.load().clusters
+        if propose(names):
+            self.log.info("forms propose these clusters from now on: %s", ", ".join(sorted(names)) or "none")
+        return [asdict(look) for look in looks]

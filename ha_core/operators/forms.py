@@ -1,19 +1,67 @@
-"""The fields that forms have in common; what they mean in each is said by the caller."""
+"""The fields that forms have in common; what they mean in each is said by the caller.
+
+A form opens with *Dry run*, and it is on: whoever fills in a form for the first time changes nothing. What has to be
+said stands beside it, in the same section; the rest is folded away below.
+"""
 
 from __future__ import annotations
 
 from airflow.sdk import Param
 
+from ha_core.operators.known_clusters import known_clusters
+
+WHAT, HOW, SAFETY = "What", "How", "Safety"
+"""Sections, in this order."""
+FIRST = "dry_run"
+"""The first field of every form that changes something."""
+
+
+def dry_run(text: str) -> Param:
+    return Param(
+        True,
+        type="boolean",
+        title="Dry run",
+        description_md=f"{text} Look at its result first, then run it again without.",
+        section=WHAT,
+    )
+
+
+def scheduled_dry_run(text: str) -> Param:
+    """Off: runs by the clock take the form as it stands."""
+    return Param(
+        False,
+        type="boolean",
+        title="Dry run",
+        description_md=f"{text} Off in the form, because the runs by the clock take it as it stands.",
+        section=WHAT,
+    )
+
 
 def cluster(title: str, text: str) -> Param:
-    """One of the two clusters of a move."""
+    """A cluster's name: those that are registered are proposed, and any other can be typed."""
+    names = known_clusters()
     return Param(
         type="string",
         minLength=1,
         title=title,
-        description_md=text,
-        examples=["east", "west"],
-        section="Where",
+        description_md=f"{text} `switchyard clusters list` shows their names.",
+        section=WHAT,
+        **({"examples": list(names)} if names else {}),
+    )
+
+
+def scope() -> Param:
+    """What a switch moves, in the syntax of the command line."""
+    return Param(
+        type="array",
+        minItems=1,
+        items={"type": "string", "minLength": 1},
+        title="Scope",
+        description_md="As on the command line, one entry a line: `user:NAME` (with **all** topics and groups that it "
+        "uses, declared or seen by the gateways), `user:NAME+CLIENT-ID` (one client of it), `user:NAME#TOPIC`, "
+        "`user:NAME##GROUP`, `topic:NAME` (the topic alone: groups and bindings stay), `topic:NAME:0,4-7` (partitions "
+        "of it). In names `%`, `+` and `#` are written `%25`, `%2B` and `%23`.",
+        section=WHAT,
     )
 
 
@@ -25,7 +73,7 @@ def topics(text: str) -> Param:
         items={"type": "string", "minLength": 1},
         title="Topics",
         description_md=text,
-        section="What moves",
+        section=WHAT,
     )
 
 
@@ -35,21 +83,52 @@ def reason() -> Param:
         minLength=3,
         title="Reason",
         description_md="Why, for the history that is never deleted. A ticket number is a good reason.",
-        section="Safety",
+        section=WHAT,
     )
 
 
-def dry_run(text: str) -> Param:
-    return Param(False, type="boolean", title="Dry run", description_md=text, section="Safety")
+def unread(required: bool) -> Param:
+    """What readers do that have not read all of a dead cluster's records. There is no default: it may lose records."""
+    title = "Unread records"
+    text = (
+        "What readers do that have not read all of the dead cluster's records. *wait*: they get nothing until it is "
+        "back, then its records, and nothing is lost. *skip*: they go on at the cut, without them."
+    )
+    words = {"wait": "wait until the cluster is back", "skip": "skip: go on at the cut"}
+    if required:
+        return Param(
+            type="string",
+            enum=["wait", "skip"],
+            values_display=words,
+            title=title,
+            description_md=f"{text} Somebody has to say it.",
+            section=WHAT,
+        )
+    return Param(
+        None,
+        type=["null", "string"],
+        enum=[None, "wait", "skip"],
+        values_display=words,
+        title=f"Forced: {title.lower()}",
+        description_md=f"{text} Mode *forced* only, and there somebody has to say it.",
+        section=HOW,
+    )
 
 
 def approval() -> Param:
     return Param(
-        False,
-        type="boolean",
-        title="Ask for approval",
-        description_md="Wait for a human (*Required Actions*) after `plan`. No lock is held while waiting.",
-        section="Safety",
+        "nobody",
+        type="string",
+        enum=["nobody", "anybody", "somebody else"],
+        values_display={
+            "nobody": "nobody: it goes on by itself",
+            "anybody": "anybody, you as well",
+            "somebody else": "somebody else than who has triggered it",
+        },
+        title="Who approves",
+        description_md="Wait for a human (*Required Actions*) after `plan`. No lock is held while waiting; without an "
+        "answer it is rejected after a day.",
+        section=SAFETY,
     )
 
 
@@ -61,7 +140,7 @@ def drain_timeout_s(text: str) -> Param:
         maximum=600,
         title="Drain timeout, seconds",
         description_md=text,
-        section="Safety",
+        section=SAFETY,
     )
 
 
@@ -73,17 +152,15 @@ def some_topics() -> Param:
         items={"type": "string", "minLength": 1},
         title="Topics",
         description_md="Names or patterns such as `orders-*`, one a line. Empty: all.",
-        section="What",
+        section=WHAT,
     )
 
 
 def decision(title: str, text: str) -> Param:
-    """Of upkeep: something that only a human decides."""
-    return Param(False, type="boolean", title=title, description_md=text, section="Decisions")
+    """Something that only a human decides."""
+    return Param(False, type="boolean", title=title, description_md=text, section=SAFETY)
 
 
 def usual_reason(text: str) -> Param:
-    """Of upkeep: scheduled runs have this one."""
-    return Param(
-        text, type="string", minLength=3, title="Reason", description_md="Why, for the history.", section="Decisions"
-    )
+    """One that need not be written: that of scheduled runs, or of what explains itself."""
+    return Param(text, type="string", minLength=3, title="Reason", description_md="Why, for the history.", section=WHAT)

@@ -192,20 +192,28 @@ class RollbackMigrationOperator(SwitchyardOperator):
     """Take a migration back, as long as nothing was written to the target; else fail and name the move back.
 
     :param operation_id: as `switchyard migrations` shows it.
+    :param dry_run: only say whether there is a way back.
     """
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "operation_id")
+    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "operation_id", "dry_run")
 
-    def __init__(self, *, operation_id: Any, **kwargs: Any) -> None:
+    def __init__(self, *, operation_id: Any, dry_run: Any = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.operation_id = operation_id
+        self.dry_run = dry_run
 
     def execute(self, context: Context) -> dict[str, Any]:
         from ha_core.moves import run
+        from ha_core.moves.crossing.rolling_back import would_roll_back
         from ha_core.operators.words import report_lines
 
+        operation_id = str(self.operation_id).strip()
         with self.environment(context) as environment:
-            report = run.undo(environment, str(self.operation_id).strip())
+            if truth(self.dry_run):
+                words = would_roll_back(environment, operation_id)
+                self.log.info("%s", words)
+                return {"result": "planned", "words": words}
+            report = run.undo(environment, operation_id)
         for line in report_lines(report):
             self.log.info("%s", line)
         if report.result != "undone":

@@ -77,7 +77,7 @@ def _history(stack: Stack, workload: Workload) -> History:
 def _dry_run(airflow: AirflowApi, say: Say) -> None:
     """What an operator does first; and it wakes up Airflow's workers."""
     run_id = "demo-0-dry-run"
-    conf = {"users": [ORDERS.user], "from": "east", "to": "west", "reason": "demo: a dry run", "dry_run": True}
+    conf = {"scope": [f"user:{ORDERS.user}"], "from": "east", "to": "west", "reason": "demo: a dry run"}
     page = airflow.trigger("switch", run_id, conf)
     say(f"DAG switch, dry run: what would move with {ORDERS.user}? {page}")
     tell_tasks(airflow, "switch", run_id, say)
@@ -90,7 +90,8 @@ def _dry_run(airflow: AirflowApi, say: Say) -> None:
 
 def _move(airflow: AirflowApi, number: int, origin: str, target: str, say: Say) -> Operation:
     run_id = f"demo-{number}-{origin}-to-{target}"
-    conf = {"users": [ORDERS.user], "from": origin, "to": target, "reason": f"demo: {origin} to {target}"}
+    scope, reason = [f"user:{ORDERS.user}"], f"demo: {origin} to {target}"
+    conf = {"scope": scope, "from": origin, "to": target, "reason": reason, "dry_run": False}
     begun = time.time()
     page = airflow.trigger("switch", run_id, conf)
     say(f"DAG switch: {ORDERS.user} from {origin} to {target}; {page}")

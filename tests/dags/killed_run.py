@@ -28,7 +28,7 @@ def main() -> None:
         Window.read = die  # type: ignore[method-assign]
     else:
         run._RUN["verify"] = die
-    conf = {"users": [user], "from": "east", "to": "west", "reason": "a test"}
+    conf = {"scope": [f"user:{user}"], "from": "east", "to": "west", "reason": "a test", "dry_run": False}
     DagBag(dag_folder=str(airflow_home.PROJECT / "dags")).dags["switch"].test(run_conf=conf, run_after=run_after)
 
 

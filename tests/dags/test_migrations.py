@@ -20,7 +20,8 @@ def one_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def form(workload: Workload, **more: Any) -> dict[str, Any]:
-    return {"topics": [f"{workload.topic}*"], "from": "east", "to": "west", "reason": "a test", **more}
+    asked = {"topics": [f"{workload.topic}*"], "from": "east", "to": "west", "reason": "a test"}
+    return {**asked, "cut": "predicted", "dry_run": False, **more}
 
 
 def cuts(environment: Environment, workload: Workload) -> list[int]:
@@ -118,7 +119,7 @@ def test_a_run_that_is_stopped_leaves_its_crossing_open_and_another_dag_takes_it
     assert environment.store.locks()
     settled = run_dag("settle_migrations", {})
     assert settled.tasks["settle"] == "success"
-    rolled = run_dag("rollback_migration", {"operation": topic.crossing.operation})
+    rolled = run_dag("rollback_migration", {"operation": topic.crossing.operation, "dry_run": False})
     assert rolled.tasks == {"rollback": "success", "release": "success"}
     assert workload.topic not in environment.store.load().topics
     assert environment.store.locks() == []

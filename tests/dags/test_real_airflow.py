@@ -52,7 +52,8 @@ def run_id(airflow: AirflowApi, environment: Environment, workload: Workload) ->
     record = GatewayRecord(id="gw-deaf", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
     registration = environment.store.register_gateway(record)
     run_id = f"run-{workload.user}"
-    conf = {"users": [workload.user], "from": "east", "to": "west", "reason": "a test", "drain_timeout_s": 300}
+    route = {"scope": [f"user:{workload.user}"], "from": "east", "to": "west", "reason": "a test"}
+    conf = {**route, "drain_timeout_s": 300, "dry_run": False}
     airflow.trigger("switch", run_id, conf)
     until(lambda: fenced(environment, workload), "fenced")
     yield run_id

@@ -21,7 +21,8 @@ STEPS = ("acquire", "prepare", "adopt", "cut_over", "verify", "record")
 
 
 def form(workload: Workload, **more: Any) -> dict[str, Any]:
-    return {"users": [workload.user], "from": "east", "to": "west", "reason": "a test", **more}
+    scope = [f"user:{workload.user}"]
+    return {"scope": scope, "from": "east", "to": "west", "reason": "a test", "dry_run": False, **more}
 
 
 def nothing_stands(environment: Environment, workload: Workload) -> bool:
@@ -88,7 +89,7 @@ def test_an_objection_fails_the_run_before_anything_is_changed(
 ) -> None:
     before = environment.store.load()
 
-    outcome = run_dag("switch", form(workload, topics=["no-such-topic"]))
+    outcome = run_dag("switch", form(workload, scope=["topic:no-such-topic"]))
 
     assert outcome.state == "failed"
     assert outcome.tasks["plan"] == "failed"
@@ -100,7 +101,7 @@ def test_an_objection_fails_the_run_before_anything_is_changed(
 def test_an_approved_switch_takes_its_locks_after_the_word(
     run_dag: Run, environment: Environment, workload: Workload
 ) -> None:
-    outcome = run_dag("switch", form(workload, approval=True), mark_success_pattern="approve")
+    outcome = run_dag("switch", form(workload, approval="anybody"), mark_success_pattern="approve")
 
     assert outcome.tasks["approve"] == "success"
     assert outcome.state == "success"
@@ -180,13 +181,13 @@ def test_a_step_that_fails_leaves_neither_fence_nor_lock_nor_topic(
 
 @pytest.mark.usefixtures("workload")
 def test_a_cluster_is_masked_once_and_unmasked_once(run_dag: Run, environment: Environment) -> None:
-    refused = run_dag("mask_cluster", {"cluster": "east", "reason": "maintenance"})
-    looked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance", "dry_run": True})
+    refused = run_dag("mask_cluster", {"cluster": "east", "reason": "maintenance", "dry_run": False})
+    looked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance"})
     untouched = environment.store.load().clusters["west"].masked
-    masked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance", "force": True})
-    again = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance"})
+    masked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance", "force": True, "dry_run": False})
+    again = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance", "dry_run": False})
     seen = environment.store.load().clusters["west"].masked
-    unmasked = run_dag("unmask_cluster", {"cluster": "west"})
+    unmasked = run_dag("unmask_cluster", {"cluster": "west", "dry_run": False})
 
     assert refused.tasks["mask"] == "failed"
     assert looked.tasks == {"look": "success", "mask": "skipped", "release": "success"}
@@ -203,10 +204,10 @@ def test_a_cluster_is_masked_once_and_unmasked_once(run_dag: Run, environment: E
 def test_declared_bindings_are_made_true_once(run_dag: Run, environment: Environment) -> None:
     declaration = "bindings: {declared-user: {cluster: west, groups: {readers: east}}}"
 
-    shown = run_dag("refresh_bindings", {"declaration": declaration, "dry_run": True})
+    shown = run_dag("refresh_bindings", {"declaration": declaration})
     untouched = environment.store.read(UserBindings, "declared-user")
-    made = run_dag("refresh_bindings", {"declaration": declaration})
-    again = run_dag("refresh_bindings", {"declaration": declaration})
+    made = run_dag("refresh_bindings", {"declaration": declaration, "dry_run": False})
+    again = run_dag("refresh_bindings", {"declaration": declaration, "dry_run": False})
 
     assert shown.tasks == {"difference": "success", "apply": "skipped", "release": "success"}
     assert untouched is None

@@ -16,7 +16,14 @@ Run = Callable[..., Outcome]
 def test_a_cluster_that_answers_is_given_up_only_by_force_and_is_confirmed_at_once(
     run_dag: Run, environment: Environment, workload: Workload
 ) -> None:
-    form = {"topics": [workload.topic], "from": "east", "to": "west", "unread": "wait", "reason": "a test"}
+    form = {
+        "topics": [workload.topic],
+        "from": "east",
+        "to": "west",
+        "unread": "wait",
+        "reason": "a test",
+        "dry_run": False,
+    }
 
     refused = run_dag("migrate_from_fault", form)
     forced = run_dag("migrate_from_fault", {**form, "force": True})
@@ -38,7 +45,14 @@ def test_a_cluster_that_answers_is_given_up_only_by_force_and_is_confirmed_at_on
 def test_what_is_lost_with_a_cluster_is_in_the_result_of_a_dry_run_before_it_is_given_up(
     run_dag: Run, environment: Environment, workload: Workload
 ) -> None:
-    moved = {"topics": [workload.topic], "from": "east", "to": "west", "unread": "wait", "reason": "a test"}
+    moved = {
+        "topics": [workload.topic],
+        "from": "east",
+        "to": "west",
+        "unread": "wait",
+        "reason": "a test",
+        "dry_run": False,
+    }
     run_dag("migrate_from_fault", {**moved, "force": True, "groups": False})
     form = {"cluster": "east", "topics": [workload.topic], "reason": "a test", "force": True}
     before = environment.store.load()
@@ -67,7 +81,14 @@ def test_what_keeps_a_migration_from_aging_is_in_the_result_and_its_origin_is_de
     view = environment.store.load()
     run_dag(
         "switch",
-        {"topics": [workload.topic], "from": "east", "to": "west", "reason": "a test", "include_followers": True},
+        {
+            "scope": [f"topic:{workload.topic}"],
+            "from": "east",
+            "to": "west",
+            "reason": "a test",
+            "include_followers": True,
+            "dry_run": False,
+        },
     )
     kept = run_dag("age_migrations", {"topics": [workload.topic]})
     admin = AdminClient({"bootstrap.servers": view.clusters["east"].bootstrap})

@@ -103,7 +103,7 @@ def a_fault(environment: Environment, *topics: str, unread: str = "wait", with_g
         topics,
         "east",
         "west",
-        unread=unread,  # type: ignore[arg-type]
+        unread=unread,
         reason="rack fire",
         with_groups=with_groups,
     )

@@ -265,7 +265,8 @@ def test_surplus_of_a_crossing_is_no_sign_of_a_stranger_but_what_comes_after_it_
     monkeypatch.setattr(rates, "LOOKS_APART_S", 0.0)
     ahead, surplus = 10, 15
     cut_at = {(topic, partition): RECORDS + ahead for partition in range(PARTITIONS)}
-    (batch,) = plan_migration(environment, [topic], "east", "west", reason="test", cut_at=cut_at).batches
+    proposal = plan_migration(environment, [topic], "east", "west", reason="test", cut="predicted", cut_at=cut_at)
+    (batch,) = proposal.batches
     operation = start_batch(environment, batch, by="test:operator")
     assert run.run_all(environment, operation.id).result == "crossing"
     produce(stack, "east", topic, ahead + surplus, idempotent=True)

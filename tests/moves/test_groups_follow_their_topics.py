@@ -89,7 +89,7 @@ def work(stack: Stack, environment: Environment) -> Work:
 
 def propose(environment: Environment, *topics: str, **more: Any) -> MigrationProposal:
     cut_at = {(topic, p): RECORDS + AHEAD for topic in topics for p in range(PARTITIONS)}
-    given = {"cut_at": cut_at, "groups": "move", **more}
+    given = {"cut": "predicted", "cut_at": cut_at, "groups": "move", **more}
     proposal = plan_migration(environment, topics, "east", "west", reason="a test", **given)
     proposal.require_sound()
     return proposal

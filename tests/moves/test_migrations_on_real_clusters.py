@@ -72,7 +72,8 @@ def topic(stack: Stack) -> str:
 def begin(environment: Environment, topic: str, ahead: int | None = AHEAD, **more: Any) -> Operation:
     """The operation of one topic whose cuts lie `ahead` of its ends (None: where the rates say)."""
     cut_at = {(topic, p): RECORDS + ahead for p in range(PARTITIONS)} if ahead is not None else {}
-    proposal = plan_migration(environment, [topic], "east", "west", reason=topic, cut_at=cut_at, **more)
+    given = {"cut": "predicted", "cut_at": cut_at, **more}
+    proposal = plan_migration(environment, [topic], "east", "west", reason=topic, **given)
     proposal.require_sound()
     (batch,) = proposal.batches
     return start_batch(environment, batch, "test:operator")
@@ -328,9 +329,8 @@ def test_a_topic_migrates_there_and_back_with_every_client_offset(
     write(stack, "west", topic, 7)
     end = RECORDS + AHEAD + 7
 
-    proposal = plan_migration(
-        environment, [topic], "west", "east", reason="back", cut_at={(topic, 0): end + 4, (topic, 1): end + 4}
-    )
+    cut_at = {(topic, 0): end + 4, (topic, 1): end + 4}
+    proposal = plan_migration(environment, [topic], "west", "east", reason="back", cut="predicted", cut_at=cut_at)
     proposal.require_sound()
     second = start_batch(environment, proposal.batches[0], "test:operator")
     assert run.run_all(environment, second.id).result == "crossing"
@@ -480,6 +480,7 @@ def test_what_speaks_against_it_is_said_before_anything_is_changed(
             "east",
             "west",
             reason="test",
+            cut="predicted",
             cut_at={(compacted, 0): 0, ("no-such-topic", 1): 5},
         )
     finally:
@@ -495,9 +496,8 @@ def test_what_speaks_against_it_is_said_before_anything_is_changed(
     assert all(v.remedy for v in proposal.verdicts if v.level == "error")
     assert environment.store.load() == before
 
-    proposal = plan_migration(
-        environment, [compacted], "east", "west", reason="test", cut_at={(compacted, 0): 0, ("no-such-topic", 1): 5}
-    )
+    cut_at = {(compacted, 0): 0, ("no-such-topic", 1): 5}
+    proposal = plan_migration(environment, [compacted], "east", "west", reason="test", cut="predicted", cut_at=cut_at)
     texts = " ".join(v.text for v in proposal.verdicts if v.level == "error")
     assert "does not lie above its log's end, 0" in texts
     assert "partition 1 of topic no-such-topic" in texts
@@ -514,7 +514,7 @@ def test_topics_with_transactions_take_the_barrier_and_that_is_said(
     producer.produce(transactional, b"1", partition=0)
     producer.commit_transaction(20)
 
-    proposal = plan_migration(environment, [f"*{topic}"], "east", "west", reason="test")
+    proposal = plan_migration(environment, [f"*{topic}"], "east", "west", reason="test", cut="predicted")
 
     proposal.require_sound()
     assert [(b.request.cut, b.moves.topics) for b in proposal.batches] == [

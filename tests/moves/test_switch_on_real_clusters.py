@@ -471,7 +471,7 @@ def test_a_forced_switch_leaves_a_dead_cluster_with_a_cut_above_all_that_it_can_
     produce(stack, "west", work.topic, 5)
     stack.kill("cluster/west")
     try:
-        operation_id = begin(environment, work, "west", "east", mode="forced")
+        operation_id = begin(environment, work, "west", "east", mode="forced", unread="skip")
 
         report = run.run_all(environment, operation_id)
 

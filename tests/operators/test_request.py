@@ -12,7 +12,7 @@ from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
-from ha_core.operators.request import request_of, scope_entries  # noqa: E402
+from ha_core.operators.request import request_of  # noqa: E402
 from ha_core.operators.words import nothing_to_do, proposal_lines, proposal_table  # noqa: E402
 
 FORM: dict[str, Any] = {
@@ -22,7 +22,7 @@ FORM: dict[str, Any] = {
     "reason": "a test",
     "drain_timeout_s": 10,
     "include_followers": False,
-    "unread": "skip",
+    "unread": None,
 }
 
 
@@ -32,46 +32,35 @@ def proposal(*verdicts: Verdict, **reasons: str) -> Proposal:
     return Proposal(request=request, revision=7, moves=moves, verdicts=verdicts)
 
 
-def test_every_list_of_the_form_becomes_its_part_of_the_scope() -> None:
-    form = {
-        **FORM,
-        "users": ["alice", " ", "alice", "a+b%#c"],
-        "instances": ["bob+billing-1"],
-        "user_topics": ["carol#orders"],
-        "user_groups": ["carol##billing"],
-        "topics": ["payments"],
-    }
+def test_the_scope_of_the_form_is_that_of_the_command_line() -> None:
+    entries = ["user:alice", " ", "user:a%2Bb%25c", "user:bob+billing-1", "user:carol#orders", "user:carol##billing"]
 
-    request = request_of(form)
+    request = request_of({**FORM, "scope": [*entries, " topic:payments:0,4-7 "]})
 
     assert request.origin == "east"
     assert request.scope == Scope(
-        users=("alice", "a+b%#c"),
+        users=("alice", "a+b%c"),
         instances=(("bob", "billing-1"),),
         user_topics=(("carol", "orders"),),
         user_groups=(("carol", "billing"),),
         topics=("payments",),
+        partitions={"payments": (0, 4, 5, 6, 7)},
     )
 
 
-@pytest.mark.parametrize(
-    ("field", "entry"),
-    [
-        ("instances", "alice"),
-        ("instances", "+one"),
-        ("user_topics", "alice##group"),
-        ("user_topics", "alice#"),
-        ("user_groups", "alice#topic"),
-    ],
-)
-def test_a_pair_that_is_none_is_refused_by_name(field: str, entry: str) -> None:
-    with pytest.raises(RefusedError, match=field):
-        scope_entries({field: [entry]})
+@pytest.mark.parametrize("entries", [["alice"], ["user:+one"], ["user:alice##"], [" "]])
+def test_a_scope_that_is_none_is_refused(entries: list[str]) -> None:
+    with pytest.raises(RefusedError, match="user:NAME"):
+        request_of({**FORM, "scope": entries})
 
 
-def test_an_empty_form_is_refused() -> None:
-    with pytest.raises(RefusedError, match="empty"):
-        request_of({**FORM, "users": None})
+def test_a_forced_move_is_refused_until_somebody_says_what_becomes_of_unread_records() -> None:
+    forced = {**FORM, "scope": ["user:alice"], "mode": "forced"}
+
+    with pytest.raises(RefusedError, match=r"--unread wait .*--unread skip"):
+        request_of(forced)
+
+    assert request_of({**forced, "unread": "wait"}).unread == "wait"
 
 
 def test_the_log_says_what_moves_and_what_speaks_against_it() -> None:

@@ -61,7 +61,7 @@ def kill_and_force(run: Run, name: str, mask: bool, unread: str) -> None:
 def test_a_cluster_that_answers_is_not_given_up(run: Run, name: str) -> None:
     run.start("confluent-producer", "w", name, count=10, rate=0).wait()
     with pytest.raises(CommandFailedError, match="planned") as refused:
-        run.switch("east", "west", mode="forced")
+        run.switch("east", "west", mode="forced", unread="wait")
     assert refused.value.code == 2
     assert run.cuts([name]) == ()
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Operation, Topic
+from ha_core.moves.context import Environment
 from ha_core.moves.crossing.documents import commit
 from ha_core.moves.crossing.ends import read_sides
 from ha_core.moves.documents import Touched
@@ -21,18 +25,25 @@ def roll_back(journal: Journal) -> None:
 
     :raises RefusedError: a topic has crossed over, or has records in the target; the crossing goes on as it was.
     """
-    operation = journal.operation
-    request, _ = asked(operation)
-    if operation.state in FINAL - {"succeeded"}:
+    if journal.operation.state in FINAL - {"succeeded"}:
         return
+    require_way_back(journal.environment, journal.operation, Touched.read(journal).view.topics)
+    undo_crossing(journal, ASKED_FOR)
+
+
+def require_way_back(environment: Environment, operation: Operation, topics: Mapping[str, Topic]) -> None:
+    """Changes nothing.
+
+    :raises RefusedError: a topic has crossed over, or has records in the target.
+    """
+    request, _ = asked(operation)
     if operation.state in {"cut", "succeeded"} and operation.moves is not None:
         raise RefusedError(_no_way_back(operation.id, list(operation.moves.topics), request.origin, request.target))
-    topics = Touched.read(journal).view.topics
     found = stages(operation, topics)
     over = [name for name, one in found.items() if one == "settled"]
     if not over and not operation.evidence.get("undoing"):
         opened = [name for name, one in found.items() if one == "open"]
-        target = read_sides(journal.environment, operation, opened).target if opened else {}
+        target = read_sides(environment, operation, opened).target if opened else {}
         over = [
             name
             for name in opened
@@ -40,7 +51,6 @@ def roll_back(journal: Journal) -> None:
         ]
     if over:
         raise RefusedError(_no_way_back(operation.id, over, request.origin, request.target))
-    undo_crossing(journal, ASKED_FOR)
 
 
 def undo_crossing(journal: Journal, why: str) -> None:

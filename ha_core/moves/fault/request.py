@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from ha_core.model import Identity, KnownGroup, KnownTopic, MoveRequest, Scope, View
-from ha_core.model.operation import Unread
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.scope import format_scope
@@ -27,10 +26,10 @@ def fault_request(
     origin: str,
     target: str,
     *,
-    unread: Unread,
+    unread: str,
     reason: str,
     force: bool = False,
-    with_groups: bool = False,
+    with_groups: bool = True,
     drain_timeout_s: float = 10.0,
 ) -> MoveRequest:
     """The forced move of `entries` (topics, or patterns with `*`, `?` and `[…]`) from the dead `origin`.

@@ -108,7 +108,7 @@ def plan_migration(
     target: str,
     *,
     reason: str,
-    cut: str = "predicted",
+    cut: str,
     preparation_s: float = 300.0,
     finish_after_s: float | None = None,
     drain_timeout_s: float = 10.0,

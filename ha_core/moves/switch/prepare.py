@@ -48,11 +48,17 @@ def make_request(scope: Iterable[str], origin: str, target: str, **options: Any)
                 "or '-', and neither '.' nor '..'. Correct the name."
             )
     try:
-        return MoveRequest(scope=entries, origin=origin, target=target, **options)
+        request = MoveRequest(scope=entries, origin=origin, target=target, **options)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]).removesuffix("_s").replace("_", "-")
         raise RefusedError(f"--{where} {first['input']!r} is not usable: {first['msg']}.") from error
+    if request.mode == "forced" and request.unread is None:
+        raise RefusedError(
+            f"Nothing was changed. What do readers do that have not read all that {origin} holds? Say --unread wait "
+            "(they get nothing until it is back) or --unread skip (they go on at the cut)."
+        )
+    return request
 
 
 def plan(environment: Environment, request: MoveRequest) -> Proposal:

@@ -1,0 +1,135 @@
+"""What forms open with: nothing that changes something, and the same defaults as the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import typer
+
+from ha_core.operators import forms, known_clusters
+from tests.dags.conftest import read_dags
+from tests.dags.test_integrity import ASKED, UPKEEP
+
+SIDE_BY_SIDE = {
+    "switch": {"include_followers": "include_followers", "mode": "mode", "unread": "unread"},
+    "migrate_topics": {
+        "cut": "cut",
+        "groups": "groups",
+        "preparation_s": "preparation",
+        "finish_after_s": "finish_after",
+        "topics_per_batch": "batch_topics",
+        "drain_timeout_s": "drain_timeout",
+    },
+    "migrate_from_fault": {"groups": "groups", "force": "force", "drain_timeout_s": "drain_timeout"},
+    "give_up_cluster": {"force": "force"},
+    "mask_cluster": {"force": "force"},
+    "age_migrations": {"delete_origin": "delete_origin", "accept_loss": "accept_loss"},
+    "check_origins": {"accept_loss": "accept_loss", "serve_skipped": "serve_skipped"},
+}
+"""DAG → field of its form → option of the command that does the same."""
+COMMANDS = {
+    "migrate_topics": ("migrate",),
+    "migrate_from_fault": ("migrate-from-fault",),
+    "give_up_cluster": ("origins", "give-up"),
+    "mask_cluster": ("mask",),
+    "age_migrations": ("age",),
+    "check_origins": ("origins", "check"),
+}
+
+
+def options(words: tuple[str, ...]) -> dict[str, Any]:
+    """Option → default of a command."""
+    from ha_core.cli.app import build
+
+    command: Any = typer.main.get_command(build())
+    for word in words:
+        command = command.commands[word]
+    return {one.name: one.default for one in command.params}
+
+
+def defaults(dag: Any) -> dict[str, Any]:
+    return {name: dag.params.get_param(name).value for name in dag.params}
+
+
+@pytest.mark.parametrize("dag_id", ASKED)
+def test_a_form_opens_with_its_dry_run_and_it_is_on(dagbag: Any, dag_id: str) -> None:
+    params = dagbag.dags[dag_id].params
+
+    assert next(iter(params)) == forms.FIRST
+    assert params[forms.FIRST] is True
+
+
+@pytest.mark.parametrize("dag_id", UPKEEP)
+def test_runs_by_the_clock_are_no_dry_runs(dagbag: Any, dag_id: str) -> None:
+    params = dagbag.dags[dag_id].params
+
+    assert next(iter(params), forms.FIRST) == forms.FIRST
+    assert params.get(forms.FIRST, False) is False
+
+
+@pytest.mark.parametrize("dag_id", ASKED)
+def test_what_has_to_be_said_stands_in_the_first_section(dagbag: Any, dag_id: str) -> None:
+    params = dagbag.dags[dag_id].params
+    fields = [params.get_param(name) for name in params]
+
+    required = [one for one in fields if not one.has_value and "null" not in one.schema["type"]]
+
+    assert {one.schema["section"] for one in required} <= {forms.WHAT}
+
+
+@pytest.mark.parametrize("dag_id", SIDE_BY_SIDE)
+def test_a_form_and_its_command_have_the_same_defaults(dagbag: Any, dag_id: str) -> None:
+    form, command = defaults(dagbag.dags[dag_id]), options(COMMANDS.get(dag_id, (dag_id,)))
+
+    assert {field: form[field] for field in SIDE_BY_SIDE[dag_id]} == {
+        field: command[option] for field, option in SIDE_BY_SIDE[dag_id].items()
+    }
+
+
+def test_what_becomes_of_unread_records_has_to_be_said(dagbag: Any) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises(ParamValidationError):
+        dagbag.dags["migrate_from_fault"].params.get_param("unread").resolve()
+
+
+def proposed(dag_id: str = "switch", field: str = "from") -> list[str] | None:
+    return read_dags().dags[dag_id].params.get_param(field).schema.get("examples")  # type: ignore[no-any-return]
+
+
+def test_forms_propose_the_clusters_that_are_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_SWITCHYARD_CLUSTERS", json.dumps(["paris", "oslo"]))
+
+    assert proposed() == ["oslo", "paris"]
+    assert proposed("mask_cluster", "cluster") == ["oslo", "paris"]
+
+
+@pytest.mark.parametrize("written", [None, "no JSON", "17", "[]", '{"east": 1'])
+def test_a_form_without_known_clusters_takes_what_is_typed(
+    written: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if written is not None:
+        monkeypatch.setenv("AIRFLOW_VAR_SWITCHYARD_CLUSTERS", written)
+
+    assert proposed() is None
+    assert "clusters list" in read_dags().dags["switch"].params.get_param("from").schema["description_md"]
+
+
+def test_a_task_does_not_ask_for_clusters_when_it_reads_its_dag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_SWITCHYARD_CLUSTERS", '["oslo"]')
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "switch")
+
+    assert known_clusters.known_clusters() == ()
+
+
+def test_the_names_are_written_only_when_they_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setenv("AIRFLOW_VAR_SWITCHYARD_CLUSTERS", '["oslo"]')
+    monkeypatch.setattr(known_clusters.Variable, "set", lambda _key, value, **_: written.append(value))
+
+    known_clusters.propose({"oslo": 1})
+    known_clusters.propose({"paris": 1, "oslo": 1})
+
+    assert written == ['["oslo", "paris"]']
