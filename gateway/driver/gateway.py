@@ -12,13 +12,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gateway.composed.ask import Broker, ClusterUnavailableError, Context, NodeAddress
+from gateway.composed.ask import Context, NodeAddress
 from gateway.config import Config
 from gateway.counts import Counts
 from gateway.driver import lease as leases
 from gateway.driver.composing import compose
 from gateway.driver.connection import Connection
 from gateway.driver.drains import Drains
+from gateway.driver.inquiries import Inquiries
 from gateway.driver.peers import Peer, addresses, peer
 from gateway.driver.producer_ids import ProducerIds
 from gateway.driver.recorder import Recorder, elected, order
@@ -27,17 +28,17 @@ from gateway.driver.sightings import Sightings
 from gateway.links.links import Links
 from gateway.nodes import NodeBook, NodePortError, gateway_key
 from gateway.session.authentication import Authentication
-from gateway.session.commands import Cause, Compose, Inquire, Node, Saw
+from gateway.session.commands import Cause, Compose, Inquire, LookUp, Node, Saw
 from gateway.session.conversation import Settings
 from gateway.session.overtaking import Overtaking
+from gateway.session.recalled import Recalled
 from gateway.session.session import Session
 from gateway.session.snapshot import Lease, Port, Snapshot
 from gateway.session.terms import Terms
 from gateway.topology import Topology
 from ha_core.model import GatewayRecord, View
-from ha_core.model.producer import TERM_STRIDE, client_id
 from ha_core.store import Follower, Registration, Store, StoreError
-from ha_core.wire import ApiKey, advertised
+from ha_core.wire import advertised
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,6 @@ BACKLOG = 4096
 ACCEPTS_PER_TURN = 64
 PEERS_EVERY_S = 1.0
 SWEEP_EVERY_S = 5.0
-INQUIRE_EVERY_S = 0.2
 
 
 class Gateway:
@@ -61,7 +61,7 @@ class Gateway:
         self.snapshot = Snapshot(View(), Topology(), tuple(advertised([])), fresh=False)
         self.counts = Counts()
         self.terms = Terms()
-        self._asked: dict[tuple[str, str, int], float] = {}
+        self.recalled = Recalled()
         self.connections: set[Connection] = set()
         self.ended: Counter[str] = Counter()
         self.accepted = 0
@@ -81,6 +81,7 @@ class Gateway:
             count=config.nodes.count,
             host=config.listen.advertised_host,
         )
+        self.inquiries = Inquiries(self.links, self.terms, self.recalled, lambda: self.snapshot.view)
         self.drains = Drains(self._report)
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
         self.sightings = Sightings(store.record_usage)
@@ -95,6 +96,7 @@ class Gateway:
             counts=self.counts,
             terms=self.terms,
             overtaking=Overtaking(),
+            recalled=self.recalled,
             nodes=self.nodes,
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
@@ -308,29 +310,8 @@ class Gateway:
         for cluster in self.snapshot.view.clusters:
             self.links.refresh_soon(cluster)
 
-    def inquire(self, command: Inquire) -> None:
-        now = time.monotonic()
-        if now - self._asked.get(command, float("-inf")) < INQUIRE_EVERY_S:
-            return
-        if len(self._asked) > 10_000:
-            self._asked.clear()
-        self._asked[command] = now
-        self._in_background(self._inquire(command))
-
-    async def _inquire(self, command: Inquire) -> None:
-        cluster, topic, partition = command
-        leader = self.links.topology.leader(cluster, topic, partition)
-        if leader is None:
-            return
-        question = {"topics": [{"name": topic, "partition_indexes": [partition]}]}
-        try:
-            answer = await self.links.ask(cluster, Broker(leader), ApiKey.DESCRIBE_PRODUCERS, question)
-        except ClusterUnavailableError as error:
-            _log.info("producers of %s-%d: %s", topic, partition, error)
-            return
-        for found in (p for t in answer["topics"] for one in t["partitions"] for p in one["active_producers"]):
-            upstream = found["producer_id"]
-            self.terms.opened((topic.encode(), partition), upstream // TERM_STRIDE, client_id(upstream))
+    def inquire(self, command: Inquire | LookUp) -> None:
+        self.inquiries.ask(command)
 
     def progressed(self, connection: Connection) -> None:
         self.drains.progressed(connection)

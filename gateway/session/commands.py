@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, NamedTuple
 
+from gateway.session.recalled import Held
 from ha_core.model import Identity
 
 
@@ -69,6 +70,12 @@ class Inquire(NamedTuple):
     partition: int
 
 
+class LookUp(NamedTuple):
+    """Which offset has a batch that an earlier term holds? What the logs say goes to `Recalled.learn`."""
+
+    wanted: Held
+
+
 class Cause(Enum):
     """Why a session ends; also the metric label."""
 
@@ -94,4 +101,4 @@ class Close(NamedTuple):
     detail: str = ""
 
 
-Command = ToClient | ToUpstream | Compose | Wake | Saw | Refresh | Inquire | Close
+Command = ToClient | ToUpstream | Compose | Wake | Saw | Refresh | Inquire | LookUp | Close

@@ -14,6 +14,7 @@ from gateway.session.fetch import Gap
 from gateway.session.issuing import VirtualNodes
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.overtaking import Overtaking
+from gateway.session.recalled import Recalled
 from gateway.session.routes import Routes
 from gateway.session.slots import Kind, Slot, Upstream
 from gateway.session.snapshot import Lease, Port, Snapshot
@@ -50,6 +51,7 @@ class Settings(NamedTuple):
     counts: Counts
     terms: Terms
     overtaking: Overtaking
+    recalled: Recalled
     nodes: VirtualNodes
     max_in_flight: int = 100
 

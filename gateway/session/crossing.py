@@ -22,6 +22,7 @@ from gateway.session.conversation import Conversation
 from gateway.session.departures import Departure
 from gateway.session.fates import Crosses, Fate, Part, fate
 from gateway.session.produce import Key, ProduceVerdict
+from gateway.session.recalled import UNKNOWN_OFFSET
 from gateway.session.routes import Routes, Way
 from gateway.session.slots import Frames, Kind, Slot
 from ha_core.model import Extent
@@ -117,7 +118,7 @@ def send(
 
     def from_origin(frames: Frames) -> bytes | None:
         answer = answers.decoded(session, header, frames[node])
-        merged = producing.merge(order, answer, verdict.refused, verdict.shifts)
+        merged = producing.merge(order, answer, verdict)
         for key in producing.acknowledged(answer) & verdict.openers.keys():
             session.settings.terms.opened(key, *verdict.openers[key])
         departure = Departure(header, slot, scan.timeout_ms, until, dict(going), merged, finish)
@@ -312,12 +313,12 @@ def _note(
             continue
         session.settings.terms.opened(key, target.term, leg.sent.producer_id)
         offset = said["base_offset"]
-        at = -1 if offset < 0 else target.start + (offset - target.base)
+        at = UNKNOWN_OFFSET if offset < 0 else target.start + (offset - target.base)
         if leg.base_offset is not None and at == target.start:
             at = leg.base_offset
         elif leg.base_offset is not None:
             # The records of one batch do not follow each other any more, and the answer has one offset for all.
-            at = -1
+            at = UNKNOWN_OFFSET
         error = ErrorCode.NONE
         if at < 0 and leg.sent.producer_id >= 0:
             error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER  # taken, at an offset that is not known

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from gateway.session import answers, crossing, issuing, log_starts, refusals, silence
 from gateway.session import fetch as fetching
 from gateway.session import produce as producing
-from gateway.session.commands import Cause, Inquire, Node, Refresh, Saw
+from gateway.session.commands import Cause, Inquire, LookUp, Node, Refresh, Saw
 from gateway.session.conversation import Conversation
 from gateway.session.routes import Routes, Way
 from gateway.session.slots import PROBE, Frames, Kind, Slot
@@ -28,6 +28,8 @@ from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produ
 
 CROSSING_WAIT_MS = 20
 """Longest wait of a fetch that is answered by two clusters: the one with records waits for the one without."""
+_TAKEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+_NO_OFFSETS: Mapping[producing.Key, int] = {}
 MAX_COLD_BYTES = 16 << 20
 """Most bytes that one request reads from a closed extent: that answer is held in memory whole."""
 
@@ -110,14 +112,20 @@ def produce(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
         _pass_produce(session, header, scan, memoryview(buf)[pos:end])
         return
     parts = crossing.parts(buf, scan, routes)
-    verdict = producing.judge(buf, scan, routes, terms, overtaking, session.now)
+    recalled = session.settings.recalled
+    verdict = producing.judge(buf, scan, routes, terms, overtaking, recalled, session.now)
     producing.note_refused(buf, scan, verdict.refused, overtaking, session.now)
     if scan.transactional_id is not None:
         verdict = issuing.settle(buf, scan, verdict, session.settings.nodes, session.port.cluster)
+    for wanted in verdict.look_up:
+        session.emit(LookUp(wanted))
     for topic, partition in verdict.early:
         session.emit(Inquire(_here(session).cluster, topic.decode("utf-8", "replace"), partition))
     if len(verdict.refused) == len(scan.partitions):
-        _refuse_produce(session, header, scan, dict(verdict.refused), verdict.fence)
+        if scan.acks != 0 and _TAKEN.issuperset(verdict.refused.values()):
+            session.reply(_slot(header, Kind.WAIT), refusals.produce(_entries(scan, verdict.refused, verdict.offsets)))
+            return
+        _refuse_produce(session, header, scan, verdict.refused, verdict.fence, verdict.offsets)
         return
     if parts.keys() - verdict.refused.keys():
         _on_its_way(session, header, scan, verdict.refused)
@@ -175,7 +183,7 @@ def _forward(
         decoded = answers.decoded(session, header, whole)
         for key in producing.acknowledged(decoded) & verdict.openers.keys():
             session.settings.terms.opened(key, *verdict.openers[key])
-        merged = producing.merge(order, decoded, verdict.refused, verdict.shifts)
+        merged = producing.merge(order, decoded, verdict)
         producing.hide_offsets(merged, verdict.halves)
         return encode_response(
             ApiKey.PRODUCE,
@@ -196,19 +204,26 @@ def _refuse_produce(
     session: Conversation,
     header: RequestHeader,
     scan: ProduceScan,
-    refused: dict[producing.Key, ErrorCode],
+    refused: Mapping[producing.Key, ErrorCode],
     fence: str | None,
+    offsets: Mapping[producing.Key, int] = _NO_OFFSETS,
 ) -> None:
     if scan.acks == 0:
         # There is no answer to say it in; a broker that is not the leader closes the connection as well.
         session.close(Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 to a partition that is elsewhere")
         return
-    entries = [
-        (topic.decode("utf-8", "replace"), partition, refused.get((topic, partition), ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        for topic, partition, _, _ in scan.partitions
-    ]
     what = [(topic, partition) for topic, partition, _, _ in scan.partitions]
-    session.refuse(_slot(header, Kind.WAIT), refusals.produce(entries), fence, what)
+    answer = refusals.produce(_entries(scan, refused, offsets))
+    session.refuse(_slot(header, Kind.WAIT), answer, fence, what)
+
+
+def _entries(
+    scan: ProduceScan, refused: Mapping[producing.Key, ErrorCode], offsets: Mapping[producing.Key, int]
+) -> list[tuple[str, int, ErrorCode, int]]:
+    return [
+        (name.decode("utf-8", "replace"), partition, refused[name, partition], offsets.get((name, partition), -1))
+        for name, partition, _, _ in scan.partitions
+    ]
 
 
 def fetch(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:

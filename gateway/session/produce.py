@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gateway.session.overtaking import Overtaking
+from gateway.session.recalled import UNKNOWN_OFFSET, Held, Known, Recalled
+from gateway.session.recalled import held as of_batch
 from gateway.session.routes import Routes, Way
 from gateway.session.terms import Terms, opens
 from ha_core.model import LastSequences
@@ -35,6 +37,10 @@ class ProduceVerdict(NamedTuple):
     """Forwarded partitions whose (term, producer) is opened once the broker acknowledges."""
     early: frozenset[Key] = frozenset()
     """Refused partitions whose producer has not opened the term yet, as far as is known here."""
+    offsets: Mapping[Key, int] = {}
+    """Base offsets to say with partitions that are not forwarded, because an earlier term holds their batch."""
+    look_up: tuple[Held, ...] = ()
+    """Batches of which an earlier term knows the offset: refused until it is known here."""
     halves: Mapping[Key, int] = {}
     """Partitions of whose batch an earlier term holds so many records: only the rest is forwarded."""
 
@@ -45,7 +51,13 @@ def passes(scan: ProduceScan, routes: Routes) -> bool:
 
 
 def judge(
-    frame: Any, scan: ProduceScan, routes: Routes, terms: Terms, overtaking: Overtaking, now: float
+    frame: Any,
+    scan: ProduceScan,
+    routes: Routes,
+    terms: Terms,
+    overtaking: Overtaking,
+    recalled: Recalled,
+    now: float,
 ) -> ProduceVerdict:
     """Decides on each partition, and rewrites the producer ids of those that are forwarded, in place.
 
@@ -55,6 +67,8 @@ def judge(
     shifts: dict[Key, int] = {}
     openers: dict[Key, tuple[int, int]] = {}
     early: set[Key] = set()
+    offsets: dict[Key, int] = {}
+    look_up: list[Held] = []
     halves: dict[Key, int] = {}
     fence: str | None = None
     watches = overtaking.watches(now)
@@ -80,7 +94,10 @@ def judge(
             found = list(batches(frame, at, at + length))
             held = max((_held(batch, route.sequences, partition) for batch in found), default=0)
             if held and held >= found[0].records_count:
-                refused[key] = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+                wanted = of_batch(topic, partition, found[0])
+                refused[key], offsets[key] = _as_held(recalled.offset(wanted, now))
+                if refused[key] is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    look_up.append(wanted)
                 continue
             if held:
                 halves[key] = held
@@ -95,7 +112,7 @@ def judge(
                 openers[key] = (extent.term, watched[0].producer_id)
         if extent.start != extent.base:
             shifts[key] = extent.start - extent.base
-    return ProduceVerdict(refused, shifts, fence, openers, frozenset(early), halves)
+    return ProduceVerdict(refused, shifts, fence, openers, frozenset(early), offsets, tuple(look_up), halves)
 
 
 def judge_head(
@@ -173,6 +190,15 @@ def _held(batch: Batch, sequences: LastSequences | None, partition: int) -> int:
     return (entry[1] - batch.base_sequence) % MODULUS + 1
 
 
+def _as_held(found: int | Known) -> tuple[ErrorCode, int]:
+    """(error, base offset) of a batch that an earlier term holds, as the broker of that term would answer."""
+    if found is Known.NOT_YET:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
+    if found is Known.NEVER:
+        return ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET
+    return ErrorCode.NONE, found
+
+
 def _rename(frame: Any, batch: Batch, term: int) -> None:
     if batch.magic == 2 and is_gateway_id(batch.producer_id):
         rewrite_producer_id(frame, batch.at, upstream_id(batch.producer_id, term))
@@ -211,18 +237,16 @@ def hide_offsets(answer: dict[str, Any], halves: Mapping[Key, int]) -> None:
     for topic in answer["responses"] if halves else ():
         for entry in topic["partition_responses"]:
             if (topic["name"].encode(), entry["index"]) in halves and entry["error_code"] == ErrorCode.NONE:
-                entry.update(error_code=int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), base_offset=-1)
+                entry.update(error_code=int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), base_offset=UNKNOWN_OFFSET)
 
 
-def merge(
-    request_order: list[Key], answer: dict[str, Any] | None, refused: dict[Key, ErrorCode], shifts: dict[Key, int]
-) -> dict[str, Any]:
+def merge(request_order: list[Key], answer: dict[str, Any] | None, verdict: ProduceVerdict) -> dict[str, Any]:
     """One answer of what the broker said, in client offsets, and of what was refused here."""
     said: dict[Key, dict[str, Any]] = {}
     for topic in answer["responses"] if answer else ():
         name = topic["name"].encode()
         for entry in topic["partition_responses"]:
-            shift = shifts.get((name, entry["index"]))
+            shift = verdict.shifts.get((name, entry["index"]))
             if shift is not None:
                 entry["log_start_offset"] = -1
                 if entry["base_offset"] >= 0:
@@ -232,8 +256,8 @@ def merge(
     for key in request_order:
         entry = said.get(key) or {
             "index": key[1],
-            "error_code": int(refused.get(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)),
-            "base_offset": -1,
+            "error_code": int(verdict.refused.get(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)),
+            "base_offset": verdict.offsets.get(key, -1),
         }
         topics.setdefault(key[0], []).append(entry)
     return {

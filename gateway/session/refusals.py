@@ -14,11 +14,12 @@ from ha_core.wire import ApiKey, ErrorCode
 Partitions = Mapping[str, Iterable[int]]
 
 
-def produce(refused: Iterable[tuple[str, int, ErrorCode]]) -> dict[str, Any]:
-    """A produce answer. `refused`: (topic, partition, error)."""
+def produce(refused: Iterable[tuple[str, int, ErrorCode, int]]) -> dict[str, Any]:
+    """A produce answer. `refused`: (topic, partition, error, base offset)."""
     topics: dict[str, list[dict[str, Any]]] = {}
-    for topic, partition, error in refused:
-        topics.setdefault(topic, []).append({"index": partition, "error_code": int(error), "base_offset": -1})
+    for topic, partition, error, base_offset in refused:
+        entry = {"index": partition, "error_code": int(error), "base_offset": base_offset}
+        topics.setdefault(topic, []).append(entry)
     return {"responses": [{"name": t, "partition_responses": p} for t, p in topics.items()]}
 
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from ha_core.wire.checksum import crc_after_change
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 
-# base offset, length, leader epoch, magic, crc, attributes, last offset delta, (two timestamps), producer id, epoch,
-# base sequence, count of records
-_V2 = Struct(">qiibIhi16xqhii")
+# base offset, length, leader epoch, magic, crc, attributes, last offset delta, timestamp of the first record, (largest
+# timestamp), producer id, epoch, base sequence, count of records
+_V2 = Struct(">qiibIhiq8xqhii")
 _PREFIX = Struct(">qiibB")  # what all magics need to be patched
 _SHIFTED = Struct(">qii")
 _LONG = Struct(">q")
@@ -48,6 +48,8 @@ class Batch(NamedTuple):
     base_sequence: int
     records_count: int
     end: int
+    base_timestamp: int = -1
+    """Of the first record, in milliseconds: what its producer said, or the broker if the topic is set so."""
 
     @property
     def last_offset(self) -> int:
@@ -67,7 +69,7 @@ def batches(buf: Any, pos: int, end: int) -> Iterator[Batch]:
         if after > end:
             return
         if magic == 2:
-            base, length, epoch, magic, crc, attributes, delta, producer, producer_epoch, sequence, count = (
+            base, length, epoch, magic, crc, attributes, delta, time, producer, producer_epoch, sequence, count = (
                 _V2.unpack_from(buf, pos)
             )
             if delta < 0 or count < 0:
@@ -86,6 +88,7 @@ def batches(buf: Any, pos: int, end: int) -> Iterator[Batch]:
                 sequence,
                 count,
                 after,
+                time,
             )
         else:
             crc = _UINT.unpack_from(buf, pos + _SIZED_FROM)[0]
@@ -146,7 +149,7 @@ def rewrite_producer_id(buf: bytearray | memoryview, at: int, new_id: int, end: 
     stop = len(buf) if end is None else end
     if stop - at < HEADER_BYTES:
         return False
-    _, length, _, magic, crc, _, _, producer_id, *_ = _V2.unpack_from(buf, at)
+    _, length, _, magic, crc, _, _, _, producer_id, *_ = _V2.unpack_from(buf, at)
     if magic != 2 or length < _LEAST_V2 or producer_id < 0:
         return False
     following = _SIZED_FROM + length - _PRODUCER_AT - _LONG.size
@@ -160,13 +163,13 @@ def first_batch(buf: Any, pos: int, end: int, stop: int) -> Batch | None:
     """The batch at `pos` if its header is there, before `end`, and it is the only one before `stop`; else None."""
     if end - pos < HEADER_BYTES or buf[pos + 16] != 2:
         return None
-    base, length, leader_epoch, magic, crc, attributes, last, producer_id, epoch, sequence, count = _V2.unpack_from(
-        buf, pos
+    base, length, leader_epoch, magic, crc, attributes, last, time, producer_id, epoch, sequence, count = (
+        _V2.unpack_from(buf, pos)
     )
     if pos + _SIZED_FROM + length != stop:
         return None
     return Batch(
-        pos, base, length, leader_epoch, magic, crc, attributes, last, producer_id, epoch, sequence, count, stop
+        pos, base, length, leader_epoch, magic, crc, attributes, last, producer_id, epoch, sequence, count, stop, time
     )
 
 

@@ -38,32 +38,6 @@ def started(options: Options, kind: str, settings: dict[str, Any]) -> Started:
     )
 
 
-class Places:
-    """The offsets of acknowledged records, -1 where the library cannot know them.
-
-    A batch that is answered as a duplicate comes with base offset -1, and librdkafka counts on from it: it reports
-    -1, 0, 1 … for its records. Callbacks come in the order of the batch.
-    """
-
-    def __init__(self) -> None:
-        self._counted: dict[tuple[str, int], int] = {}
-        """Partition → what was last counted on from -1."""
-
-    def place(self, topic: str, partition: int, offset: int | None) -> int:
-        spot = (topic, partition)
-        if offset is None or offset < 0:
-            self._counted[spot] = -1
-            return -1
-        if self._counted.get(spot) == offset - 1:
-            self._counted[spot] = offset
-            return -1
-        self._counted.pop(spot, None)
-        return offset
-
-
-_places = Places()
-
-
 def report(recorder: Recorder, client: str, topic: str, name: str, transaction: int | None = None) -> Any:
     """A delivery callback for one record."""
 
@@ -72,8 +46,8 @@ def report(recorder: Recorder, client: str, topic: str, name: str, transaction: 
             definite = error.name() in _NOT_APPENDED
             recorder.write(Failed(client, time.time(), topic, name, definite, str(error)))
             return
-        place = _places.place(topic, message.partition(), message.offset())
-        recorder.write(Acked(client, time.time(), topic, message.partition(), place, name, transaction))
+        offset = -1 if message.offset() is None else max(message.offset(), -1)
+        recorder.write(Acked(client, time.time(), topic, message.partition(), offset, name, transaction))
 
     return delivered
 

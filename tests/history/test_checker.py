@@ -161,6 +161,27 @@ def renamed(history: History, swap: dict[str, str]) -> History:
 
 
 @given(planted())
+def test_a_producer_that_is_told_offsets_of_other_records_is_found(case: tuple[History, Delivered]) -> None:
+    # Given a producer whose library counts on from -1, because a batch was answered without an offset
+    history, event = case
+    client = next(e.client for es in history.clients.values() for e in es if isinstance(e, Acked))
+    acks = [e for e in history.clients[client] if isinstance(e, Acked) and e.partition == event.partition]
+    assume(len(acks) > 2)
+    batch = {ack.value: number - 1 for number, ack in enumerate(acks[-3:])}
+    assume(any(ack.offset != batch[ack.value] >= 0 for ack in acks[-3:]))
+    told = tuple(
+        replace(e, offset=batch[e.value]) if isinstance(e, Acked) and e.value in batch else e
+        for e in history.clients[client]
+    )
+    # When the history is checked
+    result = run(replace(history, clients={**history.clients, client: told}))
+    # Then each wrong offset is a violation, and the one that says nothing is none
+    renumbered = {value for kind, value in kinds(result) if kind == "renumbered"}
+    assert renumbered >= {ack.value for ack in acks[-3:] if ack.offset != batch[ack.value] >= 0}
+    assert acks[-3].value not in renumbered
+
+
+@given(planted())
 def test_offsets_that_differ_from_the_acknowledged_ones_are_renumbered(case: tuple[History, Delivered]) -> None:
     history, event = case
     events = tuple(

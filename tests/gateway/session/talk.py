@@ -11,6 +11,7 @@ from gateway.session.authentication import Authentication
 from gateway.session.commands import Close, Command, Node, ToClient, ToUpstream, Wake
 from gateway.session.conversation import Settings
 from gateway.session.overtaking import Overtaking
+from gateway.session.recalled import Recalled
 from gateway.session.session import Session
 from gateway.session.snapshot import Lease, Port, Snapshot
 from gateway.session.terms import Terms
@@ -74,6 +75,7 @@ class Talk:
         self.terms = Terms()
         self.terms.follow((state or snapshot()).view, self.now)
         self.ids = iter(range(1 << 44, 1 << 45))
+        self.recalled = Recalled()
         settings = Settings(
             limits or Limits(),
             Authentication(users or {}, users is None),
@@ -82,6 +84,7 @@ class Talk:
             Counts(),
             self.terms,
             overtaking or Overtaking(),
+            self.recalled,
             NODES,
         )
         self.session = Session(port, settings, state or snapshot())

@@ -10,6 +10,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from gateway.session.commands import Node
 from gateway.session.issuing import shown
 from gateway.session.overtaking import LOST_S
+from gateway.session.recalled import UNKNOWN_OFFSET
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Fence, LastSequences, Topic
 from ha_core.model.producer import upstream_id
@@ -122,7 +123,7 @@ def test_a_straddling_batch_whose_halves_do_not_follow_each_other_is_taken_witho
     answer(talk, EAST, asked, 96)
     ((leg, _),) = arrived(talk, LEG)
     answer(talk, LEG, leg, BASE + 40)  # others were there first
-    assert outcome(talk) == [(int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), -1)]
+    assert outcome(talk) == [(int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), UNKNOWN_OFFSET)]
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
@@ -239,7 +240,7 @@ def test_of_a_straddling_batch_that_comes_again_after_the_crossing_only_the_rest
     ((asked, batch),) = arrived(talk, WEST)
     assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, 24, 6)
     answer(talk, WEST, asked, BASE)
-    assert outcome(talk) == [(int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), -1)]
+    assert outcome(talk) == [(int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), UNKNOWN_OFFSET)]
 
 
 def test_producers_are_led_to_the_origin_while_the_cut_lies_ahead() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.session.commands import Node
+from gateway.session.recalled import UNKNOWN_OFFSET
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, LastSequences, Topic
 from ha_core.model.producer import upstream_id
@@ -62,7 +63,7 @@ def test_only_the_rest_of_it_is_written_and_what_of_that_passes_the_cut_follows_
     talk.answer(Node("east", 1, lane=1), leg, produced(("orders", 0, 0, FIRST + 7)))
     talk.wait(0.25)
     (answer,) = talk.answers()
-    assert (entry(answer)["error_code"], entry(answer)["base_offset"]) == (DUPLICATE, -1)
+    assert (entry(answer)["error_code"], entry(answer)["base_offset"]) == (DUPLICATE, UNKNOWN_OFFSET)
 
 
 def test_beside_a_partition_that_crosses_over_another_one_is_written_without_what_is_held() -> None:

@@ -13,6 +13,7 @@ import pytest
 from gateway.session.commands import Cause
 from gateway.session.crossing import PROPOSED_HOLD_S
 from gateway.session.issuing import shown
+from gateway.session.recalled import UNKNOWN_OFFSET
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Fence, Topic
 from ha_core.wire import ErrorCode
@@ -366,7 +367,7 @@ def test_a_record_behind_a_settled_cut_goes_to_the_target_although_it_was_sent_w
     ((leg, batch),) = arrived(talk, LEG)
     assert (batch.base_sequence, batch.records_count) == (1, 3)
     answer(talk, LEG, leg, -1, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
-    assert outcome(talk) == [(int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), -1)]
+    assert outcome(talk) == [(int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), UNKNOWN_OFFSET)]
 
 
 def test_the_next_batch_goes_to_an_ordinary_origin_behind_one_that_was_held() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.session.commands import Cause
 from gateway.session.conversation import MAX_HOLD_S
+from gateway.session.recalled import held as held_batch
 from gateway.session.snapshot import Port
 from ha_core.model import Extent, Fence, LastSequences, Topic, UserBindings, View
 from ha_core.model.producer import upstream_id
@@ -175,14 +176,16 @@ def test_a_produce_through_the_old_clusters_port_is_sent_to_look_for_the_leader(
     assert not talk.asked(EAST)
 
 
-def test_a_batch_that_an_earlier_term_holds_is_answered_as_a_duplicate_and_not_forwarded() -> None:
+def test_a_batch_that_an_earlier_term_holds_is_not_forwarded() -> None:
     # Given the east had taken sequences up to 19 when its term ended
     held = LastSequences(name="orders", partitions={0: {CLIENT_PID: (0, 19)}})
     talk = Talk(state(moved(), sequences=held), Port("west", 1))
     # When the client retries 10 to 19, whose answer was lost
-    talk.ask(PRODUCE, 9, produce(("orders", 0, batch(count=10, producer_id=CLIENT_PID, epoch=0, sequence=10))))
+    retry = batch(count=10, producer_id=CLIENT_PID, epoch=0, sequence=10)
+    talk.recalled.learn(held_batch(b"orders", 0, next(batches(retry, 0, len(retry)))), 90)
+    talk.ask(PRODUCE, 9, produce(("orders", 0, retry)))
     # Then nothing is appended a second time
-    assert entry(talk.answers()[0])["error_code"] == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert entry(talk.answers()[0])["base_offset"] == 90
     assert not talk.asked(WEST)
     # And what follows passes
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch(count=1, producer_id=CLIENT_PID, epoch=0, sequence=20))))

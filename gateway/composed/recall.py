@@ -1,0 +1,145 @@
+"""Looks a batch up in the logs of earlier terms: its producer sends it again, and is to be told its offset.
+
+A retry comes within seconds of its batch, and its records say when they were made: the log is read from the first
+record of that time on, a bounded number of bytes. Where that leads past it (a broker's clock or an application's own
+times), the records before are read as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Message, Reply
+from gateway.session.recalled import Held
+from ha_core.model import Extent
+from ha_core.model.producer import upstream_id
+from ha_core.plan.extents import physical_end, to_client
+from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.records import Batch, batches
+
+BYTES_PER_FETCH = 1 << 20
+MOST_FETCHES = 16
+"""Per retry: 16 MB, half a second of a fast network."""
+TAIL = 10_000
+"""Records before the end of a stay that are read where times do not help."""
+ASK_MS = 2_000
+
+Steps = Generator[tuple[Ask, ...], Sequence[Reply], int | None]
+Leader = Callable[[str], int | None]
+"""Cluster → the broker there that leads the partition."""
+
+
+def recall(wanted: Held, extents: Sequence[Extent], leader: Leader) -> Steps:
+    """The client offset of the batch's first record; None if it was not found within the bounds.
+
+    :param extents: the partition's; the stays before the newest one are searched, the last one first.
+    :raises ClusterUnavailableError: nothing can be said now.
+    """
+    budget = [MOST_FETCHES]
+    tails: list[tuple[_Log, int, int]] = []
+    for extent in reversed(extents[:-1]):
+        end = physical_end(extent)
+        if extent.ignored or end is None:
+            continue
+        broker = leader(extent.cluster)
+        if broker is None:
+            raise ClusterUnavailableError(extent.cluster, "the leader is not known")
+        log = _Log(wanted, extent, broker)
+        start = yield from log.first_of_its_time()
+        start = min(max(start if start >= 0 else end, extent.base), end)
+        found = yield from log.walk(start, end, budget)
+        if found is not None:
+            return found
+        tails.append((log, max(extent.base, min(start, end - TAIL)), start))
+    for log, start, end in tails:
+        found = yield from log.walk(start, end, budget)
+        if found is not None:
+            return found
+    return None
+
+
+class _Log:
+    """One stay, as its cluster counts."""
+
+    def __init__(self, wanted: Held, extent: Extent, broker: int) -> None:
+        self._wanted = wanted
+        self._extent = extent
+        self._cluster = extent.cluster
+        self._broker = broker
+        self._producer_id = upstream_id(wanted.producer_id, extent.term)
+
+    def first_of_its_time(self) -> Generator[tuple[Ask, ...], Sequence[Reply], int]:
+        entry = {"partition_index": self._wanted.partition, "timestamp": self._wanted.timestamp_ms}
+        topics = [{"name": self._wanted.topic.decode(), "partitions": [{**entry, "current_leader_epoch": -1}]}]
+        body = {"replica_id": -1, "isolation_level": 0, "topics": topics}
+        said = yield from self._ask(ApiKey.LIST_OFFSETS, body)
+        (found,) = (partition for topic in said["topics"] for partition in topic["partitions"])
+        self._demand(found["error_code"])
+        return int(found["offset"])
+
+    def walk(self, start: int, stop: int, budget: list[int]) -> Generator[tuple[Ask, ...], Sequence[Reply], int | None]:
+        """The client offset, if the batch begins in `[start, stop)`.
+
+        :param budget: of fetches; what this one takes is taken off.
+        """
+        at = start
+        while at < stop and budget[0] > 0:
+            budget[0] -= 1
+            said = yield from self._ask(ApiKey.FETCH, self._fetch(at))
+            found = [partition for topic in said["responses"] for partition in topic["partitions"]]
+            code = said["error_code"] or (found[0]["error_code"] if found else ErrorCode.NONE)
+            if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                return None  # retention has taken it
+            self._demand(code)
+            before, records = at, (found[0]["records"] or b"") if found else b""
+            try:
+                for batch in batches(records, 0, len(records)):
+                    if batch.base_offset >= stop:
+                        return None
+                    if batch.base_offset >= start and self._is_it(batch):
+                        return to_client(self._extent, batch.base_offset)
+                    at = max(at, batch.last_offset + 1)
+            except RemoteProtocolError:
+                return None
+            if at == before:
+                raise ClusterUnavailableError(self._cluster, "its last records are not replicated yet")
+        return None
+
+    def _is_it(self, batch: Batch) -> bool:
+        wanted = self._wanted
+        place = (batch.producer_id, batch.producer_epoch, batch.base_sequence)
+        # Compaction takes records out of a batch; its offsets stay.
+        return place == (self._producer_id, wanted.epoch, wanted.sequence) and (
+            batch.last_offset_delta + 1 == wanted.records
+        )
+
+    def _fetch(self, at: int) -> Message:
+        partition = {
+            "partition": self._wanted.partition,
+            "current_leader_epoch": -1,
+            "fetch_offset": at,
+            "partition_max_bytes": BYTES_PER_FETCH,
+        }
+        return {
+            "max_wait_ms": 0,
+            "min_bytes": 0,
+            "max_bytes": BYTES_PER_FETCH,
+            "isolation_level": 0,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [{"topic": self._wanted.topic.decode(), "partitions": [partition]}],
+            "forgotten_topics_data": [],
+            "rack_id": "",
+        }
+
+    def _ask(self, api_key: ApiKey, body: Message) -> Generator[tuple[Ask, ...], Sequence[Reply], dict[str, Any]]:
+        (reply,) = yield (Ask(self._cluster, Broker(self._broker), api_key, body, ASK_MS),)
+        if isinstance(reply, ClusterUnavailableError):
+            raise reply
+        return reply
+
+    def _demand(self, code: int) -> None:
+        if code:
+            raise ClusterUnavailableError(self._cluster, f"error {code}")

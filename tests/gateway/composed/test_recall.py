@@ -1,0 +1,120 @@
+"""Finding a batch in the logs of earlier terms, by its time first, in a bounded number of bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
+from gateway.composed.recall import MOST_FETCHES, TAIL, recall
+from gateway.session.recalled import Held
+from ha_core.model import Extent
+from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
+from ha_core.wire.codes import ApiKey, ErrorCode
+from tests.gateway.session.batch import batch
+
+PRODUCER = FIRST_CLIENT_ID + 5
+
+
+class Log:
+    """One partition in one cluster: batches of ten records, one fetch brings two of them."""
+
+    def __init__(self, start: int, end: int, found: dict[int, bytes]) -> None:
+        self.start = start
+        self.end = end
+        self.found = found
+        self.by_time = -1
+        self.fetches = 0
+        self.away = False
+
+    def answer(self, ask: Ask) -> Reply:
+        if self.away:
+            return ClusterUnavailableError(ask.cluster, "away")
+        if ask.api_key == ApiKey.LIST_OFFSETS:
+            assert ask.message["topics"][0]["partitions"][0]["timestamp"] == 1234
+            entry = {"partition_index": 3, "error_code": 0, "offset": self.by_time, "timestamp": -1}
+            return {"topics": [{"name": "orders", "partitions": [entry]}]}
+        self.fetches += 1
+        at = ask.message["topics"][0]["partitions"][0]["fetch_offset"]
+        part: dict[str, Any] = {"partition_index": 3, "error_code": 0, "records": b""}
+        if not self.start <= at <= self.end:
+            part["error_code"] = int(ErrorCode.OFFSET_OUT_OF_RANGE)
+        for base in range(at - at % 10, min(self.end, at + 20), 10):
+            part["records"] += self.found.get(base) or batch(base, count=10)
+        return {"error_code": 0, "responses": [{"topic": "orders", "partitions": [part]}]}
+
+
+def wanted(sequence: int = 40) -> Held:
+    return Held(b"orders", 3, PRODUCER, 0, sequence, 10, 1234)
+
+
+def written(base: int, term: int, sequence: int = 40) -> dict[int, bytes]:
+    return {base: batch(base, count=10, producer_id=upstream_id(PRODUCER, term), epoch=0, sequence=sequence)}
+
+
+EAST, WEST = (
+    Extent(cluster="east", start=0, end=500, base=100, term=0),
+    Extent(cluster="west", start=500, end=900, base=0, term=1),
+)
+NOW = Extent(cluster="east", start=900, base=1000, term=2)
+
+
+def run(extents: tuple[Extent, ...], **logs: Log) -> int | None:
+    steps = recall(wanted(), extents, lambda cluster: 1 if cluster in logs else None)
+    replies: Any = None
+    while True:
+        try:
+            asks = steps.send(replies)
+        except StopIteration as done:
+            found: int | None = done.value
+            return found
+        replies = [logs[ask.cluster].answer(ask) for ask in asks]
+
+
+def test_a_batch_is_found_by_its_time_at_its_client_offset() -> None:
+    log = Log(0, 600, written(430, 0))
+    log.by_time = 400
+    assert run((EAST, NOW), east=log) == 330
+    assert log.fetches == 2
+
+
+@pytest.mark.parametrize("by_time", [-1, 550, 100])
+def test_a_batch_is_found_where_its_time_says_nothing_of_its_place(by_time: int) -> None:
+    log = Log(0, 600, written(330, 0))
+    log.by_time = by_time
+    assert run((EAST, NOW), east=log) == 230
+
+
+def test_the_terms_before_the_last_one_are_searched_too() -> None:
+    west, east = Log(0, 400, {}), Log(0, 600, written(590, 0))
+    west.by_time, east.by_time = 390, 580
+    assert run((EAST, WEST, NOW), west=west, east=east) == 490
+
+
+def test_what_another_producer_or_another_term_wrote_or_what_lies_behind_the_cut_is_not_taken_for_it() -> None:
+    west = Log(0, 420, written(100, 0) | written(110, 1, 41) | written(400, 1))
+    assert run((WEST, NOW), west=west) is None
+
+
+def test_a_search_is_bounded() -> None:
+    long = Extent(cluster="east", start=0, end=3 * TAIL, base=0, term=0)
+    log = Log(0, 3 * TAIL, written(0, 0))
+    log.by_time = 20
+    assert run((long, NOW), east=log) is None
+    assert log.fetches == MOST_FETCHES
+
+
+def test_a_log_that_retention_has_shortened_is_searched_no_further() -> None:
+    log = Log(700, 800, {})
+    log.by_time = 150
+    assert run((EAST, NOW), east=log) is None
+
+
+def test_nothing_is_concluded_while_a_cluster_is_away() -> None:
+    log = Log(0, 600, written(430, 0))
+    log.away = True
+    with pytest.raises(ClusterUnavailableError):
+        run((EAST, NOW), east=log)
+    with pytest.raises(ClusterUnavailableError):
+        run((EAST, NOW))

@@ -1,0 +1,81 @@
+"""A batch that comes again after a cut, and is in the log of an earlier term, is told the offset that it has there."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.session.commands import LookUp
+from gateway.session.recalled import MOST_WAIT_S, Held, Recalled
+from gateway.session.snapshot import Port
+from ha_core.model import LastSequences
+from ha_core.wire import ErrorCode
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import WEST, Talk
+from tests.gateway.session.test_data_path import CLIENT_PID, PRODUCE, entry, moved, produce, produced, state
+
+HELD = LastSequences(name="orders", partitions={0: {CLIENT_PID: (0, 19)}}, terms={0: 1})
+
+
+def after_the_cut() -> Talk:
+    """The east had taken sequences up to 19 when its term ended at 100."""
+    talk = Talk(state(), Port("west", 1))
+    talk.follow(state(moved(100, 7), sequences=HELD, revision=2))
+    return talk
+
+
+def send(talk: Talk, sequence: int, count: int = 10) -> tuple[int, int]:
+    """(error, base offset) that the client is told."""
+    records = batch(count=count, producer_id=CLIENT_PID, epoch=0, sequence=sequence)
+    talk.ask(PRODUCE, 9, produce(("orders", 0, records)))
+    for asked in talk.asked(WEST):
+        talk.answer(WEST, asked, produced(("orders", 0, 0, 7)))
+    talk.wait(0.2)
+    (answer,) = talk.answers()
+    return entry(answer)["error_code"], entry(answer)["base_offset"]
+
+
+def looked_up(talk: Talk) -> list[Held]:
+    found = [command.wanted for command in talk.others if isinstance(command, LookUp)]
+    talk.others.clear()
+    return found
+
+
+def test_a_batch_that_an_earlier_term_holds_is_told_its_offset_there() -> None:
+    # Given a producer whose answer to 10 to 19 was lost
+    talk = after_the_cut()
+    # When it sends them again, they are looked up while it comes once more, and what follows waits behind them
+    assert send(talk, 10) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    (wanted,) = looked_up(talk)
+    assert wanted == Held(b"orders", 0, CLIENT_PID, 0, 10, 10, 1)
+    assert send(talk, 20) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    talk.recalled.learn(wanted, 90)
+    # Then they have the offset that they have had all the time
+    assert send(talk, 10) == (ErrorCode.NONE, 90)
+    assert send(talk, 20) == (ErrorCode.NONE, 100)
+    assert not looked_up(talk)
+
+
+@pytest.mark.parametrize("how", ["not there", "not in time"])
+def test_a_producer_is_never_told_an_offset_that_is_another_records(how: str) -> None:
+    # Given a batch that cannot be found
+    talk = after_the_cut()
+    send(talk, 10)
+    if how == "not there":
+        talk.recalled.learn(looked_up(talk)[0], None)
+    else:
+        talk.wait(MOST_WAIT_S)
+    # When it comes again
+    error, base_offset = send(talk, 10)
+    # Then it is a duplicate, and a client that counts on from the answer comes to no offset that a record can have
+    assert error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert all(base_offset + number < 0 for number in range(10))
+
+
+def test_what_is_remembered_of_look_ups_is_bounded() -> None:
+    recalled = Recalled()
+    for number in range(25_000):
+        wanted = Held(b"orders", 0, CLIENT_PID, 0, number, 1, 1)
+        recalled.offset(wanted, 0.0)
+        recalled.learn(wanted._replace(partition=1), number)
+    assert len(recalled._since) <= 10_000
+    assert len(recalled._found) <= 10_000
