@@ -11,7 +11,10 @@ Reads of the log end bound *windows*; each has a rate. An upper rate u gives the
 - `deviation`: fewer windows, but at least 3: mean + z·sd, z = sqrt(1/chance - 1), never below the highest rate seen.
   Cantelli's inequality makes it hold for any distribution, were mean and deviation known exactly; of few windows they
   are not, so this chance is an estimate. It is generous: z is 10 for 1 %.
-- `default`: fewer than 3 windows say nothing about spread. The configured rate is taken, or a higher one that was seen.
+- `few`: one or two windows say nothing about spread, but they were measured: twice the highest rate that was seen, as
+  where two looks at an end are all there is. The chance is not known.
+- `default`: no window. The configured rate is taken. It is a guess, and never stands against what was measured:
+  `migrate --rates` does not get it, and looks at the ends itself.
 
 None of them knows the future: a load that starts to grow after the last read is not in the history. And a window's rate
 is a mean: a burst shorter than a window counts as far as it lifts the window.
@@ -24,8 +27,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-How = Literal["rank", "deviation", "default", "none"]
+How = Literal["rank", "deviation", "few", "default", "none"]
 LEAST_WINDOWS = 3
+FEW_WINDOWS_SAFETY = 2.0
 SHORTEST_WINDOW_MS = 1_000
 """Reads that follow each other faster are left out: their rate is noise of the clock."""
 MAX_OFFSET = 2**63 - 1
@@ -40,7 +44,7 @@ class Demand(NamedTuple):
     chance: float = 0.01
     """Of being passed too early, between 0 and 1."""
     default_rate: float = 1_000.0
-    """Records/s where the history says too little."""
+    """Records/s where there is no history."""
     least_headroom: int = 0
     """Records."""
 
@@ -110,8 +114,10 @@ def upper_rate(rates: Sequence[float], demand: Demand) -> tuple[float, How]:
     rank = math.ceil((count + 1) * (1 - demand.chance) - _ROUNDING)
     if rank <= count:
         return sorted(rates)[max(rank, 1) - 1], "rank"
+    if not rates:
+        return demand.default_rate, "default"
     if count < LEAST_WINDOWS:
-        return max((demand.default_rate, *rates)), "default"
+        return max(rates) * FEW_WINDOWS_SAFETY, "few"
     highest, mean = max(rates), math.fsum(rates) / count
     if min(rates) == highest:
         return highest, "deviation"

@@ -177,9 +177,11 @@ def pipeline(
 
 
 def write_rates(rows: DataFrame, file: Path, demand: Demand) -> None:
-    """Writes every rate as one JSON document: what `switchyard migrate --rates` reads. Some 100 bytes a partition."""
-    columns = ("cluster", "topic", "partition", "rate", "upper_rate")
-    partitions = rows.where("rate is not null").select(*columns).orderBy(*columns[:3]).toArrow().to_pylist()
+    """Writes every measured rate as one JSON document: what `switchyard migrate --rates` reads. Some 100 bytes a
+    partition. A default is no measurement: of what has no history `migrate` itself looks at the ends."""
+    columns = ("cluster", "topic", "partition", "rate", "upper_rate", "how")
+    measured_ones = rows.where("rate is not null and how != 'default'")
+    partitions = measured_ones.select(*columns).orderBy(*columns[:3]).toArrow().to_pylist()
     write_whole(file, json.dumps({"chance": demand.chance, "partitions": partitions}))
 
 

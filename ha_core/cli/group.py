@@ -9,8 +9,7 @@ import typer
 from ha_core.cli.output import number, table
 from ha_core.cli.session import Session, connected
 from ha_core.moves.migration.lag import GroupLag, group_lag, lags, look_at_groups
-from ha_core.plan.known_verdicts import ago
-from ha_core.plan.verdict import listed
+from ha_core.plan.verdict import duration, listed
 
 MOST_ROWS = 1_000
 
@@ -32,7 +31,7 @@ def add_to(app: typer.Typer) -> None:
                 number(p.lag_records),
                 p.next,
                 p.coordinator,
-                "now" if p.age_s is None else f"{ago(p.age_s)} ago",
+                "now" if p.age_s is None else f"{duration(p.age_s)} ago",
             )
             for p in found.partitions
         ]
@@ -74,5 +73,5 @@ def _nothing(found: GroupLag) -> str:
 def _row(one: GroupLag) -> tuple[object, ...]:
     where = "; ".join(f"{cluster}: {state}" for cluster, state in one.coordinators.items())
     topics = sorted({p.topic for p in one.partitions})
-    age = "now" if one.age_s is None else f"{ago(one.age_s)} ago"
+    age = "now" if one.age_s is None else f"{duration(one.age_s)} ago"
     return one.group, where, listed(topics), len(one.partitions), number(one.lag_records), age

@@ -122,10 +122,10 @@ def show_migration(session: Session, proposal: MigrationProposal) -> None:
     out.show(proposal.title)
     if proposal.partitions:
         rows = [
-            (p.topic, p.partition, p.end, f"{p.rate_per_s:.1f}", p.cut, _time_words(p.cut - p.end, p.rate_per_s))
+            (p.topic, p.partition, p.end, f"{p.rate_per_s:.1f}", p.rate_from, p.cut, p.reached)
             for p in proposal.partitions[:MOST_ROWS]
         ]
-        columns = ("topic", "partition", "end", "records/s", "cut", "reached")
+        columns = ("topic", "partition", "end", "records/s at most", "rate from", "cut", "reached")
         out.show(table(columns, rows, title=f"predicted cuts; rates: {proposal.rates_from}"))
         left = len(proposal.partitions) - len(rows)
         if left:
@@ -157,10 +157,6 @@ def _show_groups(session: Session, proposal: MigrationProposal) -> None:
     when = "in the same revision" if at_once else "behind a fence of some milliseconds, when their topics are over"
     columns = ("group", "members", "users", "reads", "reads too")
     session.out.show(table(columns, rows, title=f"{len(proposal.followers)} groups come along {when}"))
-
-
-def _time_words(records: int, rate_per_s: float) -> str:
-    return f"in {records / rate_per_s:,.0f} s" if rate_per_s > 0 else "with its next record"
 
 
 def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_s: float, recheck: bool) -> int:

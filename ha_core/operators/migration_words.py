@@ -20,7 +20,11 @@ def migration_lines(proposal: MigrationProposal) -> Iterator[str]:
     if proposal.partitions:
         yield f"rates: {proposal.rates_from}"
     for part in proposal.partitions:
-        yield f"  {part.topic}-{part.partition} ends at {part.end}, {part.rate_per_s:.1f} records/s: cut {part.cut}"
+        source = f" ({part.rate_from})" if part.rate_from else ""
+        yield (
+            f"  {part.topic}-{part.partition} ends at {part.end}, {part.rate_per_s:.1f} records/s at most{source}: "
+            f"cut {part.cut}, reached {part.reached}"
+        )
     if proposal.doubled:
         yield f"written to both clusters: {proposal.cost}"
     yield _groups(proposal)
@@ -38,10 +42,12 @@ def migration_table(proposal: MigrationProposal) -> str:
     parts = [f"**{proposal.title}**", f"Reason: {proposal.reason}"]
     if proposal.partitions:
         rows = [
-            (p.topic, str(p.partition), str(p.end), f"{p.rate_per_s:.1f}", str(p.cut))
+            (p.topic, str(p.partition), str(p.end), f"{p.rate_per_s:.1f}", p.rate_from, str(p.cut), p.reached)
             for p in proposal.partitions[:MOST_ROWS]
         ]
-        parts.append(markdown_table(("topic", "partition", "end", "records/s", "cut"), rows))
+        parts.append(
+            markdown_table(("topic", "partition", "end", "records/s at most", "rate from", "cut", "reached"), rows)
+        )
         parts.append(f"Rates: {proposal.rates_from}. Written to both clusters: {proposal.cost}.")
     barrier = [name for batch in proposal.batches if batch.request.cut == "barrier" for name in batch.moves.topics]
     if barrier:

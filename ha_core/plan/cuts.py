@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ha_core.plan.facts import Partition
+from ha_core.plan.verdict import duration
 
 SERVED_WITHIN_S = 1.0
 """In which gateways serve a new cut, nearly always."""
@@ -17,11 +18,19 @@ class Rates:
     """Records per second of partitions, in the origin. One that is missing counts as idle."""
 
     per_s: Mapping[Partition, float]
+    """Which a log hardly exceeds: cuts are chosen by them."""
     words: str
     """Where they come from, for people."""
+    expected_per_s: Mapping[Partition, float] = field(default_factory=dict)
+    """At which it is expected to go on, where that is not the same: when a cut is reached is told by them."""
+    sources: Mapping[Partition, str] = field(default_factory=dict)
+    """Where the rate of each comes from, in a word or two."""
 
     def of(self, partition: Partition) -> float:
         return self.per_s.get(partition, 0.0)
+
+    def expected(self, partition: Partition) -> float:
+        return self.expected_per_s.get(partition, self.of(partition))
 
 
 def cut_ahead(end: int, rate_per_s: float, preparation_s: float) -> int:
@@ -30,6 +39,14 @@ def cut_ahead(end: int, rate_per_s: float, preparation_s: float) -> int:
     A cut at the end itself would leave nothing to the origin to decide, so it is always one record ahead.
     """
     return end + max(1, math.ceil(rate_per_s * preparation_s))
+
+
+def reached_words(records: int, rate_per_s: float, source: str = "") -> str:
+    """When a log that lies `records` before its cut will get there, for people."""
+    if rate_per_s <= 0:
+        return f"with its next {records} records; it is idle now" if records > 1 else "with its next record"
+    by = f" ({source})" if source else ""
+    return f"in about {duration(records / rate_per_s)} at {rate_per_s:,.1f} records/s{by}"
 
 
 def outrun_margin(grown: Collection[int], rates: Collection[float], attempt: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ha_core.model import MoveRequest, MoveSet
 from ha_core.plan.facts import Facts
-from ha_core.plan.verdict import Verdict, listed
+from ha_core.plan.verdict import Verdict, duration, listed
 
 OLD_S = 3600.0
 """What is known should be refreshed more often than this."""
@@ -26,8 +26,8 @@ def known_verdicts(request: MoveRequest, moves: MoveSet, facts: Facts) -> Iterat
         yield Verdict(
             "warning" if old else "info",
             about,
-            f"What is known of {len(ages)} topics was last seen {ago(max(ages))} ago: shape, settings and log ends. "
-            "The cut lies above all that they can have grown by since.",
+            f"What is known of {len(ages)} topics was last seen {duration(max(ages))} ago: shape, settings and log "
+            "ends. The cut lies above all that they can have grown by since.",
             "Run the DAG record_facts more often." if old else "",
         )
     if unknown:
@@ -44,13 +44,6 @@ def known_verdicts(request: MoveRequest, moves: MoveSet, facts: Facts) -> Iterat
         yield Verdict(
             "info",
             about,
-            f"The offsets of {len(groups)} groups are those of {ago(oldest)} ago: what they read since comes again.",
+            f"The offsets of {len(groups)} groups are those of {duration(oldest)} ago: what they read since comes "
+            "again.",
         )
-
-
-def ago(seconds: float) -> str:
-    """A span of time as people say it."""
-    for unit, length_s in (("days", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length_s:
-            return f"{seconds / length_s:.0f} {unit}"
-    return f"{seconds:.0f} s"

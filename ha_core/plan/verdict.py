@@ -25,3 +25,11 @@ def listed(items: Iterable[str]) -> str:
     names = list(items)
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def duration(seconds: float) -> str:
+    """A span of time in the largest unit that it fills twice."""
+    for unit, length_s in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length_s:
+            return f"{seconds / length_s:,.0f} {unit}"
+    return f"{seconds:.0f} s"

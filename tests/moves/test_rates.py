@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from ha_core.model import Crossing, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.moves.context import Environment
+from ha_core.moves.crossing import ends
 from ha_core.moves.crossing.rates import from_summary
 from ha_core.moves.errors import RefusedError
+from ha_core.moves.migration.planning import PartitionPlan
+from ha_core.plan.extents import append, identity
+from ha_core.plan.facts import PartitionEnds
 
 
 def write(tmp_path: Path, document: object) -> Path:
@@ -30,6 +37,69 @@ def test_the_upper_rate_of_the_origin_counts_and_its_chance_is_said(tmp_path: Pa
     assert rates.of(("orders", 2)) == 0.0
     assert "rates.json" in rates.words
     assert "0.01" in rates.words
+
+
+def test_a_default_of_the_job_is_no_recorded_rate_so_that_the_ends_themselves_are_looked_at(tmp_path: Path) -> None:
+    rows = [
+        {"cluster": "east", "topic": "orders", "partition": 0, "rate": 1000.0, "upper_rate": 1000.0, "how": "default"},
+        {"cluster": "east", "topic": "orders", "partition": 1, "rate": 4.0, "upper_rate": 9.0, "how": "few"},
+    ]
+
+    rates = from_summary(write(tmp_path, {"chance": 0.01, "partitions": rows}), "east")
+
+    assert rates.per_s == {("orders", 1): 9.0}
+    assert rates.sources == {("orders", 1): "history, few"}
+    assert rates.expected(("orders", 1)) == 4.0
+
+
+def test_when_a_cut_is_reached_is_told_by_the_rate_that_is_expected_and_not_by_the_one_hardly_exceeded() -> None:
+    row = PartitionPlan(topic="t", partition=0, end=100, rate_per_s=20.0, expected_per_s=10.0, cut=6_100)
+
+    assert row.reached == "in about 10 min at 10.0 records/s"
+    assert row.model_copy(update={"expected_per_s": 0.0}).reached == "with its next 6000 records; it is idle now"
+
+
+LOOKED_AT = {("orders", 0): PartitionEnds(target=0, origin=160)}
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        ("2026-11-21T10:00:02Z", "orders-0 lacks 740, reached in about 5 min at 2.5 records/s (as it was planned)"),
+        ("2026-11-21T10:00:30Z", "orders-0 lacks 740, reached in about 6 min at 2.0 records/s (measured since"),
+    ],
+)
+def test_how_far_a_crossing_is_says_when_the_cut_is_reached_and_how_that_is_known(
+    now: str, words: str, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment.now = lambda: now
+    monkeypatch.setattr(ends, "read_sides", lambda *_: SimpleNamespace(replicated=LOOKED_AT))
+    topic = Topic(
+        name="orders",
+        writer="east",
+        partitions={0: append(identity("east"), "west", 900, 0)},
+        crossing=Crossing(operation="migrate-1", state="open"),
+    )
+    evidence = {
+        "expected": {"orders": {"0": 2.5}},
+        "opened": "2026-11-21T10:00:00Z",
+        "opened_at": {"orders": {"0": 100}},
+    }
+    operation = Operation(
+        id="migrate-1",
+        kind="migrate",
+        state="crossing",
+        by="test",
+        reason="test",
+        started="2026-11-21T09:59:00Z",
+        request=MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted"),
+        moves=MoveSet(topics=("orders",)),
+        evidence=evidence,
+    )
+
+    progress = ends.progress_of(environment, operation, {"orders": topic})
+
+    assert words in progress.words
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", {"partitions": [{"cluster": "east"}]}, {"partitions": [1]}])

@@ -49,10 +49,17 @@ def test_without_history_the_configured_rate_is_taken_and_it_is_said() -> None:
     assert suggest(50, 0, nothing, Demand(10, default_rate=7)) == Cut(120, 7, 7, 0, "default")
 
 
-def test_one_fast_window_counts_against_a_slower_configured_rate() -> None:
+@pytest.mark.parametrize("default", [7, 100_000])
+def test_one_measured_window_never_loses_to_the_configured_rate(default: int) -> None:
     found = windows([0, 1_000], [0, 900])
 
-    assert suggest(900, 0, found, Demand(10, default_rate=7)) == Cut(9_900, 900, 900, 0, "default")
+    assert suggest(900, 0, found, Demand(10, default_rate=default)) == Cut(18_900, 900, 1_800, 9_000, "few")
+
+
+def test_a_log_that_was_seen_idle_is_not_given_the_configured_rate() -> None:
+    found = windows([0, 1_000], [50, 50])
+
+    assert suggest(50, 0, found, Demand(10, default_rate=1_000)) == Cut(50, 0, 0, 0, "few")
 
 
 def test_the_age_of_the_end_counts_as_preparation() -> None:

@@ -134,7 +134,8 @@ def _open(journal: Journal) -> None:
             names = [name for name, one in found.items() if one == "proposed"]
             late = {(name, p) for name in names for p in passed(touched.view.topics[name], sides.ends)}
             if not late:
-                evidence = {**journal.operation.evidence, "opened": environment.now()}
+                opened_at = bounded("opened_at", client_ends(journal, touched.view.topics, sides))
+                evidence = {**journal.operation.evidence, "opened": environment.now(), **opened_at}
                 operation = journal.operation.model_copy(update={"evidence": evidence})
                 revision = commit(journal, touched, open_change(operation, touched.view, names, sides.ends), "open")
                 seen.update(revision=revision, topics=len(names), proposals=attempt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import LogEnds
@@ -13,10 +14,13 @@ from ha_core.moves.context import Environment
 from ha_core.moves.errors import StepFailedError
 from ha_core.moves.sides import admin_of, asked
 from ha_core.plan.crossing_stages import Stage, client_end, crossings, stage
+from ha_core.plan.cuts import reached_words
 from ha_core.plan.facts import Partition, PartitionEnds
 
 ENDS_S = 30.0
 NAMED = 5
+LEAST_MEASURED_S = 5.0
+"""What a log has grown by since its crossing was opened says more than any plan, when it is so long ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,9 @@ class PartitionProgress:
     partition: int
     end: int
     cut: int
+    rate_per_s: float = 0.0
+    """At which the log comes nearer."""
+    rate_from: str = ""
 
     @property
     def reached(self) -> bool:
@@ -93,6 +100,15 @@ class PartitionProgress:
     @property
     def missing(self) -> int:
         return max(0, self.cut - self.end)
+
+    @property
+    def words(self) -> str:
+        """What it lacks, and when it gets there, for people."""
+        return f"{self.topic}-{self.partition} lacks {self.missing}, reached {self.when}"
+
+    @property
+    def when(self) -> str:
+        return reached_words(self.missing, self.rate_per_s, self.rate_from)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +139,7 @@ class Progress:
             text += f", {done} of {len(self.stages)} topics have crossed over"
         missing = sorted((one for one in self.partitions if not one.reached), key=lambda one: -one.missing)
         if missing:
-            named = ", ".join(f"{one.topic}-{one.partition} lacks {one.missing}" for one in missing[:NAMED])
+            named = "; ".join(one.words for one in missing[:NAMED])
             text += f"; {named}" + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
         return text
 
@@ -138,23 +154,46 @@ def look(environment: Environment, operation: Operation) -> Progress:
 
 def progress_of(environment: Environment, operation: Operation, topics: Mapping[str, Topic]) -> Progress:
     """`look` on documents that were read already."""
-    request, moves = asked(operation)
+    _, moves = asked(operation)
     at = {name: stage(operation, topics.get(name)) for name in moves.topics}
     crossing = [name for name, one in at.items() if one in {"proposed", "open"}]
     if not crossing:
         return Progress(operation, at)
     ends = read_sides(environment, operation, crossing).replicated
-    rows = tuple(_rows(request.origin, (topics[name] for name in crossing), ends))
+    rows = tuple(_rows(environment, operation, (topics[name] for name in crossing), ends))
     return Progress(operation, at, rows, ends)
 
 
-def _rows(origin: str, topics: Iterable[Topic], ends: Mapping[Partition, PartitionEnds]) -> Iterable[PartitionProgress]:
+def _rows(
+    environment: Environment,
+    operation: Operation,
+    topics: Iterable[Topic],
+    ends: Mapping[Partition, PartitionEnds],
+) -> Iterable[PartitionProgress]:
+    request, _ = asked(operation)
+    opened, evidence = operation.evidence.get("opened"), operation.evidence
+    open_s = _seconds_since(environment, opened) if opened is not None else 0.0
     for topic in topics:
         for partition, _, target in crossings(topic):
             log_end = ends[topic.name, partition].origin
             assert log_end is not None
-            end = client_end(topic, origin, partition, log_end)
-            yield PartitionProgress(topic.name, partition, end, target.start)
+            end = client_end(topic, request.origin, partition, log_end)
+            rate, source = _of(evidence, "expected", topic.name, partition), "as it was planned"
+            if rate is None:
+                rate = _of(evidence, "rates", topic.name, partition)
+            begun = _of(evidence, "opened_at", topic.name, partition)
+            if begun is not None and open_s >= LEAST_MEASURED_S:
+                rate, source = max(0.0, end - begun) / open_s, "measured since it was opened"
+            yield PartitionProgress(topic.name, partition, end, target.start, rate or 0.0, source if rate else "")
+
+
+def _of(evidence: Mapping[str, Any], name: str, topic: str, partition: int) -> float | None:
+    found = evidence.get(name, {}).get(topic, {}).get(str(partition))
+    return None if found is None else float(found)
+
+
+def _seconds_since(environment: Environment, at: str) -> float:
+    return (datetime.fromisoformat(environment.now()) - datetime.fromisoformat(at)).total_seconds()
 
 
 def overdue(environment: Environment, operation: Operation) -> bool:
@@ -163,5 +202,4 @@ def overdue(environment: Environment, operation: Operation) -> bool:
     opened = operation.evidence.get("opened")
     if request.finish_after_s is None or opened is None:
         return False
-    age = datetime.fromisoformat(environment.now()) - datetime.fromisoformat(opened)
-    return age.total_seconds() >= request.finish_after_s
+    return _seconds_since(environment, opened) >= request.finish_after_s

@@ -27,24 +27,32 @@ def looked_at(environment: Environment, origin: Admin, partitions: Collection[Pa
     environment.sleep(LOOKS_APART_S)
     second = origin.ends(partitions)
     elapsed_s = max(environment.monotonic() - begun, 0.001)
-    rates = {key: max(0, second[key].log_end - first[key].log_end) / elapsed_s * SAFETY for key in partitions}
-    return Rates(rates, f"twice what the logs grew between two looks {elapsed_s:.1f} s apart, for want of a history")
+    seen = {key: max(0, second[key].log_end - first[key].log_end) / elapsed_s for key in partitions}
+    return Rates(
+        {key: rate * SAFETY for key, rate in seen.items()},
+        f"twice what the logs grew between two looks {elapsed_s:.1f} s apart, for want of a history",
+        expected_per_s=seen,
+        sources=dict.fromkeys(seen, "two looks"),
+    )
 
 
 def from_summary(path: Path, cluster: str) -> Rates:
     """Rates from the summary of the `offsets` job: `{"partitions": [{"cluster", "topic", "partition", "rate",
-    "upper_rate"}, …]}`, records per second. The upper rate is taken where there is one; further keys are ignored.
+    "upper_rate", "how"}, …]}`, records per second. The upper rate is taken where there is one. A row whose rate is a
+    `default` was not measured, so it counts as missing. Further keys are ignored.
 
     :raises RefusedError: the file is not readable, or not of that form.
     """
     try:
         document = json.loads(path.read_text())
         rows: list[dict[str, Any]] = document["partitions"]
-        rates = {
-            (str(row["topic"]), int(row["partition"])): float(row.get("upper_rate") or row.get("rate") or 0.0)
+        measured = {
+            (str(row["topic"]), int(row["partition"])): row
             for row in rows
-            if row.get("cluster") == cluster
+            if row.get("cluster") == cluster and row.get("how") != "default"
         }
+        rates = {key: float(row.get("upper_rate") or row.get("rate") or 0.0) for key, row in measured.items()}
+        means = {key: float(row["rate"]) for key, row in measured.items() if row.get("rate") is not None}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RefusedError(
             f"The rates in {path} cannot be used ({type(error).__name__}: {error}). Give the summary of the job "
@@ -52,4 +60,5 @@ def from_summary(path: Path, cluster: str) -> Rates:
         ) from error
     chance = document.get("chance")
     stated = f", passed too early with a chance of {chance:g}" if isinstance(chance, int | float) else ""
-    return Rates(rates, f"the recorded history in {path.name}{stated}")
+    sources = {key: f"history, {row['how']}" if row.get("how") else "history" for key, row in measured.items()}
+    return Rates(rates, f"the recorded history in {path.name}{stated}", means, sources)

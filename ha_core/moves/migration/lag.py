@@ -21,8 +21,8 @@ from ha_core.moves.errors import RefusedError
 from ha_core.moves.fault.known import age_s
 from ha_core.moves.sides import PROBE_S
 from ha_core.plan.extents import extents_of, identity
-from ha_core.plan.known_verdicts import ago
 from ha_core.plan.lag import Held, behind
+from ha_core.plan.verdict import duration
 
 LOOK_S = 10.0
 
@@ -82,7 +82,7 @@ class Said:
     @property
     def words(self) -> str:
         if self.age_s is not None:
-            return f"last seen {ago(self.age_s)} ago{f' as {self.state}' if self.state else ''}"
+            return f"last seen {duration(self.age_s)} ago{f' as {self.state}' if self.state else ''}"
         return f"{self.state}, {self.members} members"
 
 

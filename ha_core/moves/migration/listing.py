@@ -161,7 +161,9 @@ def _blocks(
     if not missing:
         yield f"it is to be settled: `switchyard resume {id_}`, or the next scheduled run"
         return
-    named = ", ".join(f"{one.partition} lacks {one.missing}" for one in missing[:NAMED])
+    rows = look.partitions if isinstance(look, Progress) else ()
+    when = {row.partition: f", reached {row.when}" for row in rows if row.topic == topic.name}
+    named = "; ".join(f"{one.partition} lacks {one.missing}{when.get(one.partition, '')}" for one in missing[:NAMED])
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
     yield f"partition {named}{more}; `switchyard resume {id_} --finish-with-barrier` ends it now"
     if operation is not None and overdue(environment, operation):

@@ -6,6 +6,7 @@ Batches are bounded so that each of their revisions fits into one write of ZooKe
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
 from ha_core.model.operation import CutMode, GroupsChoice
 from ha_core.moves.context import Environment
 from ha_core.moves.creating import create
-from ha_core.moves.crossing.documents import MOST_REVISION_BYTES, by_topic
+from ha_core.moves.crossing.documents import MOST_DETAIL_BYTES, MOST_REVISION_BYTES, by_topic
 from ha_core.moves.crossing.rates import from_summary, looked_at
 from ha_core.moves.journal import new_operation_id
 from ha_core.moves.migration.followers import Follower, Followers, find_followers
@@ -26,7 +27,7 @@ from ha_core.moves.proposal import BaseProposal
 from ha_core.moves.switch.prepare import Proposal, make_request
 from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.crossing_verdicts import cut_verdicts
-from ha_core.plan.cuts import Rates, cut_ahead, doubled_records
+from ha_core.plan.cuts import Rates, cut_ahead, doubled_records, reached_words
 from ha_core.plan.facts import Partition
 from ha_core.plan.scope import lock_keys, users_of
 from ha_core.plan.verdicts import Verdict
@@ -45,7 +46,16 @@ class PartitionPlan(BaseModel):
     partition: int
     end: int
     rate_per_s: float
+    """Which the log hardly exceeds: the cut was chosen by it."""
+    expected_per_s: float = 0.0
+    rate_from: str = ""
+    """Where the rates come from."""
     cut: int
+
+    @property
+    def reached(self) -> str:
+        """When the log gets to the cut, for people."""
+        return reached_words(self.cut - self.end, self.expected_per_s)
 
 
 class Batch(BaseModel):
@@ -58,6 +68,9 @@ class Batch(BaseModel):
     moves: MoveSet
     rates: dict[str, dict[str, float]] = Field(default_factory=dict)
     """topic → partition → records/s."""
+    expected: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """The same, as the logs are expected to go on."""
+    rates_from: str = ""
     cut_at: dict[str, dict[str, int]] = Field(default_factory=dict)
 
 
@@ -207,7 +220,13 @@ def start_batch(
         started=now,
         request=batch.request,
         moves=batch.moves,
-        evidence={"rates": batch.rates, "cut_at": batch.cut_at, "batch": batch.number},
+        evidence={
+            "rates": batch.rates,
+            "expected": batch.expected if len(json.dumps(batch.expected)) <= MOST_DETAIL_BYTES else {},
+            "rates_from": batch.rates_from,
+            "cut_at": batch.cut_at,
+            "batch": batch.number,
+        },
     )
     keys = lock_keys(batch.request, batch.moves)
     return create(environment, operation, keys, {"topics": len(batch.moves.topics)})
@@ -225,7 +244,12 @@ def _rates(
     if recorded is None:
         return looked
     words = f"{recorded.words}; of {len(left)} partitions without one, {looked.words}"
-    return Rates({**looked.per_s, **recorded.per_s}, words)
+    return Rates(
+        {**looked.per_s, **recorded.per_s},
+        words,
+        {**looked.expected_per_s, **recorded.expected_per_s},
+        {**looked.sources, **recorded.sources},
+    )
 
 
 def _rows(
@@ -236,7 +260,15 @@ def _rows(
         end = client_end(view.topics.get(name), request.origin, partition, log_end)
         rate = rates.of(key)
         at = given.get(key, cut_ahead(end, rate, request.preparation_s))
-        yield PartitionPlan(topic=name, partition=partition, end=end, rate_per_s=round(rate, 3), cut=at)
+        yield PartitionPlan(
+            topic=name,
+            partition=partition,
+            end=end,
+            rate_per_s=round(rate, 3),
+            expected_per_s=round(rates.expected(key), 3),
+            rate_from=rates.sources.get(key, ""),
+            cut=at,
+        )
 
 
 def _doubled(topics: Iterable[str], rows: Iterable[PartitionPlan]) -> dict[str, float | None]:
@@ -270,6 +302,8 @@ def _batches(
             request=request.model_copy(update={"scope": scope, "cut": mode}),
             moves=MoveSet(topics=tuple(names), reasons={f"topic:{name}": "named in the scope" for name in names}),
             rates=by_topic({key: round(rates.of(key), 3) for key in keys if rates.of(key)}),
+            expected=by_topic({key: round(rates.expected(key), 3) for key in keys if rates.expected(key)}),
+            rates_from=rates.words if mode == "predicted" else "",
             cut_at=by_topic({key: given[key] for key in keys if key in given}),
         )
 
