@@ -19,7 +19,6 @@ class ClusterTopology:
     reachable: bool = False
     brokers: Mapping[int, Address] = field(default_factory=dict)
     """Broker id → (host, port) as the gateway reaches it; never shown to clients."""
-    controller: int | None = None
     topics: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Topic → partition → broker id of its leader; -1 while it has none."""
     api_versions: Mapping[int, ApiRange] = field(default_factory=dict)

@@ -11,13 +11,16 @@ import contextlib
 import logging
 import socket
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gateway.composed.ask import Any_, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
 from gateway.config import SecurityProfile
-from gateway.links.dial import DialError, dial
+from gateway.heavy import beside, heavy
+from gateway.links.dial import DialError
+from gateway.links.dialling import DIAL_MS, LEAST_PAUSE_S, MOST_PAUSE_S, Dialling
+from gateway.links.lanes import Lane, Lanes, lane
 from gateway.links.peer import Peer, PeerError, UnsupportedApiError
 from gateway.links.survey import ALL_TOPICS, learn, parse_bootstrap
 from gateway.topology import Address, ClusterTopology
@@ -26,42 +29,21 @@ from ha_core.wire.limits import DEFAULT_LIMITS, Limits
 
 _log = logging.getLogger(__name__)
 
-_DIAL_MS = 3000
-_SURVEY_MS = 5000
+_ANSWER_MS = 5000
+"""How long a broker that is connected may take for METADATA."""
+_SURVEY_MS = DIAL_MS + _ANSWER_MS
+_CONNECT_MS = 3000
+"""How long a survey waits for brokers that are dialled. They are dialled on, and it is surveyed again."""
 _STAGGER_S = 0.5
 _FRESH_S = 30.0
 _NEVER = float("-inf")
-_LEAST_PAUSE_S = 0.25
-_MOST_PAUSE_S = 2.0
-_MOST_DIALS = 64
 _MOST_COORDINATORS = 10_000
 
-# A broker works on one request per connection at a time: one that waits for the cluster would hold up all behind it.
-_SLOW = frozenset(
-    {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.DELETE_RECORDS,
-        ApiKey.DESCRIBE_LOG_DIRS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-    }
-)
 _MOVED = {
     Controller: frozenset({ErrorCode.NOT_CONTROLLER}),
     Coordinator: frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}),
 }
 _LEADER_MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-
-
-@dataclass
-class _Pause:
-    """An address that could not be dialled: nobody tries again before `until` (loop time)."""
-
-    until: float
-    length_s: float
-    why: str
 
 
 class ClusterLink:
@@ -79,17 +61,16 @@ class ClusterLink:
     ) -> None:
         self.name = name
         self.topology = ClusterTopology(name)
-        self.dials = 0
-        self.failed_dials = 0
         self._bootstrap = parse_bootstrap(bootstrap)
-        self._profile = profile
-        self._client_id = client_id
         self._on_topology = on_topology
-        self._limits = limits
         self._masked: str | None = None
-        self._peers: dict[tuple[Address, bool], Peer] = {}
-        self._pauses: dict[Address, _Pause] = {}
-        self._dialling = asyncio.Semaphore(_MOST_DIALS)
+        self._dialling = Dialling(profile, client_id)
+        self._lanes = Lanes(self._dialling, client_id, limits)
+        self._controller: int | None = None
+        """As the last survey was told. No part of the topology: KRaft brokers name any broker, each time another."""
+        self._learnt: tuple[object, object] = (None, None)
+        """The list of topics last gone through, and what the topology made of it."""
+        self._connecting: set[asyncio.Task[bool]] = set()
         self._coordinators: OrderedDict[Coordinator, int] = OrderedDict()
         self._turn = 0
         self._surveying: asyncio.Task[None] | None = None
@@ -97,13 +78,22 @@ class ClusterLink:
         self._wake = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
+    @property
+    def dials(self) -> int:
+        """How many connections were dialled."""
+        return self._dialling.begun
+
+    @property
+    def failed_dials(self) -> int:
+        return self._dialling.failed
+
     def start(self) -> None:
         """Surveys the cluster now and then, until `close`."""
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch(), name=f"link {self.name}")
 
     async def close(self) -> None:
-        tasks = [task for task in (self._watching, self._surveying) if task is not None]
+        tasks = [task for task in (self._watching, self._surveying, *self._connecting) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -115,7 +105,7 @@ class ClusterLink:
             return
         self._masked = reason
         if reason is None:
-            self._pauses.clear()
+            self._dialling.forgive()
             self.refresh_soon()
         else:
             self._drop_peers("the cluster was masked")
@@ -137,23 +127,24 @@ class ClusterLink:
 
         :raises ClusterUnavailableError: down, masked, not in time, or it does not know the API.
         """
+        asked: list[Peer] = []
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 if self._surveyed_at == _NEVER and self._masked is None:
                     await self.refresh()
                 self._demand_reachable()
-                answer = await self._try(target, api_key, message)
-                if _says(answer, _MOVED.get(type(target), frozenset())):
+                answer = await self._try(target, api_key, message, asked)
+                if await _says(answer, _MOVED.get(type(target), frozenset())):
                     await self._forget(target)
-                    answer = await self._try(target, api_key, message)
+                    answer = await self._try(target, api_key, message, asked)
         except TimeoutError:
-            self._drop_silent(timeout_ms / 1000)
+            _drop_silent(asked, timeout_ms / 1000)
             self.refresh_soon()
             raise ClusterUnavailableError(self.name, f"no answer within {timeout_ms} ms") from None
-        if _says(answer, _LEADER_MOVED):
-            self.refresh_soon()
         if api_key == ApiKey.METADATA:
-            self._set(learn(self.topology, answer, complete=False))
+            self._set(await self._seen(answer, complete=False))
+        elif await _says(answer, _LEADER_MOVED):
+            self.refresh_soon()
         return answer
 
     async def open(self, broker_id: int) -> socket.socket:
@@ -167,7 +158,7 @@ class ClusterLink:
             self.refresh_soon()
             raise ClusterUnavailableError(self.name, f"it has no broker {broker_id}")
         try:
-            return await self._dial(address)
+            return await self._dialling.for_client(address)
         except DialError as error:
             self.refresh_soon()
             raise ClusterUnavailableError(self.name, str(error)) from error
@@ -176,10 +167,11 @@ class ClusterLink:
         if not self.topology.reachable:
             raise ClusterUnavailableError(self.name, self.topology.why)
 
-    async def _try(self, target: Target, api_key: int, message: Message) -> Message:
-        address = await self._address(target)
-        slow = api_key in _SLOW
-        peer = self._peer(address, slow)
+    async def _try(self, target: Target, api_key: int, message: Message, asked: list[Peer]) -> Message:
+        """:param asked: told which connection the question went by."""
+        address = await self._address(target, asked)
+        peer = self._lanes.peer(address, lane(api_key))
+        asked.append(peer)
         try:
             return await peer.request(api_key, message)
         except (PeerError, DialError) as error:
@@ -188,7 +180,7 @@ class ClusterLink:
         except UnsupportedApiError as error:
             raise ClusterUnavailableError(self.name, str(error)) from error
 
-    async def _address(self, target: Target) -> Address:
+    async def _address(self, target: Target, asked: list[Peer]) -> Address:
         match target:
             case Broker(broker_id):
                 if broker_id not in self.topology.brokers:
@@ -199,25 +191,24 @@ class ClusterLink:
                     raise ClusterUnavailableError(self.name, f"it has no broker {broker_id}")
                 return address
             case Controller():
-                if self.topology.controller is None:
+                if self._controller is None:
                     raise ClusterUnavailableError(self.name, "it has no controller at the moment")
-                return await self._address(Broker(self.topology.controller))
+                return await self._address(Broker(self._controller), asked)
             case Coordinator():
-                return await self._address(Broker(await self._coordinator(target)))
+                return await self._address(Broker(await self._coordinator(target, asked)), asked)
             case Any_():
                 return self._any()
 
     def _any(self) -> Address:
         """Round robin over the brokers that are not known to be away, connected ones first."""
-        now = asyncio.get_running_loop().time()
         known = tuple(self.topology.brokers.values()) or self._bootstrap
-        able = [a for a in known if (pause := self._pauses.get(a)) is None or pause.until <= now] or list(known)
-        live = [a for a in able if (peer := self._peers.get((a, False))) is not None and peer.connected]
+        able = [a for a in known if not self._dialling.rests(a)] or list(known)
+        live = [a for a in able if self._lanes.connected(a)]
         choice = live or able
         self._turn += 1
         return choice[self._turn % len(choice)]
 
-    async def _coordinator(self, target: Coordinator) -> int:
+    async def _coordinator(self, target: Coordinator, asked: list[Peer]) -> int:
         known = self._coordinators.get(target)
         if known is not None:
             self._coordinators.move_to_end(target)
@@ -227,7 +218,7 @@ class ClusterLink:
             "key_type": 0 if target.kind == "group" else 1,
             "coordinator_keys": [target.key],  # from v4 on
         }
-        answer = await self._try(Any_(), ApiKey.FIND_COORDINATOR, request)
+        answer = await self._try(Any_(), ApiKey.FIND_COORDINATOR, request, asked)
         found = answer["coordinators"][0] if answer["coordinators"] else answer
         if found["error_code"]:
             why = f"coordinator of {target.kind} {target.key}: {ErrorCode(found['error_code']).name}"
@@ -243,50 +234,30 @@ class ClusterLink:
         else:
             await self.refresh()
 
-    def _peer(self, address: Address, slow: bool) -> Peer:
-        peer = self._peers.get((address, slow))
-        if peer is None:
-            peer = self._peers[address, slow] = Peer(lambda: self._dial(address), self._client_id, self._limits)
-        return peer
-
-    async def _dial(self, address: Address) -> socket.socket:
-        loop = asyncio.get_running_loop()
-        pause = self._pauses.get(address)
-        if pause is not None and loop.time() < pause.until:
-            raise DialError(f"{pause.why} (not tried again yet)")
-        async with self._dialling:
-            self.dials += 1
-            try:
-                sock = await dial(address, self._profile, self._client_id, _DIAL_MS)
-            except DialError as error:
-                self.failed_dials += 1
-                length_s = min(_MOST_PAUSE_S, pause.length_s * 2 if pause else _LEAST_PAUSE_S)
-                self._pauses[address] = _Pause(loop.time() + length_s, length_s, str(error))
-                raise
-        self._pauses.pop(address, None)
-        return sock
-
     async def _watch(self) -> None:
-        pause_s = _LEAST_PAUSE_S
+        pause_s = LEAST_PAUSE_S
         while True:
             self._wake.clear()
             if self._masked is None:
                 await self.refresh()
             reachable = self.topology.reachable
-            pause_s = _LEAST_PAUSE_S if reachable else min(pause_s * 2, _MOST_PAUSE_S)
+            pause_s = LEAST_PAUSE_S if reachable else min(pause_s * 2, MOST_PAUSE_S)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FRESH_S if reachable or self._masked is not None else pause_s):
                     await self._wake.wait()
 
     async def _survey(self) -> None:
         loop = asyncio.get_running_loop()
-        wait_s = self._surveyed_at + _LEAST_PAUSE_S - loop.time()
+        wait_s = self._surveyed_at + LEAST_PAUSE_S - loop.time()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
         try:
             async with asyncio.timeout(_SURVEY_MS / 1000):
                 answer = await self._first_answer()
-            seen = learn(self.topology, answer, complete=True)
+            seen = await self._seen(answer, complete=True)
+            self._controller = answer["controller_id"] if answer["controller_id"] >= 0 else self._controller
+            if self.topology.reachable:
+                self._set(seen)  # who leads is not to be learnt later because a broker is slow to connect
             await self._connect_all(seen)
         except TimeoutError:
             self._unreachable(f"no broker answered within {_SURVEY_MS} ms")
@@ -294,7 +265,9 @@ class ClusterLink:
             self._unreachable(error.why)
         else:
             if self._masked is None:
-                self._set(replace(seen, reachable=True, why="", api_versions=self._common_versions(seen)))
+                now = self.topology if self.topology.reachable else seen
+                offered = self._lanes.common_versions(now.brokers.values()) or now.api_versions
+                self._set(replace(now, reachable=True, why="", api_versions=offered))
         finally:
             self._surveyed_at = loop.time()
 
@@ -308,7 +281,7 @@ class ClusterLink:
         if self._masked is not None:
             raise ClusterUnavailableError(self.name, f"masked: {self._masked}")
         addresses = dict.fromkeys((*self.topology.brokers.values(), *self._bootstrap))
-        ordered = sorted(addresses, key=lambda a: (peer := self._peers.get((a, False))) is None or not peer.connected)
+        ordered = sorted(addresses, key=lambda address: not self._lanes.connected(address))
         pending: set[asyncio.Task[Message]] = set()
         why = "it has no address"
         try:
@@ -328,41 +301,57 @@ class ClusterLink:
         raise ClusterUnavailableError(self.name, why)
 
     async def _metadata(self, address: Address) -> Message:
-        peer = self._peer(address, slow=False)
+        peer = self._lanes.peer(address, Lane.TOPOLOGY)
         # The survey has pauses of its own, and what it finds is what ends everyone else's.
-        self._pauses.pop(address, None)
+        self._dialling.forgive(address)
+        await peer.connect()
         try:
-            async with asyncio.timeout(_DIAL_MS / 1000):
+            async with asyncio.timeout(_ANSWER_MS / 1000):
                 return await peer.request(ApiKey.METADATA, ALL_TOPICS)
         except TimeoutError:
-            why = f"{address[0]}:{address[1]}: no answer within {_DIAL_MS} ms"
+            why = f"{address[0]}:{address[1]}: no answer within {_ANSWER_MS} ms"
             peer.close(why)
             raise PeerError(why) from None
 
+    async def _seen(self, metadata: Message, *, complete: bool) -> ClusterTopology:
+        """What a METADATA answer makes of the topology; a long list of topics is gone through beside the loop."""
+        topics = metadata["topics"]
+        if self._learnt[0] is topics and self._learnt[1] is self.topology.topics:
+            return learn(self.topology, {**metadata, "topics": []}, complete=False)
+        while True:
+            before = self.topology
+            if not heavy(metadata):
+                return learn(before, metadata, complete=complete)
+            seen = await beside(learn, before, metadata, complete=complete)
+            if self.topology is before:
+                self._learnt = (topics, seen.topics) if complete else self._learnt
+                return seen
+
     async def _connect_all(self, seen: ClusterTopology) -> None:
         """Learns what each broker offers, and lets go of brokers that are no more."""
-        gone = [k for k in self._peers if k[0] not in seen.brokers.values()]
-        for key in gone:
-            self._peers.pop(key).close("the broker left the cluster, or is a bootstrap address only")
-        peers = [self._peer(address, slow=False) for address in seen.brokers.values()]
-        for address in seen.brokers.values():
-            self._pauses.pop(address, None)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_DIAL_MS / 1000):
-                await asyncio.gather(*(p.connect() for p in peers), return_exceptions=True)
+        addresses = set(seen.brokers.values())
+        self._lanes.keep(addresses)
+        self._dialling.keep(addresses)
+        self._dialling.forgive()
+        away = [self._lanes.peer(address, Lane.TOPOLOGY) for address in addresses if not self._lanes.connected(address)]
+        tasks = {asyncio.create_task(self._connect(peer)) for peer in away}
+        if tasks:
+            self._connecting |= tasks
+            _, late = await asyncio.wait(tasks, timeout=_CONNECT_MS / 1000)
+            for task in tasks:
+                task.add_done_callback(self._connecting.discard)
+            for task in late:
+                task.add_done_callback(self._came_late)
 
-    def _common_versions(self, seen: ClusterTopology) -> dict[int, tuple[int, int]]:
-        offers = [
-            p.api_versions for a in seen.brokers.values() if (p := self._peers.get((a, False))) and p.api_versions
-        ]
-        if not offers:
-            return dict(self.topology.api_versions)
-        common: dict[int, tuple[int, int]] = {}
-        for key in set.intersection(*(set(offer) for offer in offers)):
-            low, high = max(offer[key][0] for offer in offers), min(offer[key][1] for offer in offers)
-            if low <= high:
-                common[key] = (low, high)
-        return common
+    @staticmethod
+    async def _connect(peer: Peer) -> bool:
+        with contextlib.suppress(PeerError, DialError):
+            await peer.connect()
+        return peer.connected
+
+    def _came_late(self, task: asyncio.Task[bool]) -> None:
+        if not task.cancelled() and task.result():
+            self.refresh_soon()
 
     def _unreachable(self, why: str) -> None:
         if self._masked is None:
@@ -379,23 +368,26 @@ class ClusterLink:
         self.topology = topology
         self._on_topology(topology)
 
-    def _drop_silent(self, at_least_s: float) -> None:
-        # What queues behind a request that hangs would hang as well.
-        for peer in self._peers.values():
-            if peer.silent_s() >= at_least_s * 0.9:
-                peer.close(f"no answer within {at_least_s:.1f} s")
-
     def _drop_peers(self, why: str) -> None:
-        peers, self._peers = self._peers, {}
-        for peer in peers.values():
-            peer.close(why)
+        self._lanes.drop(why)
         self._coordinators.clear()
 
 
-def _says(answer: Message, codes: frozenset[ErrorCode]) -> bool:
+def _drop_silent(asked: Sequence[Peer], at_least_s: float) -> None:
+    # What queues behind a request that hangs would hang as well.
+    for peer in asked:
+        if peer.silent_s() >= at_least_s * 0.9:
+            peer.close(f"no answer within {at_least_s:.1f} s")
+
+
+async def _says(answer: Message, codes: frozenset[ErrorCode]) -> bool:
     """Whether an answer, or anything listed in it down to the partitions, carries one of these errors."""
     if not codes:
         return False
+    return await beside(_carries, answer, codes) if heavy(answer) else _carries(answer, codes)
+
+
+def _carries(answer: Message, codes: frozenset[ErrorCode]) -> bool:
     layer: list[Any] = [answer]
     for _ in range(3):
         if any(item.get("error_code") in codes for item in layer):

@@ -9,12 +9,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 
 from gateway.composed.ask import Message
+from gateway.heavy import beside, heavy
+from gateway.links.decoding import Decoder
 from gateway.topology import ApiRange
 from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import RemoteProtocolError, WireError
 from ha_core.wire.frames import LEAST_RESPONSE_BYTES, frame_size
-from ha_core.wire.header import encode_request, response_body_at
+from ha_core.wire.header import encode_request
 from ha_core.wire.limits import Limits
 
 Dial = Callable[[], Awaitable[socket.socket]]
@@ -47,10 +49,11 @@ def choose_version(api_key: int, offered: Mapping[int, ApiRange]) -> int:
 class Peer:
     """Requests to one broker, answered in order. Used on one event loop only."""
 
-    def __init__(self, dial: Dial, client_id: str, limits: Limits) -> None:
+    def __init__(self, dial: Dial, client_id: str, limits: Limits, decoder: Decoder) -> None:
         self._dial = dial
         self._client_id = client_id
         self._limits = limits
+        self._decoder = decoder
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
         self._opening = asyncio.Lock()
         self._writer: asyncio.StreamWriter | None = None
@@ -121,7 +124,12 @@ class Peer:
         writer = self._writer
         if writer is None:
             raise PeerError("the connection was closed")
-        body = codec.encode(api_key, version, "request", message)
+        if heavy(message):
+            body = await beside(codec.encode, api_key, version, "request", message)
+            if self._writer is not writer:
+                raise PeerError("the connection was closed")
+        else:
+            body = codec.encode(api_key, version, "request", message)
         self._correlation = (self._correlation + 1) & 0x7FFFFFFF
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         if not self._waiting:
@@ -132,9 +140,7 @@ class Peer:
             await writer.drain()
         frame = await future
         try:
-            return codec.decode(
-                api_key, version, "response", frame, response_body_at(api_key, version, frame, 0), self._limits
-            )
+            return await self._decoder.decode(api_key, version, frame)
         except WireError as error:
             self.close(str(error))
             raise PeerError(str(error)) from error

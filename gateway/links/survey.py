@@ -33,7 +33,6 @@ def learn(before: ClusterTopology, metadata: Message, *, complete: bool) -> Clus
     """
     named = {topic["name"]: topic for topic in metadata["topics"]}
     brokers = {b["node_id"]: (b["host"], b["port"]) for b in metadata["brokers"]} or before.brokers
-    controller = metadata["controller_id"] if metadata["controller_id"] >= 0 else before.controller
     news: dict[str, Mapping[int, int]] = {}
     gone: set[str] = set(before.topics) - named.keys() if complete else set()
     for name, topic in named.items():
@@ -44,7 +43,7 @@ def learn(before: ClusterTopology, metadata: Message, *, complete: bool) -> Clus
             leaders = {p["partition_index"]: p["leader_id"] for p in topic["partitions"]}
             if leaders != before.topics.get(name):
                 news[name] = leaders
-    if not (news or gone) and brokers == before.brokers and controller == before.controller:
-        return before
+    if not (news or gone):
+        return before if brokers == before.brokers else replace(before, brokers=brokers)
     topics = {name: leaders for name, leaders in before.topics.items() if name not in gone} | news
-    return replace(before, brokers=brokers, controller=controller, topics=topics)
+    return replace(before, brokers=brokers, topics=topics)

@@ -151,7 +151,6 @@ def world(
             name,
             reachable=name not in (masked, down),
             brokers={n: (name, 9092 + n) for n in (1, 2)},
-            controller=1,
             topics=held[name],
         )
         for name in held

@@ -11,7 +11,9 @@ import pytest
 
 from gateway.composed.ask import Any_, Broker, ClusterUnavailableError, Controller, Coordinator
 from gateway.config import SecurityProfile
+from gateway.links import cluster, dialling
 from gateway.links.cluster import ClusterLink
+from gateway.links.dial import dial
 from ha_core.wire.codes import ApiKey
 from tests.gateway.links.fake_broker import FakeBroker
 
@@ -48,7 +50,7 @@ def groups(request: dict[str, Any]) -> dict[str, Any]:
     return {"groups": [{"group_id": group} for group in request["groups"]]}
 
 
-def test_a_survey_shows_brokers_leaders_controller_and_common_versions() -> None:
+def test_a_survey_shows_brokers_leaders_and_common_versions() -> None:
     async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
         brokers[1].offered[ApiKey.METADATA] = (1, 8)
 
@@ -58,7 +60,6 @@ def test_a_survey_shows_brokers_leaders_controller_and_common_versions() -> None
         assert seen.reachable
         assert seen.brokers == {b.broker_id: ("127.0.0.1", b.port) for b in brokers}
         assert seen.topics == {"orders": {0: 1, 1: 2}}
-        assert seen.controller == 1
         assert seen.api_versions[ApiKey.METADATA] == (1, 8)
 
     play(scenario)
@@ -96,7 +97,7 @@ def test_many_asks_at_once_share_one_connection_and_get_their_own_answers() -> N
         )
 
         assert [a["groups"][0]["group_id"] for a in answers] == [f"g{n}" for n in range(300)]
-        assert brokers[0].connections == 1
+        assert brokers[0].connections == 2  # one of them for metadata
 
     play(scenario)
 
@@ -213,6 +214,62 @@ def test_an_ask_that_gets_no_answer_in_time_fails_and_frees_those_queued_behind_
             "cluster east is not available: no answer within 100 ms",
             "cluster east is not available: no answer within 0.1 s",
         ]
+
+    play(scenario)
+
+
+def test_an_answer_that_does_not_come_costs_nobody_the_connection_for_metadata() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        # Given a broker that takes its time with offsets
+        await link.refresh()
+        brokers[0].answers[ApiKey.LIST_OFFSETS] = lambda _: None
+        # When somebody has waited for them in vain
+        with pytest.raises(ClusterUnavailableError, match="no answer within 100 ms"):
+            await link.ask(Broker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=100)
+        connections = brokers[0].connections
+        await link.ask(Any_(), ApiKey.METADATA, {"topics": []})
+        # Then metadata comes by the connection that there was, and beside a question that still waits
+        assert brokers[0].connections == connections
+        waiting = asyncio.create_task(link.ask(Broker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=20_000))
+        await asyncio.sleep(0.05)
+        await link.ask(Any_(), ApiKey.METADATA, {"topics": []}, timeout_ms=1_000)
+        waiting.cancel()
+
+    play(scenario, count=1)
+
+
+def test_a_broker_that_is_slow_to_connect_is_no_cluster_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow(*arguments: Any) -> Any:
+        await asyncio.sleep(0.4)
+        return await dial(*arguments)
+
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        # Given connections that take longer to come about than an answer may take
+        monkeypatch.setattr(cluster, "_ANSWER_MS", 200)
+        monkeypatch.setattr(cluster, "_CONNECT_MS", 50)
+        monkeypatch.setattr(dialling, "dial", slow)
+        brokers[1].offered[ApiKey.METADATA] = (1, 7)
+        # When the cluster is looked at
+        link.start()
+        await link.refresh()
+        # Then it is in reach, and what the slower broker offers is known when it is connected, too
+        assert link.topology.reachable
+        both = asyncio.Event()
+        link._on_topology = lambda new: both.set() if new.api_versions[ApiKey.METADATA][1] == 7 else None
+        await asyncio.wait_for(both.wait(), 5)
+
+    play(scenario)
+
+
+def test_the_controller_that_brokers_of_a_kraft_cluster_name_at_random_is_no_news() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        await link.refresh()
+        seen = link.topology
+        for broker in brokers:
+            broker.brokers = brokers[::-1]
+        await link.refresh()
+        await link.ask(Any_(), ApiKey.METADATA, {"topics": [{"name": "orders"}]})
+        assert link.topology is seen
 
     play(scenario)
 

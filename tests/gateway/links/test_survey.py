@@ -9,7 +9,7 @@ import pytest
 from gateway.links.survey import learn, parse_bootstrap
 from gateway.topology import ClusterTopology
 
-BEFORE = ClusterTopology("east", True, {1: ("h", 1)}, 1, {"a": {0: 1}, "b": {0: 1}}, {3: (0, 12)}, "")
+BEFORE = ClusterTopology("east", True, {1: ("h", 1)}, {"a": {0: 1}, "b": {0: 1}}, {3: (0, 12)}, "")
 
 
 def answer(*topics: dict[str, Any], controller: int = 1) -> dict[str, Any]:
@@ -46,9 +46,8 @@ def test_a_topic_that_is_unknown_is_gone_and_one_that_cannot_be_described_now_is
     assert after.topics == {"b": {0: 1}}
 
 
-def test_a_controller_that_is_not_known_now_is_taken_to_be_the_last_one() -> None:
-    assert learn(BEFORE, answer(controller=-1), complete=False).controller == 1
-    assert learn(BEFORE, answer(controller=2), complete=False).controller == 2
+def test_who_is_named_as_the_controller_is_no_news() -> None:
+    assert learn(BEFORE, answer(led("a", 1), controller=2), complete=False) is BEFORE
 
 
 def test_bootstrap_servers_are_read_with_names_and_addresses() -> None:

@@ -44,10 +44,7 @@ APIS = dict.fromkeys(range(90), (0, 20))
 def topology(**topics: dict[str, dict[int, int]]) -> Topology:
     """`east={"orders": {0: 1}}`: topic → partition → leader, per cluster."""
     return Topology(
-        {
-            name: ClusterTopology(name, True, {1: ("h", 1)}, 1, topics.get(name, {}), APIS, "")
-            for name in ("east", "west")
-        }
+        {name: ClusterTopology(name, True, {1: ("h", 1)}, topics.get(name, {}), APIS, "") for name in ("east", "west")}
     )
 
 

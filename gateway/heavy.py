@@ -1,0 +1,46 @@
+"""Work that takes longer than the event loop may stand still: done by one thread beside it.
+
+One thread, because more of them would only wait for each other, and of its own, because the lease is confirmed by the
+others: it must not queue behind somebody's list of all topics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+LARGE_BYTES = 32 << 10
+"""What is longer is encoded or decoded beside the loop; below, handing it over takes as long as doing it."""
+MOST_ITEMS = 400
+"""In lists of a message, and in the lists of their items, that are gone over on the loop."""
+SWITCH_S = 0.001
+"""How long the loop waits for that thread to let go of the interpreter, each time; for `sys.setswitchinterval`."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_THREAD = ThreadPoolExecutor(1, "heavy")
+
+
+async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """The result of the function, which runs in the thread. Whoever stops waiting does not stop it."""
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: function(*args, **kwargs))
+
+
+def heavy(message: Mapping[str, Any]) -> bool:
+    """Whether a message has more items than are gone over on the loop."""
+    items = 0
+    for outer in message.values():
+        if not isinstance(outer, list):
+            continue
+        items += len(outer)
+        if items > MOST_ITEMS:
+            return True
+        for item in outer:
+            if isinstance(item, dict):
+                items += sum(len(inner) for inner in item.values() if isinstance(inner, list))
+                if items > MOST_ITEMS:
+                    return True
+    return False

@@ -1,0 +1,59 @@
+"""Answers of brokers, decoded: long ones beside the event loop, and those that say the same as before not again."""
+
+from __future__ import annotations
+
+from gateway.composed.ask import Message
+from gateway.heavy import LARGE_BYTES, beside
+from ha_core.wire import codec
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.header import response_body_at
+from ha_core.wire.limits import Limits
+
+_INT = 4
+
+
+class Decoder:
+    """For all brokers of a cluster: they say the same of its topics.
+
+    A list of fifty thousand topics takes seconds to read, and between two readings there is mostly nothing new. So the
+    last long METADATA answer is kept as it came, and one with the same bytes is given the same list of topics, as an
+    object: whoever has worked on that list knows without a look that it is the same. Only the controller may differ,
+    since KRaft brokers name any broker of theirs at random.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._version = -1
+        self._head = self._tail = b""
+        """What stands before the controller in the answer that is known, and what behind it."""
+        self._known: Message = {}
+
+    async def decode(self, api_key: int, version: int, frame: bytes) -> Message:
+        """:raises WireError: it is not what it should be."""
+        at = response_body_at(api_key, version, frame, 0)
+        if len(frame) < LARGE_BYTES:
+            return codec.decode(api_key, version, "response", frame, at, self._limits)
+        if api_key == ApiKey.METADATA and self._same(version, frame, at):
+            controller = frame[at + len(self._head) :][:_INT]
+            return {**self._known, "controller_id": int.from_bytes(controller, "big", signed=True)}
+        found = await beside(codec.decode, api_key, version, "response", frame, at, self._limits)
+        if api_key == ApiKey.METADATA:
+            controller_at = at + _controller_at(version, found)
+            self._head, self._tail = frame[at:controller_at], frame[controller_at + _INT :]
+            self._version, self._known = version, found
+        return found
+
+    def _same(self, version: int, frame: bytes, at: int) -> bool:
+        length = len(self._head) + _INT + len(self._tail)
+        same = version == self._version and len(frame) == at + length
+        return same and frame.startswith(self._head, at) and frame.endswith(self._tail)
+
+
+def _controller_at(version: int, message: Message) -> int:
+    """Where in the body of a METADATA answer the controller stands: the first byte in which two answers differ that
+    differ in nothing else."""
+    one, other = (
+        codec.encode(ApiKey.METADATA, version, "response", {**message, "topics": [], "controller_id": controller})
+        for controller in (0, -1)
+    )
+    return next(at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)

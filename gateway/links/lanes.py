@@ -1,0 +1,87 @@
+"""The gateway's own connections to the brokers of one cluster: several to each.
+
+A broker works on one request per connection at a time, so what may take long has another one than what all wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import IntEnum
+from functools import partial
+
+from gateway.links.decoding import Decoder
+from gateway.links.dialling import Dialling
+from gateway.links.peer import Peer
+from gateway.topology import Address, ApiRange
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.limits import Limits
+
+
+class Lane(IntEnum):
+    TOPOLOGY = 0
+    """What everybody waits for, and every broker has at hand: metadata, coordinators."""
+    QUESTIONS = 1
+    CHANGES = 2
+    """What waits for the whole cluster, or for disks."""
+
+
+_TOPOLOGY = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})
+_CHANGES = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    }
+)
+
+
+def lane(api_key: int) -> Lane:
+    """Which connection a question goes by."""
+    return Lane.TOPOLOGY if api_key in _TOPOLOGY else Lane.CHANGES if api_key in _CHANGES else Lane.QUESTIONS
+
+
+class Lanes:
+    """Opened when first used, and again when they were lost."""
+
+    def __init__(self, dialling: Dialling, client_id: str, limits: Limits) -> None:
+        self._dialling, self._client_id, self._limits = dialling, client_id, limits
+        self._decoder = Decoder(limits)
+        self._peers: dict[tuple[Address, Lane], Peer] = {}
+
+    def peer(self, address: Address, of: Lane) -> Peer:
+        peer = self._peers.get((address, of))
+        if peer is None:
+            dial = partial(self._dialling.dial, address)
+            peer = self._peers[address, of] = Peer(dial, self._client_id, self._limits, self._decoder)
+        return peer
+
+    def connected(self, address: Address) -> bool:
+        """Whether the broker can be asked for metadata without being dialled."""
+        peer = self._peers.get((address, Lane.TOPOLOGY))
+        return peer is not None and peer.connected
+
+    def keep(self, addresses: Collection[Address]) -> None:
+        """Lets go of brokers that are no more."""
+        for key in [key for key in self._peers if key[0] not in addresses]:
+            self._peers.pop(key).close("the broker left the cluster, or is a bootstrap address only")
+
+    def drop(self, why: str) -> None:
+        """Lets go of all."""
+        peers, self._peers = self._peers, {}
+        for peer in peers.values():
+            peer.close(why)
+
+    def common_versions(self, addresses: Collection[Address]) -> dict[int, ApiRange]:
+        """What all of these brokers offer that have said so; empty where none has."""
+        peers = (self._peers.get((address, Lane.TOPOLOGY)) for address in addresses)
+        offers = [peer.api_versions for peer in peers if peer is not None and peer.api_versions]
+        common: dict[int, ApiRange] = {}
+        for key in set.intersection(*(set(offer) for offer in offers)) if offers else ():
+            low, high = max(offer[key][0] for offer in offers), min(offer[key][1] for offer in offers)
+            if low <= high:
+                common[key] = (low, high)
+        return common

@@ -1,0 +1,43 @@
+"""Long answers that say the same as before are not read again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gateway.links.decoding import Decoder
+from ha_core.wire import codec, encode_response
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.limits import DEFAULT_LIMITS
+
+MANY = 2_000
+
+
+def frame(version: int, *, controller: int = 1, leader: int = 1, correlation: int = 7) -> bytes:
+    topics = [
+        {"name": f"t{n}", "partitions": [{"partition_index": 0, "leader_id": leader if n == MANY - 1 else 1}]}
+        for n in range(MANY)
+    ]
+    message: dict[str, Any] = {
+        "brokers": [{"node_id": n, "host": "h", "port": 1} for n in (1, 2)],
+        "cluster_id": "c",
+        "controller_id": controller,
+        "topics": topics,
+    }
+    return encode_response(ApiKey.METADATA, version, correlation, codec.encode(3, version, "response", message))[4:]
+
+
+@pytest.mark.parametrize("version", [1, 7, 9])
+def test_a_list_of_topics_that_differs_in_the_controller_only_is_the_same_list(version: int) -> None:
+    async def scenario() -> None:
+        decoder = Decoder(DEFAULT_LIMITS)
+        first = await decoder.decode(ApiKey.METADATA, version, frame(version))
+        again = await decoder.decode(ApiKey.METADATA, version, frame(version, controller=2, correlation=8))
+        moved = await decoder.decode(ApiKey.METADATA, version, frame(version, leader=2))
+        assert again["topics"] is first["topics"]
+        assert (first["controller_id"], again["controller_id"]) == (1, 2)
+        assert moved["topics"][-1]["partitions"][0]["leader_id"] == 2
+
+    asyncio.run(scenario())

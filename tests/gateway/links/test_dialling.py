@@ -1,0 +1,73 @@
+"""Dialling the brokers of one cluster: each broker's troubles are its own."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from typing import Any
+
+import pytest
+
+from gateway.config import SecurityProfile
+from gateway.links import dialling
+from gateway.links.dial import DialError
+from gateway.links.dialling import Dialling
+from gateway.topology import Address
+
+HOLE, GOOD = ("10.0.0.1", 9092), ("10.0.0.2", 9092)
+
+
+@pytest.fixture
+def outcome(monkeypatch: pytest.MonkeyPatch) -> dict[Address, Any]:
+    """What becomes of a dial, by address: an event to wait for before it fails, an error, or a socket."""
+    outcomes: dict[Address, Any] = {}
+
+    async def dial(address: Address, *_: Any) -> socket.socket:
+        found = outcomes[address]
+        if isinstance(found, asyncio.Event):
+            await found.wait()
+            raise DialError("no answer")
+        if isinstance(found, OSError):
+            raise DialError(found.strerror) from found
+        return found  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(dialling, "dial", dial)
+    return outcomes
+
+
+def test_a_broker_that_swallows_every_packet_holds_up_no_other_and_its_own_clients_once(
+    outcome: dict[Address, Any],
+) -> None:
+    async def scenario() -> None:
+        cluster = Dialling(SecurityProfile(), "switchyard")
+        with socket.socket() as good:
+            outcome.update({HOLE: asyncio.Event(), GOOD: good})
+            # Given three hundred clients that want to one that does not answer
+            waiting = [asyncio.create_task(cluster.for_client(HOLE)) for _ in range(300)]
+            await asyncio.sleep(0)
+            # Then whoever wants to another one gets there
+            assert await asyncio.wait_for(cluster.for_client(GOOD), 1) is good
+            # When it is given up, those who still wait for their turn are told, too
+            begun = cluster.begun
+            outcome[HOLE].set()
+            errors = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 1)
+            assert all(isinstance(error, DialError) for error in errors)
+            assert cluster.begun == begun < 100
+
+    asyncio.run(scenario())
+
+
+def test_a_gateway_without_room_for_a_socket_does_not_blame_the_broker(outcome: dict[Address, Any]) -> None:
+    async def scenario() -> None:
+        cluster = Dialling(SecurityProfile(), "switchyard")
+        outcome[GOOD] = OSError(errno.EMFILE, "Too many open files")
+        with pytest.raises(DialError, match="Too many open files"):
+            await cluster.for_client(GOOD)
+        assert not cluster.rests(GOOD)
+        outcome[GOOD] = OSError(errno.ECONNREFUSED, "Connection refused")
+        with pytest.raises(DialError, match="Connection refused"):
+            await cluster.for_client(GOOD)
+        assert cluster.rests(GOOD)
+
+    asyncio.run(scenario())
