@@ -5,6 +5,7 @@ from __future__ import annotations
 PROGRAMS: dict[str, tuple[str, str]] = {
     "confluent-producer": ("confluent_producer", "run"),
     "confluent-transactions": ("confluent_transactions", "run"),
+    "halting-sender": ("halting_sender", "run"),
     "confluent-consumer": ("confluent_consumer", "run"),
     "kafka-python-producer": ("kafka_python", "produce"),
     "kafka-python-consumer": ("kafka_python", "consume"),
@@ -16,5 +17,5 @@ PROGRAMS: dict[str, tuple[str, str]] = {
 """Kind → (module, function that takes Options and returns an exit code)."""
 
 PRODUCERS = tuple(kind for kind in PROGRAMS if kind.endswith("-producer"))
-"""Producers without transactions."""
+"""Producers of libraries, without transactions."""
 CONSUMERS = tuple(kind for kind in PROGRAMS if kind.endswith("-consumer"))

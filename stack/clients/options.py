@@ -36,6 +36,14 @@ class Options:
         default=False,
         metadata={"help": "write records as they come due, so that there nearly always is an open transaction"},
     )
+    halt_s: float = field(
+        default=0.0, metadata={"help": "longest pause in the middle of a request (halting-sender); 0: none"}
+    )
+    canary: str = field(
+        default="",
+        metadata={"help": "topic that whoever takes the second half of a request for a request creates"},
+    )
+    seed: int = field(default=0, metadata={"help": "of what is random (halting-sender)"})
     abort_every: int = field(default=3, metadata={"help": "every so manyth transaction is aborted; 0: none"})
 
     group: str = field(default="", metadata={"help": "group.id; none with --seek"})

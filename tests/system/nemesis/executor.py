@@ -1,0 +1,71 @@
+"""One step of an operation as a process of its own, as a scheduler runs tasks: `… ZOOKEEPER STEP JSON`.
+
+It prints `begun` when everything is imported and connected, right before the step: strikes count from there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ha_core.model import Operation
+from ha_core.moves import run
+from ha_core.moves.context import Connection, Environment, connect
+from ha_core.moves.crossing.settling import wait_for
+from ha_core.moves.migration.planning import plan_migration, start_batch
+from ha_core.moves.switch.prepare import make_request, plan
+from tests.kit.running import ZOOKEEPER_ROOT
+from tests.system.nemesis.schedule import Kind
+
+PREPARATION_S = 3.0
+SETTLE_S = 20.0
+
+
+def start(environment: Environment, told: dict[str, Any]) -> Operation:
+    """Create the operation; found again where it exists."""
+    topic, origin, target, operation_id = told["topic"], told["origin"], told["target"], told["operation"]
+    if told["kind"] == Kind.SWITCH:
+        request = make_request([f"topic:{topic}"], origin, target, reason="test", drain_timeout_s=30.0)
+        return run.start(environment, plan(environment, request), "test", operation_id)
+    proposal = plan_migration(
+        environment,
+        [topic],
+        origin,
+        target,
+        reason="test",
+        cut=told["kind"],
+        preparation_s=PREPARATION_S,
+        drain_timeout_s=30.0,
+    )
+    proposal.require_sound()
+    return start_batch(environment, proposal.batches[0], "test", operation_id)
+
+
+def carry_out(environment: Environment, step: str, told: dict[str, Any]) -> str:
+    """What has come of the operation."""
+    operation_id = told["operation"]
+    if step == "start":
+        return start(environment, told).state
+    if step == "run":
+        report = run.run_all(environment, operation_id)
+        return f"{report.result} {report.error}"
+    if step == "settle":
+        (look,) = wait_for(environment, [operation_id], SETTLE_S)
+        return f"{look.operation.state} {look.error}"
+    return run.run_step(environment, operation_id, step).state
+
+
+def main() -> None:
+    zookeeper, step, told = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+    with connect(
+        Connection(zookeeper, ZOOKEEPER_ROOT), by="test", progress=lambda text: print(text, flush=True)
+    ) as found:
+        found.now = lambda: (datetime.now(UTC) + timedelta(seconds=float(told["clock_s"]))).isoformat()
+        print("begun", flush=True)
+        print(carry_out(found, step, told), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Carries a round out on a real stack, and says what it did to whom."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import IO
+
+from ha_core.model import Operation, Topic
+from ha_core.plan.move import FINAL
+from ha_core.store import connect
+from stack.clients.process import Client, history_of
+from stack.harness import Stack
+from stack.history.checker import Result
+from stack.history.events import Failed, Noted
+from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
+from tests.system.nemesis.schedule import Bound, Does, Hits, Round, Sends, Strike, Writer
+
+PARTITIONS = 2
+RATE = 40
+HALT_S = 8.0
+"""Longer than a session at times, so that a move can go by between the halves."""
+UNAIDED_S = 45.0
+"""After the last strike clients are served again within this time, though nobody resumes anything."""
+BACK_SOON = "reconnect.backoff.max.ms=500"
+ONE_AT_A_TIME = "max.in.flight.requests.per.connection=1"
+"""A broker that was killed and is back knows the last batch of each producer only."""
+
+
+def _sending(writer: Writer, name: str, seed: int) -> tuple[str, Mapping[str, object]]:
+    """(kind of client, options)."""
+    common = {"rate": RATE, "settings": (BACK_SOON, ONE_AT_A_TIME)}
+    halves = {"halt_s": HALT_S, "canary": f"canary-{name}", "seed": seed}
+    table: dict[Sends, tuple[str, Mapping[str, object]]] = {
+        Sends.PLAIN: ("confluent-producer", {**common, "acks": "all", "idempotence": "off"}),
+        Sends.IDEMPOTENT: ("confluent-producer", {**common, "idempotence": "on"}),
+        Sends.SILENT: ("confluent-producer", {**common, "acks": "0"}),
+        Sends.TRANSACTIONAL: ("confluent-transactions", {**common, "transaction_records": 10}),
+        Sends.HALVES: ("halting-sender", {**halves, "acks": "1"}),
+        Sends.SILENT_HALVES: ("halting-sender", {**halves, "acks": "0"}),
+    }
+    return table[writer.sends]
+
+
+@dataclass
+class Executor:
+    """The process of the step that runs."""
+
+    process: subprocess.Popen[str]
+    begun: threading.Event = field(default_factory=threading.Event)
+    said: list[str] = field(default_factory=list)
+
+    @classmethod
+    def start(cls, stack: Stack, step: str, told: Mapping[str, str]) -> Executor:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.system.nemesis.executor", stack.zookeeper, step, json.dumps(dict(told))],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert process.stdout is not None
+        executor = cls(process)
+        threading.Thread(target=executor._read, args=(process.stdout,), daemon=True).start()
+        return executor
+
+    def _read(self, stream: IO[str]) -> None:
+        for line in stream:
+            self.said.append(line)
+            if line == "begun\n":
+                self.begun.set()
+        self.begun.set()
+
+    def strike(self, strike: Strike) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            if strike.does is Does.KILL:
+                self.process.kill()
+                return
+            self.process.send_signal(signal.SIGSTOP)
+            time.sleep(strike.lasts_s)
+            self.process.send_signal(signal.SIGCONT)
+
+
+class Play:
+    """One round on a topic of its own."""
+
+    def __init__(self, stack: Stack, run: Run, name: str, drawn: Round) -> None:
+        self.stack, self.run, self.topic, self.round = stack, run, name, drawn
+        self.origin, self.target = ("east", "west") if drawn.westward else ("west", "east")
+        self.operation = f"switch-{name}"[:90]
+        self.words: list[str] = []
+        self._executor: Executor | None = None
+        self._writers: dict[str, Client] = {}
+
+    def begin(self) -> None:
+        """Topic, users, clients at work."""
+        create_topic(bootstrap(self.stack, self.origin), self.topic, PARTITIONS)
+        bind(self.stack, self._user(Bound.ORIGIN), self.origin)
+        bind(self.stack, self._user(Bound.TARGET), self.target)
+        isolation = "read_committed" if self._transactions else "read_uncommitted"
+        self.reader = self.run.start(
+            "confluent-consumer",
+            "reader",
+            self.topic,
+            group=self.topic,
+            client_id=self._client_id(Bound.ORIGIN),
+            isolation=isolation,
+            settings=(BACK_SOON,),
+        )
+        for writer in self.round.writers:
+            kind, options = _sending(writer, self.topic, self.round.seed)
+            self._writers[writer.name] = self.run.start(
+                kind, writer.name, self.topic, client_id=self._client_id(writer.bound), **options
+            )
+        for client in self._writers.values():
+            client.wait_for(2, "sent")
+        self.reader.wait_for(10, "delivered")
+
+    def move(self) -> None:
+        """All steps, with gaps and strikes. A step that was killed, or has failed, is the last: nobody comes back."""
+        if not self._step("start", ()):
+            raise AssertionError(f"the operation was not created: {self.words[-1]}")
+        for step, gap_s in zip(self.round.steps, self.round.gaps_s, strict=True):
+            strikes = [one for one in self.round.strikes if one.step == step]
+            with self._striking([one for one in strikes if one.before]):
+                time.sleep(gap_s)
+            if not self._step(step, [one for one in strikes if not one.before]):
+                break
+
+    def _step(self, step: str, strikes: list[Strike] | tuple[Strike, ...]) -> bool:
+        told = {
+            "kind": self.round.kind,
+            "operation": self.operation,
+            "topic": self.topic,
+            "origin": self.origin,
+            "target": self.target,
+            "clock_s": str(self.round.clock_s),
+        }
+        executor = self._executor = Executor.start(self.stack, step, told)
+        assert executor.begun.wait(60)
+        with self._striking(list(strikes)):
+            try:
+                code = executor.process.wait(150)
+            finally:
+                executor.process.kill()
+        self.words.append(f"{step}: exit code {code}: {''.join(executor.said)}")
+        return code == 0
+
+    @contextlib.contextmanager
+    def _striking(self, strikes: list[Strike]) -> Iterator[None]:
+        threads = [threading.Thread(target=self._strike, args=(one, self._executor)) for one in strikes]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            for thread in threads:
+                thread.join()
+
+    def _strike(self, strike: Strike, executor: Executor | None) -> None:
+        time.sleep(strike.delay_s)
+        with self.run.fault(str(strike), settle_s=5.0):
+            if strike.hits is Hits.EXECUTOR:
+                assert executor is not None
+                executor.strike(strike)
+                return
+            part = {Hits.ORIGIN: f"cluster/{self.origin}", Hits.TARGET: f"cluster/{self.target}"}.get(
+                strike.hits, strike.hits.value
+            )
+            begin, end = (
+                (self.stack.pause, self.stack.resume)
+                if strike.does is Does.PAUSE
+                else (self.stack.kill, self.stack.restart)
+            )
+            begin(part)
+            time.sleep(strike.lasts_s)
+            end(part)
+
+    def goes_on(self) -> None:
+        """Everybody is served again, although nobody resumes anything."""
+        deadline = time.monotonic() + UNAIDED_S
+        for writer in self.round.writers:
+            client = self._writers[writer.name]
+            silent = writer.sends in (Sends.SILENT, Sends.SILENT_HALVES)
+            few = 1 if writer.sends in (Sends.HALVES, Sends.SILENT_HALVES) else RATE // 2
+            what = "sent" if silent else "acknowledged"
+            client.wait_for(client.count(what) + few, what, max(1.0, deadline - time.monotonic()))
+        self.reader.wait_for(self.reader.count("delivered") + RATE, "delivered", max(1.0, deadline - time.monotonic()))
+
+    def ends(self) -> str:
+        """The operation's last state, after whoever looks has resumed it."""
+        store = connect(self.stack.zookeeper, root=ZOOKEEPER_ROOT)
+        try:
+            deadline = time.monotonic() + 90.0
+            while (found := store.read(Operation, self.operation)) and found[0].state not in FINAL:
+                assert time.monotonic() < deadline, f"{self.operation} is still {found[0].state}"
+                with contextlib.suppress(CommandFailedError):
+                    switchyard(self.stack, "resume", self.operation)
+                time.sleep(0.5)
+            assert found is not None
+            topic = store.read(Topic, self.topic)
+            assert topic is None or (topic[0].fence, topic[0].transaction_fence, topic[0].crossing) == (
+                None,
+                None,
+                None,
+            )
+            assert [lock for lock in store.locks() if lock.operation == self.operation] == []
+            return found[0].state
+        finally:
+            store.close()
+
+    def judged(self) -> Result:
+        """The end: nothing lost, doubled, disordered or renumbered; nothing shown to clients; nothing obeyed."""
+        self.run.finish(list(self._writers.values()), [self.reader])
+        result = self.run.verdict(self.topic, complete=[self.topic])
+        assert result.sound, str(result)
+        assert result.acknowledged > 0
+        steady = [one for one in self.round.writers if one.sends in (Sends.PLAIN, Sends.IDEMPOTENT)]
+        events = [
+            event
+            for name, known in history_of(self.run.clients).clients.items()
+            for event in known
+            if (isinstance(event, Noted) and event.fatal)
+            or (isinstance(event, Failed) and name in {one.name for one in steady})
+        ]
+        assert events == []
+        for cluster in self.stack.clusters:
+            assert f"canary-{self.topic}" not in topics(self.stack, cluster), "the half of a request was obeyed"
+        return result
+
+    @property
+    def _transactions(self) -> bool:
+        return any(one.sends is Sends.TRANSACTIONAL for one in self.round.writers)
+
+    def _user(self, bound: Bound) -> str:
+        return f"{self.topic}-{bound}"
+
+    def _client_id(self, bound: Bound) -> str:
+        return f"HA#{self._user(bound)}#{self.topic}"
+
+
+def topics(stack: Stack, cluster: str) -> set[str]:
+    """What the cluster itself lists."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 3})
+    return set(admin.list_topics(timeout=20).topics)

@@ -1,0 +1,167 @@
+"""What happens in one round, drawn from a seed: pure, so that a round can be looked at, and played again.
+
+A move is run step by step, each step by a process of its own, with a gap before each, as tasks of a scheduler are.
+Meanwhile clients of every kind are at work, whatever they are bound to, and strikes fall: on a step that has begun, or
+in the gap before it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """How the topic moves."""
+
+    SWITCH = "switch"
+    BARRIER = "barrier"
+    PREDICTED = "predicted"
+
+
+STEPS: dict[Kind, tuple[str, ...]] = {
+    Kind.SWITCH: ("prepare", "adopt", "cut_over", "verify", "record"),
+    Kind.BARRIER: ("run",),
+    Kind.PREDICTED: ("run", "settle"),
+}
+"""What runs after the operation has been created; the last of a predicted move again and again until it has ended."""
+
+
+class Bound(StrEnum):
+    """Where the binding of a client's user leads."""
+
+    ORIGIN = "origin"
+    TARGET = "target"
+    NOBODY = "nobody"
+
+
+class Sends(StrEnum):
+    PLAIN = "plain"
+    IDEMPOTENT = "idempotent"
+    SILENT = "silent"
+    """acks=0."""
+    TRANSACTIONAL = "transactional"
+    HALVES = "halves"
+    """One request in flight, sent by halves."""
+    SILENT_HALVES = "silent halves"
+
+
+class Does(StrEnum):
+    PAUSE = "pause"
+    KILL = "kill"
+    """Restarted when the strike is over; an executor is not."""
+
+
+class Hits(StrEnum):
+    GATEWAY_1 = "gateway/1"
+    GATEWAY_2 = "gateway/2"
+    ZOOKEEPER = "zookeeper"
+    ORIGIN = "origin"
+    TARGET = "target"
+    EXECUTOR = "executor"
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    name: str
+    sends: Sends
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """Falls `delay_s` after `step` has begun, or, with `before`, in the gap before it."""
+
+    does: Does
+    hits: Hits
+    step: str
+    before: bool
+    delay_s: float
+    lasts_s: float
+
+    def __str__(self) -> str:
+        where = "before" if self.before else f"{self.delay_s:.2f} s into"
+        return f"{self.does} {self.hits} for {self.lasts_s:.1f} s, {where} {self.step}"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    seed: int
+    kind: Kind
+    westward: bool
+    """East, the default cluster, is the origin."""
+    writers: tuple[Writer, ...]
+    gaps_s: tuple[float, ...]
+    """Before each step."""
+    strikes: tuple[Strike, ...]
+    clock_s: float
+    """What the clocks of the executor are ahead of all others, or behind."""
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        return STEPS[self.kind]
+
+    def __str__(self) -> str:
+        route = "east to west" if self.westward else "west to east"
+        gaps = ", ".join(f"{gap:.1f}" for gap in self.gaps_s)
+        strikes = "; ".join(map(str, self.strikes)) or "no strike"
+        return f"seed {self.seed}: {self.kind}, {route}, gaps of {gaps} s, clock {self.clock_s:+.0f} s: {strikes}"
+
+
+SHORT_S, LONG_S = 1.5, 9.0
+"""Shorter than a lease, and longer than any session."""
+EVERYBODY = tuple(
+    Writer(f"{sends.replace(' ', '-')}-{bound}", sends, bound)
+    for sends, bound in (
+        (Sends.PLAIN, Bound.ORIGIN),
+        (Sends.PLAIN, Bound.TARGET),
+        (Sends.IDEMPOTENT, Bound.NOBODY),
+        (Sends.IDEMPOTENT, Bound.TARGET),
+        (Sends.SILENT, Bound.ORIGIN),
+        (Sends.TRANSACTIONAL, Bound.ORIGIN),
+        (Sends.HALVES, Bound.ORIGIN),
+        (Sends.HALVES, Bound.NOBODY),
+        (Sends.SILENT_HALVES, Bound.ORIGIN),
+    )
+)
+
+
+def drawn(seed: int, gap_s: float = 4.0) -> Round:
+    """The round of a seed.
+
+    :param gap_s: the longest gap before a step.
+    """
+    chance = random.Random(seed)
+    kind = chance.choice(tuple(Kind))
+    steps = STEPS[kind]
+    transactions = kind is not Kind.PREDICTED and chance.random() < 0.3
+    halves = [one for one in EVERYBODY if one.sends in (Sends.HALVES, Sends.SILENT_HALVES)]
+    others = [one for one in EVERYBODY if one not in halves and (one.sends is not Sends.TRANSACTIONAL or transactions)]
+    writers = (*chance.sample(others, 3), *chance.sample(halves, 2))
+    return Round(
+        seed=seed,
+        kind=kind,
+        westward=chance.random() < 0.5,
+        writers=writers,
+        gaps_s=tuple(chance.choice((0.0, chance.uniform(0, gap_s))) for _ in steps),
+        strikes=tuple(_strikes(chance, steps)),
+        clock_s=chance.choice((0.0, 0.0, -60.0, 60.0, 3600.0)),
+    )
+
+
+def _strikes(chance: random.Random, steps: tuple[str, ...]) -> list[Strike]:
+    """None, one or two; the executor is hit once at most, and one half of all strikes on gateways outlast a session."""
+    found: list[Strike] = []
+    for _ in range(chance.choice((0, 1, 1, 2))):
+        hits = chance.choice(tuple(Hits))
+        does = Does.KILL if hits in (Hits.ORIGIN, Hits.TARGET) else chance.choice(tuple(Does))
+        if hits is Hits.ZOOKEEPER:
+            does = Does.PAUSE
+        before = hits is not Hits.EXECUTOR and chance.random() < 0.3
+        strike = Strike(
+            does, hits, chance.choice(steps), before, chance.uniform(0, 0.6), chance.choice((SHORT_S, LONG_S))
+        )
+        if all(one.hits is not hits for one in found):
+            found.append(strike)
+    return found

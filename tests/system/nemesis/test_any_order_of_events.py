@@ -1,0 +1,45 @@
+"""Whatever stops, dies or goes on, in whatever order, costs no acknowledged record, and nobody stands for long."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from stack.harness import Stack
+from tests.system.conftest import MakeRun, two_clusters
+from tests.system.nemesis.play import Play
+from tests.system.nemesis.schedule import drawn
+
+pytestmark = pytest.mark.stack
+ROUNDS = int(os.environ.get("NEMESIS_ROUNDS", "40"))
+SEED = os.environ.get("NEMESIS_SEED")
+"""Of one round, to see the same again."""
+
+stack = pytest.fixture(two_clusters, scope="module")
+
+
+def play(stack: Stack, make_run: MakeRun, seed: int) -> None:
+    one = Play(stack, make_run(stack), f"any-order-{seed}", drawn(seed))
+    print(one.round)
+    try:
+        one.begin()
+        one.move()
+        one.goes_on()
+        state = one.ends()
+        print(f"{state}; {one.judged()}")
+    except BaseException:
+        print("\n".join(one.words))
+        raise
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_move_in_any_order_of_events_costs_nothing(stack: Stack, make_run: MakeRun, number: int) -> None:
+    play(stack, make_run, int(SEED) if SEED else random.SystemRandom().randrange(1 << 32))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_many_moves_in_any_order_of_events_cost_nothing(stack: Stack, make_run: MakeRun, number: int) -> None:
+    play(stack, make_run, random.SystemRandom().randrange(1 << 32))
