@@ -59,12 +59,15 @@ def carry_out(environment: Environment, step: str, told: dict[str, Any]) -> str:
 
 def main() -> None:
     zookeeper, step, told = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    with connect(
-        Connection(zookeeper, ZOOKEEPER_ROOT), by="test", progress=lambda text: print(text, flush=True)
-    ) as found:
-        found.now = lambda: (datetime.now(UTC) + timedelta(seconds=float(told["clock_s"]))).isoformat()
+    ahead = timedelta(seconds=float(told["clock_s"]))
+
+    def now() -> str:
+        return (datetime.now(UTC) + ahead).isoformat(timespec="milliseconds")
+
+    with connect(Connection(zookeeper, ZOOKEEPER_ROOT), by="test", progress=print) as environment:
+        environment.now = now
         print("begun", flush=True)
-        print(carry_out(found, step, told), flush=True)
+        print(carry_out(environment, step, told), flush=True)
 
 
 if __name__ == "__main__":
