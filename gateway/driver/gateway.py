@@ -16,6 +16,7 @@ from gateway.composed.ask import Context, NodeAddress
 from gateway.config import Config
 from gateway.counts import Counts
 from gateway.driver import lease as leases
+from gateway.driver.answering import Answering
 from gateway.driver.composing import compose
 from gateway.driver.connection import Connection
 from gateway.driver.drains import Drains
@@ -67,6 +68,8 @@ class Gateway:
         self.accepted = 0
         self.turned_away = 0
         self.peers: tuple[Peer, ...] = ()
+        """Of the registered gateways those that answer."""
+        self.answering = Answering(config.id)
         self.self_node: NodeAddress | None = None
         self.links = Links(
             config.security_profiles,
@@ -247,7 +250,7 @@ class Gateway:
         while True:
             try:
                 records = await asyncio.to_thread(self.store.gateways)
-                self.peers, recording = tuple(map(peer, records)), elected(records)
+                self.peers, recording = await self.answering.of(tuple(map(peer, records))), elected(records)
                 # What other gateways allocated: this one may be named for it in their answers.
                 await self.nodes.start(self.snapshot.view.clusters)
             except (StoreError, NodePortError, OSError) as error:

@@ -1,0 +1,77 @@
+"""Which other gateways answer, so that the clients of a dead one are shown the next one at once.
+
+A gateway's record in ZooKeeper outlives it by a session timeout, because operations must wait until it has stopped for
+certain. Clients need not wait: which gateway an answer names is no question of safety. Meanwhile each attempt at an
+address where nobody listens doubles a client's pause before the next one (up to 10 s in librdkafka, 30 s in
+kafka-python), so what an old address costs grows with the time for which it is shown.
+
+A connection that is refused says that nobody listens. No answer at all may be a network's hiccup: only the second in a
+row counts. Only what has answered before can fall silent: where clients' addresses do not lead from one gateway to
+another (a container's port on its host) nothing is known, and all that are registered are shown, as they would be
+without this look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+from contextlib import suppress
+
+from gateway.driver.peers import Peer
+from ha_core.wire import ApiKey, encode, encode_request
+
+_log = logging.getLogger(__name__)
+
+TIMEOUT_S = 1.0
+SILENCES = 2
+"""So many in a row, and the gateway is taken for dead."""
+_QUESTION = encode_request(ApiKey.API_VERSIONS, 0, 0, None, encode(ApiKey.API_VERSIONS, 0, "request", {}))
+"""Every gateway answers it, before any login too."""
+
+
+class Answering:
+    """Asks all gateways but its own, again and again."""
+
+    def __init__(self, own_id: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._own_id, self._timeout_s = own_id, timeout_s
+        self._silences: dict[str, int] = {}
+        """How often in a row each did not answer; of those that ever have."""
+        self._dead: set[str] = set()
+
+    async def of(self, peers: Collection[Peer]) -> tuple[Peer, ...]:
+        """Asks each once, side by side; those that live, as far as can be told. The own gateway always does."""
+        others = [peer for peer in peers if peer.id != self._own_id]
+        found = await asyncio.gather(*(self._silence(peer) for peer in others))
+        self._silences = {
+            peer.id: self._silences[peer.id] + silence if silence else 0
+            for peer, silence in zip(others, found, strict=True)
+            if not silence or peer.id in self._silences
+        }
+        dead = {peer.id for peer in others if self._silences.get(peer.id, 0) >= SILENCES}
+        for name in sorted(dead - self._dead):
+            _log.warning("gateway %s does not answer: clients are not sent there any more", name)
+        for name in sorted(self._dead - dead):
+            _log.info("gateway %s answers again, or is not registered any more", name)
+        self._dead = dead
+        return tuple(peer for peer in peers if peer.id not in dead)
+
+    async def _silence(self, peer: Peer) -> int:
+        """What is added to its silences; 0 when it has answered."""
+        writer = None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                reader, writer = await asyncio.open_connection(peer.address.host, peer.address.port)
+                writer.write(_QUESTION)
+                await reader.readexactly(4)
+        except ConnectionRefusedError:
+            return SILENCES
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            return 1
+        else:
+            return 0
+        finally:
+            if writer is not None:
+                writer.close()
+                with suppress(OSError):
+                    await writer.wait_closed()

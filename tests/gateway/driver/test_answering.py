@@ -1,0 +1,93 @@
+"""A dead gateway is left out of answers long before its session in ZooKeeper ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from gateway.composed import NodeAddress
+from gateway.driver.answering import Answering
+from gateway.driver.peers import Peer
+
+TIMEOUT_S = 0.2
+
+
+@asynccontextmanager
+async def listening(answers: bool = True, port: int = 0) -> AsyncIterator[int]:
+    """A gateway's listener; its port."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1000)
+        if answers:
+            writer.write(b"\0\0\0\4\0\0\0\0")
+        else:
+            await reader.read()  # until the caller hangs up
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", port)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+def gateway(name: str, port: int) -> Peer:
+    return Peer(name, NodeAddress(1, "127.0.0.1", port), 20_000, frozenset({7}))
+
+
+def test_a_gateway_whose_port_is_closed_is_left_out_at_the_first_look_and_is_back_with_its_first_answer() -> None:
+    async def look() -> None:
+        answering = Answering("own", TIMEOUT_S)
+        async with listening() as port:
+            peers = [gateway("own", 1), gateway("other", port)]
+            assert await answering.of(peers) == tuple(peers)
+
+        assert await answering.of(peers) == (peers[0],)
+
+        async with listening(port=port):
+            assert await answering.of(peers) == tuple(peers)
+
+    asyncio.run(look())
+
+
+def test_one_silence_is_no_death_and_two_in_a_row_are() -> None:
+    async def look() -> None:
+        answering = Answering("own", TIMEOUT_S)
+        async with listening() as port:
+            peers = [gateway("other", port)]
+            assert await answering.of(peers) == tuple(peers)
+        async with listening(answers=False, port=port):
+            assert await answering.of(peers) == tuple(peers)
+            assert await answering.of(peers) == ()
+
+    asyncio.run(look())
+
+
+def test_a_silent_gateway_does_not_delay_the_look_at_the_others() -> None:
+    async def look() -> None:
+        answering = Answering("own", TIMEOUT_S)
+        async with listening() as silent, listening() as port:
+            peers = [gateway(f"silent-{n}", silent) for n in range(10)] + [gateway("other", port)]
+            await answering.of(peers)
+        async with listening(answers=False, port=silent), listening(port=port):
+            begun = asyncio.get_running_loop().time()
+            await answering.of(peers)
+            assert await answering.of(peers) == (peers[-1],)
+            assert asyncio.get_running_loop().time() - begun < 10 * TIMEOUT_S
+
+    asyncio.run(look())
+
+
+def test_a_gateway_that_was_never_reached_from_here_is_shown_as_long_as_it_is_registered() -> None:
+    async def look() -> None:
+        answering = Answering("own", TIMEOUT_S)
+        async with listening() as port:
+            closed = port
+        peers = [gateway("other", closed)]
+
+        assert await answering.of(peers) == tuple(peers)
+        assert await answering.of(peers) == tuple(peers)
+
+    asyncio.run(look())
