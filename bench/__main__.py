@@ -18,7 +18,17 @@ from bench.machine import describe, one_line
 from stack.clients.process import ClientError
 from stack.errors import StackError
 
-NAMES = ("throughput", "latency", "enforcement", "blackout", "gateway_memory", "crossing", "maps", "spark_jobs")
+NAMES = (
+    "throughput",
+    "latency",
+    "enforcement",
+    "blackout",
+    "gateway_death",
+    "gateway_memory",
+    "crossing",
+    "maps",
+    "spark_jobs",
+)
 
 
 def main(arguments: list[str]) -> int:
