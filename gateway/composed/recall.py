@@ -31,15 +31,15 @@ Leader = Callable[[str], int | None]
 """Cluster → the broker there that leads the partition."""
 
 
-def recall(wanted: Held, extents: Sequence[Extent], leader: Leader) -> Steps:
+def recall(wanted: Held, stays: Sequence[Extent], leader: Leader) -> Steps:
     """The client offset of the batch's first record; None if it was not found within the bounds.
 
-    :param extents: the partition's; the stays before the newest one are searched, the last one first.
+    :param stays: the extents of the terms before, in their order; the last one is searched first.
     :raises ClusterUnavailableError: nothing can be said now.
     """
     budget = [MOST_FETCHES]
     tails: list[tuple[_Log, int, int]] = []
-    for extent in reversed(extents[:-1]):
+    for extent in reversed(stays):
         end = physical_end(extent)
         if extent.ignored or end is None:
             continue

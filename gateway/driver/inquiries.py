@@ -15,7 +15,7 @@ from gateway.session.recalled import Recalled
 from gateway.session.terms import Terms
 from ha_core.model import View
 from ha_core.model.producer import TERM_STRIDE, client_id
-from ha_core.plan.extents import extents_of
+from ha_core.plan.extents import extents_of, written
 from ha_core.wire import ApiKey
 
 _log = logging.getLogger(__name__)
@@ -72,7 +72,9 @@ class Inquiries:
         if topic is None or not topic.mapped:
             return
         leader = self._links.topology.leader
-        steps = recall(wanted, extents_of(topic, wanted.partition), lambda it: leader(it, name, wanted.partition))
+        now = written(topic, wanted.partition).term
+        stays = [extent for extent in extents_of(topic, wanted.partition) if extent.term < now]
+        steps = recall(wanted, stays, lambda cluster: leader(cluster, name, wanted.partition))
         replies = None
         try:
             while True:

@@ -6,7 +6,7 @@ writer's term; a batch that an earlier term holds is answered as the duplicate t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from gateway.session.overtaking import Overtaking
@@ -77,6 +77,7 @@ def judge(
         key = (topic, partition)
         if watches and any(overtaking.overtakes(key, b, now) for b in batches(frame, at, at + length)):
             refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            look_up += _not_known(key, batches(frame, at, at + length), route.sequences, recalled, now)
             continue
         if route.produce is Way.PASS:
             continue
@@ -188,6 +189,14 @@ def _held(batch: Batch, sequences: LastSequences | None, partition: int) -> int:
     if at_or_before(last_sequence(batch.base_sequence, count), entry[1]):
         return count
     return (entry[1] - batch.base_sequence) % MODULUS + 1
+
+
+def _not_known(
+    key: Key, found: Iterable[Batch], sequences: LastSequences | None, recalled: Recalled, now: float
+) -> list[Held]:
+    """Batches that wait behind others, and that an earlier term holds: they are looked up while they wait."""
+    held = [of_batch(*key, batch) for batch in found if _held(batch, sequences, key[1]) >= batch.records_count > 0]
+    return [one for one in held if recalled.offset(one, now) is Known.NOT_YET]
 
 
 def _as_held(found: int | Known) -> tuple[ErrorCode, int]:

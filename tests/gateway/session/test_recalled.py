@@ -55,6 +55,15 @@ def test_a_batch_that_an_earlier_term_holds_is_told_its_offset_there() -> None:
     assert not looked_up(talk)
 
 
+def test_batches_that_wait_behind_one_another_are_looked_up_together() -> None:
+    talk = after_the_cut()
+    for sequence in (0, 10):
+        assert send(talk, sequence) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    for number, wanted in enumerate(looked_up(talk)):
+        talk.recalled.learn(wanted, 80 + 10 * number)
+    assert [send(talk, sequence) for sequence in (0, 10)] == [(ErrorCode.NONE, 80), (ErrorCode.NONE, 90)]
+
+
 @pytest.mark.parametrize("how", ["not there", "not in time"])
 def test_a_producer_is_never_told_an_offset_that_is_another_records(how: str) -> None:
     # Given a batch that cannot be found

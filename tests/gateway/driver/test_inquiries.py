@@ -1,0 +1,87 @@
+"""Look-ups that sessions ask for are carried out once at a time, and all sessions learn what they come to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
+from gateway.driver.inquiries import MOST_AT_ONCE, Inquiries
+from gateway.links.links import Links
+from gateway.session.commands import LookUp
+from gateway.session.recalled import Held, Known, Recalled
+from gateway.session.terms import Terms
+from ha_core.model import Crossing, Extent, Topic, View
+from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
+from ha_core.wire.codes import ApiKey
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import topology
+
+STAYS = (
+    Extent(cluster="east", start=0, end=100, base=0, term=0),
+    Extent(cluster="west", start=100, end=200, base=0, term=1),
+    Extent(cluster="east", start=200, base=150, term=2),
+)
+CROSSING = Topic(name="orders", writer="west", partitions={0: STAYS}, crossing=Crossing(operation="m-1", state="open"))
+"""Its log in the west has not reached the cut at 200."""
+
+
+class Brokers:
+    """Links to clusters of which the east holds a batch at 30."""
+
+    def __init__(self) -> None:
+        self.topology = topology(east={"orders": {0: 1}}, west={"orders": {0: 1}})
+        self.asked: list[str] = []
+        self.away = False
+
+    async def ask_all(self, asks: Sequence[Ask]) -> list[Reply]:
+        await asyncio.sleep(0)
+        (ask,) = asks
+        self.asked.append(ask.cluster)
+        if self.away:
+            return [ClusterUnavailableError(ask.cluster, "away")]
+        found: dict[str, Any] = {"partition_index": 0, "error_code": 0, "offset": 30, "timestamp": 1}
+        if ask.api_key == ApiKey.LIST_OFFSETS:
+            return [{"topics": [{"name": "orders", "partitions": [found]}]}]
+        found["records"] = batch(30, producer_id=upstream_id(FIRST_CLIENT_ID, 0), epoch=0, sequence=7)
+        return [{"error_code": 0, "responses": [{"topic": "orders", "partitions": [found]}]}]
+
+
+def wanted(number: int = 7) -> Held:
+    return Held(b"orders", 0, FIRST_CLIENT_ID, 0, number, 1, 1)
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_look_up_searches_the_terms_before_the_one_that_is_written_and_tells_all_sessions(away: bool) -> None:
+    brokers, recalled = Brokers(), Recalled()
+    brokers.away = away
+
+    async def play() -> None:
+        view = View(1, topics={"orders": CROSSING})
+        inquiries = Inquiries(cast(Links, brokers), Terms(), recalled, lambda: view)
+        inquiries.ask(LookUp(wanted()))
+        inquiries.ask(LookUp(wanted()))
+        await asyncio.sleep(0.05)
+
+    asyncio.run(play())
+    assert brokers.asked == (["east"] if away else ["east", "east"])
+    assert recalled.offset(wanted(), 0.0) == (Known.NOT_YET if away else 30)
+
+
+def test_only_so_many_look_ups_run_at_once() -> None:
+    brokers, recalled = Brokers(), Recalled()
+
+    async def play() -> None:
+        view = View(1, topics={"orders": CROSSING})
+        inquiries = Inquiries(cast(Links, brokers), Terms(), recalled, lambda: view)
+        for number in range(5 * MOST_AT_ONCE):
+            inquiries.ask(LookUp(wanted(number)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(brokers.asked) == MOST_AT_ONCE
+        await asyncio.sleep(0.05)
+
+    asyncio.run(play())
