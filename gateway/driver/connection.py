@@ -48,6 +48,8 @@ class House(Protocol):
 
     loop: asyncio.AbstractEventLoop
     counts: Counts
+    snapshot: Snapshot
+    """The newest."""
 
     async def open(self, node: Node) -> socket.socket: ...
     def compose(self, connection: Connection, command: Compose) -> None: ...
@@ -91,6 +93,9 @@ class Connection:
     # -- events -------------------------------------------------------------------------------------------------
 
     def _client_readable(self) -> None:
+        self.follow()
+        if self.ended:
+            return
         session = self.session
         kept = len(session.carry)
         if kept:
@@ -112,6 +117,7 @@ class Connection:
         """What the session held back is given to it again."""
         self._going_on = False
         session = self.session
+        self.follow()
         if not self.ended and session.may_go_on and not self._clogged():
             kept = len(session.carry)
             BUFFER[:kept] = session.carry
@@ -136,6 +142,7 @@ class Connection:
             self._want()
 
     def _upstream_readable(self, link: _Link) -> None:
+        self.follow()
         upstream = self.session.upstreams.get(link.node)
         if upstream is None or link.wire is None:
             return
@@ -181,15 +188,22 @@ class Connection:
         self._feed(self.session.upstream_lost, link.node, why, time.monotonic())
         self.house.progressed(self)
 
-    def follow(self, snapshot: Snapshot, now: float) -> None:
-        """A new snapshot for the session."""
-        self._feed(self.session.follow, snapshot, now)
+    def follow(self) -> None:
+        """Brings the session to the newest snapshot: before whatever else happens, so that nothing is decided on an
+        older one, and in its turn where nothing happens (`Following`)."""
+        snapshot = self.house.snapshot
+        if self.session.snapshot is not snapshot and not self.ended:
+            self._carry_out(self.session.follow, snapshot, time.monotonic())
 
     def answered(self, token: int, body: dict[str, Any] | None, now: float) -> None:
         """The result of a composed request."""
         self._feed(self.session.answered, token, body, now)
 
     def _feed(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
+        self.follow()
+        self._carry_out(event, *arguments)
+
+    def _carry_out(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
         if self.ended:
             return
         try:

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping
 
 from gateway.driver.connection import Connection
-from ha_core.model import Fence, View
-
-
-class Scope(NamedTuple):
-    topics: frozenset[bytes]
-    groups: frozenset[bytes]
-    quiet: frozenset[bytes]
-    """Topics under a transaction fence: open transactions in them are waited for, and nothing else."""
+from gateway.session.fences import Scope
 
 
 class Drains:
@@ -27,7 +18,7 @@ class Drains:
 
     def __init__(self, on_drained: Callable[[], None]) -> None:
         self._on_drained = on_drained
-        self._scopes: dict[str, Scope] = {}
+        self._scopes: Mapping[str, Scope] = {}
         self._since: dict[str, int] = {}
         self._waiting: dict[str, set[Connection]] = {}
 
@@ -36,21 +27,22 @@ class Drains:
         """Operations of which nothing is held back any more."""
         return tuple(sorted(operation for operation in self._scopes if not self._waiting[operation]))
 
-    def follow(self, view: View, connections: Iterable[Connection]) -> None:
-        """The sessions follow `view` already: nothing is forwarded by the old rules from here on."""
-        found = _scopes(view)
+    def follow(self, revision: int, found: Mapping[str, Scope], connections: Collection[Connection]) -> None:
+        """Nothing is forwarded by older rules than those of the revision from here on.
+
+        Every connection is taken to hold a fresh operation back until `progressed` has looked at it: whoever calls this
+        has every one of them follow the revision, and looked at then.
+        """
         fresh = [op for op, scope in found.items() if self._scopes.get(op) != scope]
         self._scopes = found
         self._since = {op: since for op, since in self._since.items() if op in found}
         self._waiting = {op: waiting for op, waiting in self._waiting.items() if op in found}
-        if fresh:
-            everyone = tuple(connections)
-            for op in fresh:
-                self._since[op] = view.revision
-                self._waiting[op] = {c for c in everyone if self._holds_back(c, op)}
+        for op in fresh:
+            self._since[op] = revision
+            self._waiting[op] = set(connections)
 
     def progressed(self, connection: Connection) -> None:
-        """Something of the connection was answered, or it ended."""
+        """The connection follows a new revision, something of it was answered, or it ended."""
         for operation, waiting in self._waiting.items():
             if connection in waiting and (connection.ended or not self._holds_back(connection, operation)):
                 waiting.discard(connection)
@@ -60,19 +52,3 @@ class Drains:
     def _holds_back(self, connection: Connection, operation: str) -> bool:
         scope = self._scopes[operation]
         return connection.session.holds_back(scope.topics, scope.groups, self._since[operation], scope.quiet)
-
-
-def _scopes(view: View) -> dict[str, Scope]:
-    found: defaultdict[str, tuple[set[bytes], ...]] = defaultdict(lambda: (set(), set(), set()))
-    for topic in view.topics.values():
-        holder = topic.fence
-        if topic.crossing is not None and topic.crossing.state == "proposed":
-            holder = holder or Fence(operation=topic.crossing.operation)
-        if holder is not None:
-            found[holder.operation][0].add(topic.name.encode())
-        if topic.transaction_fence is not None:
-            found[topic.transaction_fence.operation][2].add(topic.name.encode())
-    for group in view.groups.values():
-        if group.fence is not None:
-            found[group.fence.operation][1].add(group.name.encode())
-    return {op: Scope(*(frozenset(names) for names in scope)) for op, scope in found.items()}

@@ -7,7 +7,7 @@ import logging
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from gateway.driver.answering import Answering
 from gateway.driver.composing import compose
 from gateway.driver.connection import Connection
 from gateway.driver.drains import Drains
+from gateway.driver.following import Following
 from gateway.driver.inquiries import Inquiries
 from gateway.driver.peers import Peer, addresses, peer
 from gateway.driver.producer_ids import ProducerIds
@@ -31,11 +32,12 @@ from gateway.nodes import NodeBook, NodePortError, gateway_key
 from gateway.session.authentication import Authentication
 from gateway.session.commands import Cause, Compose, Inquire, LookUp, Node, Saw
 from gateway.session.conversation import Settings
+from gateway.session.fences import Fences, fences
 from gateway.session.overtaking import Overtaking
 from gateway.session.recalled import Recalled
 from gateway.session.session import Session
 from gateway.session.snapshot import Lease, Port, Snapshot
-from gateway.session.terms import Terms
+from gateway.session.terms import Terms, changed_topics
 from gateway.topology import Topology
 from ha_core.model import GatewayRecord, View
 from ha_core.store import Follower, Registration, Store, StoreError
@@ -86,6 +88,8 @@ class Gateway:
         )
         self.inquiries = Inquiries(self.links, self.terms, self.recalled, lambda: self.snapshot.view)
         self.drains = Drains(self._report)
+        self.following = Following[Connection](self.loop, self._follows)
+        self._viewed_last: View | None = None
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
         self.sightings = Sightings(store.record_usage)
         self.reports = Reports(self.sightings, self._update_registration)
@@ -122,10 +126,7 @@ class Gateway:
         # Registered first: an operation that does not see this gateway waits for nobody, so it must not serve then.
         self._registration = await asyncio.to_thread(self.store.register_gateway, self._record())
         self.producer_ids.refill()
-        self._follower = self.store.follow(
-            lambda view, _: self._threadsafe(partial(self._follow, view)),
-            lambda state: _log.info("ZooKeeper: %s", state),
-        )
+        self._follower = self.store.follow(self._viewed, lambda state: _log.info("ZooKeeper: %s", state))
         self._spawn(leases.keep(self.lease, self.store.confirm, self._current, config.zookeeper.lease_ms))
         self._spawn(self.sightings.keep())
         self._spawn(self._watch_peers())
@@ -190,28 +191,32 @@ class Gateway:
 
     # -- state --------------------------------------------------------------------------------------------------
 
-    def _threadsafe(self, call: Callable[[], None]) -> None:
-        self.loop.call_soon_threadsafe(call)
+    def _viewed(self, view: View, _: frozenset[str]) -> None:
+        """In the follower's thread: what goes through all topics is done here, the loop is told what was found."""
+        before, self._viewed_last = self._viewed_last, view
+        found = partial(self._follow, view, fences(view), changed_topics(before, view))
+        self.loop.call_soon_threadsafe(found)
 
-    def _follow(self, view: View) -> None:
+    def _follow(self, view: View, standing: Fences, changed: Sequence[str]) -> None:
         started = time.monotonic()
         self.links.apply(view.clusters)
-        self.terms.follow(view, started)
-        self._apply(Snapshot(view, self.links.topology, self.snapshot.apis, frozenset(self.unreadable)))
-        self.drains.follow(view, self.connections)
+        self.terms.follow(view, started, changed)
+        unreadable = frozenset(self.unreadable)
+        self.snapshot = Snapshot(view, self.links.topology, self.snapshot.apis, unreadable, fences=standing)
+        self.drains.follow(view.revision, standing.scopes, self.connections)
+        self.following.begin(self.connections)
         self._report()
         self._loaded.set()
         _log.debug("revision %d in %.1f ms", view.revision, (time.monotonic() - started) * 1000)
 
     def _topology(self, topology: Topology) -> None:
         apis = tuple(advertised(topology.apis()))
-        self._apply(replace(self.snapshot, topology=topology, apis=apis))
+        self.snapshot = replace(self.snapshot, topology=topology, apis=apis)
+        self.following.begin(self.connections)
 
-    def _apply(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        now = time.monotonic()
-        for connection in tuple(self.connections):
-            connection.follow(snapshot, now)
+    def _follows(self, connection: Connection) -> None:
+        connection.follow()
+        self.drains.progressed(connection)
 
     def _current(self) -> int | None:
         registered = self._registration is not None and self._registration.stored is not None

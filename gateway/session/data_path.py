@@ -359,11 +359,7 @@ def wake_readers(session: Conversation, before: View) -> None:
 def probe_silent(session: Conversation) -> None:
     """Behind requests that get no answer (acks=0), asks for one: a broker answers a connection in order, so when it
     does, they are in the log, and an operation on their topics is drained."""
-    fenced = {
-        name.encode()
-        for name, topic in session.snapshot.view.topics.items()
-        if topic.fence is not None or topic.crossing is not None
-    }
+    fenced = session.snapshot.fences.topics
     for upstream in tuple(session.upstreams.values()):
         if upstream.silent.isdisjoint(fenced):
             continue
@@ -377,6 +373,8 @@ def probe_silent(session: Conversation) -> None:
 def _left(topic: bytes, before: View, after: View) -> bool:
     name = topic.decode("utf-8", "replace")
     now, then = after.topics.get(name), before.topics.get(name)
+    if now is then:
+        return False
     return now is not None and now.mapped and (then is None or then.partitions != now.partitions)
 
 

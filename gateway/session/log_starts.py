@@ -66,5 +66,7 @@ def _learn(session: Conversation, plan: FetchPlan, key: Key, start: int) -> None
 def forget(session: Conversation, before: View) -> None:
     """What was found out about a map that has changed is worth nothing."""
     after = session.snapshot.view.topics
-    for key in [key for key in session.gaps if before.topics.get(key[0]) != after.get(key[0])]:
-        del session.gaps[key]
+    for key in tuple(session.gaps):
+        then, now = before.topics.get(key[0]), after.get(key[0])
+        if then is not now and then != now:
+            del session.gaps[key]

@@ -187,10 +187,7 @@ class Session(Conversation):
         """Refusals held for a fence that stands no more go out now."""
         if not any(slot.lifts_with for slot in self.queue):
             return
-        view = self.snapshot.view
-        fences = [topic.fence or topic.transaction_fence for topic in view.topics.values()]
-        fences += [group.fence for group in view.groups.values()]
-        standing = {fence.operation for fence in fences if fence is not None}
+        standing = self.snapshot.fences.operations
         for slot in self.queue:
             if slot.lifts_with is not None and slot.lifts_with not in standing:
                 slot.lifts_with = None

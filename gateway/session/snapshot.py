@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.session.fences import Fences, fences
 from gateway.topology import Topology
 from ha_core.model import View
 
@@ -19,6 +20,12 @@ class Snapshot:
     """Paths of documents that were never readable: what they may say of a topic or user is not guessed at."""
     fresh: bool = True
     """False until the first view is loaded: then only ApiVersions and retriable errors are answered."""
+    fences: Fences = None  # type: ignore[assignment]
+    """Of the view; whoever makes the snapshot elsewhere than on the event loop may have found them there."""
+
+    def __post_init__(self) -> None:
+        if self.fences is None:
+            object.__setattr__(self, "fences", fences(self.view))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ more, and a producer whose state has expired everywhere must not be shut out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ha_core.model import Topic, View
 from ha_core.wire.records import Batch
 from ha_core.wire.sequences import following
@@ -23,38 +25,64 @@ WINDOW_S = 60.0
 """Longer than a client waits for the answer to a request (30 s by default), shorter than it tries to deliver a record
 (120 s): a producer whose state has expired gets through in time."""
 
+_MOST_NEWS = 8
+"""Of one topic, before they are gone through although nobody has written to it."""
+
 
 class Terms:
-    """The newest term of each mapped partition, since when it is known here, and the producers that have opened it."""
+    """The newest term of each mapped partition, since when it is known here, and the producers that have opened it.
+
+    A new view is only noted, topic by topic; its partitions are gone through when somebody writes to the topic. One
+    revision may bring tens of thousands of them, most of which nobody here ever writes to.
+    """
 
     def __init__(self) -> None:
         self._view: View | None = None
+        self._news: dict[bytes, list[tuple[Topic, float]]] = {}
+        """Topic → what it became, and when that was known here."""
         self._began: dict[Key, tuple[int, float]] = {}
         self._crossing: dict[str, Topic] = {}
         self._opened: dict[Key, set[int]] = {}
 
-    def follow(self, view: View, now: float) -> None:
-        """A new view. Terms of the first one are old: the window of each began before this gateway did."""
+    def follow(self, view: View, now: float, changed: Iterable[str] | None = None) -> None:
+        """A new view. Terms of the first one are old: the window of each began before this gateway did.
+
+        :param changed: the topics that differ from the view before, where somebody has found them out already.
+        """
         before, self._view = self._view, view
-        for name, topic in view.topics.items():
-            if before is not None and before.topics.get(name) is topic:
-                continue
+        if changed is None:
+            changed = changed_topics(before, view)
+        known_at = float("-inf") if before is None else now
+        for name in changed:
+            topic = view.topics.get(name)
+            if topic is not None:
+                raw = name.encode()
+                news = self._news.setdefault(raw, [])
+                news.append((topic, known_at))
+                if len(news) >= _MOST_NEWS:
+                    self._settle(raw)
+
+    def _settle(self, name: bytes) -> None:
+        """Goes through what a topic has become, in order."""
+        for topic, now in self._news.pop(name):
             # Where a cut lay ahead, the term is written directly from the end of the crossing on.
-            crossed = self._crossing.pop(name, None)
+            crossed = self._crossing.pop(topic.name, None)
             if topic.crossing is not None:
-                self._crossing[name] = topic
+                self._crossing[topic.name] = topic
                 crossed = None
             for partition, extents in topic.partitions.items():
-                key = (name.encode(), partition)
+                key = (name, partition)
                 term = extents[-1].term
                 if self._began.get(key, (-1, 0.0))[0] != term:
-                    self._began[key] = (term, float("-inf") if before is None else now)
+                    self._began[key] = (term, now)
                     self._opened.pop(key, None)
                 elif crossed is not None and crossed.crosses(partition):
                     self._began[key] = (term, now)
 
     def watched(self, key: Key, term: int, producer_id: int, now: float) -> bool:
         """Whether the producer has yet to open the term, as far as is known here."""
+        if key[0] in self._news:
+            self._settle(key[0])
         began = self._began.get(key)
         if began is None or began[0] != term:
             return False
@@ -65,8 +93,22 @@ class Terms:
 
     def opened(self, key: Key, term: int, producer_id: int) -> None:
         """The target has taken a batch of the producer."""
+        if key[0] in self._news:
+            self._settle(key[0])
         if self._began.get(key, (-1, 0.0))[0] == term:
             self._opened.setdefault(key, set()).add(producer_id)
+
+
+def changed_topics(before: View | None, after: View) -> list[str]:
+    """The topics of a view that are not what they were. Goes through all of them."""
+    if before is None:
+        return list(after.topics)
+    known = before.topics
+    return [
+        name
+        for name, topic in after.topics.items()
+        if (then := known.get(name)) is not topic and (then is None or then != topic)
+    ]
 
 
 def opens(batch: Batch, last: tuple[int, int] | None) -> bool:
