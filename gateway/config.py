@@ -127,6 +127,10 @@ class Limits(_Section):
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
     max_in_flight_per_connection: Annotated[int, Field(ge=1, le=10_000)] = 100
     idle_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 600_000
+    login_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 30_000
+    """How long a client may take to log in."""
+    max_logins: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
+    """Clients that have not logged in yet, at once: the next ones wait until some have, or were ended for it."""
 
     def wire(self) -> WireLimits:
         """The codec's limits under this configuration."""

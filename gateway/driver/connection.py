@@ -55,6 +55,7 @@ class House(Protocol):
     def compose(self, connection: Connection, command: Compose) -> None: ...
     def saw(self, command: Saw) -> None: ...
     def refresh(self) -> None: ...
+    def entered(self, connection: Connection) -> None: ...
     def inquire(self, command: Inquire | LookUp) -> None: ...
     def lease_holds(self) -> bool: ...
     def closed(self, connection: Connection, cause: Cause, detail: str) -> None: ...
@@ -77,8 +78,12 @@ class _Link:
 class Connection:
     """Feeds one session with events and carries out its commands."""
 
-    def __init__(self, house: House, sock: socket.socket, session: Session) -> None:
+    def __init__(self, house: House, sock: socket.socket, session: Session, address: str = "") -> None:
+        """:param address: where the client comes from, without its port."""
         self.house = house
+        self.address = address
+        self.stranger = not session.entered
+        """It has not said yet who it is."""
         self.session = session
         self.client = Wire(house.loop, sock)
         self.links: dict[Node, _Link] = {}
@@ -112,6 +117,9 @@ class Connection:
             return
         self.house.counts.bytes_from_clients += count
         self._feed(session.receive, BUFFER, kept + count, now)
+        if self.stranger and session.entered:
+            self.stranger = False
+            self.house.entered(self)
 
     def _go_on(self) -> None:
         """What the session held back is given to it again."""

@@ -8,10 +8,12 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from gateway import descriptors
 from gateway.composed.ask import Context, NodeAddress
 from gateway.config import Config
 from gateway.counts import Counts
@@ -19,14 +21,17 @@ from gateway.driver import lease as leases
 from gateway.driver.answering import Answering
 from gateway.driver.composing import compose
 from gateway.driver.connection import Connection
+from gateway.driver.damped import Damped
 from gateway.driver.drains import Drains
 from gateway.driver.following import Following
 from gateway.driver.inquiries import Inquiries
+from gateway.driver.listeners import Listeners
 from gateway.driver.peers import Peer, addresses, peer
 from gateway.driver.producer_ids import ProducerIds
 from gateway.driver.recorder import Recorder, elected, order
 from gateway.driver.reports import Reports
 from gateway.driver.sightings import Sightings
+from gateway.driver.strangers import Strangers
 from gateway.links.links import Links
 from gateway.nodes import NodeBook, NodePortError, gateway_key
 from gateway.session.authentication import Authentication
@@ -45,11 +50,10 @@ from ha_core.wire import advertised
 
 _log = logging.getLogger(__name__)
 
-BACKLOG = 4096
-"""With the default of 100, a reconnect storm gets 364 connections a second in, with retried SYNs, not 12,000."""
-ACCEPTS_PER_TURN = 64
+FIRST_LOOK_S = 5.0
+"""How long the start waits for clusters: one that swallows every packet must not keep those of all others out."""
 PEERS_EVERY_S = 1.0
-SWEEP_EVERY_S = 5.0
+SWEEP_EVERY_S = 1.0
 
 
 class Gateway:
@@ -67,6 +71,10 @@ class Gateway:
         self.recalled = Recalled()
         self.connections: set[Connection] = set()
         self.ended: Counter[str] = Counter()
+        self.strangers = Strangers[Connection](config.limits.max_logins, config.limits.login_ms / 1000)
+        self.most_connections = config.limits.max_connections
+        self.damped = Damped()
+        self.listeners = Listeners(self.loop, self._has_room, self._arrived, self.damped)
         self.accepted = 0
         self.turned_away = 0
         self.peers: tuple[Peer, ...] = ()
@@ -110,7 +118,6 @@ class Gateway:
         self.failed = asyncio.Event()
         self._bound: set[int] = set()
         self._loaded = asyncio.Event()
-        self._listeners: list[socket.socket] = []
         self._registration: Registration | None = None
         self._follower: Follower | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -121,6 +128,7 @@ class Gateway:
     async def start(self) -> None:
         """Registers, loads the state, opens the listeners. Returns when clients are served."""
         config = self.config
+        self._know_limits()
         node_id = await asyncio.to_thread(self.store.allocate_node, gateway_key(config.id))
         self.self_node = NodeAddress(node_id, config.listen.advertised_host, config.listen.port)
         # Registered first: an operation that does not see this gateway waits for nobody, so it must not serve then.
@@ -133,7 +141,8 @@ class Gateway:
         self._spawn(self.recorder.keep())
         self._spawn(self._sweep())
         await self._loaded.wait()
-        await self.links.refresh()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.links.refresh(), FIRST_LOOK_S)
         await self.nodes.start(self.snapshot.view.clusters)
         await self.nodes.ensure(
             (name, broker) for name, known in self.links.topology.clusters.items() for broker in known.brokers
@@ -143,9 +152,7 @@ class Gateway:
 
     async def stop(self) -> None:
         """Lets answers in flight arrive (2 s at most), then ends everything."""
-        for listener in self._listeners:
-            self.loop.remove_reader(listener.fileno())
-            listener.close()
+        self.listeners.close()
         until = time.monotonic() + 2.0
         while any(c.session.queue for c in self.connections) and time.monotonic() < until:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -174,9 +181,19 @@ class Gateway:
             reasons.append("the state was not loaded yet")
         if not self.lease.holds(time.monotonic()):
             reasons.append("ZooKeeper has not confirmed the lease")
-        if not self._listeners:
+        if not self.listeners:
             reasons.append("no listener is open yet")
         return reasons
+
+    def _know_limits(self) -> None:
+        limit, wanted = descriptors.raised(), self.most_connections
+        self.most_connections = min(wanted, descriptors.connections(limit))
+        if self.most_connections < wanted:
+            _log.warning(
+                "this process may open %d files, so %d clients are served at once and not limits.max_connections=%d; "
+                "raise its limit (ulimit -n, LimitNOFILE) to %d",
+                *(limit, self.most_connections, wanted, descriptors.needed(wanted)),
+            )
 
     def _spawn(self, work: asyncio._CoroutineLike[None]) -> None:
         task = self.loop.create_task(work)
@@ -266,7 +283,12 @@ class Gateway:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
-            before = time.monotonic() - self.config.limits.idle_ms / 1000
+            now = time.monotonic()
+            for connection in self.strangers.overdue(now):
+                connection.end(Cause.NOT_AUTHENTICATED, f"no login within {self.config.limits.login_ms} ms")
+            for kind, count in self.damped.left_out(now):
+                _log.info("%s: %d more lines of this kind were left out", kind, count)
+            before = now - self.config.limits.idle_ms / 1000
             for connection in tuple(self.connections):
                 if connection.used_at < before and not connection.session.queue:
                     connection.end(Cause.IDLE)
@@ -279,28 +301,24 @@ class Gateway:
         self._report()
 
     def _listen(self, host: str, port: int, place: Port) -> None:
-        listener = socket.create_server((host, port), backlog=BACKLOG, reuse_port=False)
-        listener.setblocking(False)
-        self._listeners.append(listener)
-        self.loop.add_reader(listener.fileno(), self._accept, listener, place)
+        self.listeners.listen(host, port, place)
 
-    def _accept(self, listener: socket.socket, place: Port) -> None:
-        for _ in range(ACCEPTS_PER_TURN):
-            try:
-                sock, _ = listener.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                _log.warning("accept: %s", error)
-                return
-            if len(self.connections) >= self.config.limits.max_connections:
-                self.turned_away += 1
-                sock.close()
-                continue
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.accepted += 1
-            self.connections.add(Connection(self, sock, Session(place, self.settings, self.snapshot)))
+    def _has_room(self) -> bool:
+        room, overstayed = self.strangers.room(time.monotonic())
+        if overstayed is not None:
+            overstayed.end(Cause.NOT_AUTHENTICATED, "others wait for their turn to log in")
+        return room
+
+    def _arrived(self, sock: socket.socket, place: Port, host: str) -> None:
+        if len(self.connections) >= self.most_connections:
+            self.turned_away += 1
+            sock.close()
+            return
+        self.accepted += 1
+        connection = Connection(self, sock, Session(place, self.settings, self.snapshot), host)
+        self.connections.add(connection)
+        if connection.stranger:
+            self.strangers.came(connection, time.monotonic())
 
     # -- what connections need ----------------------------------------------------------------------------------
 
@@ -314,6 +332,9 @@ class Gateway:
     def saw(self, command: Saw) -> None:
         self.sightings.saw(command)
 
+    def entered(self, connection: Connection) -> None:
+        self.strangers.entered(connection)
+
     def refresh(self) -> None:
         for cluster in self.snapshot.view.clusters:
             self.links.refresh_soon(cluster)
@@ -326,9 +347,11 @@ class Gateway:
 
     def closed(self, connection: Connection, cause: Cause, detail: str) -> None:
         self.connections.discard(connection)
+        self.strangers.entered(connection)
         self.ended[cause.value] += 1
         self.drains.progressed(connection)
-        if cause not in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN):
+        ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
+        if not ordinary and self.damped.lets(f"closed connections, cause={cause.value}", time.monotonic()):
             session = connection.session
             _log.info(
                 "closed a connection: cause=%s user=%s port=%s %s", cause.value, session.user, session.port, detail
@@ -347,7 +370,7 @@ class Gateway:
         started = time.monotonic()
         try:
             if self.self_node is not None and self.snapshot.fresh:
-                placing = partial(addresses, self.peers, self.config.id, command.identity)
+                placing = partial(addresses, self.peers, self.config.id, command.identity, connection.address)
                 body = await compose(self._context(connection, command), command, self.links, self.nodes, placing)
         except Exception:
             _log.exception("API key %d version %d could not be answered", command.api_key, command.api_version)

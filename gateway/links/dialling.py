@@ -11,6 +11,7 @@ import socket
 from dataclasses import dataclass
 
 from gateway.config import SecurityProfile
+from gateway.descriptors import EXHAUSTED
 from gateway.links.dial import DialError, dial
 from gateway.topology import Address
 
@@ -19,8 +20,8 @@ DIAL_MS = 10_000
 LEAST_PAUSE_S = 0.25
 MOST_PAUSE_S = 2.0
 _MOST_AT_ONCE = 64
-_OWN_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
-"""Nothing is wrong with the broker: this process, or its machine, has no room for a socket."""
+_OWN_LIMITS = EXHAUSTED | {errno.EADDRNOTAVAIL}
+"""Nothing is wrong with the broker."""
 
 
 @dataclass

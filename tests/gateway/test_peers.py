@@ -7,6 +7,7 @@ from gateway.driver.peers import Peer, addresses, ranked
 from ha_core.model import Identity
 
 OWN = {("east", 1): NodeAddress(7, "a", 20_007)}
+HOST = "10.1.2.3"
 CLIENTS = [Identity("app", f"client-{n}") for n in range(200)]
 
 
@@ -20,17 +21,23 @@ def test_all_gateways_show_a_client_the_same_address_of_a_node() -> None:
         seen = set()
         for asked in peers:
             own = {("east", 1): NodeAddress(7, asked.id, asked.first_node_port + 7)}
-            seen.add(addresses(reversed(peers), asked.id, client, own)["east", 1])
+            seen.add(addresses(reversed(peers), asked.id, client, HOST, own)["east", 1])
         assert len(seen) == 1
 
 
 def test_clients_are_spread_and_only_those_of_a_dead_gateway_move() -> None:
-    before = {client: ranked(gateways("a", "b", "c"), client)[0].id for client in CLIENTS}
-    after = {client: ranked(gateways("a", "c"), client)[0].id for client in CLIENTS}
+    before = {client: ranked(gateways("a", "b", "c"), client, HOST)[0].id for client in CLIENTS}
+    after = {client: ranked(gateways("a", "c"), client, HOST)[0].id for client in CLIENTS}
     assert set(before.values()) == {"a", "b", "c"}
     assert all(after[client] == home for client, home in before.items() if home != "b")
 
 
 def test_a_gateway_that_has_not_bound_the_node_is_not_named_for_it() -> None:
     peers = [*gateways("a"), *gateways("b", nodes=frozenset())]
-    assert all(addresses(peers, "a", client, OWN) == OWN for client in CLIENTS)
+    assert all(addresses(peers, "a", client, HOST, OWN) == OWN for client in CLIENTS)
+
+
+def test_clients_of_one_user_and_one_client_id_are_spread_by_where_they_come_from() -> None:
+    peers = gateways("a", "b")
+    homes = [ranked(peers, Identity("app", "rdkafka"), f"10.0.0.{n}")[0].id for n in range(200)]
+    assert 60 < homes.count("a") < 140

@@ -25,6 +25,8 @@ class House:
         self.snapshot = state or snapshot()
         self.ended: list[tuple[Cause, str]] = []
         self.brokers: list[socket.socket] = []
+        self.in_house: list[Connection] = []
+        """Those who have logged in."""
 
     def client(self, port: Port = Port("east", 1)) -> tuple[Connection, socket.socket]:  # noqa: B008 - frozen
         """A connection of the gateway and the client's end of it."""
@@ -45,6 +47,9 @@ class House:
     def saw(self, command: Saw) -> None: ...
 
     def refresh(self) -> None: ...
+
+    def entered(self, connection: Connection) -> None:
+        self.in_house.append(connection)
 
     def inquire(self, command: Inquire) -> None: ...
 

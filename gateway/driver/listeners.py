@@ -1,0 +1,92 @@
+"""The listening sockets. While there is no room for another connection, clients wait in the kernel's queues.
+
+A listener that is left readable spins: the loop comes back to it at once, accepts nothing, and says so, a hundred
+thousand times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable
+
+from gateway.descriptors import EXHAUSTED
+from gateway.driver.damped import Damped
+from gateway.session.snapshot import Port
+
+_log = logging.getLogger(__name__)
+
+BACKLOG = 4096
+"""With the default of 100, a reconnect storm gets 364 connections a second in, with retried SYNs, not 12,000."""
+ACCEPTS_PER_TURN = 64
+PAUSE_S = 0.05
+EXHAUSTED_PAUSE_S = 0.5
+
+
+class Listeners:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        has_room: Callable[[], bool],
+        arrived: Callable[[socket.socket, Port, str], None],
+        damped: Damped,
+    ) -> None:
+        """:param arrived: told socket, listener and the address of the client."""
+        self._loop, self._has_room, self._arrived, self._damped = loop, has_room, arrived, damped
+        self._open: dict[socket.socket, Port] = {}
+        self._resuming: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def paused(self) -> bool:
+        return self._resuming is not None
+
+    def listen(self, host: str, port: int, place: Port) -> None:
+        """OSError if the port is taken."""
+        listener = socket.create_server((host, port), backlog=BACKLOG, reuse_port=False)
+        listener.setblocking(False)
+        self._open[listener] = place
+        if not self.paused:
+            self._loop.add_reader(listener.fileno(), self._accept, listener, place)
+
+    def close(self) -> None:
+        if self._resuming is not None:
+            self._resuming.cancel()
+        for listener in self._open:
+            self._loop.remove_reader(listener.fileno())
+            listener.close()
+        self._open.clear()
+
+    def _accept(self, listener: socket.socket, place: Port) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            if not self._has_room():
+                self._pause(PAUSE_S)
+                return
+            try:
+                sock, address = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if self._damped.lets("accept", time.monotonic()):
+                    _log.warning("no connection is accepted at the moment: %s", error)
+                if error.errno in EXHAUSTED:
+                    self._pause(EXHAUSTED_PAUSE_S)
+                return
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._arrived(sock, place, address[0])
+
+    def _pause(self, for_s: float) -> None:
+        if self._resuming is None:
+            for listener in self._open:
+                self._loop.remove_reader(listener.fileno())
+            self._resuming = self._loop.call_later(for_s, self._resume)
+
+    def _resume(self) -> None:
+        self._resuming = None
+        for listener, place in self._open.items():
+            self._loop.add_reader(listener.fileno(), self._accept, listener, place)

@@ -1,0 +1,167 @@
+"""Who may come in, how many at once, for how long without a name, and what is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway import descriptors
+from gateway.config import Config
+from gateway.driver.damped import Damped
+from gateway.driver.gateway import Gateway
+from gateway.driver.listeners import ACCEPTS_PER_TURN, Listeners
+from gateway.driver.strangers import HURRY_S, Strangers
+from gateway.session.snapshot import Port
+from ha_core.store import MemoryStore
+
+
+class Loop:
+    """Knows who is read, and calls later what the test lets it call."""
+
+    def __init__(self) -> None:
+        self.read: dict[int, Callable[[], None]] = {}
+        self.later: list[Callable[[], None]] = []
+
+    def add_reader(self, fd: int, call: Callable[..., None], *arguments: Any) -> None:
+        self.read[fd] = lambda: call(*arguments)
+
+    def remove_reader(self, fd: int) -> None:
+        self.read.pop(fd, None)
+
+    def call_later(self, _: float, call: Callable[[], None]) -> Any:
+        self.later.append(call)
+        return self
+
+
+class Full:
+    """A listening socket of a process that has no descriptor left."""
+
+    def fileno(self) -> int:
+        return 7
+
+    def setblocking(self, _: bool) -> None: ...
+
+    def accept(self) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+def test_without_a_descriptor_left_the_listeners_rest_and_few_lines_say_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Given a listener that has clients waiting, and no descriptor for them
+    monkeypatch.setattr(socket, "create_server", lambda *_, **__: Full())
+    loop = Loop()
+    listeners = Listeners(loop, lambda: True, lambda *_: None, Damped())  # type: ignore[arg-type]
+    listeners.listen("", 1, Port())
+    # When it is looked at as long as it is read
+    looks = 0
+    for _ in range(1000):
+        if call := loop.read.get(7):
+            looks += 1
+            call()
+        elif looks == 50:
+            break
+        else:
+            loop.later.pop()()
+    # Then each look was followed by a rest, and the log is short
+    assert looks == 50
+    assert listeners.paused
+    assert len(caplog.records) == 10
+
+
+def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
+    async def scenario() -> None:
+        room, came = [3], list[socket.socket]()
+
+        def arrived(sock: socket.socket, place: Port, host: str) -> None:
+            assert (place, host) == (Port("east", 1), "127.0.0.1")
+            room[0] -= 1
+            came.append(sock)
+
+        listeners = Listeners(asyncio.get_running_loop(), lambda: room[0] > 0, arrived, Damped())
+        listeners.listen("127.0.0.1", 0, Port("east", 1))
+        address = next(iter(listeners._open)).getsockname()
+        clients = [socket.create_connection(address) for _ in range(5)]
+        await asyncio.sleep(0.2)
+        assert len(came) == 3
+        room[0] += 2
+        await asyncio.sleep(0.2)
+        assert len(came) == 5
+        listeners.close()
+        for sock in (*clients, *came):
+            sock.close()
+
+    asyncio.run(scenario())
+
+
+def test_who_does_not_log_in_makes_room_for_those_who_do() -> None:
+    strangers = Strangers[str](2, 30.0)
+    strangers.came("idle", 100.0)
+    strangers.came("app", 100.5)
+    # A crowd waits its turn, and as soon as the first has overstayed it goes
+    assert strangers.room(100.6) == (False, None)
+    strangers.entered("app")
+    assert strangers.room(100.6) == (True, None)
+    strangers.came("other", 100.7)
+    assert strangers.room(100.0 + HURRY_S) == (True, "idle")
+    # Nobody stays for ever, however few there are
+    assert strangers.overdue(129.9) == []
+    assert strangers.overdue(130.0) == ["idle"]
+
+
+def test_lines_of_one_kind_are_counted_where_they_are_not_written() -> None:
+    damped = Damped(most=3, per_s=10.0)
+    assert [damped.lets("a", 100.0 + n) for n in range(5)] == [True, True, True, False, False]
+    assert damped.lets("b", 104.0)
+    assert list(damped.left_out(105.0)) == []
+    assert list(damped.left_out(110.0)) == [("a", 2)]
+    assert damped.lets("a", 110.1)
+
+
+def test_a_client_takes_two_descriptors_and_the_gateway_needs_some_itself() -> None:
+    assert descriptors.connections(descriptors.needed(10_000)) == 10_000
+    assert descriptors.connections(1024) == 384
+    assert ACCEPTS_PER_TURN < descriptors.RESERVED
+
+
+def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Any
+) -> None:
+    async def scenario() -> None:
+        # Given a gateway that may open few files
+        monkeypatch.setattr(descriptors, "raised", lambda: 1024)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        config = Config.model_validate(
+            {
+                "id": "gw",
+                "zookeeper": {"hosts": "nowhere:1"},
+                "listen": {"port": port},
+                "authentication": {"users_file": tmp_path / "users"},
+                "limits": {"login_ms": 1000},
+                "record_facts_s": 0,
+            }
+        )
+        gateway = Gateway(config, MemoryStore(), "test")
+        await gateway.start()
+        # When somebody connects, and says nothing
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.sleep(0.1)
+        assert len(gateway.strangers) == len(gateway.connections) == 1
+        async with asyncio.timeout(5):
+            while gateway.connections:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        # Then he is gone, and the limit is the one that the process has
+        assert gateway.ended == {"not_authenticated": 1}
+        assert gateway.most_connections == 384
+        assert any("may open 1024 files, so 384 clients are served" in text for text in caplog.messages)
+        writer.close()
+        await gateway.stop()
+
+    asyncio.run(scenario())
