@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from typing import Annotated
 
 import typer
 
@@ -35,11 +36,11 @@ def build() -> typer.Typer:
     """The whole tree. A plug-in that cannot be loaded is named where it is called for; the rest works."""
     app = typer.Typer(
         name="switchyard",
-        help="Moves live Kafka clients and topics between clusters, without the clients noticing.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
     )
+    app.callback()(_options)
     for module in (status, switch, migrate, migrations, fault, aging, masks, history, topic, group, plot):
         module.add_to(app)
     app.add_typer(bindings.app, name="bindings")
@@ -50,6 +51,24 @@ def build() -> typer.Typer:
     for entry in entry_points(group=PLUGINS):
         _mount(app, entry)
     return app
+
+
+def _version(asked: bool) -> None:
+    if not asked:
+        return
+    try:
+        typer.echo(f"switchyard {version('switchyard')}")
+    except PackageNotFoundError:
+        typer.echo("switchyard, version unknown: it runs from its sources and is not installed")
+    raise typer.Exit
+
+
+def _options(
+    _shown: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Moves live Kafka clients and topics between clusters, without the clients noticing."""
 
 
 def _mount(app: typer.Typer, entry: EntryPoint) -> None:
@@ -68,7 +87,7 @@ def _mount(app: typer.Typer, entry: EntryPoint) -> None:
 
 
 def main() -> None:
-    """Run the command of this process and exit: 0 only on success, 2 for input that cannot be used."""
+    """Run the command of this process and exit with one of the codes of `exits`."""
     # SIGTERM becomes an exception, so that a move that waits behind its fence lifts it before the process ends.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
     try:

@@ -45,8 +45,15 @@ def add(
     bootstrap: Annotated[str, typer.Option("--bootstrap", help="host:port[,host:port…]")],
     security: Annotated[str, typer.Option("--security", help="Name of a security profile.")] = "none",
     default: Annotated[bool, typer.Option("--default", help="Serves identities without a binding.")] = False,
+    unprobed: Annotated[
+        bool, typer.Option("--unprobed", help="Without a look at it: it is not running yet, or cannot be reached.")
+    ] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")] = "registered by hand",
 ) -> None:
-    revision, changed = registry.add_cluster(session.environment, name, bootstrap, security, default)
+    session.found_state()
+    if not unprobed:
+        session.out.progress(f"{name}: {registry.require_alive(session.environment, name, bootstrap, security)}")
+    revision, changed = registry.add_cluster(session.environment, name, bootstrap, security, default, reason)
     session.out.result({"cluster": name, "revision": revision, "changed": changed})
     session.out.show(
         f"Cluster {name} is registered (revision {revision})." if changed else f"Cluster {name} is as said."
@@ -55,7 +62,11 @@ def add(
 
 @app.command("remove", help="Forget a cluster that nothing refers to any more.")
 @connected
-def remove(session: Session, name: _Name) -> None:
-    revision = registry.remove_cluster(session.environment, name)
+def remove(
+    session: Session,
+    name: _Name,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")] = "removed by hand",
+) -> None:
+    revision = registry.remove_cluster(session.environment, name, reason)
     session.out.result({"cluster": name, "revision": revision})
     session.out.show(f"Cluster {name} is removed (revision {revision}).")

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS
+from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS, UNDONE
+from ha_core.cli.failures import refusal_code
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.cli.switch import show_report, verdict_table
@@ -91,7 +92,7 @@ def add_to(app: typer.Typer) -> None:
         show_migration(session, proposal)
         if dry_run:
             session.out.result(proposal.to_json())
-            return BAD_INPUT if proposal.refused else SUCCESS
+            return refusal_code(proposal.verdicts) if proposal.refused else SUCCESS
         proposal.require_sound()
         if not (yes or session.out.confirm("Migrate them now?")):
             session.out.error("Nothing was changed: nobody confirmed. Say --yes, or run it in a terminal.")
@@ -177,7 +178,7 @@ def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_
         session.out.progress(f"batch {batch.number}: {report.result} {report.error}".rstrip())
         if report.result not in {"succeeded", "crossing"} or report.error:
             session.out.error(f"{report.error} The batches behind it were not started.")
-            code = FAILURE
+            code = UNDONE if report.result == "undone" and len(reports) == 1 else FAILURE
             break
     crossing = [report.operation for report in reports if report.result == "crossing"]
     if wait and crossing:

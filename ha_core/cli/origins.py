@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS
+from ha_core.cli.exits import ATTENTION, BAD_INPUT, FAILURE, SUCCESS
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.moves.origin.given_up import (
@@ -63,7 +63,9 @@ def check(
         out.show(f"left for the next check: {text}")
     if not result.found and not result.away and not result.put_off:
         out.show("No extent waits for its cluster.")
-    return FAILURE if result.less or any(r.result != "succeeded" for r in result.reports) else SUCCESS
+    if any(report.result != "succeeded" for report in result.reports):
+        return FAILURE
+    return ATTENTION if result.less else SUCCESS
 
 
 @app.command("give-up", help="What a cluster still holds is lost for ever: readers go on behind it. Cannot be undone.")

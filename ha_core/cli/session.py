@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Self, get_type_hints
@@ -14,8 +15,12 @@ import typer
 
 from ha_core.cli.exits import SUCCESS
 from ha_core.cli.output import Output
+from ha_core.kafka.errors import SecurityProfileError
 from ha_core.moves.context import DEFAULT_ROOT, Connection, Environment, connect
+from ha_core.moves.errors import RefusedError
+from ha_core.store.errors import NoStateError, StoreUnavailableError
 
+DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
 _ZooKeeper = Annotated[
     str | None,
     typer.Option("--zookeeper", help="ZooKeeper hosts, host:port[,host:port…]. Environment: SWITCHYARD_ZOOKEEPER."),
@@ -27,6 +32,7 @@ _Security = Annotated[
 ]
 _Json = Annotated[bool, typer.Option("--json", help="The result as JSON on standard output.")]
 _Debug = Annotated[bool, typer.Option("--debug", help="Tracebacks and the log.")]
+UNSET = f"Neither --zookeeper nor SWITCHYARD_ZOOKEEPER is set, so {DEFAULT_ZOOKEEPER} was asked."
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "zookeeper": (_ZooKeeper, None),
     "root": (_Root, None),
@@ -39,16 +45,30 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 class Session:
     """One run of one command: opens the environment when it is first asked for, and closes it."""
 
-    def __init__(self, connection: Connection, output: Output) -> None:
+    def __init__(self, connection: Connection, output: Output, zookeeper_named: bool = True) -> None:
         self.connection = connection
+        self.zookeeper_named = zookeeper_named
         self.out = output
         self._environment: Environment | None = None
 
     @property
     def environment(self) -> Environment:
         if self._environment is None:
-            self._environment = connect(self.connection, by=operator(), progress=self.out.progress)
+            try:
+                self._environment = connect(self.connection, by=operator(), progress=self.out.progress)
+            except (StoreUnavailableError, NoStateError) as error:
+                if self.zookeeper_named:
+                    raise
+                raise type(error)(f"{str(error).rstrip('.')}. {UNSET}") from error
+            except SecurityProfileError:
+                raise
+            except ValueError as error:
+                raise RefusedError(f"Nothing was done: {error}. Correct --root or SWITCHYARD_ROOT.") from error
         return self._environment
+
+    def found_state(self) -> None:
+        """From now on a root that does not exist is made: for the command with which an installation begins."""
+        self.connection = replace(self.connection, create_root=True)
 
     def __enter__(self) -> Self:
         return self
@@ -73,8 +93,8 @@ def operator() -> str:
 def connected(function: Callable[..., int | None]) -> Callable[..., None]:
     """Turn `function(session, …)` into a command with the connection options.
 
-    What it returns is the exit code (None is success). Errors end the command with one paragraph: exit code 2 where
-    nothing was changed because the input is not usable, else 1.
+    What it returns is the exit code (None is success). Errors end the command with one paragraph; the codes
+    are in `exits`.
     """
 
     signature = inspect.signature(function)
@@ -87,14 +107,16 @@ def connected(function: Callable[..., int | None]) -> Callable[..., None]:
         output = Output(options["as_json"])
         environ = os.environ
         security = options["security_file"] or environ.get("SWITCHYARD_SECURITY_FILE")
+        zookeeper = options["zookeeper"] or environ.get("SWITCHYARD_ZOOKEEPER")
         connection = Connection(
-            zookeeper=options["zookeeper"] or environ.get("SWITCHYARD_ZOOKEEPER", "127.0.0.1:2181"),
+            zookeeper=zookeeper or DEFAULT_ZOOKEEPER,
             root=options["root"] or environ.get("SWITCHYARD_ROOT", DEFAULT_ROOT),
             security_file=Path(security) if security else None,
+            create_root=False,
         )
         quiet_logs(options["debug"])
         try:
-            with Session(connection, output) as session:
+            with Session(connection, output, zookeeper_named=bool(zookeeper)) as session:
                 code = function(session, **arguments)
         except (typer.Exit, typer.BadParameter, KeyboardInterrupt):
             raise

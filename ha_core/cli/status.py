@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import asdict
+from typing import Annotated
+
 import typer
 
+from ha_core.cli.exits import ATTENTION, SUCCESS
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.moves import registry
+from ha_core.moves.health import Problem, problems
 
 
 def add_to(app: typer.Typer) -> None:
     @app.command("status", help="Clusters, gateways, running operations and locks.")
     @connected
-    def status(session: Session) -> None:
+    def status(
+        session: Session,
+        check: Annotated[
+            bool, typer.Option("--check", help="Only what waits for a human; exit code 6 if anything does.")
+        ] = False,
+    ) -> int:
         environment = session.environment
         store = environment.store
         view = store.load()
@@ -20,8 +31,10 @@ def add_to(app: typer.Typer) -> None:
         gateways = store.gateways()
         running = registry.running_operations(environment)
         locks = store.locks()
+        found = problems(environment, view, states, gateways, running)
         session.out.result(
             {
+                "problems": [asdict(one) for one in found],
                 "revision": view.revision,
                 "clusters": [state.to_json() for state in states],
                 "gateways": [g.model_dump(mode="json", exclude={"schema_"}) for g in gateways],
@@ -33,6 +46,9 @@ def add_to(app: typer.Typer) -> None:
             }
         )
         out = session.out
+        if check:
+            _show(session, found)
+            return ATTENTION if found else SUCCESS
         out.show(f"revision {view.revision}")
         out.show(
             table(
@@ -74,3 +90,13 @@ def add_to(app: typer.Typer) -> None:
                     title="locks",
                 )
             )
+        _show(session, found)
+        return SUCCESS
+
+
+def _show(session: Session, found: Collection[Problem]) -> None:
+    if found:
+        rows = [(one.about, one.text, one.remedy) for one in found]
+        session.out.show(table(("what waits for somebody", "", "what to do"), rows))
+    else:
+        session.out.show("nothing waits for anybody")

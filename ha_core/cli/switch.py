@@ -9,7 +9,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS
+from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS, UNDONE
+from ha_core.cli.failures import refusal_code
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.model import MoveRequest
@@ -95,7 +96,7 @@ def carry_out(session: Session, request: MoveRequest, dry_run: bool, yes: bool) 
     show_proposal(session, proposal)
     if dry_run:
         session.out.result(proposal.to_json())
-        return BAD_INPUT if proposal.refused else SUCCESS
+        return refusal_code(proposal.verdicts) if proposal.refused else SUCCESS
     proposal.require_sound()
     if not (yes or session.out.confirm("Move them now?")):
         session.out.error("Nothing was changed: nobody confirmed. Say --yes, or run it in a terminal.")
@@ -145,4 +146,6 @@ def show_report(session: Session, report: Report) -> int:
             )
         )
     out.show(f"{report.operation}: {report.result}, revision {report.revision}")
+    if report.result == "undone":
+        return UNDONE
     return SUCCESS if report.result in {"succeeded", "crossing"} and not report.error else FAILURE

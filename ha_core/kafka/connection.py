@@ -65,6 +65,8 @@ class Connection:
             self._socket = socket.create_connection((host, port), timeout=max(deadline.left_s, 0.001))
         except TimeoutError:
             raise self._unreachable(f"did not accept a connection within {deadline.seconds:g} s") from None
+        except socket.gaierror:
+            raise self._unreachable(f"cannot be reached: the name {host!r} does not resolve") from None
         except OSError as error:
             raise self._unreachable(f"cannot be reached ({error.strerror or error})") from None
         try:

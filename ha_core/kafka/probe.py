@@ -56,6 +56,8 @@ class Probe:
     """Node id → `host:port`, as the cluster advertises it."""
     versions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """API name → (oldest, newest) that every broker offers."""
+    cluster_id: str = ""
+    """Which the brokers have given themselves; empty where nothing answers."""
     lacking: tuple[str, ...] = ()
     """Rights on existing topics and groups that the account lacks: `Read on topic x`."""
 
@@ -89,7 +91,14 @@ def probe(brokers: Brokers, topics: Collection[str], groups: Collection[str], de
     except KafkaAdminError as error:
         answers = bool(advertised) or not isinstance(error, ClusterUnreachableError)
         return Probe(False, str(error), isinstance(error, _REFUSALS), answers, advertised)
-    return Probe(True, "", False, True, advertised, versions or {}, tuple(lacking))
+    return Probe(
+        True,
+        answers=True,
+        brokers=advertised,
+        versions=versions or {},
+        cluster_id=answer["cluster_id"] or "",
+        lacking=tuple(lacking),
+    )
 
 
 def _offer(brokers: Brokers, node: int, deadline: Deadline) -> dict[str, tuple[int, int]]:

@@ -76,7 +76,9 @@ class Operation(Document):
     """`/operations/{id}`. Its history, one node per entry below it, is never deleted."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")
-    kind: Literal["switch", "migrate", "mask", "unmask", "bindings", "return", "age", "give-up"]
+    kind: Literal[
+        "switch", "migrate", "mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster"
+    ]
     state: OperationState = "planned"
     by: str
     """Who runs it: `cli:USER@HOST` or `airflow:DAG/RUN`."""

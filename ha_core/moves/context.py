@@ -37,6 +37,8 @@ class Connection:
     root: str = DEFAULT_ROOT
     security_file: Path | None = None
     session_timeout_s: float = DEFAULT_SESSION_TIMEOUT_S
+    create_root: bool = True
+    """Make the root where there is none; else that is an error, as after a typing mistake."""
 
 
 def utc_now() -> str:
@@ -127,12 +129,18 @@ def connect(
     :param by: who runs what follows: `cli:USER@HOST` or `airflow:DAG/RUN`.
     :param profiles: security profiles by name, in place of those of the connection's security file.
     :raises StoreUnavailableError: ZooKeeper is out of reach.
+    :raises NoStateError: there is no state at the root, and it is not to be made.
     :raises SecurityProfileError: the security file cannot be used.
     """
     from ha_core.store import connect as connect_store
 
     known = load_profiles(connection.security_file) if profiles is None else profiles
-    store = connect_store(connection.zookeeper, root=connection.root, session_timeout_s=connection.session_timeout_s)
+    store = connect_store(
+        connection.zookeeper,
+        root=connection.root,
+        session_timeout_s=connection.session_timeout_s,
+        create=connection.create_root,
+    )
     return Environment(
         store=store, by=by, profiles=known, progress=progress, session_timeout_s=connection.session_timeout_s
     )

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from ha_core.model import Cluster, Operation, Use, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
+from ha_core.moves.single import Expected, run_single
 from ha_core.plan.move import FINAL
 from ha_core.plan.returned import gone_for_good
-from ha_core.store.change import Change
 from ha_core.store.protocol import Sighting
 
 MAX_LISTED = 10_000
@@ -70,8 +70,44 @@ def running_operations(environment: Environment) -> tuple[Operation, ...]:
     return tuple(o for o in environment.store.running() if o.state not in FINAL)
 
 
+def require_alive(environment: Environment, name: str, bootstrap: str, security: str = "none") -> str:
+    """Look at a cluster before it is registered; what it is, in words.
+
+    :raises RefusedError: nothing answers there, the account is not taken, or it is another registered cluster: then a
+        move between the two names would find its own records in the target.
+    """
+    wanted = _wanted(environment, name, bootstrap, security, default=False)
+    view = environment.store.load()
+    found = environment.admin(wanted).probe(timeout_s=LOOK_S)
+    if not found.reachable:
+        raise RefusedError(
+            f"Nothing was changed. {found.error} Correct the address or the security profile, or say --unprobed to "
+            f"register {name} as it is."
+        )
+
+    def same(other: Cluster) -> bool:
+        try:
+            return environment.admin(other).probe(timeout_s=LOOK_S).cluster_id == found.cluster_id
+        except RefusedError:
+            return False
+
+    others = [one for _, one in sorted(view.clusters.items()) if one.name != name]
+    twins = [one for one, is_same in zip(others, environment.pool.map(same, others), strict=True) if is_same]
+    if twins and found.cluster_id:
+        raise RefusedError(
+            f"Nothing was changed. {bootstrap} is the cluster {twins[0].name} ({twins[0].bootstrap}): both say that "
+            f"their id is {found.cluster_id}. Give the address of another cluster."
+        )
+    return f"{len(found.brokers)} brokers, cluster id {found.cluster_id or 'unknown'}"
+
+
 def add_cluster(
-    environment: Environment, name: str, bootstrap: str, security: str = "none", default: bool = False
+    environment: Environment,
+    name: str,
+    bootstrap: str,
+    security: str = "none",
+    default: bool = False,
+    reason: str = "registered by hand",
 ) -> tuple[int, bool]:
     """Register a cluster or change how it is reached. Returns the revision, and whether anything changed.
 
@@ -79,33 +115,22 @@ def add_cluster(
     """
     store = environment.store
     found = store.read(Cluster, name)
-    try:
-        wanted = Cluster(
-            name=name,
-            bootstrap=bootstrap,
-            security=security,
-            default=default,
-            masked=found[0].masked if found else None,
-        )
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise RefusedError(f"Cluster {name!r}: {where} {first['input']!r} is not usable: {first['msg']}.") from error
-    for address in bootstrap.split(","):
-        host, _, port = address.strip().rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise RefusedError(f"Cluster {name}: bootstrap {address!r} is not host:port. Write host:port[,host:port…].")
+    wanted = _wanted(environment, name, bootstrap, security, default)
     view = store.load()
     others = [c.name for c in view.clusters.values() if c.default and c.name != name]
     if default and others:
         raise RefusedError(f"Cluster {others[0]} is the default already. Add it again without --default first.")
     if found is not None and found[0] == wanted:
         return view.revision, False
-    revision = store.commit(_change(environment, f"add-{name}", puts=(wanted,), version=found[1] if found else None))
-    return revision, True
+    detail = {"cluster": name, "bootstrap": bootstrap, "security": security, "default": default}
+    if found is not None:
+        detail["before"] = found[0].model_dump(mode="json", include={"bootstrap", "security", "default"})
+    expected: Expected = {(Cluster, name): found[1] if found else None}
+    report = run_single(environment, "add-cluster", reason, (f"cluster:{name}",), (wanted,), (), expected, detail)
+    return report.revision, True
 
 
-def remove_cluster(environment: Environment, name: str) -> int:
+def remove_cluster(environment: Environment, name: str, reason: str = "removed by hand") -> int:
     """Forget a cluster that no binding, map or group refers to. Returns the revision.
 
     :raises RefusedError: unknown, or still referred to.
@@ -124,15 +149,37 @@ def remove_cluster(environment: Environment, name: str) -> int:
             f"Cluster {name} is still referred to by {', '.join(uses[:5])}{more}. Move them away first; "
             f"{gone_for_good(name)}."
         )
-    change = Change(
-        deletes=((Cluster, name),),
-        expected={(Cluster, name): found[1]},
-        change_id=_change_id(environment, f"remove-{name}"),
-        operation=None,
-        epoch=None,
-        step="clusters",
+    key = (Cluster, name)
+    detail = {"cluster": name, "bootstrap": found[0].bootstrap}
+    report = run_single(
+        environment, "remove-cluster", reason, (f"cluster:{name}",), (), (key,), {key: found[1]}, detail
     )
-    return store.commit(change)
+    return report.revision
+
+
+def _wanted(environment: Environment, name: str, bootstrap: str, security: str, default: bool) -> Cluster:
+    """The document as it is asked for; a mask stays.
+
+    :raises RefusedError: the name or the address is not usable.
+    """
+    found = environment.store.read(Cluster, name)
+    try:
+        wanted = Cluster(
+            name=name,
+            bootstrap=bootstrap,
+            security=security,
+            default=default,
+            masked=found[0].masked if found else None,
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RefusedError(f"Cluster {name!r}: {where} {first['input']!r} is not usable: {first['msg']}.") from error
+    for address in bootstrap.split(","):
+        host, _, port = address.strip().rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise RefusedError(f"Cluster {name}: bootstrap {address!r} is not host:port. Write host:port[,host:port…].")
+    return wanted
 
 
 def references(view: View, cluster: str) -> tuple[str, ...]:
@@ -169,20 +216,3 @@ def declare_usage(
             f"{left_out} of the uses of {user} did not fit: the usage of one user is bounded. "
             "Name further topics in the scope of a move itself (topic:NAME)."
         )
-
-
-def _change(environment: Environment, what: str, puts: tuple[Cluster, ...], version: int | None) -> Change:
-    return Change(
-        puts=puts,
-        expected={(Cluster, put.name): version for put in puts},
-        change_id=_change_id(environment, what),
-        operation=None,
-        epoch=None,
-        step="clusters",
-    )
-
-
-def _change_id(environment: Environment, what: str) -> str:
-    import uuid
-
-    return f"clusters:{what}:{environment.now()}:{uuid.uuid4().hex[:8]}"

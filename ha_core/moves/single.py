@@ -22,7 +22,7 @@ Expected = Mapping[tuple[type[Document], str], int | None]
 
 def run_single(  # one change, spelled out
     environment: Environment,
-    kind: Literal["mask", "unmask", "bindings", "return", "age", "give-up"],
+    kind: Literal["mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster"],
     reason: str,
     lock_keys: Sequence[str],
     puts: Sequence[Document],

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Level = Literal["error", "warning", "info"]
+Cause = Literal["asked", "busy", "away"]
+"""Of an error: what was asked for has to change, another operation has to end, or a cluster has to come back."""
 _MOST_NAMED = 5
 
 
@@ -18,6 +20,7 @@ class Verdict:
     about: str
     text: str
     remedy: str = ""
+    cause: Cause = "asked"
 
 
 def listed(items: Iterable[str]) -> str:

@@ -110,10 +110,11 @@ def _reach(
                 about,
                 f"{side} {name} ({bootstrap}) answers, but cannot be asked what the move needs: {why}.",
                 "Wait until its brokers and leaders are healthy, or repair what is said. It is not lost.",
+                "away",
             )
             return
         way = "Repair it or the way to it" + ("." if of_target else f"; if it is lost: {lost_way(request)}.")
-        yield Verdict("error", about, f"{side} {name} ({bootstrap}) cannot be reached: {why}.", way)
+        yield Verdict("error", about, f"{side} {name} ({bootstrap}) cannot be reached: {why}.", way, "away")
         return
     if of_target:
         return
@@ -201,6 +202,7 @@ def _locks(request: MoveRequest, moves: MoveSet, locks: Collection[Lock]) -> Ite
                 f"Operation {lock.operation} of {lock.by} works on it since {lock.since}.",
                 f"Wait for its end (`switchyard history {lock.operation}`); if its executor is dead, "
                 f"`switchyard resume {lock.operation}` or `switchyard undo {lock.operation}`.",
+                "busy",
             )
 
 

@@ -11,6 +11,19 @@ class StoreUnavailableError(StoreError):
     """ZooKeeper cannot be reached, or does not answer in time."""
 
 
+class NoStateError(StoreError):
+    """ZooKeeper answers, and has no state at the root that was named."""
+
+    @classmethod
+    def at(cls, hosts: str, root: str, others: list[str]) -> NoStateError:
+        """:param others: roots that have a state."""
+        known = f" There is one at {', '.join(others)}." if others else ""
+        return cls(
+            f"ZooKeeper at {hosts} has no state of Switchyard at {root or '/'}.{known} Correct --root or "
+            "SWITCHYARD_ROOT, or --zookeeper. A new installation begins with `switchyard clusters add`."
+        )
+
+
 class ConflictError(StoreError):
     """Somebody else changed a document since it was read. Nothing was written.
 

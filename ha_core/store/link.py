@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -157,10 +158,22 @@ def open_link(hosts: str, session_timeout_s: float, connect_timeout_s: float, pa
         client.start(timeout=connect_timeout_s)
     except (KazooTimeoutError, KazooException) as error:
         raise StoreUnavailableError(
-            f"no ZooKeeper answers at {hosts} within {connect_timeout_s:g} s: "
+            f"no ZooKeeper answers at {hosts} within {connect_timeout_s:g} s: {_unresolved(hosts)}"
             "check the address, that it runs, and that it can be reached from here"
         ) from error
     return Link(client, hosts, patience_s)
+
+
+def _unresolved(hosts: str) -> str:
+    """Which names mean nothing here: kazoo only says that nobody answered."""
+    names = []
+    for one in hosts.partition("/")[0].split(","):
+        host = one.strip().rpartition(":")[0].strip("[]") or one.strip()
+        try:
+            socket.getaddrinfo(host, None)
+        except OSError:
+            names.append(host)
+    return f"the name {', '.join(map(repr, names))} does not resolve; " if names else ""
 
 
 def stop(client: Any) -> None:

@@ -15,7 +15,8 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 
-from ha_core.store.errors import StoreError
+from ha_core.store import paths
+from ha_core.store.errors import NoStateError, StoreError
 from ha_core.store.link import Link, open_link
 from ha_core.store.multiread import MultiRead, read_in_batches
 from ha_core.store.protocol import State
@@ -28,6 +29,8 @@ _REFUSALS: dict[type[Exception], Literal["exists", "missing", "version", "not em
     BadVersionError: "version",
     NotEmptyError: "not empty",
 }
+_MOST_ROOTS = 50
+"""Nodes at the top of ZooKeeper's tree that are looked at for a state, where the root that was named has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,7 @@ def connect(
     session_timeout_s: float = 6.0,
     connect_timeout_s: float = 5.0,
     patience_s: float = 5.0,
+    create: bool = True,
 ) -> ZooKeeperStore:
     """Open a session, and create what an empty tree lacks.
 
@@ -177,13 +181,27 @@ def connect(
     :param session_timeout_s: after it, ephemeral nodes of a dead process vanish; the server may raise it to two ticks.
     :param connect_timeout_s: bound of the first connection. Later ones are sought for ever.
     :param patience_s: how long each call waits for an interrupted connection, and for its answer.
+    :param create: False: a root that was mistyped is not made, and shows no empty state.
     :raises StoreUnavailableError: none of the hosts answered in time.
+    :raises NoStateError: there is nothing at the root, and it is not to be made.
     """
     if root and (not root.startswith("/") or root.endswith("/")):
         raise ValueError(f"root {root!r}: it must start with a slash and not end with one, as in /switchyard")
     link = open_link(hosts, session_timeout_s, connect_timeout_s, patience_s)
     try:
+        if not create:
+            _require_state(link, root)
         return ZooKeeperStore(ZooKeeperTree(link, root, session_timeout_s))
     except BaseException:
         link.close()
         raise
+
+
+def _require_state(link: Link, root: str) -> None:
+    """:raises NoStateError: names the roots below the top that have a state."""
+    top = ZooKeeperReads(link, "", waits=True)
+    if top.get(f"{root}{paths.CHANGES}") is not None:
+        return
+    names = sorted(top.children("/"))[:_MOST_ROOTS]
+    others = [f"/{name}" for name in names if top.get(f"/{name}{paths.CHANGES}") is not None]
+    raise NoStateError.at(link.hosts, root, others)

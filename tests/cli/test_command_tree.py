@@ -5,6 +5,13 @@ import pytest
 from typer.testing import CliRunner
 
 from ha_core.cli import app as tree
+from ha_core.cli import session
+from ha_core.cli.exits import BAD_INPUT, BUSY, DEFECT, FAILURE, OUT_OF_REACH
+from ha_core.cli.failures import failure
+from ha_core.kafka.errors import ClusterUnreachableError
+from ha_core.moves.errors import RefusedError, StepFailedError
+from ha_core.plan.verdict import Verdict
+from ha_core.store.errors import LockedError, NoStateError, StoreUnavailableError
 
 runner = CliRunner()
 
@@ -65,11 +72,63 @@ def test_a_command_with_something_missing_ends_with_code_2(words: list[str]) -> 
 
 
 @pytest.mark.parametrize("words", [["status"], ["bindings", "list"]])
-def test_a_zookeeper_out_of_reach_is_one_clear_paragraph_and_code_2(
-    words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_zookeeper_out_of_reach_is_one_clear_paragraph_and_a_code_of_its_own(words: list[str]) -> None:
     ended = runner.invoke(tree.build(), [*words, "--zookeeper", "127.0.0.1:1", "--json"])
 
-    assert ended.exit_code == 2
+    assert ended.exit_code == OUT_OF_REACH
     assert "127.0.0.1:1" in json.loads(ended.stdout)["error"]
     assert "Traceback" not in ended.stderr
+
+
+def test_a_setting_that_is_missing_is_named_where_what_stands_in_for_it_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def silent(*_: object, **_options: object) -> None:
+        raise StoreUnavailableError("no ZooKeeper answers at 127.0.0.1:2181")
+
+    monkeypatch.setattr(session, "connect", silent)
+    monkeypatch.delenv("SWITCHYARD_ZOOKEEPER", raising=False)
+    assert "SWITCHYARD_ZOOKEEPER" in runner.invoke(tree.build(), ["status"]).stderr
+
+    monkeypatch.setenv("SWITCHYARD_ZOOKEEPER", "zk-1:2181")
+    assert "SWITCHYARD_ZOOKEEPER" not in runner.invoke(tree.build(), ["status"]).stderr
+
+
+def test_a_name_that_does_not_resolve_is_told_from_a_server_that_is_away() -> None:
+    ended = runner.invoke(tree.build(), ["status", "--zookeeper", "no-such-name.invalid:2181"])
+
+    assert ended.exit_code == OUT_OF_REACH
+    assert "'no-such-name.invalid' does not resolve" in ended.stderr
+
+
+def test_a_root_that_is_no_path_is_bad_input_and_no_defect() -> None:
+    ended = runner.invoke(tree.build(), ["status", "--zookeeper", "127.0.0.1:1", "--root", "switchyard"])
+
+    assert ended.exit_code == BAD_INPUT
+    assert "--root" in ended.stderr
+
+
+def test_the_version_is_told_without_a_command() -> None:
+    shown = runner.invoke(tree.build(), ["--version"])
+
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("switchyard ")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RefusedError("no"), BAD_INPUT),
+        (RefusedError("no", [Verdict("error", "topic t", "", "", "busy")]), BUSY),
+        (RefusedError("no", [Verdict("error", "cluster c", "", "", "away")]), OUT_OF_REACH),
+        (RefusedError("no", [Verdict("error", "c", "", "", "away"), Verdict("error", "t", "")]), BAD_INPUT),
+        (LockedError("topic:t", "switch-1", "me", "now"), BUSY),
+        (StoreUnavailableError("away"), OUT_OF_REACH),
+        (ClusterUnreachableError("east", "east:1", "is away"), OUT_OF_REACH),
+        (NoStateError("nothing there"), BAD_INPUT),
+        (StepFailedError("failed"), FAILURE),
+        (ZeroDivisionError(), DEFECT),
+    ],
+)
+def test_exit_codes_tell_apart_what_a_caller_can_do(error: Exception, code: int) -> None:
+    assert failure(error)[1] == code

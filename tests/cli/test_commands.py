@@ -10,8 +10,25 @@ from typer.testing import CliRunner
 
 from ha_core.cli import session
 from ha_core.cli.app import build
-from ha_core.model import Cluster, Document, Extent, Topic
-from ha_core.moves.context import Environment
+from ha_core.cli.exits import ATTENTION, DEFECT, OUT_OF_REACH
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import GroupDescription, LogEnds
+from ha_core.kafka.probe import Probe
+from ha_core.kafka.topics import TopicDescription
+from ha_core.model import (
+    Cluster,
+    Document,
+    Extent,
+    Fence,
+    GatewayRecord,
+    KnownGroup,
+    MoveRequest,
+    MoveSet,
+    Operation,
+    Scope,
+    Topic,
+)
+from ha_core.moves.context import Environment, utc_now
 from ha_core.store import Change, MemoryStore
 
 CLUSTERS = (
@@ -128,7 +145,8 @@ def test_a_binding_of_somebody_in_use_needs_a_yes(store: MemoryStore) -> None:
             ("switch", "user:a", "--from", "east", "--to", "west", "--reason", "t", "--drain-timeout", "0"),
             "drain-timeout",
         ),
-        (("switch", "user:a", "--from", "east", "--to", "west", "--reason", "t", "--yes"), "cannot be reached"),
+        (("clusters", "add", "north", "--bootstrap", "127.0.0.1:1"), "127.0.0.1:1 cannot be reached"),
+        (("clusters", "add", "north", "--bootstrap", "no-such-name.invalid:9092"), "does not resolve"),
     ],
 )
 def test_bad_input_ends_with_code_2_and_one_paragraph(words: tuple[str, ...], error: str) -> None:
@@ -137,6 +155,142 @@ def test_bad_input_ends_with_code_2_and_one_paragraph(words: tuple[str, ...], er
     assert code == 2
     assert error in data["error"]
     assert "\n" not in data["error"]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_move_that_only_waits_for_a_cluster_ends_with_a_code_of_its_own() -> None:
+    code, data = run("switch", "user:a", "--from", "east", "--to", "west", "--reason", "t", "--yes")
+
+    assert code == OUT_OF_REACH
+    assert "cannot be reached" in data["error"]
+
+
+def test_a_cluster_under_a_second_name_is_no_second_cluster(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        Admin, "probe", lambda _self, **_options: Probe(True, answers=True, brokers={1: "b:1"}, cluster_id="abc")
+    )
+    before = store.load()
+
+    code, data = run("clusters", "add", "north", "--bootstrap", "127.0.0.1:2")
+
+    assert code == 2
+    assert "is the cluster east" in data["error"]
+    assert store.load() == before
+
+
+def test_clusters_that_are_added_changed_and_removed_are_in_the_history(store: MemoryStore) -> None:
+    add = ("clusters", "add", "north", "--unprobed", "--reason", "a third hall", "--bootstrap")
+
+    assert run(*add, "127.0.0.1:2")[1]["changed"]
+    assert run(*add, "127.0.0.1:3")[1]["changed"]
+    assert not run(*add, "127.0.0.1:3")[1]["changed"]
+    assert run("clusters", "remove", "north")[0] == 0
+
+    found = sorted(store.operations(10), key=lambda operation: operation.revision)
+    assert [operation.kind for operation in found] == ["add-cluster", "add-cluster", "remove-cluster"]
+    assert found[0].reason == "a third hall"
+    assert found[0].by.startswith("cli:")
+    (changed,) = [
+        entry for entry in store.history(found[1].id) if (entry.step, entry.outcome) == ("add-cluster", "done")
+    ]
+    assert (changed.detail["bootstrap"], changed.detail["before"]["bootstrap"]) == ("127.0.0.1:3", "127.0.0.1:2")
+    assert store.locks() == []
+
+
+def test_what_waits_for_somebody_is_told_by_an_exit_code(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given: nobody answers, no gateway is alive, and a fence stands of an operation that has ended.
+    fenced = MOVED.model_copy(update={"name": "bills", "fence": Fence(operation="switch-1")})
+    store.commit(Change(change_id="fence", puts=(fenced,), expected={(Topic, "bills"): None}))
+
+    code, status = run("status", "--check")
+
+    assert code == ATTENTION
+    assert [one["about"] for one in status["problems"]] == ["cluster east", "cluster west", "gateways", "topic bills"]
+    assert "switchyard resume switch-1" in status["problems"][-1]["remedy"]
+    assert run("status")[0] == 0
+
+
+def test_nothing_waits_where_all_is_well(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
+    record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=1, records_facts=True)
+    store.client().register_gateway(record)
+
+    assert run("status", "--check") == (0, run("status")[1])
+    assert "nothing waits for anybody" in shown("status", "--check")
+
+
+def test_an_operation_that_nobody_works_on_is_found_and_one_that_crosses_over_is_not(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
+    left: dict[str, Any] = {"by": "cli:somebody", "reason": "test", "started": "2026-01-01T12:00:00Z"}
+    store.create_operation(Operation(id="switch-1", kind="switch", state="fenced", **left), ["topic:a"])
+    request = MoveRequest(scope=Scope(topics=("b",)), origin="east", target="west", reason="t", cut="predicted")
+    crossing = Operation(
+        id="migrate-1", kind="migrate", state="crossing", request=request, moves=MoveSet(topics=("b",)), **left
+    )
+    store.create_operation(crossing, ["topic:b"])
+
+    found = run("status", "--check")[1]["problems"]
+
+    (one,) = [problem for problem in found if problem["about"].startswith("operation")]
+    assert one["about"] == "operation switch-1"
+    assert "Its fence stands: clients wait." in one["text"]
+
+
+def test_all_groups_and_all_topics_are_tables_of_their_own_with_lag(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given: orders was cut over at 9 and west holds 4 more; billing, in east, has committed 5; nobody read bills.
+    def ends(end: int) -> dict[int, LogEnds]:
+        return {0: LogEnds(0, end, end, end, 1, 0)}
+
+    there = {
+        "east": {
+            "orders": TopicDescription("orders", 1, 1, {}, ends(9)),
+            "bills": TopicDescription("bills", 1, 1, {}, ends(3)),
+        },
+        "west": {"orders": TopicDescription("orders", 1, 1, {}, ends(4))},
+    }
+    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
+    monkeypatch.setattr(Admin, "topics", lambda self, *_names, **_options: there[self.cluster.name])
+    monkeypatch.setattr(
+        Admin, "list_groups", lambda self, **_options: {"billing": "Empty"} if self.cluster.name == "east" else {}
+    )
+    monkeypatch.setattr(
+        Admin,
+        "describe_groups",
+        lambda _self, names, **_options: {n: GroupDescription(n, "Empty", "", "", (), 1) for n in names},
+    )
+    monkeypatch.setattr(Admin, "group_offsets", lambda *_args, **_options: {"billing": {("orders", 0): (5, "")}})
+
+    (group,) = run("groups")[1]["groups"]
+    topics = {one["topic"]: one for one in run("topics")[1]["topics"]}
+
+    assert (group["group"], group["lag_records"], group["age_s"]) == ("billing", 8, None)
+    assert (topics["orders"]["written_in"], topics["orders"]["older_in"]) == (["west"], ["east"])
+    assert (topics["orders"]["records"], topics["orders"]["furthest"], topics["orders"]["lag_records"]) == (
+        13,
+        "billing",
+        8,
+    )
+    assert (topics["bills"]["moved"], topics["bills"]["records"], topics["bills"]["groups"]) == (False, 3, 0)
+    assert "bills" in shown("topics")
+    assert "billing" in shown("groups")
+
+
+def test_a_group_whose_coordinator_is_away_has_not_committed_nothing(store: MemoryStore) -> None:
+    seen = KnownGroup(cluster="east", name="billing", at=utc_now(), state="Stable", offsets={"orders": {0: 5}})
+    store.keep_known(KnownGroup, "east", [seen])
+
+    text = shown("group", "billing")
+
+    assert "last seen" in text
+    assert "committed nothing" not in text
+    assert "east cannot be asked" in text
+    assert [one["committed"] for one in run("groups")[1]["groups"][0]["partitions"]] == [5]
 
 
 def test_mask_and_history_say_who_did_what_and_why(store: MemoryStore) -> None:
@@ -182,6 +336,6 @@ def test_a_defect_is_one_line_that_names_the_debug_option(store: MemoryStore, mo
 
     ended = CliRunner().invoke(build(), ["status", "--json"])
 
-    assert ended.exit_code == 1
+    assert ended.exit_code == DEFECT
     assert "--debug" in json.loads(ended.stdout)["error"]
     assert "Traceback" not in ended.stderr

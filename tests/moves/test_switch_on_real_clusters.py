@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from typer.testing import CliRunner
 
 from ha_core.cli.app import build
+from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
 from ha_core.model import Cluster, GatewayRecord, Member, UserBindings
 from ha_core.moves import run
 from ha_core.moves.context import Connection, Environment, connect
@@ -620,7 +621,7 @@ def test_bad_input_is_a_clear_error_before_anything_is_changed(
     try:
         code, error = switch(stack, scope.format(user=work.user), origin, target)
 
-        assert code == 2
+        assert code == (OUT_OF_REACH if target == "away" else BAD_INPUT)
         assert words in error
         assert "Traceback" not in error
         assert environment.store.load() == before

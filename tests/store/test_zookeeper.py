@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ha_core.model import Topic, UserBindings, View
-from ha_core.store import StoreUnavailableError, ZooKeeperStore, connect
+from ha_core.store import NoStateError, StoreUnavailableError, ZooKeeperStore, connect
 from ha_core.store.multiread import MAX_BATCH, read_in_batches
 from ha_core.store.tree import Create, Node
 
@@ -43,6 +43,18 @@ def test_where_no_zookeeper_answers_the_hosts_are_named() -> None:
 def test_a_root_that_is_not_a_path_is_refused(root: str) -> None:
     with pytest.raises(ValueError, match="must start with a slash"):
         connect("127.0.0.1:1", root=root)
+
+
+def test_a_root_that_was_mistyped_is_an_error_that_names_the_others_and_makes_nothing(
+    zookeeper: ZooKeeperProcess,
+) -> None:
+    root = f"/test-{uuid.uuid4().hex[:8]}"
+    connect(zookeeper.hosts, root=root, connect_timeout_s=20.0).close()
+
+    for _ in range(2):
+        with pytest.raises(NoStateError, match=f"no state of Switchyard at {root}x.*{root}.*Correct --root"):
+            connect(zookeeper.hosts, root=f"{root}x", connect_timeout_s=20.0, create=False)
+    connect(zookeeper.hosts, root=root, connect_timeout_s=20.0, create=False).close()
 
 
 def test_a_closed_store_says_so_at_once(zookeeper: ZooKeeperProcess) -> None:

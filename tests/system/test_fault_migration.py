@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ha_core.bindings_file import parse
+from ha_core.cli.exits import ATTENTION
 from ha_core.moves import registry
 from ha_core.moves.bindings import apply_bindings, plan_bindings
 from ha_core.moves.context import Connection, Environment, connect
@@ -154,7 +155,7 @@ def test_a_cluster_that_comes_back_with_an_empty_disk_makes_no_reader_jump_until
     with pytest.raises(CommandFailedError) as lost:
         switchyard(stack, "origins", "check", name)
 
-    assert lost.value.code == 1
+    assert lost.value.code == ATTENTION
     assert lost.value.document["result"] == "less"
     assert sum(one["missing"] for one in lost.value.document["returned"]) >= 200
     cut = cuts(run, name)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ha_core.cli.exits import OUT_OF_REACH
 from stack.clients.process import Client, history_of
 from stack.clients.recorder import name_in
 from stack.harness import Stack
@@ -50,7 +51,7 @@ def kill_and_force(run: Run, name: str, mask: bool, unread: str) -> None:
     run.stack.kill("cluster/east")
     with pytest.raises(CommandFailedError) as refused:
         run.switch("east", "west")
-    assert refused.value.code == 2
+    assert refused.value.code == OUT_OF_REACH
     assert "--mode forced" in json.dumps(refused.value.document)
     if mask:
         switchyard(run.stack, "mask", "east", "--reason", "died", "--force")

@@ -1,0 +1,123 @@
+"""What waits for a human: everything in the state that does not end by itself, each with the command that ends it.
+
+An alarm calls `switchyard status --check` and tells by its exit code whether somebody has to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from ha_core.model import GatewayRecord, Operation, View
+from ha_core.moves.context import Environment
+from ha_core.moves.crossing.ends import overdue
+from ha_core.moves.interrupted import QUIET_S, quiet_s
+from ha_core.moves.registry import ClusterState
+from ha_core.plan.returned import unconfirmed
+from ha_core.plan.verdict import duration, listed
+
+BEHIND_S = 3.0
+"""A gateway may need so long for a new revision; one that is still behind then does not follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`about` is the thing, `text` what is the matter, `remedy` what to do."""
+
+    about: str
+    text: str
+    remedy: str
+
+
+def problems(
+    environment: Environment,
+    view: View,
+    clusters: Collection[ClusterState],
+    gateways: Collection[GatewayRecord],
+    running: Collection[Operation],
+) -> tuple[Problem, ...]:
+    """All that is wrong now. Changes nothing."""
+    found = [
+        *_clusters(view, clusters),
+        *_gateways(environment, view, gateways),
+        *_operations(environment, running),
+        *_topics(view, running),
+    ]
+    return tuple(found)
+
+
+def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
+    if not view.clusters:
+        yield Problem("clusters", "No cluster is registered.", "`switchyard clusters add`")
+    elif view.default_cluster is None:
+        yield Problem(
+            "clusters",
+            "No cluster is the default: who has no binding is refused.",
+            "`switchyard clusters add NAME --bootstrap … --default`",
+        )
+    for state in clusters:
+        if not state.reachable and state.cluster.masked is None:
+            yield Problem(
+                f"cluster {state.cluster.name}",
+                f"It {state.words}",
+                "Repair it or the way to it; if it stays away, `switchyard mask` spares clients the waiting, and "
+                "`switchyard migrate-from-fault` gives its topics a new home.",
+            )
+
+
+def _gateways(environment: Environment, view: View, gateways: Collection[GatewayRecord]) -> Iterator[Problem]:
+    if not gateways:
+        yield Problem("gateways", "No gateway is alive: no client is served.", "Start them.")
+        return
+    behind = {one.id for one in gateways if one.revision < view.revision}
+    if behind:
+        environment.sleep(BEHIND_S)
+        behind = {one.id for one in environment.store.gateways() if one.id in behind and one.revision < view.revision}
+    for name in sorted(behind):
+        yield Problem(
+            f"gateway {name}",
+            f"It does not follow: it serves less than revision {view.revision}. Moves wait for it.",
+            "Look at its log; stop it if it hangs: clients go to another one.",
+        )
+    if not any(one.records_facts for one in gateways):
+        yield Problem(
+            "gateways",
+            "None records what is known of clusters, for the day on which one dies.",
+            "Set record_facts_s in a gateway, or run `switchyard facts record --every 60`.",
+        )
+
+
+def _operations(environment: Environment, running: Collection[Operation]) -> Iterator[Problem]:
+    for operation in running:
+        about, way = f"operation {operation.id}", f"`switchyard resume {operation.id}`"
+        if operation.state == "crossing":
+            if overdue(environment, operation):
+                yield Problem(about, "It was to have crossed over by now.", f"{way} --finish-with-barrier")
+            continue
+        quiet = quiet_s(environment, operation)
+        if quiet >= QUIET_S:
+            stands = " Its fence stands: clients wait." if operation.state == "fenced" else ""
+            text = f"Nobody has worked on it for {duration(quiet)}; it is {operation.state}.{stands}"
+            yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`")
+
+
+def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
+    alive = {operation.id for operation in running}
+    for name, topic in sorted(view.topics.items()):
+        for fence in (topic.fence, topic.transaction_fence):
+            if fence is not None and fence.operation not in alive:
+                yield Problem(
+                    f"topic {name}",
+                    f"A fence of operation {fence.operation}, which has ended, stands on it: clients wait.",
+                    f"`switchyard resume {fence.operation}`",
+                )
+    lost = sorted({(topic, extent.cluster) for topic, _, extent in unconfirmed(view) if extent.found_end is not None})
+    by_cluster: dict[str, list[str]] = {}
+    for topic_name, cluster in lost:
+        by_cluster.setdefault(cluster, []).append(topic_name)
+    for cluster, names in by_cluster.items():
+        yield Problem(
+            f"cluster {cluster}",
+            f"It came back with less than it held: records of {listed(names)} are missing, and readers wait.",
+            "Restore them, or `switchyard origins check TOPIC --accept-loss`.",
+        )
