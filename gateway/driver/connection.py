@@ -26,6 +26,7 @@ from gateway.session.commands import (
     Node,
     Refresh,
     Saw,
+    Shut,
     ToClient,
     ToUpstream,
     Wake,
@@ -40,7 +41,10 @@ STRANGERS_READ_BYTES = 16 << 10
 """Of a client that has not logged in, at once: what is not used yet of a read is kept."""
 
 LINGER_S = 30.0
-"""How long the answers of a client that left are awaited, so that a fence knows what was appended."""
+"""How long the answers of a client that left, or has to, are awaited: a fence has to know what was appended."""
+STUCK_S = 1.0
+"""An operation waits so long for a client that takes none of its answers, with others behind them: it counts as gone.
+"""
 
 
 class House(Protocol):
@@ -59,13 +63,14 @@ class House(Protocol):
     def inquire(self, command: Inquire | LookUp) -> None: ...
     def lease_holds(self) -> bool: ...
     def closed(self, connection: Connection, cause: Cause, detail: str) -> None: ...
+    def farewell(self, client: socket.socket) -> None: ...
     def progressed(self, connection: Connection) -> None: ...
 
 
 class _Link:
     """An upstream connection, dialled or being dialled."""
 
-    __slots__ = ("dialling", "early", "node", "wire")
+    __slots__ = ("dialling", "early", "node", "shut", "wire")
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -73,6 +78,13 @@ class _Link:
         self.dialling: asyncio.Task[None] | None = None
         self.early: list[bytes] = []
         """Requests for a connection that is not open yet."""
+        self.shut = False
+        """Nothing more is to be sent than what is still pending."""
+
+    def finish(self) -> None:
+        """Ends its own direction when all that was to be sent is. OSError if the connection broke."""
+        if self.shut and self.wire is not None:
+            self.wire.finish()
 
 
 class Connection:
@@ -93,6 +105,7 @@ class Connection:
         self._wake: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._going_on = False
+        self._stuck: tuple[float, memoryview] | None = None
         self._want()
 
     # -- events -------------------------------------------------------------------------------------------------
@@ -183,6 +196,7 @@ class Connection:
             return
         try:
             link.wire.flush()
+            link.finish()
         except OSError as error:
             self._lost(link, error.strerror or str(error))
             return
@@ -207,6 +221,22 @@ class Connection:
         """The result of a composed request."""
         self._feed(self.session.answered, token, body, now)
 
+    def leave(self, cause: Cause, detail: str) -> None:
+        """Takes no more requests, and ends when those in flight are answered."""
+        self._feed(self.session.leave, cause, detail, time.monotonic())
+
+    def hurry(self, now: float) -> None:
+        """An operation waits for what is in flight here, but not for a client that does nothing for it."""
+        pending = self.client.pending
+        if not pending:
+            self._stuck = None
+        elif self._stuck is None or self._stuck[1] is not pending[0]:
+            self._stuck = (now, pending[0])
+        elif now - self._stuck[0] >= STUCK_S and not self.session.left:
+            self._client_gone(now)
+        self._feed(self.session.hurry, now)
+        self.house.progressed(self)
+
     def _feed(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
         self.follow()
         self._carry_out(event, *arguments)
@@ -229,14 +259,15 @@ class Connection:
         if self.ended:
             return
         counts = self.house.counts
+        gone = False
         for command in commands:
             if isinstance(command, ToClient):
                 counts.bytes_to_clients += len(command.data)
                 try:
                     self.client.send(command.data)
                 except OSError:
-                    self._client_gone(time.monotonic())
-                    return
+                    # What else the session has decided is carried out nevertheless: it counts as sent.
+                    gone = True
             elif isinstance(command, ToUpstream):
                 counts.bytes_to_brokers += len(command.data)
                 self._to_upstream(command)
@@ -244,6 +275,12 @@ class Connection:
                 self._other(command)
             if self.ended:
                 return
+        if gone and not self.session.left:
+            self._client_gone(time.monotonic())
+            return
+        if self.session.leaving is not None and self._linger is None:
+            leaving = self.session.leaving
+            self._linger = self.house.loop.call_later(LINGER_S, self.end, leaving.cause, leaving.detail)
         self._want()
 
     def _to_upstream(self, command: ToUpstream) -> None:
@@ -260,8 +297,17 @@ class Connection:
             except OSError as error:
                 self._later(self._lost, link, error.strerror or str(error))
 
+    def _shut(self, link: _Link) -> None:
+        link.shut = True
+        try:
+            link.finish()
+        except OSError as error:
+            self._later(self._lost, link, error.strerror or str(error))
+
     def _other(self, command: Command) -> None:
-        if isinstance(command, Compose):
+        if isinstance(command, Shut):
+            self._shut(self.links[command.node])
+        elif isinstance(command, Compose):
             self.house.compose(self, command)
         elif isinstance(command, Wake):
             if self._wake is not None:
@@ -315,6 +361,7 @@ class Connection:
         try:
             for data in early:
                 link.wire.send(data)
+            link.finish()
         except OSError as error:
             self._lost(link, error.strerror or str(error))
             return
@@ -364,5 +411,8 @@ class Connection:
                 link.dialling.cancel()
             if link.wire is not None:
                 link.wire.close()
-        self.client.close()
+        if self.session.leaving is not None and not self.session.left:
+            self.house.farewell(self.client.release())
+        else:
+            self.client.close()
         self.house.closed(self, cause, detail)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Collection, Mapping
 
 from gateway.driver.connection import Connection
 from gateway.session.fences import Scope
+
+HURRY_EVERY_S = 0.25
 
 
 class Drains:
@@ -26,6 +30,14 @@ class Drains:
     def drained(self) -> tuple[str, ...]:
         """Operations of which nothing is held back any more."""
         return tuple(sorted(operation for operation in self._scopes if not self._waiting[operation]))
+
+    async def keep(self) -> None:
+        """Has the connections that an operation waits for look after what holds them up, for ever."""
+        while True:
+            await asyncio.sleep(HURRY_EVERY_S)
+            now = time.monotonic()
+            for connection in set[Connection]().union(*self._waiting.values()):
+                connection.hurry(now)
 
     def follow(self, revision: int, found: Mapping[str, Scope], connections: Collection[Connection]) -> None:
         """Nothing is forwarded by older rules than those of the revision from here on.

@@ -18,11 +18,13 @@ from gateway.composed.ask import Context, NodeAddress
 from gateway.config import Config
 from gateway.counts import Counts
 from gateway.driver import lease as leases
+from gateway.driver import stopping
 from gateway.driver.answering import Answering
 from gateway.driver.composing import compose
 from gateway.driver.connection import Connection
 from gateway.driver.damped import Damped
 from gateway.driver.drains import Drains
+from gateway.driver.farewell import Farewells
 from gateway.driver.following import Following
 from gateway.driver.inquiries import Inquiries
 from gateway.driver.listeners import Listeners
@@ -98,6 +100,7 @@ class Gateway:
         self.drains = Drains(self._report)
         self.following = Following[Connection](self.loop, self._follows)
         self._viewed_last: View | None = None
+        self.farewells = Farewells(self.loop)
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
         self.sightings = Sightings(store.record_usage)
         self.reports = Reports(self.sightings, self._update_registration)
@@ -140,6 +143,7 @@ class Gateway:
         self._spawn(self._watch_peers())
         self._spawn(self.recorder.keep())
         self._spawn(self._sweep())
+        self._spawn(self.drains.keep())
         await self._loaded.wait()
         with suppress(TimeoutError):
             await asyncio.wait_for(self.links.refresh(), FIRST_LOOK_S)
@@ -151,13 +155,9 @@ class Gateway:
         _log.info("serving clients on %s:%d", config.listen.host, config.listen.port)
 
     async def stop(self) -> None:
-        """Lets answers in flight arrive (2 s at most), then ends everything."""
+        """Takes nothing more from clients, answers what is in flight, then ends everything."""
         self.listeners.close()
-        until = time.monotonic() + 2.0
-        while any(c.session.queue for c in self.connections) and time.monotonic() < until:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-        for connection in tuple(self.connections):
-            connection.end(Cause.SHUTDOWN)
+        await stopping.part(self.connections, self.farewells)
         for task in (*self._tasks, *self._composing):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._composing, return_exceptions=True)
@@ -341,6 +341,9 @@ class Gateway:
 
     def inquire(self, command: Inquire | LookUp) -> None:
         self.inquiries.ask(command)
+
+    def farewell(self, client: socket.socket) -> None:
+        self.farewells.take(client)
 
     def progressed(self, connection: Connection) -> None:
         self.drains.progressed(connection)

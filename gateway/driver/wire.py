@@ -70,11 +70,24 @@ class Wire:
             else:
                 self.loop.remove_writer(self.fd)
 
+    def finish(self) -> None:
+        """Tells the other side that nothing more comes, if all that was to be sent is. OSError if it is gone."""
+        if not self.pending:
+            self.sock.shutdown(socket.SHUT_WR)
+
+    def release(self) -> socket.socket:
+        """The socket, which is somebody else's from here on."""
+        self._forget()
+        return self.sock
+
     def close(self) -> None:
+        self._forget()
+        self.sock.close()
+
+    def _forget(self) -> None:
         if self.reading:
             self.loop.remove_reader(self.fd)
         if self.writing:
             self.loop.remove_writer(self.fd)
         self.reading = self.writing = False
         self.pending.clear()
-        self.sock.close()

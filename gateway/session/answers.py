@@ -138,6 +138,8 @@ def lost(session: Conversation, upstream: Upstream) -> bool:
     """What becomes of the requests in flight to a broker that is gone. False if the client has to ask again."""
     if (upstream.skip and not upstream.dropping) or upstream.patcher is not None:
         return False
+    if not upstream.shut and (upstream.missing or upstream.mute):
+        return False
     waiting = [slot for slot in upstream.queue if slot.kind is not Kind.DISCARD]
     if any(slot.kind is not Kind.GATHER or not slot.survives_loss for slot in waiting):
         return False

@@ -31,6 +31,12 @@ class ToUpstream(NamedTuple):
     data: bytes | bytearray | memoryview
 
 
+class Shut(NamedTuple):
+    """Nothing more will be sent to this broker: tell it so, behind what was. Its answers are still awaited."""
+
+    node: Node
+
+
 class Compose(NamedTuple):
     """Let a composed handler answer; the result comes back through `Session.answered`."""
 
@@ -88,6 +94,8 @@ class Cause(Enum):
     UPSTREAM_LOST = "upstream_lost"
     UPSTREAM_MALFORMED = "upstream_malformed"
     IDLE = "idle"
+    STALLED = "stalled"
+    """The rest of a request did not come, or an answer was not taken, and an operation waited for it."""
     LEASE_LOST = "lease_lost"
     SHUTDOWN = "shutdown"
     FAULT = "fault"
@@ -101,4 +109,4 @@ class Close(NamedTuple):
     detail: str = ""
 
 
-Command = ToClient | ToUpstream | Compose | Wake | Saw | Refresh | Inquire | LookUp | Close
+Command = ToClient | ToUpstream | Shut | Compose | Wake | Saw | Refresh | Inquire | LookUp | Close

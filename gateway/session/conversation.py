@@ -75,6 +75,8 @@ class Conversation:
         self.closed: Cause | None = None
         self.left = False
         """The client is gone; what is in flight is still awaited, because it may yet be appended."""
+        self.leaving: Close | None = None
+        """Nothing more is taken from the client: the session ends so when what is in flight is answered."""
         self.user: str | None = None
         self.sasl: SaslServer | None = None
         """While the client proves who it is."""
@@ -86,8 +88,8 @@ class Conversation:
         """The next incremental fetch must be made full again: its session may hold topics that are translated now."""
         self.gaps: dict[tuple[str, int], Gap] = {}
         """What the last answers told of the place at which a partition is read."""
-        self.stream_bytes = 0
-        self.stream_to: Node | None = None
+        self.streaming: Upstream | None = None
+        """Where the next client bytes go: the rest of a request that is forwarded while it arrives (`streaming`)."""
         self._gather: bytearray | None = None
         self._wanted = 0
         self.known_routes: dict[str | None, Routes] = {}
@@ -149,10 +151,14 @@ class Conversation:
         self.damping.forwarded(slot.api_key)
         self.send(node, data).queue.append(slot)
 
-    def stream(self, node: Node, more: int) -> None:
-        """The next `more` client bytes belong to the request just forwarded."""
-        self.stream_bytes = more
-        self.stream_to = node
+    def send_silently(self, node: Node, data: bytes | memoryview, topics: Iterable[bytes], complete: bool) -> None:
+        """A request that has no answer.
+
+        :param complete: whether `topics` are all that it names.
+        """
+        upstream = self.send(node, data)
+        upstream.mute = True
+        upstream.silent.add(topics, complete, self.snapshot.view.revision)
 
     def ready(self, slot: Slot, body: dict[str, Any]) -> None:
         """Encodes an answer made here."""

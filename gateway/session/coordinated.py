@@ -12,7 +12,7 @@ from ha_core.wire import ApiKey, ErrorCode, RequestHeader, decode, encode, encod
 from ha_core.wire.policy import peek_group
 
 _HOW = {ApiKey.JOIN_GROUP: "join", ApiKey.OFFSET_COMMIT: "commit"}
-_WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """A coordinator answers them when the other members have asked too."""
 _MAY_FOLLOW = frozenset({ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP})
 """What clients send while one of those is unanswered."""
@@ -101,7 +101,7 @@ def wake_joiners(session: Conversation) -> None:
         group = known.get(slot.group.decode("utf-8", "replace"))
         if group is None or group.fence is None:
             continue
-        if slot.api_key in _WAIT_FOR_OTHERS:
+        if slot.api_key in WAIT_FOR_OTHERS:
             occupied.add(slot.node)
         elif slot.node not in occupied or slot.api_key not in _MAY_FOLLOW:
             continue

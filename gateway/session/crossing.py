@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gateway.session import answers
+from gateway.session import answers, leaving
 from gateway.session import produce as producing
 from gateway.session.commands import Cause, Node, Refresh
 from gateway.session.conversation import Conversation
@@ -134,7 +134,7 @@ def send(
             overtaking.arrived(key, part.batch)
         producing.hide_offsets(merged, verdict.halves)
         if slot.mute and any(entry["error_code"] for _, entry in _entries(merged)):
-            session.close(Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
+            leaving.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
         encoded = encode(ApiKey.PRODUCE, header.api_version, "response", merged)
         return encode_response(ApiKey.PRODUCE, header.api_version, header.correlation_id, encoded)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from gateway.session import answers, crossing, issuing, log_starts, refusals, silence
+from gateway.session import answers, crossing, issuing, leaving, log_starts, refusals, silence, streaming
 from gateway.session import fetch as fetching
 from gateway.session import produce as producing
 from gateway.session.commands import Cause, Inquire, LookUp, Node, Refresh, Saw
 from gateway.session.conversation import Conversation
 from gateway.session.routes import Routes, Way
-from gateway.session.slots import PROBE, Frames, Kind, Slot
+from gateway.session.slots import Frames, Kind, Slot
 from ha_core.model import View
 from ha_core.wire import (
     ApiKey,
@@ -65,15 +65,15 @@ def stream_produce(
     terms, overtaking = session.settings.terms, session.settings.overtaking
     in_order = not overtaking.watches(session.now)
     if in_order and (routes.plain or scan.complete) and producing.passes(scan, routes):
-        _pass_produce(session, header, scan, memoryview(buf)[pos:end])
+        slot = _pass_produce(session, header, scan, memoryview(buf)[pos:end])
     elif scan.complete and len(scan.partitions) == 1:
         verdict = producing.judge_head(buf, scan, end, routes, terms, overtaking, session.now)
         if verdict is None:
             return False
-        _forward(session, header, scan, memoryview(buf)[pos:end], verdict)
+        slot = _forward(session, header, scan, memoryview(buf)[pos:end], verdict)
     else:
         return False
-    session.stream(_here(session), frame_end - end)
+    streaming.begin(session, _here(session), frame_end - end, slot)
     return True
 
 
@@ -84,15 +84,17 @@ def _here(session: Conversation) -> Node:
     return Node(port.cluster, port.broker)
 
 
-def _pass_produce(session: Conversation, header: RequestHeader, scan: ProduceScan, frame: memoryview) -> None:
+def _pass_produce(session: Conversation, header: RequestHeader, scan: ProduceScan, frame: memoryview) -> Slot | None:
+    """Sends it as it is. None: it has no answer."""
     _on_its_way(session, header, scan)
     if scan.acks == 0:
-        session.send(_here(session), frame).silent.update(partition[0] for partition in scan.partitions)
-        return
+        session.send_silently(_here(session), frame, {partition[0] for partition in scan.partitions}, scan.complete)
+        return None
     slot = _slot(header, Kind.PASS)
     slot.topics = tuple({partition[0] for partition in scan.partitions}) if scan.complete else None
     session.enqueue(slot)
     session.forward(slot, _here(session), frame)
+    return slot
 
 
 def produce(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
@@ -164,13 +166,15 @@ def _forward(
     scan: ProduceScan,
     frame: bytes | memoryview,
     verdict: producing.ProduceVerdict,
-) -> None:
-    """Sends what was not refused; its answer is made anew, in client offsets."""
+) -> Slot | None:
+    """Sends what was not refused; its answer is made anew, in client offsets. None: it has no answer."""
     kept = {p[0] for p in scan.partitions if p[:2] not in verdict.refused}
     _on_its_way(session, header, scan, verdict.refused)
     if scan.acks == 0:
-        session.send(_here(session), frame).silent.update(kept)
-        return
+        session.send_silently(_here(session), frame, kept, complete=True)
+        if any(error is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER for error in verdict.refused.values()):
+            _leave_unanswered(session)
+        return None
     order = [(p[0], p[1]) for p in scan.partitions]
     node = _here(session)
 
@@ -198,6 +202,13 @@ def _forward(
     slot.finish = finish
     session.enqueue(slot)
     session.forward(slot, node, frame)
+    return slot
+
+
+def _leave_unanswered(session: Conversation) -> None:
+    """There is no answer to say it in. A broker that is not the leader of a partition writes the others, and closes the
+    connection: what came before is executed and answered."""
+    leaving.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 to a partition that is elsewhere")
 
 
 def _refuse_produce(
@@ -209,8 +220,7 @@ def _refuse_produce(
     offsets: Mapping[producing.Key, int] = _NO_OFFSETS,
 ) -> None:
     if scan.acks == 0:
-        # There is no answer to say it in; a broker that is not the leader closes the connection as well.
-        session.close(Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 to a partition that is elsewhere")
+        _leave_unanswered(session)
         return
     what = [(topic, partition) for topic, partition, _, _ in scan.partitions]
     answer = refusals.produce(_entries(scan, refused, offsets))
@@ -354,20 +364,6 @@ def wake_readers(session: Conversation, before: View) -> None:
         frame = encode_response(ApiKey.FETCH, slot.api_version, slot.correlation_id, encoded)
         answers.abandon(session, slot, frame)
     session.flush()
-
-
-def probe_silent(session: Conversation) -> None:
-    """Behind requests that get no answer (acks=0), asks for one: a broker answers a connection in order, so when it
-    does, they are in the log, and an operation on their topics is drained."""
-    fenced = session.snapshot.fences.topics
-    for upstream in tuple(session.upstreams.values()):
-        if upstream.silent.isdisjoint(fenced):
-            continue
-        slot = Slot(ApiKey.API_VERSIONS, 0, PROBE, Kind.DISCARD)
-        slot.topics = tuple(upstream.silent)
-        upstream.silent.clear()
-        body = encode(ApiKey.API_VERSIONS, 0, "request", {})
-        session.forward(slot, upstream.node, encode_request(ApiKey.API_VERSIONS, 0, PROBE, None, body))
 
 
 def _left(topic: bytes, before: View, after: View) -> bool:

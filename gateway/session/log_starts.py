@@ -6,6 +6,7 @@ which the topic lives since. An offset out of range sends a reader to the earlie
 
 from __future__ import annotations
 
+from gateway.session import streaming
 from gateway.session.commands import Node
 from gateway.session.conversation import Conversation
 from gateway.session.fetch import FetchPlan, Gap, Key, stands
@@ -48,7 +49,7 @@ def _ask(session: Conversation, plan: FetchPlan, node: Node, keys: list[Key]) ->
     slot.finish = learn
     slot.survives_loss = True
     encoded = encode(ApiKey.LIST_OFFSETS, _VERSION, "request", body)
-    session.forward(slot, node, encode_request(ApiKey.LIST_OFFSETS, _VERSION, PROBE, None, encoded))
+    streaming.aside(session, slot, node, encode_request(ApiKey.LIST_OFFSETS, _VERSION, PROBE, None, encoded))
 
 
 def _learn(session: Conversation, plan: FetchPlan, key: Key, start: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import answers, coordinated, crossing, data_path, log_starts, requests, silence
+from gateway.session import answers, coordinated, crossing, data_path, leaving, log_starts, requests, silence, streaming
 from gateway.session.commands import Cause, Command, Node
 from gateway.session.conversation import MOST_GIVEN_BYTES, MOST_QUESTIONS, Conversation
 from gateway.session.slots import Kind
@@ -96,7 +96,7 @@ class Session(Conversation):
             log_starts.forget(self, before.view)
             data_path.wake_readers(self, before.view)
             coordinated.wake_joiners(self)
-            data_path.probe_silent(self)
+            streaming.probe(self)
             if any(topic.decode("utf-8", "replace") in snapshot.view.topics for topic in self.fetch_topics):
                 self.fetch_reset = True
         silence.give_up(self)
@@ -117,8 +117,22 @@ class Session(Conversation):
         """The client closed its connection, or it broke."""
         self.now = now
         self.left = True
-        if not self.busy:
-            self.close(Cause.CLIENT_LEFT)
+        leaving.settle(self)
+        self._unblock()
+        return self._take()
+
+    def leave(self, cause: Cause, detail: str, now: float) -> list[Command]:
+        """No more requests: it is to end when what is in flight is answered."""
+        self.now = now
+        leaving.leave(self, cause, detail)
+        return self._take()
+
+    def hurry(self, now: float) -> list[Command]:
+        """An operation waits for what is in flight here: a request whose rest does not come is given up."""
+        self.now = now
+        if self.streaming is not None and now - self.streaming.arrived_at >= streaming.STALLED_S:
+            leaving.leave(self, Cause.STALLED, "the rest of a request did not come, and an operation waits for it")
+            self._unblock()
         return self._take()
 
     # -- what the driver asks -----------------------------------------------------------------------------------
@@ -126,19 +140,24 @@ class Session(Conversation):
     @property
     def paused(self) -> bool:
         """No more client bytes, please: too much is in flight."""
-        return self.held or self._full(1)
+        return self.held or self.leaving is not None or self._full(1)
 
     @property
     def may_go_on(self) -> bool:
         """Whether what is held is to be given again. Not for every single answer: each time the rest is copied."""
-        return self.held and not self._full(2)
+        return self.held and self.leaving is None and not self._full(2)
 
     @property
     def busy(self) -> bool:
         """Whether something that may change a log or a group is in flight."""
-        if any(upstream.silent for upstream in self.upstreams.values()):
+        if any(streaming.unsure(upstream) for upstream in self.upstreams.values()):
             return True
         return any(slot.node is not None and (slot.topics != () or slot.group is not None) for slot in self.queue)
+
+    @property
+    def writes(self) -> bool:
+        """Whether something in flight may have changed a log or a group, and does not wait for other clients."""
+        return self.busy and not all(slot.api_key in coordinated.WAIT_FOR_OTHERS for slot in self.queue)
 
     def holds_back(
         self, topics: frozenset[bytes], groups: frozenset[bytes], since: int, quiet: frozenset[bytes] = frozenset()
@@ -155,18 +174,18 @@ class Session(Conversation):
                 continue
             if slot.api_key == ApiKey.ADD_PARTITIONS_TO_TXN and not quiet.isdisjoint(slot.topics or ()):
                 return True
-            if not topics.isdisjoint(slot.topics) if slot.topics is not None else topics:
+            if slot.concerns(topics):
                 return True
             if slot.group is not None and slot.group in groups:
                 return True
-        probes = (slot for upstream in self.upstreams.values() for slot in upstream.queue if slot.kind is Kind.DISCARD)
-        return any(not topics.isdisjoint(slot.topics or ()) for slot in probes)
+        return any(streaming.holds_back(upstream, topics, since) for upstream in self.upstreams.values())
 
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _take(self) -> list[Command]:
         if self.left and self.closed is None and not self.busy:
             self.close(Cause.CLIENT_LEFT)
+        leaving.proceed(self)
         return self.take()
 
     def _full(self, share: int) -> bool:
@@ -208,13 +227,15 @@ class Session(Conversation):
             answers.receive(self, upstream, buf, len(buf))
 
     def _requests(self, buf: bytearray, end: int) -> None:
+        if self.closed is not None or self.leaving is not None:
+            return
         pos = 0
-        if self.stream_bytes:
-            pos = self._continue_stream(buf, end)
+        if self.streaming is not None:
+            pos = streaming.go_on(self, self.streaming, memoryview(buf)[:end])
         elif self._gather is not None:
             pos = self._continue_gather(buf, end)
         limits = self.settings.limits
-        while self.closed is None and end - pos >= 4:
+        while self.closed is None and self.leaving is None and end - pos >= 4:
             if self._full(1) or self.given_bytes >= MOST_GIVEN_BYTES:
                 self.held = True
                 break
@@ -239,13 +260,6 @@ class Session(Conversation):
             return
         if self.closed is None and pos < end:
             self.carry = bytes(memoryview(buf)[pos:end])
-
-    def _continue_stream(self, buf: bytearray, end: int) -> int:
-        taken = min(self.stream_bytes, end)
-        assert self.stream_to is not None
-        self.stream_bytes -= taken
-        self.send(self.stream_to, memoryview(buf)[:taken])
-        return taken
 
     def _continue_gather(self, buf: bytearray, end: int) -> int:
         gather = self._gather

@@ -8,7 +8,7 @@ client's queue is always the head of its upstream's, and nobody waits for ever.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 
 from gateway.session.commands import Node
@@ -16,6 +16,8 @@ from ha_core.wire.fetch import FetchPatcher, FetchShift
 
 PROBE = 0x7FFF_FFFF
 """Correlation id of the gateway's own questions on a client's upstream connection."""
+MOST_SILENT = 10_000
+"""Names come from the wire: of more topics none is kept, and any may be meant."""
 
 
 class Kind(IntEnum):
@@ -70,7 +72,7 @@ class Slot:
         self.mute = False
         """The client expects no answer (acks=0): the slot keeps its place, and says nothing."""
         self.topics: tuple[bytes, ...] | None = ()
-        """Topics that a forwarded produce writes to; None when the request was streamed before all were seen."""
+        """Topics that a forwarded produce writes to; None, any: it was streamed before all were seen."""
         self.reads: tuple[bytes, ...] = ()
         """Topics that a forwarded fetch waits for, as far as it names them."""
         self.in_session = False
@@ -79,16 +81,57 @@ class Slot:
         self.survives_loss = False
         """Only old records are read, or a cut is crossed: when the broker is lost, the answer is made without it."""
 
+    def concerns(self, topics: frozenset[bytes]) -> bool:
+        """Whether it may write to one of them."""
+        return bool(topics) if self.topics is None else not topics.isdisjoint(self.topics)
+
     def ready(self, data: bytes | bytearray, at: float = 0.0) -> None:
         self.kind = Kind.READY
         self.data = data
         self.ready_at = at
 
 
+class Silent:
+    """Topics of requests without an answer (acks=0) that may still be on their way."""
+
+    __slots__ = ("_any", "_topics", "revision")
+
+    def __init__(self) -> None:
+        self._topics: set[bytes] = set()
+        self._any = False
+        """Some may have named others: they were streamed before all was seen, or named too many."""
+        self.revision = 0
+        """Of the state on which the last of them was sent."""
+
+    def __bool__(self) -> bool:
+        return self._any or bool(self._topics)
+
+    def add(self, topics: Iterable[bytes], complete: bool, revision: int) -> None:
+        """:param complete: whether the request names no others."""
+        self.revision = revision
+        self._topics.update(topics)
+        if not complete or len(self._topics) > MOST_SILENT:
+            self._any = True
+            self._topics.clear()
+
+    def touches(self, topics: frozenset[bytes]) -> bool:
+        return bool(topics) if self._any else not topics.isdisjoint(self._topics)
+
+    def take(self) -> tuple[bytes, ...] | None:
+        """The topics, which are asked for now; None: any."""
+        found = None if self._any else tuple(self._topics)
+        self._topics.clear()
+        self._any = False
+        return found
+
+
 class Upstream:
     """One connection to a broker on behalf of one client."""
 
-    __slots__ = ("blocked", "carry", "dropping", "gathering", "node", "patcher", "queue", "silent", "skip", "wanted")
+    __slots__ = (
+        "arrived_at", "blocked", "carry", "dropping", "gathering", "half", "later", "missing", "mute", "node",
+        "patcher", "queue", "shut", "silent", "skip", "wanted",
+    )  # fmt: skip
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -101,8 +144,19 @@ class Upstream:
         """Bytes received but not yet used: to be put in front of the next chunk."""
         self.blocked = False
         """Its answer is not the client's next one: read no more until it is."""
-        self.silent: set[bytes] = set()
-        """Topics of requests without an answer (acks=0) that may still be on their way."""
+        self.missing = 0
+        """Bytes, still to come from the client, of the request that is being written: nothing else may be."""
+        self.half: Slot | None = None
+        """That request, if it has an answer."""
+        self.arrived_at = 0.0
+        """When the last bytes of it came."""
+        self.shut = False
+        """It was given up: nothing more is written, and the broker ends the connection when it has done the rest."""
+        self.later: list[tuple[Slot, bytes]] = []
+        """The gateway's own questions that wait for them."""
+        self.mute = False
+        """Something without an answer went over it: only its end would tell of a failure."""
+        self.silent = Silent()
         self.gathering: bytearray | None = None
         self.wanted = 0
         self.patcher: FetchPatcher | None = None

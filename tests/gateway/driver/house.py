@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.counts import Counts
 from gateway.driver.connection import Connection
+from gateway.driver.farewell import Farewells
 from gateway.session.commands import Cause, Compose, Inquire, Node, Saw
 from gateway.session.conversation import Settings
 from gateway.session.session import Session
@@ -27,6 +28,7 @@ class House:
         self.brokers: list[socket.socket] = []
         self.in_house: list[Connection] = []
         """Those who have logged in."""
+        self.farewells = Farewells(self.loop)
 
     def client(self, port: Port = Port("east", 1)) -> tuple[Connection, socket.socket]:  # noqa: B008 - frozen
         """A connection of the gateway and the client's end of it."""
@@ -58,5 +60,8 @@ class House:
 
     def closed(self, connection: Connection, cause: Cause, detail: str) -> None:
         self.ended.append((cause, detail))
+
+    def farewell(self, client: socket.socket) -> None:
+        self.farewells.take(client)
 
     def progressed(self, connection: Connection) -> None: ...

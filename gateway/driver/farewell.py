@@ -1,0 +1,55 @@
+"""Closing a client's connection so that it gets its last answers.
+
+A socket that is closed with unread bytes in it, or that gets some later, resets its connection, and the client's kernel
+throws away what it has not read yet. So the gateway ends its own direction, and reads without looking until the client
+has ended the other one. What is read so was never forwarded: the client asks for it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+PATIENCE_S = 1.0
+_SINK = bytearray(64 * 1024)
+
+
+class Farewells:
+    """Sockets that are being closed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._open: dict[socket.socket, asyncio.TimerHandle] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def take(self, sock: socket.socket) -> None:
+        """Closes a socket to which nothing more is to be sent, and which nobody reads any more."""
+        try:
+            sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            sock.close()
+            return
+        self._open[sock] = self._loop.call_later(PATIENCE_S, self._close, sock)
+        self._loop.add_reader(sock.fileno(), self._readable, sock)
+
+    def close(self) -> None:
+        """Waits for nobody any more."""
+        for sock in tuple(self._open):
+            self._close(sock)
+
+    def _readable(self, sock: socket.socket) -> None:
+        try:
+            if sock.recv_into(_SINK):
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._close(sock)
+
+    def _close(self, sock: socket.socket) -> None:
+        self._open.pop(sock).cancel()
+        self._loop.remove_reader(sock.fileno())
+        sock.close()

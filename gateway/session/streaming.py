@@ -1,0 +1,109 @@
+"""Produce requests that are forwarded while they arrive, and those that have no answer: both are states of an upstream.
+
+Invariants:
+- While a part of a request is missing, nothing else is written to its connection: it would become a part of a record.
+- A request goes over one connection or not at all. Its rest on a fresh one would be read as requests, which the client
+  could have hidden in a record.
+- Of a request of which a part was never sent nothing is executed. So where the rest cannot follow, it holds nothing up.
+- A connection over which something went that has no answer (acks=0) tells of a failure by its end alone. So its end is
+  the end of the client's connection, as it would be without a gateway.
+"""
+
+from __future__ import annotations
+
+from gateway.session.commands import Node, Shut
+from gateway.session.conversation import Conversation
+from gateway.session.slots import PROBE, Kind, Slot, Upstream
+from ha_core.wire import ApiKey, encode, encode_request
+
+STALLED_S = 1.0
+"""An operation waits so long for the next bytes of a request. Nothing is lost by giving it up: it is not executed, what
+the client had asked before is answered, and the client asks for this one again."""
+
+
+def begin(session: Conversation, node: Node, missing: int, slot: Slot | None) -> None:
+    """The request whose beginning was just sent to `node` goes on with the next `missing` bytes of the client.
+
+    :param slot: None if it has no answer.
+    """
+    upstream = session.upstreams[node]
+    upstream.missing = missing
+    upstream.half = slot
+    upstream.arrived_at = session.now
+    session.streaming = upstream
+
+
+def go_on(session: Conversation, upstream: Upstream, chunk: memoryview) -> int:
+    """Client bytes: how many of them belong to the request."""
+    taken = min(upstream.missing, len(chunk))
+    upstream.missing -= taken
+    upstream.arrived_at = session.now
+    session.send(upstream.node, chunk[:taken])
+    if not upstream.missing:
+        session.streaming = upstream.half = None
+        later, upstream.later = upstream.later, []
+        for slot, frame in later:
+            session.forward(slot, upstream.node, frame)
+        probe(session)
+    return taken
+
+
+def cut_off(session: Conversation) -> None:
+    """The rest of the request will not come, or must not go on. Nothing more can be written to its connection.
+
+    What was sent before is still answered there. A broker handles a connection in order, and sees the end when it has
+    executed all that came before it; so when it ends the connection in turn, that is so for what has no answer, too.
+    """
+    upstream, session.streaming = session.streaming, None
+    if upstream is None:
+        return
+    if upstream.half is not None:
+        session.queue.remove(upstream.half)
+        upstream.queue.remove(upstream.half)
+        upstream.half = None
+    upstream.shut = True
+    session.emit(Shut(upstream.node))
+
+
+def aside(session: Conversation, slot: Slot, node: Node, frame: bytes) -> None:
+    """A question of the gateway's own, on a connection that is the client's: when nothing is half-way on it."""
+    upstream = session.upstreams.get(node)
+    if upstream is not None and upstream.missing:
+        upstream.later.append((slot, frame))
+    else:
+        session.forward(slot, node, frame)
+
+
+def probe(session: Conversation, everything: bool = False) -> None:
+    """Behind requests that get no answer, asks for one: a broker answers a connection in order, so when it does, they
+    are in the log, and an operation on their topics is drained.
+
+    :param everything: not only where an operation may wait.
+    """
+    silent = [upstream for upstream in session.upstreams.values() if upstream.silent and not upstream.missing]
+    if not silent:
+        return
+    fenced = session.snapshot.fences.topics
+    for upstream in silent:
+        if everything or upstream.silent.touches(fenced):
+            _probe(session, upstream)
+
+
+def unsure(upstream: Upstream) -> bool:
+    """Whether something that was sent silently may still be on its way."""
+    return bool(upstream.silent) or any(slot.kind is Kind.DISCARD and slot.topics != () for slot in upstream.queue)
+
+
+def holds_back(upstream: Upstream, topics: frozenset[bytes], since: int) -> bool:
+    """Whether an operation on `topics` has to wait for what was sent silently before revision `since`."""
+    if any(slot.kind is Kind.DISCARD and slot.concerns(topics) for slot in upstream.queue):
+        return True
+    # Before `since` was followed all else was asked for: only behind a request that is half-way nothing can be.
+    return upstream.missing > 0 and upstream.silent.revision < since and upstream.silent.touches(topics)
+
+
+def _probe(session: Conversation, upstream: Upstream) -> None:
+    slot = Slot(ApiKey.API_VERSIONS, 0, PROBE, Kind.DISCARD)
+    slot.topics = upstream.silent.take()
+    body = encode(ApiKey.API_VERSIONS, 0, "request", {})
+    session.forward(slot, upstream.node, encode_request(ApiKey.API_VERSIONS, 0, PROBE, None, body))

@@ -1,0 +1,110 @@
+"""Connections between real sockets: how they end, and what they still owe then."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from gateway.driver.connection import STUCK_S
+from gateway.driver.stopping import part
+from gateway.session.commands import Cause
+from gateway.session.streaming import STALLED_S
+from ha_core.wire import encode, encode_request, encode_response
+from tests.gateway.driver.loopback import Loopback, frame, played
+from tests.gateway.session.batch import batch
+from tests.gateway.session.test_data_path import PRODUCE, produce, produced
+
+VERSION = 9
+
+
+def request(correlation: int, payload: bytes = b"x", acks: int = -1) -> bytes:
+    body = produce(("orders", 0, batch(payload=payload)), acks=acks)
+    return encode_request(PRODUCE, VERSION, correlation, "app", encode(PRODUCE, VERSION, "request", body))
+
+
+def answer(correlation: int) -> bytes:
+    body = encode(PRODUCE, VERSION, "response", produced(("orders", 0, 0, 5)))
+    return encode_response(PRODUCE, VERSION, correlation, body)
+
+
+async def asked(house: Loopback, first: bytes) -> Any:
+    """Sends a first request; the socket of the broker that has it."""
+    house.sock.send(first)
+    broker = await house.broker()
+    assert await asyncio.to_thread(frame, broker) == first
+    return broker
+
+
+@played
+async def test_a_stop_answers_what_is_in_flight_and_forwards_nothing_more(house: Loopback) -> None:
+    # Given a request in flight
+    broker = await asked(house, request(1))
+    # When the gateway stops, while the client goes on sending
+    stopping = asyncio.create_task(part({house.connection}, house.farewells))
+    await asyncio.sleep(0)
+    house.sock.send(request(2) * 50)
+    await asyncio.sleep(0.05)
+    assert not house.ended
+    broker.send(answer(1))
+    # Then it gets its answer, and the end of the connection behind it, not a reset
+    assert await asyncio.to_thread(frame, house.sock) == answer(1)
+    assert await asyncio.to_thread(frame, house.sock) == b""
+    # And what it sent last is in no log
+    assert await asyncio.to_thread(broker.recv, 100) == b""
+    assert house.causes == [Cause.SHUTDOWN]
+    house.sock.close()
+    stopping.cancel()
+
+
+@played
+async def test_a_client_that_dies_in_the_middle_of_a_request_leaves_no_connection_behind(house: Loopback) -> None:
+    broker = await asked(house, request(1))
+    house.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
+    await house.until(lambda: house.connection.session.streaming is not None)
+    # When it dies with one whole request in flight, and half of another
+    house.sock.close()
+    # Then the broker sees the end behind the half, and is awaited for the whole one only
+    assert len(await asyncio.to_thread(_rest, broker)) < 200_001
+    assert not house.ended
+    broker.send(answer(1))
+    await house.until(lambda: house.causes == [Cause.CLIENT_LEFT])
+
+
+def _rest(broker: Any) -> bytes:
+    data = b""
+    while chunk := broker.recv(1 << 16):
+        data += chunk
+    return data
+
+
+@played
+async def test_a_client_that_stalls_in_the_middle_of_a_request_gets_its_answers_and_the_end(house: Loopback) -> None:
+    broker = await asked(house, request(1))
+    house.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
+    await house.until(lambda: house.connection.session.streaming is not None)
+    # When an operation waits for it longer than for a moment
+    house.connection.hurry(house.loop.time())
+    assert house.connection.session.leaving is None
+    house.connection.hurry(house.loop.time() + STALLED_S)
+    broker.send(answer(1))
+    # Then the client has to send that request again, to where its topic is by then
+    assert await asyncio.to_thread(frame, house.sock) == answer(1)
+    assert await asyncio.to_thread(frame, house.sock) == b""
+    assert house.causes == [Cause.STALLED]
+
+
+@played
+async def test_a_client_that_takes_no_answers_holds_no_operation_up(house: Loopback) -> None:
+    # Given a request in flight, behind answers that the client does not read
+    broker = await asked(house, request(1))
+    house.connection.client.pending.append(memoryview(b"what the socket does not take"))
+    now = house.loop.time()
+    house.connection.hurry(now)
+    assert not house.connection.session.left
+    # When an operation waits longer than for a moment
+    house.connection.hurry(now + STUCK_S)
+    # Then the client counts as gone, and what brokers say is read to the end
+    assert house.connection.session.left
+    broker.send(answer(1))
+    await house.until(lambda: bool(house.ended))
+    assert house.causes == [Cause.CLIENT_LEFT]

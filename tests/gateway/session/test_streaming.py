@@ -1,0 +1,209 @@
+"""Produce requests that are forwarded while they arrive, and those that are never answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.session.commands import Cause, Shut
+from gateway.session.snapshot import Port
+from gateway.session.streaming import STALLED_S
+from ha_core.model import Fence, Topic, View
+from ha_core.wire import encode, encode_request
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
+from tests.gateway.session.test_data_path import FETCH, PRODUCE, entry, fetch, fetched, moved, produce, produced, state
+
+LARGE = b"r" * 4000
+FENCED = Topic(name="orders", fence=Fence(operation="op-1"))
+
+
+def frame(body: dict[str, Any], version: int = 9) -> bytes:
+    return encode_request(PRODUCE, version, 1, "app", encode(PRODUCE, version, "request", body))
+
+
+def half(talk: Talk, *partitions: tuple[str, int, bytes], acks: int) -> bytes:
+    """Sends one half of a request; returns the other."""
+    data = frame(produce(*partitions, acks=acks))
+    talk.versions.append((1, PRODUCE, 9)) if acks else None
+    middle = len(data) // 2
+    talk.send(data[:middle])
+    return data[middle:]
+
+
+@pytest.mark.parametrize("acks", [0, 1, -1])
+def test_the_rest_of_a_half_sent_request_never_goes_to_another_connection(acks: int) -> None:
+    # Given half of a request, whose broker connection breaks
+    talk = Talk(state())
+    rest = half(talk, ("orders", 0, batch(payload=LARGE)), acks=acks)
+    sent = bytes(talk.upstream[EAST])
+    assert sent
+    talk.lose(EAST)
+    # Then the client's connection ends, and what comes of the rest is sent to nobody: it would be read as requests
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.UPSTREAM_LOST
+    talk.send(rest)
+    assert talk.upstream[EAST] == sent
+
+
+def test_the_end_of_a_connection_that_gave_no_answers_is_the_end_of_the_clients() -> None:
+    # Given records that nobody will acknowledge: a broker tells of a new leader by closing the connection
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
+    talk.lose(EAST)
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.UPSTREAM_LOST
+
+
+def test_nothing_is_asked_in_the_middle_of_a_silent_request_and_the_fence_waits_for_its_end() -> None:
+    # Given half of a request without an answer
+    talk = Talk(state())
+    data = frame(produce(("orders", 0, batch(payload=LARGE)), acks=0))
+    rest = half(talk, ("orders", 0, batch(payload=LARGE)), acks=0)
+    # When its topic is fenced
+    talk.follow(state(FENCED, revision=2))
+    # Then nothing is written between its halves, and it holds the fence back
+    assert data == bytes(talk.upstream[EAST]) + rest
+    scope = (frozenset({b"orders"}), frozenset[bytes](), 2)
+    assert talk.session.holds_back(*scope)
+    assert not talk.session.holds_back(frozenset({b"other"}), frozenset(), 2)
+    # And behind it the broker is asked whether it has all
+    talk.send(rest)
+    written, probe = talk.asked(EAST)
+    assert written[3]["topic_data"] == produce(("orders", 0, batch(payload=LARGE)))["topic_data"]
+    assert talk.session.holds_back(*scope)
+    talk.answer(EAST, probe, {"error_code": 0, "api_keys": []})
+    assert not talk.session.holds_back(*scope)
+    assert not talk.to_client
+
+
+def test_a_fence_waits_for_topics_that_were_not_named_yet_when_the_request_was_forwarded() -> None:
+    # Given half of a silent request, whose second topic nobody has seen
+    talk = Talk(snapshot(View(1, CLUSTERS), topology(east={"orders": {0: 1}, "other": {0: 1}})))
+    rest = half(talk, ("other", 0, batch(payload=LARGE)), ("orders", 0, batch()), acks=0)
+    # When that one is fenced
+    talk.follow(state(FENCED, revision=2))
+    talk.send(rest)
+    # Then the fence waits for what was sent, too
+    scope = (frozenset({b"orders"}), frozenset[bytes](), 2)
+    assert talk.session.holds_back(*scope)
+    talk.answer(EAST, talk.asked(EAST)[1], {"error_code": 0, "api_keys": []})
+    assert not talk.session.holds_back(*scope)
+
+
+def test_where_a_log_starts_is_not_asked_in_the_middle_of_a_request() -> None:
+    # Given a reader at the first record behind a cut, and a producer in the middle of a request, on one connection
+    talk = Talk(state(moved(100, 7)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
+    (reading,) = talk.asked(WEST)
+    data = frame(produce(("other", 0, batch(payload=LARGE)), acks=1))
+    rest = half(talk, ("other", 0, batch(payload=LARGE)), acks=1)
+    # When the answer makes the gateway ask where the log starts by now
+    talk.answer(WEST, reading, fetched(("orders", 0, -1, b""), error=1))
+    # Then it does when the request is whole
+    assert data == bytes(talk.upstream[WEST]) + rest
+    talk.send(rest)
+    assert [request[0] for request in talk.asked(WEST)] == [PRODUCE, 2]
+
+
+def test_a_silent_request_of_which_one_partition_is_elsewhere_ends_the_connection_as_a_broker_does() -> None:
+    # Given a topic that is here, and one that has moved away
+    talk = Talk(state(moved()), Port("east", 1))
+    # When a client that expects no answer writes to both
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch()), acks=0))
+    # Then what can be written is, and the end of the connection says that something was not
+    written, probe = talk.asked(EAST)
+    assert [topic["name"] for topic in written[3]["topic_data"]] == ["other"]
+    talk.answer(EAST, probe, {"error_code": 0, "api_keys": []})
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
+
+
+SCOPE = (frozenset({b"orders"}), frozenset[bytes](), 2)
+
+
+def test_a_client_that_dies_in_the_middle_of_a_request_holds_nothing_up() -> None:
+    # Given half of a request, whose topic is being fenced
+    talk = Talk(state())
+    half(talk, ("orders", 0, batch(payload=LARGE)), acks=-1)
+    talk.follow(state(FENCED, revision=2))
+    assert talk.session.holds_back(*SCOPE)
+    # When the client dies
+    talk.take(talk.session.client_left(talk.now))
+    # Then nothing is awaited: what was never sent whole was never executed
+    assert talk.closed is not None
+    assert not talk.session.holds_back(*SCOPE)
+
+
+@pytest.mark.parametrize("acks", [0, -1])
+def test_what_came_before_the_request_in_whose_middle_a_client_died_is_still_awaited(acks: int) -> None:
+    # Given a whole request, and half of another
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=acks))
+    (before,) = talk.asked(EAST)
+    half(talk, ("orders", 0, batch(payload=LARGE)), acks=acks)
+    # When the client dies
+    talk.take(talk.session.client_left(talk.now))
+    talk.follow(state(FENCED, revision=2))
+    # Then the broker is told that no more comes, and the fence waits for the first one only
+    assert talk.others[-1] == Shut(EAST)
+    assert talk.session.holds_back(*SCOPE)
+    assert talk.closed is None
+    if acks:
+        talk.answer(EAST, before, produced(("orders", 0, 0, 5)))
+    else:
+        talk.lose(EAST)  # the broker has read all that came before the end, and ends the connection
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.CLIENT_LEFT
+    assert not talk.session.holds_back(*SCOPE)
+
+
+def test_a_client_that_left_without_awaiting_answers_is_gone_when_its_records_are_in_the_log() -> None:
+    # Given records without an answer, whose client leaves
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
+    talk.take(talk.session.client_left(talk.now))
+    # Then it is not waited for longer than for the broker
+    _, probe = talk.asked(EAST)
+    assert talk.closed is None
+    talk.answer(EAST, probe, {"error_code": 0, "api_keys": []})
+    assert talk.closed is not None
+
+
+def test_a_request_whose_rest_does_not_come_is_given_up_when_an_operation_waits_for_it() -> None:
+    # Given a client that has fallen silent in the middle of a request, behind a whole one
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    (before,) = talk.asked(EAST)
+    rest = half(talk, ("orders", 0, batch(payload=LARGE)), acks=-1)
+    talk.take(talk.session.hurry(talk.now + STALLED_S / 2))
+    assert talk.session.leaving is None
+    # When an operation has waited for it for a while
+    talk.take(talk.session.hurry(talk.now + STALLED_S))
+    # Then nothing of it is executed any more, whatever still comes
+    sent = bytes(talk.upstream[EAST])
+    talk.send(rest)
+    assert talk.upstream[EAST] == sent
+    # And the connection ends when the client has the answer to the first one
+    assert talk.closed is None
+    talk.answer(EAST, before, produced(("orders", 0, 0, 5)))
+    assert entry(talk.answers()[0])["base_offset"] == 5
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.STALLED
+    assert not talk.session.holds_back(*SCOPE)
+
+
+def test_a_session_that_is_to_end_takes_no_more_and_answers_what_is_in_flight() -> None:
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    (before,) = talk.asked(EAST)
+    talk.take(talk.session.leave(Cause.SHUTDOWN, "", talk.now))
+    assert talk.session.paused
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    assert not talk.asked(EAST)
+    assert talk.closed is None
+    talk.answer(EAST, before, produced(("orders", 0, 0, 5)))
+    assert entry(talk.answers()[0])["base_offset"] == 5
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.SHUTDOWN
