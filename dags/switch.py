@@ -11,7 +11,7 @@ offsets go on where they were, nothing is lost and nothing comes twice.
 | `plan` | finds out what moves and why, and whether anything speaks against it | nothing was changed |
 | `approve` | asks a human, if you want that; holds no lock | nothing was changed |
 | `acquire` | takes the locks of everything that moves | nothing was changed |
-| `prepare` | creates missing topics in the target, checks those that exist | undone |
+| `prepare` | leads everybody to the origin by maps, then creates missing topics in the target | undone |
 | `adopt` | joins the groups in the target on behalf of their members | undone |
 | `cut_over` | fence, drain, ends, group offsets, **cut**: all that clients feel | undone, if not cut |
 | `verify` | every gateway serves the cut; nobody wrote to the old cluster | the cut stays; see the log |

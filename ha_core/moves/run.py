@@ -34,8 +34,8 @@ from ha_core.store.errors import FencedOffError, StoreError, StoreUnavailableErr
 UNDO_PATIENCE_S = 60.0
 
 STEPS: tuple[str, ...] = ("prepare", "adopt", "cut_over", "verify", "record")
-"""In this order. `cut_over` is quiesce, fence, drain, ends, offsets and cut."""
-_TASK_OF = dict.fromkeys(("quiesce", "fence", "drain", "ends", "offsets", "cut"), "cut_over")
+"""In this order. `prepare` begins with pin; `cut_over` is quiesce, fence, drain, ends, offsets and cut."""
+_TASK_OF = {"pin": "prepare", **dict.fromkeys(("quiesce", "fence", "drain", "ends", "offsets", "cut"), "cut_over")}
 """Step of the planner → what runs it; the others have the same name."""
 _RUN: dict[str, Callable[[Journal], None]] = {
     "prepare": prepare_targets,

@@ -30,6 +30,7 @@ from ha_core.plan.crossing_stages import Stage, crossings, end_of, fenced, passe
 from ha_core.plan.extents import to_client
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.moving import listed, moving, writer_after
+from ha_core.plan.pinning import require_unused
 from ha_core.plan.revision import FINAL, Documents, MoveDamagedError, all_partitions, asked, require_state
 
 Producers = Mapping[Partition, Sequence[ProducerFacts]]
@@ -47,20 +48,19 @@ def propose_change(
     :param view: the documents of the operation, as they are now.
     :param ends: of all partitions; a new map takes the target's as its base.
     :param cuts: client offsets. May lack partitions whose cut stays.
-    :raises MoveDamagedError: a cut that is not above the end, or below the one before; or the state is another's.
+    :raises MoveDamagedError: a cut that is not above the end, or below the one before; a copy that was made for the
+        migration is not empty; or the state is another's.
     """
     request, _ = asked(operation)
     require_state(operation, "planned", "running", "crossing")
-    unmapped = list(operation.evidence.get("unmapped", ()))
     puts: list[Document] = []
     for name in topics:
         topic = view.topics.get(name) or Topic(name=name)
         found = stage(operation, topic)
         if found not in {"ahead", "proposed"} or topic.fence is not None:
             raise MoveDamagedError(f"topic {name} is {_words(topic, found)}: no cut can be proposed for it")
-        if found == "ahead" and not topic.mapped and name not in unmapped:
-            unmapped.append(name)
         everything = all_partitions(topic, ends)
+        require_unused(operation, name, ends)
         partitions = {partition: listed(request, topic, partition) for partition in everything}
         crossing = moving(request, topic, everything)
         for partition in crossing:
@@ -75,8 +75,7 @@ def propose_change(
                 }
             )
         )
-    evidence = {**operation.evidence, "unmapped": unmapped}
-    return Documents((*puts, operation.model_copy(update={"state": "crossing", "evidence": evidence})))
+    return Documents((*puts, operation.model_copy(update={"state": "crossing"})))
 
 
 def open_change(
@@ -155,31 +154,26 @@ def reopen_change(operation: Operation, view: View) -> Documents:
 
 
 def withdraw_change(operation: Operation, view: View, ends: Mapping[Partition, PartitionEnds]) -> Documents:
-    """Take the proposed maps back. Their topics are as before the operation. May be repeated.
+    """Take the proposed cuts back: the maps end in the origin again. May be repeated.
 
     :param ends: the target's, read after every live gateway had said that it follows `proposed`; those of topics that
         were never open do not count.
     :raises MoveDamagedError: a topic is open or has crossed over, or the target was written.
     """
+    request, _ = asked(operation)
     retreated = operation.evidence.get("retreated", ())
-    unmapped = operation.evidence.get("unmapped", ())
     puts: list[Document] = []
-    deletes: list[tuple[type[Document], str]] = []
     for name, found in stages(operation, view.topics).items():
         if found == "ahead":
             continue
         topic = _at(operation, view, name, "proposed")
         if name in retreated:
             require_base(topic, ends)
-        if name in unmapped:
-            deletes.append((Topic, name))
-            continue
-        request, _ = asked(operation)
         partitions = {p: uncut(request, topic, p) if topic.crosses(p) else old for p, old in topic.partitions.items()}
         puts.append(topic.model_copy(update={"partitions": partitions, "crossing": None}))
     evidence = {**operation.evidence, "undoing": True}
     marked = operation.model_copy(update={"state": "running", "evidence": evidence})
-    return Documents((*puts, marked), tuple(deletes))
+    return Documents((*puts, marked))
 
 
 def hold_change(operation: Operation, view: View, topics: Collection[str]) -> Documents:

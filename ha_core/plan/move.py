@@ -12,6 +12,8 @@ The invariant, at every point of every move, however often it is interrupted:
 3. What was acknowledged below the cut is readable for ever: the cut lies at or above the origin's log end, read behind
    the fence, and the origin's extent stays in the map. After the cut there is no undo, only another move.
 4. A group's offsets are in the target before its coordinator is there, and the topics that they name exist there.
+5. A topic is made in the target only when every gateway follows a map that leads everybody to the origin, and loses
+   that map only when the copy is gone again (`pinning`). So the copy is empty at the cut, or there is none.
 
 Before the fence clients notice nothing, but that transactions wait to begin while open ones end; from fence to cut
 they wait; after the cut nothing has to be done for them.
@@ -40,6 +42,7 @@ from ha_core.plan.extents import append, check, extents_of, live, to_client
 from ha_core.plan.facts import AdoptedGroup, Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.forced import RESERVE, forced_cut
 from ha_core.plan.moving import listed, moving, places, writer_after
+from ha_core.plan.pinning import require_unused
 from ha_core.plan.revision import FINAL, Documents, MoveDamagedError, all_partitions, asked, require_state
 from ha_core.plan.scope import lock_keys, users_of
 
@@ -62,8 +65,8 @@ __all__ = [
 ]
 
 
-Name = Literal["prepare", "adopt", "quiesce", "fence", "drain", "ends", "offsets", "cut", "verify", "record"]
-UndoName = Literal["lift", "leave", "discard", "record"]
+Name = Literal["pin", "prepare", "adopt", "quiesce", "fence", "drain", "ends", "offsets", "cut", "verify", "record"]
+UndoName = Literal["lift", "leave", "discard", "unpin", "record"]
 
 
 class Step(NamedTuple):
@@ -72,6 +75,7 @@ class Step(NamedTuple):
 
 
 _STEPS = (
+    Step("pin", "lead everybody to the origin where nothing did so far, in revisions that every gateway serves"),
     Step("prepare", "create the topics that are missing in the target, and remember which"),
     Step("adopt", "join the groups in the target on their live members' behalf"),
     Step("quiesce", "let no transaction begin in what moves, in one revision; wait until the open ones have ended"),
@@ -142,10 +146,10 @@ def resume(operation: Operation, topics: Mapping[str, Topic], groups: Mapping[st
     if operation.state in FINAL or operation.evidence.get("undoing"):
         return _undo(fenced)
     if request.mode == "forced":
-        return Continue("drain" if fenced else "prepare")
+        return Continue("drain" if fenced else "pin")
     if fenced or operation.state == "fenced" or operation.evidence.get("adopted"):
         return _undo(fenced)
-    return Continue("prepare")
+    return Continue("pin")
 
 
 def quiesce_change(operation: Operation, view: View, topics: Collection[str]) -> Documents:
@@ -201,7 +205,8 @@ def cut_change(
     :param producers: per partition; missing where the origin could not be asked.
     :param adopted: groups that were joined in the target; members of the others join once more.
     :param reserve: forced only, offsets above the last known end of the origin.
-    :raises MoveDamagedError: a fence of the operation does not stand, partitions are missing, or a map would be wrong.
+    :raises MoveDamagedError: a fence of the operation does not stand, partitions are missing, a copy that was made for
+        the move is not empty, or a map would be wrong.
     """
     request, moves = asked(operation)
     require_state(operation, "fenced")
@@ -213,6 +218,7 @@ def cut_change(
         if topic is None or topic.fence is None or topic.fence.operation != operation.id:
             raise MoveDamagedError(f"the fence of operation {operation.id} on topic {name} does not stand any more")
         everything = all_partitions(topic, ends)
+        require_unused(operation, name, ends)
         partitions = {partition: listed(request, topic, partition) for partition in everything}
         for partition in moving(request, topic, everything):
             found = ends[name, partition]
@@ -273,7 +279,7 @@ Decision = Continue | Undo | Done
 
 
 def _undo(fenced: bool) -> Undo:
-    rest: tuple[UndoName, ...] = ("leave", "discard", "record")
+    rest: tuple[UndoName, ...] = ("leave", "discard", "unpin", "record")
     return Undo(("lift", *rest) if fenced else rest)
 
 

@@ -41,6 +41,7 @@ from ha_core.plan.move import (
     steps,
     undo_change,
 )
+from ha_core.plan.pinning import pin_change, to_pin, unpin_change
 from ha_core.plan.resolve import cluster_for_group
 
 TOPIC, GROUP, ALICE = "orders", "billing", Identity("alice", "app")
@@ -73,10 +74,13 @@ class Gateway:
     transaction: Transaction | None = None
     """Of its transactional producer."""
 
-    def accepts(self, partition: int) -> str | None:
+    def accepts(self, partition: int, wished: str = "east") -> str | None:
+        """The cluster to which a batch goes. :param wished: where the client is led as long as no map says where to."""
         topic = self.view.topics.get(TOPIC)
         if topic is not None and topic.fence is not None:
             return None
+        if topic is None or not topic.mapped:
+            return wished
         return live(extents_now(self.view, partition)).cluster
 
     @property
@@ -100,6 +104,8 @@ class World:
         )
         self.revision = 0
         self.dead = dead
+        self.stubborn = False
+        """Whether the target refuses to delete topics."""
         self.logs: dict[tuple[str, int], list[str]] = {("east", p): [] for p in PARTITIONS}
         self.topics = {"east"}
         self.members: dict[str, dict[str, str]] = {"east": {"m": "m"}, "west": {}}
@@ -155,9 +161,15 @@ class World:
                 self.transact(gateway)
             self.require_one_writer()
 
+    @property
+    def wished(self) -> str:
+        """Where a client is led that is bound to the target, as long as no map says where to."""
+        target = self._sides[1]
+        return target if target in self.topics else "east"
+
     def send(self, gateway: Gateway) -> None:
         partition = self.random.choice(PARTITIONS)
-        cluster = gateway.accepts(partition)
+        cluster = gateway.accepts(partition, self.random.choice(("east", self.wished)))
         if cluster is not None:
             self.sent += 1
             gateway.in_flight.append((partition, cluster, f"r{self.sent}", None))
@@ -220,7 +232,8 @@ class World:
     def require_one_writer(self) -> None:
         for partition in PARTITIONS:
             writers = {c for g in self.gateways for p, c, _, _ in g.in_flight if p == partition}
-            writers |= {c for g in self.gateways if (c := g.accepts(partition)) is not None}
+            accepted = [g.accepts(partition, wished) for g in self.gateways for wished in ("east", self.wished)]
+            writers |= {c for c in accepted if c is not None}
             if len(writers) > 1:
                 raise BrokenError(f"partition {partition} is written in {sorted(writers)}")
 
@@ -269,12 +282,21 @@ class World:
         assert self.operation.request is not None
         return self.operation.request.origin, self.operation.request.target
 
+    def _pin(self) -> Iterator[str]:
+        if to_pin(self.operation, self.view):
+            documents = pin_change(self.operation, self.view, {TOPIC: len(PARTITIONS)})
+            yield "about to pin"
+            self.publish(documents)
+        revision = self.revision
+        while any(g.revision < revision for g in self.gateways):
+            yield "waiting for gateways"
+
     def _prepare(self) -> Iterator[str]:
         _, target = self._sides
         self.note(state="running")
         if target not in self.topics:
             yield "topics are about to be created"
-            self.note(evidence={**self.operation.evidence, "created": True})
+            self.note(evidence={**self.operation.evidence, "created": [TOPIC]})
             yield "what is created is noted first"
             self.topics.add(target)
             for partition in PARTITIONS:
@@ -357,11 +379,18 @@ class World:
         _, target = self._sides
         if self.operation.evidence.get("created") and target in self.topics:
             yield "about to discard"
+            if self.stubborn:
+                return
             if any(self.logs[target, p] for p in PARTITIONS):
                 raise BrokenError("a topic with records is about to be deleted")
             self.topics.discard(target)
             for partition in PARTITIONS:
                 del self.logs[target, partition]
+
+    def _undo_unpin(self) -> Iterator[str]:
+        documents = unpin_change(self.operation, self.view, () if self._sides[1] in self.topics else (TOPIC,))
+        yield "about to unpin"
+        self.publish(documents)
 
     def _undo_record(self) -> Iterator[str]:
         self.note(state="undone")
@@ -390,8 +419,10 @@ class World:
             raise BrokenError(f"a fence is left on {fenced}")
         if self.locks:
             raise BrokenError(f"locks are left: {sorted(self.locks)}")
-        if self.operation.state == "undone" and (self.view.topics or self.view.groups):
-            raise BrokenError("an undone first move leaves documents behind")
+        if self.operation.state == "undone" and self.view.groups:
+            raise BrokenError("an undone first move leaves groups behind")
+        if self.operation.state == "undone" and bool(self.view.topics) != (self.topics != {"east"}):
+            raise BrokenError(f"an undone first move leaves {self.view.topics} and copies in {self.topics}")
         for (partition, offset), record in self.acknowledged.items():
             place = locate(extents_now(self.view, partition), offset)
             if not isinstance(place, Place):

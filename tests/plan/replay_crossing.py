@@ -39,6 +39,7 @@ from ha_core.plan.crossing_stages import (
 from ha_core.plan.extents import check, extents_of, identity, live, written
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.move import Documents, MoveDamagedError
+from ha_core.plan.pinning import pin_change, to_pin, unpin_change
 
 TOPIC, ORIGIN, TARGET = "orders", "east", "west"
 PARTITIONS = (0, 1)
@@ -131,13 +132,13 @@ class World:
         self.moving = PARTITIONS if shape == "whole" else PARTITIONS[:1]
         self.revision = 0
         self.logs = {(cluster, p): Log() for cluster in (ORIGIN, TARGET) for p in PARTITIONS}
-        for p in PARTITIONS:
-            # What was written there once, and is no part of the topic: base and start differ.
-            self.logs[TARGET, p].records += [(7, Record(7, n)) for n in range(3)]
-        if shape == "rest":
-            moved = Extent(cluster=TARGET, start=0, end=None, base=3, term=1)
-            topic = Topic(name=TOPIC, writer=ORIGIN, partitions={0: identity(ORIGIN), 1: (moved,)})
-            self.view = replace(self.view, topics={TOPIC: topic})
+        if shape == "rest" or seed % 2:
+            # It has been there before, and what was written then is no part of it any more: base and start differ.
+            for p in PARTITIONS:
+                self.logs[TARGET, p].records += [(7, Record(7, n)) for n in range(3)]
+            there = Extent(cluster=TARGET, start=0, end=None, base=3, term=1)
+            maps = {0: identity(ORIGIN), 1: (there,) if shape == "rest" else identity(ORIGIN)}
+            self.view = replace(self.view, topics={TOPIC: Topic(name=TOPIC, writer=ORIGIN, partitions=maps)})
         self.found_map = self.view.topics.get(TOPIC)
         self.gateways = [Gateway(self.view) for _ in range(3)]
         self.waiting: dict[tuple[int, int], tuple[Record, ...]] = {}
@@ -322,6 +323,13 @@ class World:
         return resume(self.operation, self.view.topics)
 
     def _prepare(self) -> Iterator[str]:
+        if to_pin(self.operation, self.view):
+            documents = pin_change(self.operation, self.view, {TOPIC: len(PARTITIONS)})
+            yield "about to pin"
+            self.publish(documents)
+        revision = self.revision
+        while any(g.revision < revision for g in self.gateways):
+            yield "waiting for gateways"
         yield from self.ends()
         yield from self._propose(self.found, TOPIC)
 
@@ -416,6 +424,8 @@ class World:
         yield "about to withdraw"
         self.publish(documents)
         yield "withdrawn"
+        self.publish(unpin_change(self.operation, self.view, (TOPIC,)))
+        yield "led by no map any more"
         self.operation = self.operation.model_copy(update={"state": "undone"})
 
     # --- the end

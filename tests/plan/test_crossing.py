@@ -25,6 +25,7 @@ from ha_core.plan.extents import append, identity
 from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, TopicFacts
 from ha_core.plan.migration_status import status_of
 from ha_core.plan.move import Documents, MoveDamagedError
+from ha_core.plan.pinning import pinned_map
 
 REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted")
 KEY = ("orders", 0)
@@ -183,14 +184,14 @@ def test_a_partition_that_never_had_a_record_leaves_nothing_of_the_origin() -> N
     assert shape(over) == [("west", 0, None, 7, 1)]
 
 
-def test_a_withdrawn_crossing_leaves_no_map_where_there_was_none_and_the_old_one_where_there_was() -> None:
+def test_a_withdrawn_crossing_leaves_the_map_that_was_there_and_the_origin_where_there_was_none() -> None:
     operation, view = opened()
     back, retreated = after(retreat_change(operation, view), view)
     assert stage(back, retreated.topics["orders"]) == "proposed"
     with pytest.raises(MoveDamagedError, match="records were written there"):
         withdraw_change(back, retreated, ends(120, target=8))
     _, gone = after(withdraw_change(back, retreated, ends(120)), retreated)
-    assert gone.topics == {}
+    assert gone.topics == {"orders": pinned_map("east", "orders", 1)}
 
     old = Topic(
         name="orders", writer="east", partitions={0: append(append(identity("east"), "west", 10, 0), "east", 20, 10)}

@@ -85,7 +85,8 @@ def test_a_forced_move_has_the_same_steps_without_those_that_wait_for_clients() 
     planned = [step.name for step in steps(PLANNED)]
     forced = [step.name for step in steps(FORCED)]
 
-    assert planned == ["prepare", "adopt", "quiesce", "fence", "drain", "ends", "offsets", "cut", "verify", "record"]
+    before, after = ["pin", "prepare", "adopt", "quiesce", "fence"], ["drain", "ends", "offsets", "cut", "verify"]
+    assert planned == [*before, *after, "record"]
     assert forced == [name for name in planned if name not in ("adopt", "quiesce")]
 
 
@@ -282,11 +283,11 @@ def test_a_cut_cannot_be_undone() -> None:
 
 def test_resume_goes_by_what_stands_in_the_state() -> None:
     fenced = {"t": Topic(name="t", fence=FENCE)}
-    rest: tuple[UndoName, ...] = ("leave", "discard", "record")
+    rest: tuple[UndoName, ...] = ("leave", "discard", "unpin", "record")
     forced: dict[str, Any] = {"request": {"mode": "forced"}}
 
-    assert resume(operation("planned"), {}, {}) == Continue("prepare")
-    assert resume(operation("running"), {}, {}) == Continue("prepare")
+    assert resume(operation("planned"), {}, {}) == Continue("pin")
+    assert resume(operation("running"), {}, {}) == Continue("pin")
     assert resume(operation("running", evidence={"adopted": {"g": 1}}), {}, {}) == Undo(rest)
     assert resume(operation("fenced"), fenced, {}) == Undo(("lift", *rest))
     quiet = {"t": Topic(name="t", transaction_fence=FENCE)}
@@ -294,7 +295,7 @@ def test_resume_goes_by_what_stands_in_the_state() -> None:
     assert resume(operation("running"), {}, {"g": Group(name="g", fence=FENCE)}) == Undo(("lift", *rest))
     assert resume(operation("running", evidence={"undoing": True}), {}, {}) == Undo(rest)
     assert resume(operation("fenced", **forced), fenced, {}) == Continue("drain")
-    assert resume(operation("running", **forced), {}, {}) == Continue("prepare")
+    assert resume(operation("running", **forced), {}, {}) == Continue("pin")
     assert resume(operation("cut"), {}, {}) == Continue("verify")
     assert resume(operation("succeeded"), {}, {}) == Done()
     assert resume(operation("failed"), fenced, {}) == Undo(("lift", *rest))

@@ -9,7 +9,7 @@ from ha_core.plan.facts import PartitionEnds
 from ha_core.plan.move import Continue, Done, MoveDamagedError, Undo
 from tests.plan.replay import PARTITIONS, TOPIC, BrokenError, World, advance, extents_now
 
-START = Continue("prepare")
+START = Continue("pin")
 BEYOND = 400
 """More effects than any run has."""
 
@@ -88,7 +88,7 @@ def test_an_operator_can_undo_at_any_point_before_the_cut_and_at_none_after_it(s
         world = a_world(seed, dead=False)
         finished = advance(world, world.run(START), prefix, nothing)
         try:
-            assert advance(world, world.run(Undo(("lift", "leave", "discard", "record"))), None, nothing)
+            assert advance(world, world.run(Undo(("lift", "leave", "discard", "unpin", "record"))), None, nothing)
             undone += 1
             assert all(live(extents_now(world.view, p)).cluster == "east" for p in PARTITIONS)
         except MoveDamagedError:
@@ -140,6 +140,34 @@ def test_moves_there_and_back_interrupted_anywhere_keep_every_record(seed: int) 
                 extents = extents_now(world.view, partition)
                 extent = next(e for e in extents if e.start <= offset and (e.end is None or offset < e.end))
                 assert world.logs[extent.cluster, partition][extent.base + offset - extent.start] == record
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_undo_that_cannot_delete_the_copy_keeps_the_map_that_leads_everybody_away_from_it(seed: int) -> None:
+    kept = 0
+    for prefix in range(BEYOND):
+        world = a_world(seed, dead=False)
+        world.stubborn = True
+        finished = advance(world, world.run(START), prefix, nothing)
+        bring_to_an_end(world)
+        kept += world.operation.state == "undone" and bool(world.view.topics)
+        if finished:
+            break
+    assert kept > 5
+
+
+def test_a_copy_that_exists_before_every_gateway_leads_to_the_origin_is_seen_by_the_checker() -> None:
+    def attempt(seed: int) -> None:
+        world = a_world(seed, dead=False)
+        advance(world, world.run(START, skip=frozenset({"pin"})), None, nothing)
+
+    broken = 0
+    for seed in range(10):
+        try:
+            attempt(seed)
+        except BrokenError:
+            broken += 1
+    assert broken > 5
 
 
 def test_without_the_drain_the_checker_sees_a_second_writer() -> None:

@@ -165,6 +165,8 @@ class Onlooker:
         if not self._loaded.is_set():
             self._writer = writer
             self._loaded.set()
+        elif self._writer is None:
+            self._writer = writer  # the map that keeps everybody in the origin while a copy is made
         elif writer is not None and writer != self._writer and not self.cut.is_set():
             if self._on_cut:
                 self._on_cut()

@@ -14,7 +14,7 @@ from ha_core.moves.errors import NotDrainedError, RefusedError, StepFailedError
 from ha_core.moves.gateways import await_drained
 from ha_core.moves.journal import ASKED_FOR, Journal
 from ha_core.moves.sides import asked
-from ha_core.moves.switch.undoing import discard
+from ha_core.moves.switch.undoing import take_back
 from ha_core.plan.crossing import reopen_change, retreat_change, withdraw_change
 from ha_core.plan.crossing_stages import crossings, stages
 from ha_core.plan.move import FINAL, MoveDamagedError
@@ -88,7 +88,7 @@ def way_back(journal: Journal, why: str = "interrupted on the way back") -> None
         journal.append("reopen", "done", detail={"revision": revision, "why": str(error)})
         why = str(error).rstrip(".")
         raise StepFailedError(f"There is no way back: {why}. The migration goes on as before.") from error
-    discard(journal)
+    take_back(journal)
     journal.finish("undone", why)
 
 

@@ -1,4 +1,5 @@
-"""Before the fence: topics and live groups are made in the target. Nothing of it is visible to clients."""
+"""Before the fence: topics and live groups are made in the target. Nothing of it is visible to clients: gateways lead
+everybody to the origin by then."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from ha_core.moves.errors import StepFailedError
 from ha_core.moves.fault.last_known import LastKnown
 from ha_core.moves.journal import Journal
 from ha_core.moves.sides import admin_of, adopted_of, as_evidence, asked, in_origin, in_target, origin_of
+from ha_core.moves.switch.pinning import pin
 from ha_core.plan.facts import AdoptedGroup
 
 
@@ -20,10 +22,11 @@ def prepare_targets(journal: Journal) -> None:
     """Create the topics that are missing in the target; which ones is remembered before the first is created."""
     environment = journal.environment
     request, moves = asked(journal.operation)
+    target, origin = admin_of(environment, request.target), origin_of(environment, request)
+    specs = _specs(environment, origin, request.origin, moves, len(target.probe().brokers))
+    pin(journal, {spec.name: spec.partitions for spec in specs})
     with journal.step("prepare") as seen:
-        target, origin = admin_of(environment, request.target), origin_of(environment, request)
         there = target.topics(moves.topics, offsets=False)
-        specs = _specs(environment, origin, request.origin, moves, len(target.probe().brokers))
         missing = [name for name in moves.topics if name not in there]
         created = list(dict.fromkeys([*journal.operation.evidence.get("created", []), *missing]))
         journal.update(state="running", evidence={**journal.operation.evidence, "created": created})

@@ -7,11 +7,13 @@ from ha_core.moves.documents import Touched
 from ha_core.moves.errors import MoveError, RefusedError
 from ha_core.moves.journal import Journal
 from ha_core.moves.sides import admin_of, adopted_of, asked, in_target
+from ha_core.moves.switch.pinning import unpin
 from ha_core.plan.move import undo_change
 
 
 def undo_all(journal: Journal) -> None:
-    """Lift the fences, take adopted members out, delete created topics that are still empty. May be repeated.
+    """Lift the fences, take adopted members out, delete created topics that are still empty, then the maps that kept
+    everybody away from them. May be repeated.
 
     What cannot be taken back in the target (it may be out of reach) is said and written down: it harms nobody.
 
@@ -28,7 +30,7 @@ def undo_all(journal: Journal) -> None:
     journal.append("lift", "undone", ms, {"fences": fences, "revision": revision})
     environment.say(f"lift {ms:.1f} ms ({fences} fences, revision {revision})")
     _leave(journal)
-    discard(journal)
+    take_back(journal)
 
 
 def _leave(journal: Journal) -> None:
@@ -47,7 +49,13 @@ def _leave(journal: Journal) -> None:
     journal.append("leave", "undone", (journal.environment.monotonic() - before) * 1000, {"groups": sorted(adopted)})
 
 
-def discard(journal: Journal) -> None:
+def take_back(journal: Journal) -> None:
+    """What the preparation has made. The maps go last, and only where no copy is left."""
+    _discard(journal)
+    unpin(journal)
+
+
+def _discard(journal: Journal) -> None:
     request, _ = asked(journal.operation)
     created = journal.operation.evidence.get("created", [])
     if not created:

@@ -182,6 +182,16 @@ def test_a_cluster_that_fails_while_it_is_asked_is_not_taken_for_one_without_the
     assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("a", NO_LEADER), ("new", NO_LEADER)]
 
 
+def test_a_topic_whose_copy_was_deleted_a_moment_ago_is_not_unknown_while_another_cluster_has_it() -> None:
+    # Given a user who is bound to west, where the topic was when it was last looked at
+    bound = UserBindings(user="alice", cluster="west")
+    play = Answer(metadata(world(east={"a": {0: 1}}, west={"a": {0: 2}}, bindings=(bound,)), 9, ask("a")))
+    # When west does not have it any more
+    play.asked(WEST).answers({"west": cluster("west")})
+    # Then the client asks again, and is led to the other one: librdkafka fails all it holds for an unknown topic
+    assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("a", NO_LEADER)]
+
+
 def test_an_unknown_topic_is_unknown_when_every_cluster_says_so() -> None:
     play = Answer(metadata(world(), 9, ask("new")))
 

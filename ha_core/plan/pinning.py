@@ -1,0 +1,85 @@
+"""Identity maps that keep everybody in the origin, from before a copy exists in the target until the cut or the undo.
+
+A topic without a map is wherever it exists: as soon as a move has made it in the target, whoever is bound there, or to
+nothing where the target is the default cluster, would be led to the empty copy, and what he writes lies below the cut's
+base, in no extent. So first every gateway follows a map that says `[0, ∞)` of the origin, and only then is anything
+created. The maps go the other way round: only where no copy is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ha_core.model import Document, Operation, Topic, View
+from ha_core.plan.extents import identity
+from ha_core.plan.facts import Partition, PartitionEnds
+from ha_core.plan.revision import Documents, MoveDamagedError, asked, require_state
+
+
+def to_pin(operation: Operation, view: View) -> tuple[str, ...]:
+    """Topics of the operation that have no map yet."""
+    _, moves = asked(operation)
+    return tuple(name for name in moves.topics if name not in view.topics or not view.topics[name].mapped)
+
+
+def pinned_map(origin: str, name: str, partitions: int) -> Topic:
+    """A topic of `partitions` that never left `origin`."""
+    return Topic(name=name, writer=origin, partitions={partition: identity(origin) for partition in range(partitions)})
+
+
+def pin_change(operation: Operation, view: View, partitions: Mapping[str, int]) -> Documents:
+    """Identity maps for those topics of `partitions` (name → how many it has) that have none, and a note of which.
+
+    :raises MoveDamagedError: something is fenced by another operation.
+    """
+    request, _ = asked(operation)
+    require_state(operation, "planned", "running")
+    puts: list[Document] = []
+    for name in to_pin(operation, view):
+        if name not in partitions:
+            continue
+        before = view.topics.get(name)
+        if before is not None and (before.fence or before.transaction_fence):
+            raise MoveDamagedError(f"topic {name} is fenced: resume or undo the operation that has done it first")
+        puts.append(pinned_map(request.origin, name, partitions[name]))
+    pinned = [*_pinned(operation), *(put.name for put in puts if isinstance(put, Topic))]
+    evidence = {**operation.evidence, "pinned": list(dict.fromkeys(pinned))}
+    return Documents((*puts, operation.model_copy(update={"state": "running", "evidence": evidence})))
+
+
+def unpin_change(operation: Operation, view: View, alone: Collection[str]) -> Documents:
+    """The end of the identity maps of the operation, for the topics `alone`: those that exist in the origin only.
+
+    The others keep theirs: a copy that is left would be a second topic for whoever is bound to its cluster.
+    """
+    request, _ = asked(operation)
+    deletes: list[tuple[type[Document], str]] = []
+    kept: list[str] = []
+    for name in _pinned(operation):
+        topic = view.topics.get(name)
+        if topic is None:
+            continue
+        if name in alone and topic == pinned_map(request.origin, name, len(topic.partitions)):
+            deletes.append((Topic, name))
+        else:
+            kept.append(name)
+    evidence = {**operation.evidence, "pinned": kept}
+    return Documents((operation.model_copy(update={"evidence": evidence}),), tuple(deletes))
+
+
+def require_unused(operation: Operation, topic: str, ends: Mapping[Partition, PartitionEnds]) -> None:
+    """:raises MoveDamagedError: the copy that was made for the move, or was there without a map, is not empty."""
+    if topic not in {*_pinned(operation), *operation.evidence.get("created", ())}:
+        return
+    request, _ = asked(operation)
+    for (name, partition), one in sorted(ends.items()):
+        if name == topic and one.target:
+            raise MoveDamagedError(
+                f"topic {topic} partition {partition} ends at {one.target} in {request.target}, where it was empty "
+                "when the move began and the gateways led nobody: somebody writes there without passing through them. "
+                f"Nothing was cut. Look what these records are, delete the copy in {request.target}, and move again"
+            )
+
+
+def _pinned(operation: Operation) -> tuple[str, ...]:
+    return tuple(operation.evidence.get("pinned", ()))

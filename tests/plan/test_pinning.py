@@ -1,0 +1,107 @@
+"""Maps that keep everybody in the origin while a copy exists in the target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ha_core.model import Fence, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model.operation import OperationState
+from ha_core.plan.crossing import propose_change
+from ha_core.plan.extents import append, identity
+from ha_core.plan.facts import PartitionEnds
+from ha_core.plan.move import Documents, MoveDamagedError, cut_change
+from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
+
+TOPICS = ("new", "old", "own")
+OLD = Topic(name="old", writer="east", partitions={0: append(append(identity("east"), "west", 4, 0), "east", 9, 4)})
+REQUEST = MoveRequest(scope=Scope(topics=TOPICS), origin="east", target="west", reason="r")
+
+
+def operation(state: OperationState = "planned", topics: tuple[str, ...] = TOPICS, **evidence: Any) -> Operation:
+    fields: dict[str, Any] = {"id": "op", "kind": "switch", "by": "me", "reason": "r", "started": "now"}
+    moves = MoveSet(topics=topics)
+    return Operation(**fields, state=state, request=REQUEST, moves=moves, evidence=evidence)
+
+
+def topics_in(documents: Documents) -> dict[str, Topic]:
+    return {put.name: put for put in documents.puts if isinstance(put, Topic)}
+
+
+def operation_in(documents: Documents) -> Operation:
+    (found,) = [put for put in documents.puts if isinstance(put, Operation)]
+    return found
+
+
+def test_topics_without_a_map_get_one_that_says_that_they_never_left_the_origin() -> None:
+    # Given a topic that was moved before, and two that were not
+    view = View(topics={"old": OLD})
+    # When the operation keeps everybody in the origin
+    documents = pin_change(operation(), view, {"new": 2, "own": 1, "old": 1})
+    # Then the two get maps, and which ones is noted in the same revision
+    assert to_pin(operation(), view) == ("new", "own")
+    assert topics_in(documents) == {"new": pinned_map("east", "new", 2), "own": pinned_map("east", "own", 1)}
+    assert topics_in(documents)["new"].partitions == {0: identity("east"), 1: identity("east")}
+    assert operation_in(documents).evidence == {"pinned": ["new", "own"]}
+    assert operation_in(documents).state == "running"
+
+
+def test_many_topics_are_kept_in_the_origin_by_several_revisions() -> None:
+    first = pin_change(operation(), View(), {"new": 1})
+
+    second = pin_change(operation_in(first), View(topics=topics_in(first)), {"new": 1, "own": 1})
+
+    assert topics_in(second).keys() == {"own"}
+    assert operation_in(second).evidence["pinned"] == ["new", "own"]
+
+
+def test_a_topic_that_another_operation_fences_is_left_alone() -> None:
+    fenced = Topic(name="new", fence=Fence(operation="other"))
+
+    with pytest.raises(MoveDamagedError, match="fenced"):
+        pin_change(operation(), View(topics={"new": fenced}), {"new": 1})
+
+
+def test_only_the_maps_of_topics_without_a_copy_are_taken_back() -> None:
+    # Given three topics, of which the operation has mapped two
+    view = View(topics={"old": OLD, "new": pinned_map("east", "new", 1), "own": pinned_map("east", "own", 1)})
+    # When only one of the copies could be deleted
+    documents = unpin_change(operation("running", pinned=["new", "own"], undoing=True), view, ("new", "old"))
+    # Then only that topic is without a map again
+    assert documents.deletes == ((Topic, "new"),)
+    assert operation_in(documents).evidence["pinned"] == ["own"]
+
+
+def test_a_map_that_says_more_than_that_the_topic_never_left_is_not_taken_back() -> None:
+    moved = Topic(name="new", writer="west", partitions={0: append(identity("east"), "west", 5, 0)})
+    fenced = pinned_map("east", "own", 1).model_copy(update={"fence": Fence(operation="other")})
+
+    documents = unpin_change(
+        operation("running", pinned=["new", "own"]), View(topics={"new": moved, "own": fenced}), ("new", "own")
+    )
+
+    assert documents.deletes == ()
+
+
+@pytest.mark.parametrize("evidence", [{"pinned": ["new"]}, {"created": ["new"]}])
+def test_a_cut_is_refused_where_the_copy_that_was_made_for_the_move_is_not_empty(evidence: dict[str, Any]) -> None:
+    # Given a copy into which somebody has written since it was made
+    ends = {("new", 0): PartitionEnds(target=17, origin=40)}
+    fenced = pinned_map("east", "new", 1).model_copy(update={"fence": Fence(operation="op")})
+    behind_the_fence = operation("fenced", ("new",), **evidence)
+    # When the cut is about to be published, behind a fence or ahead of the log
+    # Then it is not: what was written there lies in no extent
+    with pytest.raises(MoveDamagedError, match="ends at 17 in west, where it was empty"):
+        cut_change(behind_the_fence, View(topics={"new": fenced}), ends, {}, {})
+    with pytest.raises(MoveDamagedError, match="ends at 17 in west, where it was empty"):
+        propose_change(operation("running", ("new",), **evidence), View(), ["new"], ends, {("new", 0): 90})
+
+
+def test_a_target_that_had_the_topic_before_is_cut_to_at_its_end() -> None:
+    fenced = OLD.model_copy(update={"fence": Fence(operation="op")})
+    ends = {("old", 0): PartitionEnds(target=7, origin=40)}
+
+    documents = cut_change(operation("fenced", ("old",)), View(topics={"old": fenced}), ends, {}, {})
+
+    assert topics_in(documents)["old"].partitions[0][-1].base == 7

@@ -1,0 +1,80 @@
+"""Minutes between the steps of an operation, and other users at work in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from ha_core.moves import run as moves
+from ha_core.moves.context import Connection, Environment, connect
+from ha_core.moves.switch.prepare import make_request, plan
+from stack.harness import Stack
+from tests.kit.running import Run, bind
+from tests.system.watching import until
+
+pytestmark = [pytest.mark.stack, pytest.mark.soak]
+GAP_S = 3.0
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with connect(Connection(stack.zookeeper), by="test:operator") as opened:
+        yield opened
+
+
+def begin(environment: Environment, topic: str) -> str:
+    request = make_request([f"topic:{topic}"], "east", "west", reason="test", include_followers=True)
+    return moves.start(environment, plan(environment, request), "test:operator").id
+
+
+def test_whoever_is_bound_to_the_target_writes_to_the_origin_until_the_cut(
+    stack: Stack, run: Run, name: str, environment: Environment
+) -> None:
+    # Given a topic of east with a producer and a reader, and a move that has made its copy in west
+    reader = run.start("confluent-consumer", "r1", name, group=name)
+    first = run.start("confluent-producer", "w1", name, rate=50, idempotence="on")
+    first.wait_for(50, "acknowledged")
+    operation = begin(environment, name)
+    moves.run_step(environment, operation, "prepare")
+    # When a user who is bound to west begins to write to it between this step and the next
+    bind(stack, f"{name}.west", "west")
+    second = run.start("confluent-producer", "w2", name, rate=50, idempotence="on", client_id=f"HA#{name}.west#{name}")
+    second.wait_for(50, "acknowledged")
+    time.sleep(GAP_S)
+    for step in moves.STEPS[1:]:
+        moves.run_step(environment, operation, step)
+    # Then all that was acknowledged is read, once and in order
+    for producer in (first, second):
+        producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    run.finish([first, second], [reader])
+    result = run.verdict(name, complete=[name])
+    assert result.sound, str(result)
+    assert environment.store.load().topics[name].writer == "west"
+
+
+def test_an_undo_leads_nobody_to_a_copy_that_is_gone(
+    stack: Stack, run: Run, name: str, environment: Environment
+) -> None:
+    # Given a user bound to west who writes to a topic of east, of which a move has made a copy
+    bind(stack, name, "west")
+    reader = run.start("confluent-consumer", "r1", name, group=name)
+    operation = begin(environment, name)
+    moves.run_step(environment, operation, "prepare")
+    producer = run.start("confluent-producer", "w1", name, rate=50, idempotence="on")
+    producer.wait_for(50, "acknowledged")
+    # When the move is undone, and another one after it
+    assert moves.undo(environment, operation).result == "undone"
+    again = begin(environment, name)
+    moves.run_step(environment, again, "prepare")
+    assert moves.undo(environment, again).result == "undone"
+    # Then the topic is in east only, without a map, and no record was failed
+    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    assert name not in environment.store.load().topics
+    west = environment.admin(environment.store.load().clusters["west"])
+    assert west.topics([name], offsets=False) == {}
+    run.finish([producer], [reader])
+    result = run.verdict(name, complete=[name])
+    assert result.sound, str(result)
+    until(lambda: producer.count("failed") == 0, "no record failed", 1)
