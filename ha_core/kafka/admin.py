@@ -1,19 +1,20 @@
 """The one door to a cluster's administration.
 
-Topics are created and deleted with confluent-kafka's AdminClient, which finds the controller. Everything else is read
-and written with raw requests, for what the AdminClient has not: the log end above the high watermark, leader epochs,
-producer states, adopted members, several groups in one request, and refused logins that are told at once.
+Topics are created with confluent-kafka's AdminClient, which finds the controller. Everything else is read and written
+with raw requests, for what the AdminClient has not: the log end above the high watermark, leader epochs, producer
+states, adopted members, deletion by topic id, several groups in one request, and refused logins that are told at once.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Self
 
 from ha_core.kafka import (
     adoption,
     creation,
+    deletion,
     group_offsets,
     groups,
     offsets,
@@ -90,13 +91,20 @@ class Admin:
         """Creates topics like those of the origin; those that exist with the same partition count are left alone."""
         return creation.create(self._brokers, self._admin_client, specs, self._deadline(timeout_s))
 
-    def delete_empty_topics(self, names: Collection[str], timeout_s: float | None = None) -> tuple[str, ...]:
-        """Deletes topics that never had a record; returns those that were there."""
-        return creation.delete_empty(self._brokers, self._admin_client, names, self._deadline(timeout_s))
+    def delete_empty_topics(
+        self, names: Collection[str], still_ours: Callable[[], None], timeout_s: float | None = None
+    ) -> tuple[str, ...]:
+        """Deletes topics that never had a record; returns those that were there.
 
-    def delete_drained_topics(self, names: Collection[str], timeout_s: float | None = None) -> tuple[str, ...]:
-        """Deletes topics that hold no record any more; returns those that were there."""
-        return creation.delete_drained(self._brokers, self._admin_client, names, self._deadline(timeout_s))
+        :param still_ours: raises if they must not be deleted any more; asked next to each request.
+        """
+        return deletion.delete_empty(self._brokers, names, still_ours, self._deadline(timeout_s))
+
+    def delete_drained_topics(
+        self, names: Collection[str], still_ours: Callable[[], None], timeout_s: float | None = None
+    ) -> tuple[str, ...]:
+        """Deletes topics that hold no record any more; returns those that were there. `still_ours` as above."""
+        return deletion.delete_drained(self._brokers, names, still_ours, self._deadline(timeout_s))
 
     def ends(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, LogEnds]:
         """Starts and ends as they are now; `offsets` says what makes an end one to cut at."""

@@ -1,4 +1,4 @@
-"""Topics made like those of another cluster, and the undo of that."""
+"""Topics made like those of another cluster; `deletion` is the undo of that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ha_core.kafka.errors import (
     KafkaAdminError,
     NotSettledError,
     TopicMismatchError,
-    TopicNotEmptyError,
     refusal,
 )
 from ha_core.kafka.facts import CreatedTopics, TopicSpec
@@ -50,56 +49,6 @@ def create(
         _create_all(brokers, client(), shaped, notes, deadline)
         await_leaders(brokers, {spec.name: spec.partitions for spec in shaped}, deadline)
     return CreatedTopics(tuple(spec.name for spec in missing), existing, tuple(notes))
-
-
-def delete_empty(
-    brokers: Brokers, client: Callable[[], AdminClient], names: Collection[str], deadline: Deadline
-) -> tuple[str, ...]:
-    """Deletes the topics of `names` that exist, all or none: only if no partition ever had a record.
-
-    :raises TopicNotEmptyError: names a topic and partition with records, or with a past.
-    """
-    found = describe(brokers, names, deadline)
-    for name, topic in sorted(found.items()):
-        for index, one in topic.ends.items():
-            if not one.never_used:
-                raise TopicNotEmptyError(
-                    brokers.cluster,
-                    f"topic {name} is not deleted: partition {index} runs from {one.start} to {one.log_end}, so it was "
-                    "used. Delete it by hand if nobody needs it.",
-                )
-    return _delete(brokers, client, found, deadline)
-
-
-def delete_drained(
-    brokers: Brokers, client: Callable[[], AdminClient], names: Collection[str], deadline: Deadline
-) -> tuple[str, ...]:
-    """Deletes the topics of `names` that exist, all or none: only if no partition holds a record any more.
-
-    :raises TopicNotEmptyError: names a topic and partition with records, or one that does not answer.
-    """
-    found = describe(brokers, names, deadline)
-    for name, topic in sorted(found.items()):
-        for index in range(topic.partitions):
-            one = topic.ends.get(index)
-            if one is None or one.start < one.log_end:
-                held = "does not say what it holds" if one is None else f"holds offsets {one.start} to {one.log_end}"
-                raise TopicNotEmptyError(
-                    brokers.cluster, f"topic {name} is not deleted: partition {index} {held}. Try again later."
-                )
-    return _delete(brokers, client, found, deadline)
-
-
-def _delete(
-    brokers: Brokers, client: Callable[[], AdminClient], found: Collection[str], deadline: Deadline
-) -> tuple[str, ...]:
-    if not found:
-        return ()
-    admin = client()  # kept in a variable: its futures die with it
-    _await(brokers, admin.delete_topics(sorted(found), operation_timeout=deadline.left_s), "delete topic", deadline)
-    while left := describe(brokers, found, deadline, offsets=False):
-        _pause(brokers, f"topics {', '.join(sorted(left))} are being deleted", deadline)
-    return tuple(sorted(found))
 
 
 def await_leaders(brokers: Brokers, partitions: Mapping[str, int], deadline: Deadline) -> None:

@@ -66,6 +66,13 @@ class Journal:
         """Keep what later steps need."""
         self.update(evidence={**self.operation.evidence, **found})
 
+    def still_ours(self) -> None:
+        """What no write to ZooKeeper fences, as a request to a cluster, asks this right before.
+
+        :raises FencedOffError: another executor has taken the operation over.
+        """
+        self.environment.store.require_epoch(self.operation.id, self.epoch)
+
     def write_pending(self) -> None:
         pending, self.pending = self.pending, []
         for step, outcome, ms, detail in pending:

@@ -25,6 +25,7 @@ from ha_core.store.errors import (
     UnknownOperationError,
 )
 from ha_core.store.once import once
+from ha_core.store.protocol import Holding
 from ha_core.store.tree import Check, Create, Node, Op, Put, RefusedError, Remove, ReplyLostError, Tree, check_size
 
 log = logging.getLogger(__name__)
@@ -162,6 +163,26 @@ def _still_held(tree: Tree, operation_id: str, held: Node) -> StillHeldError:
     except (ValueError, KeyError, TypeError):
         by = "somebody"
     return StillHeldError(operation_id, by, held.owner)
+
+
+def require_epoch(tree: Tree, operation_id: str, epoch: int) -> None:
+    """See `Store.require_epoch`."""
+
+    def write() -> bool:
+        try:
+            tree.write([Check(paths.epoch(operation_id), epoch)])
+        except RefusedError:
+            raise fenced_off(tree, operation_id, epoch) from None
+        return True
+
+    # It changes nothing: asked again, it tells the same or better.
+    once(tree, f"the epoch of {operation_id}", write, lambda: None)
+
+
+def holding(tree: Tree, operation_id: str) -> Holding | None:
+    """See `Store.holding`."""
+    epoch, holder = tree.get_many([paths.epoch(operation_id), paths.holder(operation_id)])
+    return None if epoch is None else Holding(epoch.version, holder is not None)
 
 
 @contextmanager

@@ -36,6 +36,13 @@ class Sighting(NamedTuple):
     use: Use
 
 
+class Holding(NamedTuple):
+    """Who works on an operation: the executor of `epoch`, as long as it is held."""
+
+    epoch: int
+    held: bool
+
+
 class Follower(Protocol):
     """A running `Store.follow`."""
 
@@ -138,6 +145,12 @@ class Store(Protocol):
         :raises FencedOffError: taken over before.
         :raises StillHeldError: another executor holds it.
         """
+
+    def require_epoch(self, operation_id: str, epoch: int) -> None:
+        """Ask ZooKeeper's leader whether the epoch still is the operation's. :raises FencedOffError:"""
+
+    def holding(self, operation_id: str) -> Holding | None:
+        """Whether an executor works on the operation now; None for an unknown one."""
 
     def update_operation(self, operation: Operation, epoch: int) -> None:
         """Replace the operation's document. :raises FencedOffError:"""

@@ -24,7 +24,7 @@ from ha_core.store import allocation, commits, documents, known, locks, notes, o
 from ha_core.store.change import Change
 from ha_core.store.errors import StoreUnavailableError
 from ha_core.store.follow import TreeFollower
-from ha_core.store.protocol import Sighting, State
+from ha_core.store.protocol import Holding, Sighting, State
 from ha_core.store.reading import readable
 from ha_core.store.registration import TreeRegistration
 from ha_core.store.replica import Replica
@@ -76,6 +76,12 @@ class TreeStore:
 
     def hold(self, operation_id: str, epoch: int) -> AbstractContextManager[None]:
         return locks.hold(self._tree, operation_id, epoch)
+
+    def require_epoch(self, operation_id: str, epoch: int) -> None:
+        locks.require_epoch(self._tree, operation_id, epoch)
+
+    def holding(self, operation_id: str) -> Holding | None:
+        return locks.holding(self._tree, operation_id)
 
     def update_operation(self, operation: Operation, epoch: int) -> None:
         operations.update_operation(self._tree, operation, epoch)

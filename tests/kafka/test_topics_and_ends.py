@@ -17,6 +17,7 @@ from ha_core.kafka import (
     TopicNotEmptyError,
     TopicSpec,
 )
+from ha_core.store import FencedOffError
 from stack.harness import Stack
 from tests.kafka.clients import produce, settings
 
@@ -100,10 +101,44 @@ def test_another_partition_count_is_refused_before_anything_is_created(either: A
     assert either.topics([other]) == {}
 
 
+def nothing_to_say() -> None:
+    """Whoever asks may go on."""
+
+
+def test_a_topic_that_got_the_name_since_the_look_is_not_deleted(
+    either: Admin, fresh: Fresh, account: SecurityProfile
+) -> None:
+    # Given an empty topic, and a process that has looked at it and stands still before it deletes it
+    spec = TopicSpec(fresh("again"), 1, 1)
+    either.create_topics([spec])
+
+    def meanwhile() -> None:
+        with Admin(either.cluster, account, timeout_s=20) as other:
+            other.delete_empty_topics([spec.name], nothing_to_say)
+            other.create_topics([spec])
+
+    # When another one has deleted it and made it again meanwhile
+    either.delete_empty_topics([spec.name], meanwhile)
+    # Then what was made is still there
+    assert set(either.topics([spec.name])) == {spec.name}
+
+
+def test_nothing_is_deleted_by_who_may_not_any_more(either: Admin, fresh: Fresh) -> None:
+    spec = TopicSpec(fresh("kept"), 1, 1)
+    either.create_topics([spec])
+
+    def taken_over() -> None:
+        raise FencedOffError("op", 1, 2)
+
+    with pytest.raises(FencedOffError):
+        either.delete_empty_topics([spec.name], taken_over)
+    assert set(either.topics([spec.name])) == {spec.name}
+
+
 def test_an_empty_topic_is_deleted_and_a_missing_one_is_no_error(either: Admin, fresh: Fresh) -> None:
     name = fresh("undo")
     either.create_topics([TopicSpec(name, 2, 1)])
-    assert either.delete_empty_topics([name, fresh("never")]) == (name,)
+    assert either.delete_empty_topics([name, fresh("never")], nothing_to_say) == (name,)
     assert either.topics([name]) == {}
 
 
@@ -112,7 +147,7 @@ def test_a_topic_that_was_used_is_never_deleted(either: Admin, fresh: Fresh, acc
     either.create_topics([TopicSpec(used, 2, 1), TopicSpec(empty, 1, 1)])
     produce(settings(either.cluster, account), used, 1, partition=1)
     with pytest.raises(TopicNotEmptyError, match=f"{used} is not deleted: partition 1 runs from 0 to 1"):
-        either.delete_empty_topics([empty, used])
+        either.delete_empty_topics([empty, used], nothing_to_say)
     assert set(either.topics([used, empty])) == {used, empty}
 
 

@@ -206,7 +206,7 @@ def test_who_writes_to_the_origin_past_the_gateways_is_noticed_and_nothing_of_hi
     assert "east" in environment.clusters_with(topic, environment.store.load())
     east = environment.admin(environment.store.load().clusters["east"])
     with pytest.raises(TopicNotEmptyError, match="holds offsets"):
-        east.delete_drained_topics([topic])
+        east.delete_drained_topics([topic], lambda: None)
 
 
 def test_after_moves_there_and_back_each_stay_ages_by_itself(

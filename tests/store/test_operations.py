@@ -278,3 +278,36 @@ def test_of_a_long_history_the_newest_entries_alone_can_be_read(session: Session
 
 def test_an_unknown_operation_has_no_history(session: Session) -> None:
     assert session.store.history("switch-9") == []
+
+
+def test_an_executor_that_was_taken_over_is_told_so_when_it_asks(session: Session, other: Session) -> None:
+    # Given an executor that has stood still while another one took its operation over
+    session.store.create_operation(operation(), [])
+    session.store.require_epoch("switch-1", 0)
+    other.store.take_over("switch-1")
+    # When it asks before it does what no write fences
+    # Then it is told
+    with pytest.raises(FencedOffError):
+        session.store.require_epoch("switch-1", 0)
+    other.store.require_epoch("switch-1", 1)
+    with pytest.raises(UnknownOperationError):
+        session.store.require_epoch("switch-2", 0)
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_asking_for_the_epoch_survives_a_lost_reply(session: Session, made: bool) -> None:
+    session.store.create_operation(operation(), [])
+    session.lose_next_reply(made)
+
+    session.store.require_epoch("switch-1", 0)
+
+
+def test_whether_somebody_works_on_an_operation_is_seen_without_taking_it_over(
+    session: Session, other: Session
+) -> None:
+    session.store.create_operation(operation(), [])
+
+    with session.store.hold("switch-1", 0):
+        assert other.store.holding("switch-1") == (0, True)
+    assert other.store.holding("switch-1") == (0, False)
+    assert other.store.holding("switch-2") is None

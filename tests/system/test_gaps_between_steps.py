@@ -14,7 +14,7 @@ from stack.harness import Stack
 from tests.kit.running import Run, bind
 from tests.system.watching import until
 
-pytestmark = [pytest.mark.stack, pytest.mark.soak]
+pytestmark = pytest.mark.stack
 GAP_S = 3.0
 
 

@@ -35,7 +35,7 @@ def delete_left_behind(
             _require_left_behind(environment, cluster, names)
             # Deleted is deleted: whoever finds the operation from here on can only end it.
             journal.update(state="cut")
-            deleted = admin.delete_drained_topics(names, timeout_s=DELETE_S)
+            deleted = admin.delete_drained_topics(names, journal.still_ours, timeout_s=DELETE_S)
             seen["deleted"] = list(deleted)
     except BaseException:
         journal.finish("failed", "not all of it was deleted: see the history")

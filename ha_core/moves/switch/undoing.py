@@ -62,7 +62,7 @@ def _discard(journal: Journal) -> None:
         return
     before = journal.environment.monotonic()
     try:
-        deleted = admin_of(journal.environment, request.target).delete_empty_topics(created)
+        deleted = admin_of(journal.environment, request.target).delete_empty_topics(created, journal.still_ours)
     except (KafkaAdminError, RefusedError) as error:
         _say_left(journal, "discard", f"created topics may stay in {request.target} ({', '.join(created)}): {error}")
         return
