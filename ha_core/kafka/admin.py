@@ -166,9 +166,23 @@ class Admin:
         committed: Mapping[Partition, Committed],
         member: Member | None = None,
         timeout_s: float | None = None,
+        still_ours: Callable[[], None] = lambda: None,
     ) -> None:
-        """Commits and reads back; into a group with adopted members as one of them."""
-        group_offsets.write(self._brokers, group, committed, member, self._deadline(timeout_s))
+        """Commits and reads back; into a group with adopted members as one of them.
+
+        :param still_ours: raises if they must not be committed any more; asked next to each request.
+        """
+        group_offsets.write(self._brokers, group, committed, member, still_ours, self._deadline(timeout_s))
+
+    def delete_group_offsets(
+        self,
+        group: str,
+        partitions: Collection[Partition],
+        still_ours: Callable[[], None],
+        timeout_s: float | None = None,
+    ) -> tuple[Partition, ...]:
+        """Forgets committed offsets; returns those that stay, because live members are subscribed to the topics."""
+        return group_offsets.delete(self._brokers, group, partitions, still_ours, self._deadline(timeout_s))
 
     def adopt(self, origin: GroupDescription, timeout_s: float | None = None) -> Adopted:
         """Joins a group of another cluster here, on its members' behalf; takes at most 30 s unless told otherwise."""

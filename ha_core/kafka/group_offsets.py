@@ -6,7 +6,7 @@ epoch asks the new leader to validate it: -1 switches that off.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from ha_core.kafka.brokers import Brokers
@@ -79,10 +79,13 @@ def write(
     group: str,
     offsets: Mapping[Partition, Committed],
     member: Member | None,
+    still_ours: Callable[[], None],
     deadline: Deadline,
 ) -> None:
     """Commits `offsets` and reads them back. An empty group takes them from anyone, a live one from a `member` only.
 
+    :param still_ours: raises if they must not be committed any more; asked next to each request. An empty group has
+        nothing else that would refuse a commit of yesterday.
     :raises GroupInUseError: the group has live members, and `member` is None or not one of them.
     :raises OffsetsNotTakenError: what is read back differs.
     """
@@ -92,6 +95,7 @@ def write(
         def ask(
             node: int, _: list[str], some: Mapping[Partition, Committed] = some
         ) -> tuple[dict[str, bool], dict[str, str]]:
+            still_ours()
             answer = brokers.call(node, ApiKey.OFFSET_COMMIT, _commit(group, some, who), deadline)
             codes = {part["error_code"] for topic in answer["topics"] for part in topic["partitions"]} - {0}
             if not codes:
@@ -109,6 +113,41 @@ def write(
                 f"group {group}: {key[0]}-{key[1]} was committed as {value} and is read back as {found.get(key)}. "
                 "Somebody else commits for this group: stop them, then try again.",
             )
+
+
+def delete(
+    brokers: Brokers,
+    group: str,
+    partitions: Collection[Partition],
+    still_ours: Callable[[], None],
+    deadline: Deadline,
+) -> tuple[Partition, ...]:
+    """Forgets what the group has committed for `partitions`; returns those that its live members are subscribed to,
+    which are kept.
+
+    :param still_ours: as for `write`.
+    """
+    asked: dict[str, list[dict[str, int]]] = {}
+    for topic, index in sorted(partitions):
+        asked.setdefault(topic, []).append({"partition_index": index})
+    message = {"group_id": group, "topics": [{"name": name, "partitions": parts} for name, parts in asked.items()]}
+
+    def ask(node: int, _: list[str]) -> tuple[dict[str, tuple[Partition, ...]], dict[str, str]]:
+        still_ours()
+        answer = brokers.call(node, ApiKey.OFFSET_DELETE, message, deadline)
+        codes = {(t["name"], p["partition_index"]): p["error_code"] for t in answer["topics"] for p in t["partitions"]}
+        found = {answer["error_code"], *codes.values()} - {0, *_NOTHING_THERE, *_SUBSCRIBED}
+        if found and found <= _WORTH_WAITING:
+            return {}, {group: name_of(min(found))}
+        if found:
+            raise refusal(brokers.cluster, f"delete offsets of group {group}", min(found - _WORTH_WAITING))
+        whole = tuple(partitions) if answer["error_code"] in _SUBSCRIBED else ()
+        return {group: whole or tuple(key for key, code in codes.items() if code in _SUBSCRIBED)}, {}
+
+    if not partitions:
+        return ()
+    locate = Coordinators(brokers, deadline).locate
+    return brokers.rounds("delete offsets of the group", [group], locate, ask, deadline)[group]
 
 
 def _commit(group: str, offsets: Mapping[Partition, Committed], member: Member) -> dict[str, Any]:
@@ -168,3 +207,5 @@ _WORTH_WAITING = {
 }
 """Not UNKNOWN_TOPIC_OR_PARTITION, which counts as retriable too: no wait makes a topic appear."""
 _NOT_OURS = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
+_NOTHING_THERE = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+_SUBSCRIBED = {ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}

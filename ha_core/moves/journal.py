@@ -39,6 +39,7 @@ class Journal:
         self.epoch = epoch
         self.pending: list[Pending] = []
         """Entries of a failed fenced window, written once the fence is lifted."""
+        self._ours_at = float("-inf")
 
     def append(
         self,
@@ -66,12 +67,16 @@ class Journal:
         """Keep what later steps need."""
         self.update(evidence={**self.operation.evidence, **found})
 
-    def still_ours(self) -> None:
+    def still_ours(self, for_s: float = 0.0) -> None:
         """What no write to ZooKeeper fences, as a request to a cluster, asks this right before.
 
+        :param for_s: how long ago it may have been asked last.
         :raises FencedOffError: another executor has taken the operation over.
         """
-        self.environment.store.require_epoch(self.operation.id, self.epoch)
+        now = self.environment.monotonic()
+        if now - self._ours_at >= for_s:
+            self.environment.store.require_epoch(self.operation.id, self.epoch)
+            self._ours_at = now
 
     def write_pending(self) -> None:
         pending, self.pending = self.pending, []

@@ -18,6 +18,7 @@ from ha_core.kafka import (
     TopicSpec,
 )
 from ha_core.model import Member
+from ha_core.store import FencedOffError
 from tests.kafka.clients import Settings, live_members, settings
 
 pytestmark = pytest.mark.stack
@@ -37,6 +38,34 @@ def test_committed_offsets_are_carried_as_numbers_with_their_metadata(either: Ad
     assert found[group] == offsets
     assert found[other] == {(topic, 1): (5, "")}
     assert found[nobody] == {}
+
+
+def test_deleted_offsets_are_gone_and_those_that_were_never_there_are_no_error(either: Admin, fresh: Fresh) -> None:
+    topic, group = fresh("t"), fresh("g")
+    either.create_topics([TopicSpec(topic, 3, 1)])
+    either.set_group_offsets(group, {(topic, p): (p, "") for p in range(3)})
+
+    assert either.delete_group_offsets(group, {(topic, 0), (topic, 2)}, lambda: None) == ()
+    assert either.delete_group_offsets(fresh("nobody"), {(topic, 0)}, lambda: None) == ()
+    assert either.group_offsets([group])[group] == {(topic, 1): (1, "")}
+
+
+def test_an_executor_that_was_taken_over_neither_commits_nor_deletes_offsets(either: Admin, fresh: Fresh) -> None:
+    # Given an idle group, into which anybody may commit
+    topic, group = fresh("t"), fresh("g")
+    either.create_topics([TopicSpec(topic, 1, 1)])
+    either.set_group_offsets(group, {(topic, 0): (9, "newer")})
+
+    def taken_over() -> None:
+        raise FencedOffError("op", 1, 2)
+
+    # When one that has stood still wants to commit what it read before
+    with pytest.raises(FencedOffError):
+        either.set_group_offsets(group, {(topic, 0): (3, "older")}, still_ours=taken_over)
+    with pytest.raises(FencedOffError):
+        either.delete_group_offsets(group, {(topic, 0)}, taken_over)
+    # Then the group is where it was
+    assert either.group_offsets([group])[group] == {(topic, 0): (9, "newer")}
 
 
 def test_thousands_of_offsets_are_committed_in_portions(east: Admin, fresh: Fresh) -> None:

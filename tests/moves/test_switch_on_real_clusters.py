@@ -204,6 +204,21 @@ def test_live_members_are_joined_in_the_target_under_aliases(
         consumer.close()
 
 
+def test_offsets_of_an_earlier_stay_in_the_target_do_not_come_alive(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    # Given a group that was in west once, where it had read what it has no position for any more
+    other = f"{work.topic}-other"
+    create_topic(stack, "west", other)
+    west = environment.admin(environment.store.load().clusters["west"])
+    west.set_group_offsets(work.group, {(other, 0): (3, "long ago")})
+    # When it moves there again
+    report = run.run_all(environment, begin(environment, work))
+    # Then it has committed there what it had in the origin, and nothing else
+    assert report.result == "succeeded", report.error
+    assert west.group_offsets([work.group])[work.group] == {(work.topic, p): (10 + p, "") for p in range(PARTITIONS)}
+
+
 class PlantedError(Exception):
     """A fault of the test."""
 

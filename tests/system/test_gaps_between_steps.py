@@ -12,7 +12,7 @@ from ha_core.moves.context import Connection, Environment, connect
 from ha_core.moves.switch.prepare import make_request, plan
 from stack.harness import Stack
 from tests.kit.running import Run, bind
-from tests.system.watching import until
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = pytest.mark.stack
 GAP_S = 3.0
@@ -77,4 +77,4 @@ def test_an_undo_leads_nobody_to_a_copy_that_is_gone(
     run.finish([producer], [reader])
     result = run.verdict(name, complete=[name])
     assert result.sound, str(result)
-    until(lambda: producer.count("failed") == 0, "no record failed", 1)
+    assert_no_client_has_failed([producer])

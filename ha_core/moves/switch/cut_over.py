@@ -8,6 +8,7 @@ history is written afterwards. Any failure before the cut lifts the fence at onc
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import Adopted, LogEnds, Partition
@@ -25,6 +26,9 @@ from ha_core.moves.switch.targets import renew_adoption, still_adopted
 from ha_core.moves.switch.window import Window
 from ha_core.plan.move import MoveDamagedError, cut_change, fence_change
 from ha_core.plan.moving import of_all
+
+OURS_FOR_S = 1.0
+"""Nobody can take over what was held so long ago: far less than the session of an executor. Asking costs a write."""
 
 
 def cut_over(journal: Journal) -> None:
@@ -80,6 +84,7 @@ def _open(journal: Journal) -> Window:
         request.drain_timeout_s,
         forced=request.mode == "forced",
         known=LastKnown.read(environment, request.origin, moves) if request.mode == "forced" else LastKnown(),
+        still_ours=partial(journal.still_ours, OURS_FOR_S),
     )
     window.warm()
     return window

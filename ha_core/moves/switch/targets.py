@@ -46,9 +46,29 @@ def adopt_groups(journal: Journal) -> None:
         return
     environment = journal.environment
     with journal.step("adopt") as seen:
+        seen.update(_forget_stale(journal, moves.groups))
         adopted, left_out = adopt(environment, request.origin, request.target, moves.groups)
         journal.evidence(adopted=as_evidence(adopted))
         seen.update(adopted={name: len(one.members) for name, one in adopted.items()}, left_out=left_out)
+
+
+def _forget_stale(journal: Journal, groups: Collection[str]) -> dict[str, int]:
+    """What the groups committed in the target in an earlier stay, and have not in the origin: it would come alive.
+
+    Before anybody joins there: a coordinator keeps the offsets of topics that members are subscribed to.
+    """
+    environment = journal.environment
+    request, _ = asked(journal.operation)
+    origin, target = admin_of(environment, request.origin), admin_of(environment, request.target)
+    here, there = origin.group_offsets(groups), target.group_offsets(groups, stable=False)
+    stale = {group: there[group].keys() - here[group].keys() for group in groups}
+    kept = [
+        key
+        for group, partitions in stale.items()
+        for key in target.delete_group_offsets(group, partitions, journal.still_ours)
+    ]
+    counts = {"stale_offsets": sum(map(len, stale.values())) - len(kept), "stale_offsets_kept": len(kept)}
+    return {name: count for name, count in counts.items() if count}
 
 
 def adopt(

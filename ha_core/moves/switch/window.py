@@ -6,7 +6,7 @@ wait for what happens behind it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -52,6 +52,8 @@ class Window:
     committed: Mapping[str, Mapping[Partition, Committed]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     """Committed partitions that the target does not have, `group topic-partition`."""
+    still_ours: Callable[[], None] = lambda: None
+    """Raises when another executor has taken the operation over."""
 
     def warm(self) -> None:
         """Ask once for all that is asked again behind the fence."""
@@ -134,7 +136,7 @@ class Window:
             member = None
             if joined is not None:
                 member = Member(member_id=next(iter(joined.members.values())), generation=joined.generation)
-            self.target.set_group_offsets(group, committed, member)
+            self.target.set_group_offsets(group, committed, member, still_ours=self.still_ours)
             return len(committed)
 
         counts = self.environment.pool.map(one, self.groups)
