@@ -14,6 +14,7 @@ import uvloop
 
 from gateway.config import Config, ConfigError, load
 from gateway.driver.gateway import Gateway
+from gateway.heavy import SWITCH_S
 from gateway.http import HttpServer
 from gateway.metrics import Metrics
 from ha_core.store import Store, StoreError, connect
@@ -41,6 +42,7 @@ def main() -> int:
         level=config.log.level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
     )
     logging.getLogger("kazoo").setLevel(logging.WARNING)
+    sys.setswitchinterval(SWITCH_S)
     return uvloop.run(_serve(config))
 
 

@@ -217,7 +217,7 @@ class Connection:
         if self.session.snapshot is not snapshot and not self.ended:
             self._carry_out(self.session.follow, snapshot, time.monotonic())
 
-    def answered(self, token: int, body: dict[str, Any] | None, now: float) -> None:
+    def answered(self, token: int, body: dict[str, Any] | bytes | None, now: float) -> None:
         """The result of a composed request."""
         self._feed(self.session.answered, token, body, now)
 

@@ -20,7 +20,7 @@ from gateway.counts import Counts
 from gateway.driver import lease as leases
 from gateway.driver import stopping
 from gateway.driver.answering import Answering
-from gateway.driver.composing import compose
+from gateway.driver.composing import Composer
 from gateway.driver.connection import Connection
 from gateway.driver.damped import Damped
 from gateway.driver.drains import Drains
@@ -48,7 +48,7 @@ from gateway.session.terms import Terms, changed_topics
 from gateway.topology import Topology
 from ha_core.model import GatewayRecord, View
 from ha_core.store import Follower, Registration, Store, StoreError
-from ha_core.wire import advertised
+from ha_core.wire import RemoteProtocolError, advertised
 
 _log = logging.getLogger(__name__)
 
@@ -97,6 +97,7 @@ class Gateway:
             host=config.listen.advertised_host,
         )
         self.inquiries = Inquiries(self.links, self.terms, self.recalled, lambda: self.snapshot.view)
+        self.composer = Composer(self.links, self.nodes)
         self.drains = Drains(self._report)
         self.following = Following[Connection](self.loop, self._follows)
         self._viewed_last: View | None = None
@@ -374,7 +375,9 @@ class Gateway:
         try:
             if self.self_node is not None and self.snapshot.fresh:
                 placing = partial(addresses, self.peers, self.config.id, command.identity, connection.address)
-                body = await compose(self._context(connection, command), command, self.links, self.nodes, placing)
+                body = await self.composer.compose(self._context(connection, command), command, placing)
+        except RemoteProtocolError as error:
+            connection.end(Cause.MALFORMED, str(error))
         except Exception:
             _log.exception("API key %d version %d could not be answered", command.api_key, command.api_version)
         self.counts.composed_took(command.api_key, time.monotonic() - started)

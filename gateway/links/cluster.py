@@ -13,7 +13,6 @@ import socket
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from gateway.composed.ask import Any_, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
 from gateway.config import SecurityProfile
@@ -21,6 +20,7 @@ from gateway.heavy import beside, heavy
 from gateway.links.dial import DialError
 from gateway.links.dialling import DIAL_MS, LEAST_PAUSE_S, MOST_PAUSE_S, Dialling
 from gateway.links.lanes import Lane, Lanes, lane
+from gateway.links.moved import LEADER_MOVED, MOVED, says
 from gateway.links.peer import Peer, PeerError, UnsupportedApiError
 from gateway.links.survey import ALL_TOPICS, learn, parse_bootstrap
 from gateway.topology import Address, ClusterTopology
@@ -31,19 +31,14 @@ _log = logging.getLogger(__name__)
 
 _ANSWER_MS = 5000
 """How long a broker that is connected may take for METADATA."""
-_SURVEY_MS = DIAL_MS + _ANSWER_MS
+_SURVEY_MS = 3 * (DIAL_MS + _ANSWER_MS)
+"""With many brokers, of which each is given its time."""
 _CONNECT_MS = 3000
 """How long a survey waits for brokers that are dialled. They are dialled on, and it is surveyed again."""
 _STAGGER_S = 0.5
 _FRESH_S = 30.0
 _NEVER = float("-inf")
 _MOST_COORDINATORS = 10_000
-
-_MOVED = {
-    Controller: frozenset({ErrorCode.NOT_CONTROLLER}),
-    Coordinator: frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}),
-}
-_LEADER_MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
 class ClusterLink:
@@ -129,21 +124,21 @@ class ClusterLink:
         """
         asked: list[Peer] = []
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with asyncio.timeout(timeout_ms / 1000) as limit:
                 if self._surveyed_at == _NEVER and self._masked is None:
                     await self.refresh()
                 self._demand_reachable()
-                answer = await self._try(target, api_key, message, asked)
-                if await _says(answer, _MOVED.get(type(target), frozenset())):
+                answer = await self._try(target, api_key, message, asked, limit)
+                if await says(answer, MOVED.get(type(target), frozenset())):
                     await self._forget(target)
-                    answer = await self._try(target, api_key, message, asked)
+                    answer = await self._try(target, api_key, message, asked, limit)
         except TimeoutError:
             _drop_silent(asked, timeout_ms / 1000)
             self.refresh_soon()
             raise ClusterUnavailableError(self.name, f"no answer within {timeout_ms} ms") from None
         if api_key == ApiKey.METADATA:
             self._set(await self._seen(answer, complete=False))
-        elif await _says(answer, _LEADER_MOVED):
+        elif await says(answer, LEADER_MOVED):
             self.refresh_soon()
         return answer
 
@@ -167,13 +162,15 @@ class ClusterLink:
         if not self.topology.reachable:
             raise ClusterUnavailableError(self.name, self.topology.why)
 
-    async def _try(self, target: Target, api_key: int, message: Message, asked: list[Peer]) -> Message:
+    async def _try(
+        self, target: Target, api_key: int, message: Message, asked: list[Peer], limit: asyncio.Timeout | None = None
+    ) -> Message:
         """:param asked: told which connection the question went by."""
         address = await self._address(target, asked)
         peer = self._lanes.peer(address, lane(api_key))
         asked.append(peer)
         try:
-            return await peer.request(api_key, message)
+            return await peer.request(api_key, message, limit)
         except (PeerError, DialError) as error:
             self.refresh_soon()
             raise ClusterUnavailableError(self.name, str(error)) from error
@@ -306,8 +303,8 @@ class ClusterLink:
         self._dialling.forgive(address)
         await peer.connect()
         try:
-            async with asyncio.timeout(_ANSWER_MS / 1000):
-                return await peer.request(ApiKey.METADATA, ALL_TOPICS)
+            async with asyncio.timeout(_ANSWER_MS / 1000) as limit:
+                return await peer.request(ApiKey.METADATA, ALL_TOPICS, limit)
         except TimeoutError:
             why = f"{address[0]}:{address[1]}: no answer within {_ANSWER_MS} ms"
             peer.close(why)
@@ -378,26 +375,3 @@ def _drop_silent(asked: Sequence[Peer], at_least_s: float) -> None:
     for peer in asked:
         if peer.silent_s() >= at_least_s * 0.9:
             peer.close(f"no answer within {at_least_s:.1f} s")
-
-
-async def _says(answer: Message, codes: frozenset[ErrorCode]) -> bool:
-    """Whether an answer, or anything listed in it down to the partitions, carries one of these errors."""
-    if not codes:
-        return False
-    return await beside(_carries, answer, codes) if heavy(answer) else _carries(answer, codes)
-
-
-def _carries(answer: Message, codes: frozenset[ErrorCode]) -> bool:
-    layer: list[Any] = [answer]
-    for _ in range(3):
-        if any(item.get("error_code") in codes for item in layer):
-            return True
-        layer = [
-            item
-            for holder in layer
-            for value in holder.values()
-            if isinstance(value, list)
-            for item in value
-            if isinstance(item, dict)
-        ]
-    return False

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from gateway.composed.ask import Message
 from gateway.heavy import beside, heavy
@@ -44,6 +44,21 @@ def choose_version(api_key: int, offered: Mapping[int, ApiRange]) -> int:
     if own is None or theirs is None or max(own[0], theirs[0]) > min(own[1], theirs[1]):
         raise UnsupportedApiError(f"{ApiKey(api_key).name}: the gateway speaks {own}, the broker {theirs}")
     return min(own[1], theirs[1])
+
+
+@contextlib.contextmanager
+def _untimed(limit: asyncio.Timeout | None) -> Iterator[None]:
+    at = None if limit is None or limit.expired() else limit.when()
+    if limit is None or at is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    left_s = at - loop.time()
+    limit.reschedule(None)
+    try:
+        yield
+    finally:
+        limit.reschedule(loop.time() + left_s)
 
 
 class Peer:
@@ -86,7 +101,8 @@ class Peer:
             self._reading = asyncio.create_task(self._read(reader, self._writer))
             try:
                 async with asyncio.timeout(_HELLO_S):
-                    answer = await self._exchange(ApiKey.API_VERSIONS, _API_VERSIONS, {})
+                    frame = await self._exchange(ApiKey.API_VERSIONS, _API_VERSIONS, {})
+                    answer = await self._read_answer(ApiKey.API_VERSIONS, _API_VERSIONS, frame)
             except TimeoutError:
                 self.close("the broker did not answer ApiVersions")
                 raise PeerError(f"connected, but no answer to ApiVersions within {_HELLO_S:.0f} s") from None
@@ -95,8 +111,10 @@ class Peer:
                 raise
             self.api_versions = {k["api_key"]: (k["min_version"], k["max_version"]) for k in answer["api_keys"]}
 
-    async def request(self, api_key: int, message: Message) -> Message:
+    async def request(self, api_key: int, message: Message, limit: asyncio.Timeout | None = None) -> Message:
         """Asks in the highest common version and waits for the answer; the caller bounds the time.
+
+        :param limit: of the caller; it is the broker's time, and what the answer takes to be read does not count.
 
         :raises PeerError: the connection was lost, or what came is not Kafka's protocol.
         :raises UnsupportedApiError: no common version. Dial errors pass through.
@@ -104,7 +122,9 @@ class Peer:
         async with self._slots:
             await self.connect()
             version = choose_version(api_key, self.api_versions)
-            return await self._exchange(api_key, version, message)
+            frame = await self._exchange(api_key, version, message)
+        with _untimed(limit):
+            return await self._read_answer(api_key, version, frame)
 
     def close(self, why: str) -> None:
         """Closes the connection; what is in flight fails with `why`."""
@@ -120,7 +140,7 @@ class Peer:
                 future.set_exception(PeerError(why))
                 future.exception()  # nobody may wait for it any more; asyncio would complain
 
-    async def _exchange(self, api_key: int, version: int, message: Message) -> Message:
+    async def _exchange(self, api_key: int, version: int, message: Message) -> bytes:
         writer = self._writer
         if writer is None:
             raise PeerError("the connection was closed")
@@ -138,7 +158,9 @@ class Peer:
         writer.write(encode_request(api_key, version, self._correlation, self._client_id, body))
         with contextlib.suppress(ConnectionError):  # the reader says what happened
             await writer.drain()
-        frame = await future
+        return await future
+
+    async def _read_answer(self, api_key: int, version: int, frame: bytes) -> Message:
         try:
             return await self._decoder.decode(api_key, version, frame)
         except WireError as error:

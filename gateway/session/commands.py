@@ -44,7 +44,8 @@ class Compose(NamedTuple):
     api_key: int
     api_version: int
     identity: Identity
-    request: dict[str, Any]
+    request: Any
+    """Decoded, or its bytes where it is long: nobody's requests are to wait until it is."""
 
 
 class Wake(NamedTuple):

@@ -160,14 +160,10 @@ class Conversation:
         upstream.mute = True
         upstream.silent.add(topics, complete, self.snapshot.view.revision)
 
-    def ready(self, slot: Slot, body: dict[str, Any]) -> None:
-        """Encodes an answer made here."""
-        frame = encode_response(
-            slot.api_key,
-            slot.api_version,
-            slot.correlation_id,
-            encode_body(slot.api_key, slot.api_version, "response", body),
-        )
+    def ready(self, slot: Slot, body: dict[str, Any] | bytes) -> None:
+        """Encodes an answer made here, unless it is."""
+        encoded = body if isinstance(body, bytes) else encode_body(slot.api_key, slot.api_version, "response", body)
+        frame = encode_response(slot.api_key, slot.api_version, slot.correlation_id, encoded)
         slot.ready(frame, slot.ready_at)
         if slot.ready_at > self.now:
             self.wake()

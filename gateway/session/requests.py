@@ -11,6 +11,9 @@ from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind, Slot
 from ha_core.wire import POLICIES, ApiKey, RequestHeader, Route, decode
 
+LONG_BYTES = 32 << 10
+"""Of a composed request: a longer one is decoded by the driver, beside its event loop."""
+
 Whole = Callable[[Conversation, RequestHeader, bytearray, int, int], None]
 
 
@@ -53,13 +56,10 @@ def partial(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
 
 def _compose(session: Conversation, header: RequestHeader, buf: bytearray, end: int) -> None:
     slot = Slot(header.api_key, header.api_version, header.correlation_id, Kind.WAIT)
-    request: dict[str, Any] = decode(
-        header.api_key,
-        header.api_version,
-        "request",
-        memoryview(buf)[header.body_at : end],
-        limits=session.settings.limits,
-    )
+    body = memoryview(buf)[header.body_at : end]
+    request: dict[str, Any] | bytes = bytes(body)
+    if len(body) < LONG_BYTES:
+        request = decode(header.api_key, header.api_version, "request", body, limits=session.settings.limits)
     token = session.await_answer(slot)
     session.emit(Compose(token, header.api_key, header.api_version, session.identity(header.client_id), request))
 

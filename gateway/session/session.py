@@ -72,8 +72,8 @@ class Session(Conversation):
         self._unblock()
         return self._take()
 
-    def answered(self, token: int, body: dict[str, Any] | None, now: float) -> list[Command]:
-        """The result of a `Compose`; None if it failed in a way that has no answer."""
+    def answered(self, token: int, body: dict[str, Any] | bytes | None, now: float) -> list[Command]:
+        """The result of a `Compose`, encoded where it is long; None if it failed in a way that has no answer."""
         self.now = now
         slot = self.waiting.pop(token, None)
         if slot is not None:

@@ -98,3 +98,12 @@ def test_who_has_not_logged_in_cannot_announce_more_than_a_login_needs() -> None
     talk.send((50 << 20).to_bytes(4, "big") + request(METADATA, 9, 1, topics=[])[4:])
     assert talk.closed is not None
     assert talk.closed.cause is Cause.MALFORMED
+
+
+def test_a_long_composed_request_is_not_read_by_the_session() -> None:
+    talk = Talk()
+    talk.ask(METADATA, 9, {"topics": [{"name": f"topic-{n}"} for n in range(5_000)]})
+    (command,) = (command for command in talk.others if isinstance(command, Compose))
+    assert isinstance(command.request, bytes)
+    talk.take(talk.session.answered(command.token, encode(METADATA, 9, "response", NO_TOPICS), talk.now))
+    assert talk.answers()[0]["controller_id"] == 1

@@ -1,0 +1,82 @@
+"""Answers that list all topics, as they were sent last: one of fifty thousand topics takes seconds to make.
+
+An answer is made of what the clusters said, the state, and the bindings of whoever asks. While all of these are the
+very same objects as before (`Decoder` sees to that for what clusters say), so is the answer. What differs between
+clients is the gateway at whose ports they are shown the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gateway.composed import BrokerKey, Context, NodeAddress, Reply
+from gateway.composed.ask import ClusterUnavailableError
+from gateway.session.commands import Compose
+from ha_core.wire import ApiKey
+
+MOST_BYTES = 64 << 20
+
+Placement = tuple[NodeAddress, ...]
+
+
+class Listing:
+    """What was made of one set of objects, for each place where its nodes are shown."""
+
+    def __init__(self, made_of: tuple[object, ...]) -> None:
+        self.made_of = made_of
+        """Held, so that nothing else comes to lie at their addresses."""
+        self.brokers: tuple[BrokerKey, ...] | None = None
+        """Whose nodes it names; None until it was made once."""
+        self.bodies: dict[Placement, bytes] = {}
+
+
+class _Now(NamedTuple):
+    view: object
+    topology: object
+
+
+def lists_all(command: Compose) -> bool:
+    """Whether a request asks for all topics."""
+    request = command.request
+    if command.api_key != ApiKey.METADATA or isinstance(request, bytes):
+        return False
+    return request["topics"] is None or (command.api_version == 0 and not request["topics"])
+
+
+def placement(nodes: Mapping[BrokerKey, NodeAddress], brokers: Sequence[BrokerKey]) -> Placement:
+    return tuple(nodes[broker] for broker in brokers)
+
+
+class Listings:
+    """Those of the newest state; an older one is of no use to anybody."""
+
+    def __init__(self) -> None:
+        self._now = _Now(None, None)
+        self._known: dict[tuple[object, ...], Listing] = {}
+
+    def listing(self, context: Context, command: Compose, replies: Sequence[Reply]) -> Listing:
+        """What is known of the answer that these make; empty where it is new."""
+        if self._now.view is not context.view or self._now.topology is not context.topology:
+            self._now = _Now(context.view, context.topology)
+            self._known.clear()
+        identity = context.identity
+        bindings = context.view.bindings.get(identity.user)
+        instance = identity.instance if bindings is not None and identity.instance in bindings.instances else None
+        topics = [None if isinstance(reply, ClusterUnavailableError) else reply["topics"] for reply in replies]
+        made_of = (bindings, *topics)
+        key = (
+            command.api_version,
+            bool(command.request["include_topic_authorized_operations"]),
+            identity.topic_hint,
+            instance,
+            context.gateways,
+            context.self_node,
+            *map(id, made_of),
+        )
+        found = self._known.get(key)
+        if found is None:
+            if sum(len(body) for one in self._known.values() for body in one.bodies.values()) > MOST_BYTES:
+                self._known.clear()
+            found = self._known[key] = Listing(made_of)
+        return found

@@ -1,0 +1,156 @@
+"""Long composed answers are made beside the event loop, and not again where they would be the same."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+from gateway.composed import BrokerKey, Context, NodeAddress, Reply
+from gateway.composed import metadata as composed
+from gateway.driver.composing import Body, Composer
+from gateway.links.links import Links
+from gateway.nodes import NodeBook
+from gateway.session.commands import Compose
+from gateway.topology import ClusterTopology, Topology
+from ha_core.model import Cluster, Identity, UserBindings, View
+from ha_core.wire import RemoteProtocolError, decode, encode
+
+METADATA, VERSION = 3, 9
+MANY = 1_000
+GATEWAYS = [NodeAddress(0, "gw-0", 9092), NodeAddress(1, "gw-1", 9092)]
+
+
+def said(count: int, leader: int = 1) -> dict[str, Any]:
+    partition = {"partition_index": 0, "leader_id": leader, "replica_nodes": [leader], "isr_nodes": [leader]}
+    full = {"error_code": 0, "leader_epoch": 1, "offline_replicas": [], **partition}
+    topics = [{"error_code": 0, "name": f"t{n}", "is_internal": False, "partitions": [full]} for n in range(count)]
+    brokers = [{"node_id": n, "host": "h", "port": 1, "rack": None} for n in (1, 2)]
+    return {"throttle_time_ms": 0, "brokers": brokers, "cluster_id": "c", "controller_id": 1, "topics": topics}
+
+
+class Clusters:
+    """Answers every question with what `answer` holds."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self.answer = answer
+
+    async def ask_all(self, asks: Sequence[Any]) -> list[Reply]:
+        return [dict(self.answer) for _ in asks]
+
+
+class Book:
+    async def ensure(self, brokers: Sequence[BrokerKey]) -> dict[BrokerKey, NodeAddress]:
+        return {(c, b): NodeAddress(10 + b, "gw-0", 20_010 + b) for c, b in brokers}
+
+
+class House:
+    """A composer, the clients that ask it, and who has made answers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int = MANY) -> None:
+        self.clusters = Clusters(said(count))
+        self.composer = Composer(cast(Links, self.clusters), cast(NodeBook, Book()))
+        self.view = View(1, {"east": Cluster(name="east", bootstrap="h:1", default=True)})
+        known = ClusterTopology("east", True, {1: ("h", 1), 2: ("h", 2)}, {f"t{n}": {0: 1} for n in range(count)})
+        self.topology = Topology({"east": known})
+        self.makers: list[str] = []
+        ordinary = composed._choose
+
+        def choose(*arguments: Any) -> Any:
+            self.makers.append(threading.current_thread().name)
+            return ordinary(*arguments)
+
+        monkeypatch.setattr(composed, "_choose", choose)
+
+    async def ask(self, user: str = "app", host: str = "gw-0", names: Sequence[str] | None = None) -> dict[str, Any]:
+        request: Any = {
+            "topics": None if names is None else [{"name": name} for name in names],
+            "allow_auto_topic_creation": False,
+            "include_cluster_authorized_operations": False,
+            "include_topic_authorized_operations": False,
+        }
+        identity = Identity(user, "client")
+        context = Context(self.view, self.topology, identity, None, None, tuple(GATEWAYS), GATEWAYS[0], "gw-0")
+
+        def placing(nodes: Mapping[BrokerKey, NodeAddress]) -> dict[BrokerKey, NodeAddress]:
+            return {broker: node._replace(host=host) for broker, node in nodes.items()}
+
+        body: Body = await self.composer.compose(context, Compose(1, METADATA, VERSION, identity, request), placing)
+        return decode(METADATA, VERSION, "response", body) if isinstance(body, bytes) else body
+
+
+def test_a_long_list_is_made_once_for_all_who_would_be_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        house = House(monkeypatch)
+        # When clients ask for all topics at once, and again
+        answers = await asyncio.gather(*(house.ask(f"user-{n}") for n in range(5)))
+        answers.append(await house.ask())
+        # Then the list was made once, and not by the event loop
+        assert len(house.makers) == MANY
+        assert threading.main_thread().name not in house.makers
+        assert all(answer == answers[0] for answer in answers)
+        assert len(answers[0]["topics"]) == MANY
+        # And who is shown another gateway's nodes is told of them
+        elsewhere = await house.ask(host="gw-1")
+        assert {b["host"] for b in elsewhere["brokers"] if b["node_id"] >= 10} == {"gw-1"}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("what", ["clusters", "state", "topology", "bindings"])
+def test_a_long_list_is_made_anew_when_anything_that_it_is_made_of_has_changed(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    async def scenario() -> None:
+        house = House(monkeypatch)
+        await house.ask()
+        if what == "clusters":
+            house.clusters.answer = said(MANY, leader=2)
+        elif what == "state":
+            house.view = View(2, house.view.clusters)
+        elif what == "topology":
+            house.topology = Topology(dict(house.topology.clusters))
+        else:
+            bound = {"app": UserBindings(user="app", cluster="east")}
+            house.view = View(house.view.revision, house.view.clusters, bound)
+            await house.ask("other")
+        made = len(house.makers)
+        answer = await house.ask()
+        assert len(house.makers) == made + MANY
+        assert answer["topics"][0]["partitions"][0]["leader_id"] == (12 if what == "clusters" else 11)
+
+    asyncio.run(scenario())
+
+
+def test_a_short_answer_is_made_at_once_by_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        house = House(monkeypatch, count=3)
+        await house.ask()
+        assert set(house.makers) == {threading.main_thread().name}
+
+    asyncio.run(scenario())
+
+
+def test_a_long_request_is_read_beside_the_loop_and_refused_where_it_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        house = House(monkeypatch)
+        names = [f"t{n}" for n in range(MANY)]
+        answer = await house.ask(names=names)
+        assert [topic["name"] for topic in answer["topics"]] == names
+        assert threading.main_thread().name not in house.makers
+        context = Context(
+            house.view, house.topology, Identity("app", "c"), None, None, tuple(GATEWAYS), GATEWAYS[0], "gw-0"
+        )
+        request = encode(METADATA, VERSION, "request", {"topics": [{"name": name} for name in names]})
+        command = Compose(1, METADATA, VERSION, context.identity, request)
+        body = await house.composer.compose(context, command, dict)
+        assert isinstance(body, bytes)
+        with pytest.raises(RemoteProtocolError):
+            await house.composer.compose(context, command._replace(request=request[:-9]), dict)
+
+    asyncio.run(scenario())
