@@ -9,7 +9,10 @@ import typer
 
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
+from ha_core.model import Operation
 from ha_core.moves.errors import RefusedError
+from ha_core.moves.scope import format_scope
+from ha_core.plan.verdict import listed
 
 
 def add_to(app: typer.Typer) -> None:
@@ -36,8 +39,8 @@ def _operations(session: Session, limit: int, before: str | None) -> None:
     )
     session.out.show(
         table(
-            ("operation", "kind", "state", "started", "by", "reason", "result"),
-            [(o.id, o.kind, o.state, o.started, o.by, o.reason, o.result) for o in operations],
+            ("operation", "kind", "state", "started", "scope", "from", "to", "by", "reason", "result"),
+            [_row(one) for one in operations],
         )
     )
     if len(operations) == limit:
@@ -57,6 +60,10 @@ def _entries(session: Session, operation_id: str) -> None:
         }
     )
     session.out.show(f"{found.id}: {found.kind}, {found.state}, by {found.by}: {found.reason}")
+    request = found.request
+    between = f", {request.origin} → {request.target}" if request is not None else ""
+    if scope_words(found):
+        session.out.show(f"scope: {scope_words(found)}{between}")
     session.out.show(
         table(
             ("at", "epoch", "step", "outcome", "ms", "detail"),
@@ -73,3 +80,15 @@ def _entries(session: Session, operation_id: str) -> None:
             ],
         )
     )
+
+
+def _row(one: Operation) -> tuple[object, ...]:
+    origin, target = (one.request.origin, one.request.target) if one.request is not None else ("", "")
+    return one.id, one.kind, one.state, one.started, scope_words(one), origin, target, one.by, one.reason, one.result
+
+
+def scope_words(one: Operation) -> str:
+    """What an operation is about, bounded."""
+    if one.request is not None:
+        return listed(format_scope(one.request.scope))
+    return listed(one.evidence.get("about", ()))

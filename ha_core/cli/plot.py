@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ha_core.cli.session import Session, connected
-from ha_core.model import HistoryEntry, Operation, Topic
+from ha_core.model import HistoryEntry, Operation
 from ha_core.moves.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Approach:
     topic: str
     partition: int
     cut: int
-    """Client offset; the last one that was proposed."""
+    """Client offset; the last one that was proposed, or what it was lowered to."""
     ends: list[tuple[float, int]] = field(default_factory=list)
     """(seconds since the operation was started, the origin's log end as a client offset)."""
 
@@ -48,37 +48,30 @@ def add_to(app: typer.Typer) -> None:
         if found is None:
             raise RefusedError(f"There is no operation {operation}. `switchyard history` lists them.")
         entries = environment.store.history(operation)
-        approaches = approaches_of(found, entries, environment.store.load().topics)
+        approaches = approaches_of(found, entries)
         if not approaches:
             raise RefusedError(
                 f"The history of operation {operation} has no ends and cuts that could be drawn: only a migration with "
-                "--cut predicted has, as long as its old extents are in the maps."
+                "--cut predicted has, and no more partitions than fit into a line of the history."
             )
         draw(found, approaches, entries).savefig(out, dpi=150)
         session.out.result({"operation": operation, "plot": str(out.resolve()), "partitions": len(approaches)})
         session.out.show(f"{len(approaches)} partitions: {out.resolve()}")
 
 
-def approaches_of(
-    operation: Operation, entries: Iterable[HistoryEntry], topics: Mapping[str, Topic]
-) -> tuple[Approach, ...]:
-    """One for each partition whose cut and ends are recorded. The history has ends as the origin counts them: what lies
-    between those and client offsets is in the map; of an extent that has aged it is known if it was the first."""
+def approaches_of(operation: Operation, entries: Iterable[HistoryEntry]) -> tuple[Approach, ...]:
+    """One for each partition whose cut and ends are recorded, all in client offsets, whatever became of the maps. A cut
+    that was lowered behind a fence, because its log would not have got there, is drawn where it came to lie."""
     started = datetime.fromisoformat(operation.started)
     cuts: dict[tuple[str, int], int] = {}
     ends: dict[tuple[str, int], list[tuple[float, int]]] = {}
     for entry in entries:
         at_s = (datetime.fromisoformat(entry.at) - started).total_seconds()
         cuts.update(_rows(entry, "cuts"))
-        for key, end in _rows(entry, "ends").items():
+        cuts.update(_rows(entry, "lowered_to"))
+        for key, end in _rows(entry, "client_ends").items():
             ends.setdefault(key, []).append((at_s, end))
-    found = []
-    for (name, partition), cut in sorted(cuts.items()):
-        shift = _shift(topics.get(name), partition, cut)
-        points = ends.get((name, partition))
-        if shift is not None and points:
-            found.append(Approach(name, partition, cut, [(at_s, end + shift) for at_s, end in points]))
-    return tuple(found)
+    return tuple(Approach(*key, cut, ends[key]) for key, cut in sorted(cuts.items()) if key in ends)
 
 
 def draw(operation: Operation, approaches: Iterable[Approach], entries: Iterable[HistoryEntry]) -> Figure:
@@ -121,15 +114,3 @@ def _rows(entry: HistoryEntry, name: str) -> dict[tuple[str, int], int]:
     if entry.outcome not in {"done", "note"} or not isinstance(found, dict):
         return {}
     return {(topic, int(p)): int(offset) for topic, rows in found.items() for p, offset in rows.items()}
-
-
-def _shift(topic: Topic | None, partition: int, cut: int) -> int | None:
-    """Client offset less the origin's own, below the cut; None: nothing tells."""
-    extents = topic.partitions.get(partition, ()) if topic is not None else ()
-    for number, extent in enumerate(extents):
-        if extent.start != cut:
-            continue
-        if number and extents[number - 1].end == cut:
-            return extents[number - 1].start - extents[number - 1].base
-        return 0 if extent.term == 1 else None  # before the first move offsets are the cluster's own
-    return None

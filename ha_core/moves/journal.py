@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ha_core.model import HistoryEntry, Operation
 from ha_core.moves.context import Environment
@@ -22,8 +22,17 @@ def new_operation_id(kind: str, now: str) -> str:
 
 
 Outcome = Literal["started", "done", "failed", "undone", "note"]
-Pending = tuple[str, Outcome, float, dict[str, Any]]
-"""Step, outcome, ms, detail."""
+
+
+class Lap(NamedTuple):
+    """Something that happened while nothing could be written down."""
+
+    step: str
+    outcome: Outcome
+    ms: float
+    detail: dict[str, Any]
+    at: str
+    """When it ended, which is not when it was written."""
 
 
 ASKED_FOR = "asked for by the operator"
@@ -37,7 +46,7 @@ class Journal:
         self.environment = environment
         self.operation = operation
         self.epoch = epoch
-        self.pending: list[Pending] = []
+        self.pending: list[Lap] = []
         """Entries of a failed fenced window, written once the fence is lifted."""
         self._ours_at = float("-inf")
 
@@ -47,9 +56,11 @@ class Journal:
         outcome: Outcome,
         ms: float | None = None,
         detail: dict[str, Any] | None = None,
+        at: str | None = None,
     ) -> None:
+        """:param at: when it happened, where that was before."""
         entry = HistoryEntry(
-            at=self.environment.now(),
+            at=at or self.environment.now(),
             epoch=self.epoch,
             step=step,
             outcome=outcome,
@@ -80,8 +91,8 @@ class Journal:
 
     def write_pending(self) -> None:
         pending, self.pending = self.pending, []
-        for step, outcome, ms, detail in pending:
-            self.append(step, outcome, ms, detail)
+        for lap in pending:
+            self.append(*lap)
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
@@ -115,7 +126,7 @@ class Stopwatch:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self.laps: list[tuple[str, float, dict[str, Any]]] = []
+        self.laps: list[Lap] = []
 
     @contextmanager
     def lap(self, name: str) -> Iterator[dict[str, Any]]:
@@ -125,14 +136,14 @@ class Stopwatch:
             yield detail
         finally:
             ms = (self._environment.monotonic() - before) * 1000
-            self.laps.append((name, ms, detail))
+            self.laps.append(Lap(name, "done", ms, detail, self._environment.now()))
             self._environment.say(f"{name} {ms:.1f} ms{_words(detail)}")
 
     def write(self, journal: Journal) -> None:
-        """Append the laps to the history, once."""
+        """Append the laps to the history, once, each with the time at which it happened."""
         laps, self.laps = self.laps, []
-        for name, ms, detail in laps:
-            journal.append(name, "done", ms, detail)
+        for lap in laps:
+            journal.append(*lap)
 
 
 @contextmanager

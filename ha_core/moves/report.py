@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from ha_core.model import HistoryEntry, Operation, Topic
+from ha_core.plan.crossing_stages import crossings
 
 Result = Literal["succeeded", "crossing", "undone", "failed"]
 """`crossing`: cuts lie ahead of their logs; it ends when these have reached them."""
@@ -75,14 +76,19 @@ def step_times(history: Iterable[HistoryEntry]) -> tuple[StepTime, ...]:
 
 
 def partition_cuts(operation: Operation, topics: Iterable[Topic]) -> tuple[PartitionCut, ...]:
-    """The cuts of a switch, read from the maps as they are after it."""
+    """The cuts of a move: as its evidence has them, since maps show those of later moves too; and those ahead.
+
+    :param topics: what it moves, as the maps are now.
+    """
     if operation.request is None:
         return ()
     origin, target = operation.request.origin, operation.request.target
-    named = operation.request.scope.partitions
-    return tuple(
-        PartitionCut(topic.name, partition, extents[-1].start, origin, target)
+    done: dict[str, list[list[int]]] = operation.evidence.get("cuts", {})
+    rows = [(name, partition, cut) for name, entries in done.items() for partition, cut, *_ in entries]
+    rows += [
+        (topic.name, partition, ahead.start)
         for topic in topics
-        for partition, extents in sorted(topic.partitions.items())
-        if extents and extents[-1].cluster == target and partition in named.get(topic.name, (partition,))
-    )
+        if topic.crossing is not None and topic.crossing.operation == operation.id
+        for partition, _, ahead in crossings(topic)
+    ]
+    return tuple(PartitionCut(name, partition, cut, origin, target) for name, partition, cut in sorted(rows))

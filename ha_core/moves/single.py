@@ -17,6 +17,8 @@ from ha_core.moves.report import Report, step_times
 from ha_core.store.change import Change
 
 SERVED_TIMEOUT_S = 30.0
+MOST_NAMED = 20
+"""Of what an operation is about, in its own document."""
 Expected = Mapping[tuple[type[Document], str], int | None]
 
 
@@ -37,7 +39,13 @@ def run_single(  # one change, spelled out
     store = environment.store
     now = environment.now()
     operation = Operation(
-        id=new_operation_id(kind, now), kind=kind, state="running", by=environment.by, reason=reason, started=now
+        id=new_operation_id(kind, now),
+        kind=kind,
+        state="running",
+        by=environment.by,
+        reason=reason,
+        started=now,
+        evidence={"about": list(lock_keys[:MOST_NAMED])},
     )
     epoch = store.create_operation(operation, lock_keys)
     journal = Journal(environment, operation, epoch)

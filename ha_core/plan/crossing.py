@@ -27,7 +27,7 @@ from ha_core.model import Crossing, Document, Extent, Fence, LastSequences, Oper
 from ha_core.plan.carry import merge_sequences
 from ha_core.plan.crossing_maps import cut_at, proposed_map, require_base, require_partitions, uncut
 from ha_core.plan.crossing_stages import Stage, crossings, end_of, fenced, passed, stage, stages
-from ha_core.plan.extents import to_client
+from ha_core.plan.extents import live, to_client
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.moving import listed, moving, writer_after
 from ha_core.plan.pinning import require_unused
@@ -122,7 +122,7 @@ def settle_change(
         if behind:
             raise MoveDamagedError(f"topic {name}: partitions {sorted(behind)} have not reached their cuts")
         puts += _ended(operation, topic, dict(topic.partitions), view, producers)
-    return Documents((*puts, _after(operation, view, puts)))
+    return Documents((*puts, _after(_with_cuts(operation, view, puts), view, puts)))
 
 
 def retreat_change(operation: Operation, view: View) -> Documents:
@@ -232,7 +232,7 @@ def finish_change(
             at = to_client(origin.model_copy(update={"end": None}), end_of(name, partition, ends))
             partitions[partition] = cut_at(request, where, uncut(request, topic, partition), at, target.base)
         puts += _ended(operation, topic, partitions, view, producers)
-    return Documents((*puts, _after(operation, view, puts)))
+    return Documents((*puts, _after(_with_cuts(operation, view, puts), view, puts)))
 
 
 def _at(operation: Operation, view: View, name: str, wanted: Stage) -> Topic:
@@ -277,6 +277,17 @@ def _ended(
     if known != (old.partitions if old else {}) or terms != (old.terms if old else {}):
         puts.append(LastSequences(name=topic.name, partitions=known, terms=terms))
     return puts
+
+
+def _with_cuts(operation: Operation, view: View, puts: Sequence[Document]) -> Operation:
+    """The operation with its cuts as evidence, as a switch has them: the maps are changed by later ones."""
+    cuts: dict[str, list[list[int]]] = dict(operation.evidence.get("cuts", {}))
+    for put in puts:
+        if isinstance(put, Topic):
+            crossed = [partition for partition, _, _ in crossings(view.topics[put.name])]
+            after = {partition: live(put.partitions[partition]) for partition in crossed}
+            cuts[put.name] = [[p, extent.start, extent.base, extent.term] for p, extent in sorted(after.items())]
+    return operation.model_copy(update={"evidence": {**operation.evidence, "cuts": cuts}})
 
 
 def _after(operation: Operation, view: View, puts: Sequence[Document]) -> Operation:

@@ -199,6 +199,24 @@ def test_clusters_that_are_added_changed_and_removed_are_in_the_history(store: M
     assert store.locks() == []
 
 
+def test_history_says_what_an_operation_was_about_and_from_where_to_where(store: MemoryStore) -> None:
+    request = MoveRequest(
+        scope=Scope(users=("ann",), topics=("a",), partitions={"a": (0, 1)}), origin="east", target="west", reason="t"
+    )
+    moved = Operation(
+        id="switch-1", kind="switch", by="me", reason="t", started="2026-01-01T12:00:00Z", request=request
+    )
+    store.create_operation(moved, ["topic:a"])
+    run("mask", "east", "--reason", "power failure")
+
+    lines = shown("history").splitlines()
+
+    assert lines[0].split()[4:7] == ["scope", "from", "to"]
+    assert any("user:ann, topic:a:0-1" in line and "east" in line and "west" in line for line in lines)
+    assert any("cluster:east" in line and "power failure" in line for line in lines)
+    assert "user:ann, topic:a:0-1, east → west" in shown("history", "switch-1")
+
+
 def test_what_waits_for_somebody_is_told_by_an_exit_code(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     # Given: nobody answers, no gateway is alive, and a fence stands of an operation that has ended.
     fenced = MOVED.model_copy(update={"name": "bills", "fence": Fence(operation="switch-1")})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ha_core.cli.plot import approaches_of, draw
-from ha_core.model import Extent, HistoryEntry, MoveRequest, Operation, Scope, Topic
+from ha_core.model import HistoryEntry, MoveRequest, Operation, Scope
 
 STARTED = "2026-01-01T00:00:00.000Z"
 OPERATION = Operation(
@@ -26,21 +26,15 @@ def rows(offset: int) -> dict[str, dict[str, int]]:
     return {"orders": {"0": offset}}
 
 
-def topic(*extents: Extent) -> dict[str, Topic]:
-    return {"orders": Topic(name="orders", writer="west", partitions={0: extents})}
-
-
 HISTORY = (
-    entry(1, "propose", cuts=rows(700), ends=rows(100)),
-    entry(2, "open", ends=rows(130)),
-    entry(9, "settle", ends=rows(720)),
+    entry(1, "propose", cuts=rows(700), client_ends=rows(100)),
+    entry(2, "open", client_ends=rows(130)),
+    entry(9, "settle", client_ends=rows(720)),
 )
-WEST = Extent(cluster="west", start=700, end=None, base=0, term=1)
-EAST = Extent(cluster="east", start=0, end=700, base=0, term=0)
 
 
 def test_ends_are_drawn_over_time_from_the_cut() -> None:
-    approaches = approaches_of(OPERATION, HISTORY, topic(EAST, WEST))
+    approaches = approaches_of(OPERATION, HISTORY)
 
     figure = draw(OPERATION, approaches, HISTORY)
 
@@ -51,15 +45,16 @@ def test_ends_are_drawn_over_time_from_the_cut() -> None:
     assert {text.get_text() for text in axes.texts} == {"open", "settle"}
 
 
-def test_the_origins_own_offsets_become_client_offsets_by_the_map() -> None:
-    later = Extent(cluster="east", start=600, end=700, base=80, term=2)
+def test_a_migration_that_was_ended_by_a_barrier_is_drawn_to_the_cut_that_it_was_given_then() -> None:
+    ended = (*HISTORY[:2], entry(9, "finish", lowered_to=rows(150), client_ends=rows(150)))
 
-    (one,) = approaches_of(OPERATION, HISTORY, topic(later, WEST.model_copy(update={"term": 3})))
+    (one,) = approaches_of(OPERATION, ended)
 
-    assert [end for _, end in one.ends] == [620, 650, 1240]
+    assert one.cut == 150
+    assert one.ends == [(1.0, 100), (2.0, 130), (9.0, 150)]
+    (axes,) = draw(OPERATION, [one], ended).axes
+    assert {text.get_text() for text in axes.texts} == {"open", "finish"}
 
 
-def test_a_first_extent_that_has_aged_needs_no_map_and_a_later_one_is_left_out() -> None:
-    assert approaches_of(OPERATION, HISTORY, topic(WEST))[0].ends[0] == (1.0, 100)
-    assert approaches_of(OPERATION, HISTORY, topic(WEST.model_copy(update={"term": 3}))) == ()
-    assert approaches_of(OPERATION, HISTORY, {}) == ()
+def test_a_partition_without_recorded_ends_is_left_out() -> None:
+    assert approaches_of(OPERATION, [entry(1, "propose", cuts=rows(700), client_ends_left_out=9_000)]) == ()

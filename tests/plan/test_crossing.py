@@ -127,6 +127,7 @@ def test_a_topic_settles_with_the_sequences_below_its_cut() -> None:
     done, settled = after(settle_change(operation, view, ["orders"], ends(100), producers), view)
 
     assert done.state == "cut"
+    assert done.evidence["cuts"] == {"orders": [[0, 100, 7, 1]]}
     topic = settled.topics["orders"]
     assert (topic.writer, topic.crossing) == ("west", None)
     assert shape(settled) == [("east", 0, 100, 0, 0), ("west", 100, None, 7, 1)]
@@ -168,6 +169,7 @@ def test_behind_a_fence_a_cut_that_was_not_reached_is_lowered_to_the_end() -> No
         finish_change(held, fenced, ["orders"], ends(60, target=8), {})
 
     done, over = after(finish_change(held, fenced, ["orders"], ends(60), {}), fenced)
+    assert done.evidence["cuts"] == {"orders": [[0, 60, 7, 1]]}
 
     assert done.state == "cut"
     assert shape(over) == [("east", 0, 60, 0, 0), ("west", 60, None, 7, 1)]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
+from ha_core.model import Topic
 from ha_core.moves.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
 from ha_core.moves.crossing.choosing import client_ends, first_cuts, higher_cuts
 from ha_core.moves.crossing.documents import bounded, commit, in_parts, in_revisions, patiently
@@ -32,11 +33,12 @@ from ha_core.plan.crossing_stages import (
     Back,
     Done,
     Lift,
+    client_end,
     passed,
     resume,
     stages,
 )
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts import Partition, PartitionEnds
 from ha_core.store.errors import FencedOffError
 
 LEADERS_S = 180.0
@@ -111,13 +113,14 @@ def _publish(journal: Journal, names: Collection[str], sides: Sides, cuts: Mappi
     touched = Touched.read(journal)
     documents = propose_change(journal.operation, touched.view, names, sides.ends, cuts)
     revision = commit(journal, touched, documents, "propose")
+    ends = client_ends(journal, touched.view.topics, sides)
     return {
         "revision": revision,
         "topics": len(names),
         "partitions": len(cuts),
         "status": "Migrating",
         **bounded("cuts", cuts),
-        **bounded("ends", {key: sides.origin[key].log_end for key in cuts}),
+        **bounded("client_ends", {key: ends[key] for key in cuts}),
     }
 
 
@@ -134,12 +137,13 @@ def _open(journal: Journal) -> None:
             names = [name for name, one in found.items() if one == "proposed"]
             late = {(name, p) for name in names for p in passed(touched.view.topics[name], sides.ends)}
             if not late:
-                opened_at = bounded("opened_at", client_ends(journal, touched.view.topics, sides))
-                evidence = {**journal.operation.evidence, "opened": environment.now(), **opened_at}
+                ends = client_ends(journal, touched.view.topics, sides)
+                opened = {"opened": environment.now(), **bounded("opened_at", ends)}
+                evidence = {**journal.operation.evidence, **opened}
                 operation = journal.operation.model_copy(update={"evidence": evidence})
                 revision = commit(journal, touched, open_change(operation, touched.view, names, sides.ends), "open")
                 seen.update(revision=revision, topics=len(names), proposals=attempt)
-                seen.update(bounded("ends", {key: one.log_end for key, one in sides.origin.items()}))
+                seen.update(bounded("client_ends", ends))
                 return
             if attempt < MOST_PROPOSALS:
                 ends = client_ends(journal, touched.view.topics, sides)
@@ -204,5 +208,16 @@ def _settle(journal: Journal, names: Collection[str]) -> None:
             topics=list(names),
             producers=sum(len(found) for found in producers.values()),
             unknown_sequences=[f"{name}-{p}" for (name, p), found in below.items() if found is None],
-            **bounded("ends", {key: one.origin for key, one in ends.items()}),
+            **bounded("client_ends", _client(journal, touched.view.topics, ends)),
         )
+
+
+def _client(
+    journal: Journal, topics: Mapping[str, Topic], ends: Mapping[Partition, PartitionEnds]
+) -> dict[Partition, int]:
+    request, _ = asked(journal.operation)
+    return {
+        (name, p): client_end(topics.get(name), request.origin, p, one.origin)
+        for (name, p), one in ends.items()
+        if one.origin is not None
+    }

@@ -18,6 +18,7 @@ from ha_core.moves.gateways import await_drained
 from ha_core.moves.journal import Journal
 from ha_core.moves.sides import admin_of, asked
 from ha_core.plan.crossing import finish_change, hold_change, lift_change
+from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.facts import Partition
 
 SETTLING_PAUSE_S = 0.005
@@ -73,10 +74,16 @@ def _end(journal: Journal, names: Sequence[str]) -> None:
         raise
     fenced_ms = (environment.monotonic() - begun) * 1000
     journal.update(revision=revision)
-    lowered = {key: sides.origin[key].log_end for key, cut in cuts.items() if sides.origin[key].log_end < cut}
+    ends = {
+        (name, p): client_end(touched.view.topics[name], request.origin, p, sides.origin[name, p].log_end)
+        for name, p in cuts
+    }
+    lowered = {key: ends[key] for key, cut in cuts.items() if sides.origin[key].log_end < cut}
     unknown = [f"{name}-{partition}" for (name, partition), found in below.items() if found is None]
     detail = {"revision": revision, "topics": names, "status": "Migrated", "unknown_sequences": unknown}
-    journal.append("finish", "done", fenced_ms, {**detail, **bounded("lowered_to", lowered)})
+    journal.append(
+        "finish", "done", fenced_ms, {**detail, **bounded("lowered_to", lowered), **bounded("client_ends", ends)}
+    )
     environment.say(f"finish {fenced_ms:.1f} ms ({len(names)} topics, {len(lowered)} cuts lowered, {revision=})")
 
 

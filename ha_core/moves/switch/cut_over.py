@@ -18,7 +18,7 @@ from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotDrainedError, StepFailedError
 from ha_core.moves.fault.last_known import LastKnown
 from ha_core.moves.gateways import drained, not_in_time, serves, wait_for_all
-from ha_core.moves.journal import Journal, Stopwatch
+from ha_core.moves.journal import Journal, Lap, Stopwatch
 from ha_core.moves.sides import admin_of, adopted_of, asked, in_target, origin_of
 from ha_core.moves.switch.latecomers import refuse_latecomers
 from ha_core.moves.switch.quiescing import quiesce
@@ -155,7 +155,4 @@ def _note_failure(journal: Journal, watch: Stopwatch, begun: float) -> None:
     """Kept for the history, which is written when the fence is gone: clients wait for nothing else."""
     environment = journal.environment
     ms = (environment.monotonic() - begun) * 1000
-    journal.pending = [
-        *((name, "done", lap_ms, detail) for name, lap_ms, detail in watch.laps),
-        ("cut_over", "failed", ms, {}),
-    ]
+    journal.pending = [*watch.laps, Lap("cut_over", "failed", ms, {}, environment.now())]
