@@ -34,6 +34,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
         """Open the environment in which operations of `by` run. Close it, or use it in `with`.
 
         :raises StoreUnavailableError: ZooKeeper is out of reach.
+        :raises NoStateError: there is no state at the root.
         :raises SecurityProfileError: the security file cannot be used.
         """
         from ha_core.moves.context import connect
@@ -68,6 +69,8 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
             root=extra.get("root") or DEFAULT_ROOT,
             security_file=Path(security_file) if security_file else None,
             session_timeout_s=float(extra.get("session_timeout_s") or DEFAULT_SESSION_TIMEOUT_S),
+            # A mistyped root would be made, and every scheduled run would look after an empty state, in green.
+            create_root=False,
         )
 
 

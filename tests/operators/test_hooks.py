@@ -1,12 +1,14 @@
 """Connections of Airflow: what they mean, and that they can be tested."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import SecurityProfile
+from ha_core.moves.context import Connection
 from ha_core.provider import get_provider_info
 from tests.dags import airflow_home
 
@@ -54,6 +56,23 @@ def test_brokers_that_do_not_answer_fail_the_connection_test(monkeypatch: pytest
 
     assert not works
     assert "127.0.0.1:1" in words
+
+
+def test_a_mistyped_root_is_not_made_by_a_scheduled_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Connection] = []
+
+    def connect(connection: Connection, _by: str) -> SimpleNamespace:
+        opened.append(connection)
+        return SimpleNamespace(profiles={})
+
+    monkeypatch.setattr("ha_core.moves.context.connect", connect)
+    set_connection(
+        monkeypatch, "switchyard_zookeeper", conn_type="switchyard_zookeeper", host="zk", extra={"root": "/swichtyard"}
+    )
+
+    SwitchyardHook().get_conn()
+
+    assert [(one.zookeeper, one.root, one.create_root) for one in opened] == [("zk:2181", "/swichtyard", False)]
 
 
 def test_every_connection_type_has_its_hook() -> None:
