@@ -27,6 +27,7 @@ from ha_core.cli import (
     topic,
     usage,
 )
+from ha_core.cli.exits import FAILURE, IN_SHORT
 from ha_core.cli.output import Output
 
 PLUGINS = "switchyard.commands"
@@ -36,6 +37,7 @@ def build() -> typer.Typer:
     """The whole tree. A plug-in that cannot be loaded is named where it is called for; the rest works."""
     app = typer.Typer(
         name="switchyard",
+        epilog=IN_SHORT,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -80,7 +82,7 @@ def _mount(app: typer.Typer, entry: EntryPoint) -> None:
         @app.command(entry.name, help=f"(not available: {reason})", context_settings={"ignore_unknown_options": True})
         def broken(words: list[str] = typer.Argument(None, hidden=True)) -> None:  # noqa: B008  # typer's way
             Output(as_json=False).error(f"The command group {entry.name} ({entry.value}) cannot be loaded: {reason}")
-            raise typer.Exit(1)
+            raise typer.Exit(FAILURE)
 
         return
     app.add_typer(plugin, name=entry.name)

@@ -16,3 +16,7 @@ ATTENTION = 6
 """A look has found something that waits for a human: `status --check`, `origins check`."""
 DEFECT = 70
 """A defect of this program: run it again with --debug."""
+IN_SHORT = (
+    "Exit codes: 0 done; 1 failed, see the text; 2 cannot be done as asked; 3 undone; 4 out of reach; 5 busy; "
+    "6 something waits for a human; 70 a defect."
+)

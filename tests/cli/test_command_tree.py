@@ -20,6 +20,7 @@ def test_every_command_group_is_there_with_its_help() -> None:
     shown = runner.invoke(tree.build(), ["--help"])
 
     assert shown.exit_code == 0
+    assert "Exit codes: 0 done" in shown.stdout
     for name in [
         "status",
         "bindings",
