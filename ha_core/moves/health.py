@@ -16,6 +16,9 @@ from ha_core.moves.registry import ClusterState
 from ha_core.plan.returned import unconfirmed
 from ha_core.plan.verdict import duration, listed
 
+WAITING_S = 900.0
+"""An operation that holds nobody up may wait between two tasks, for a slot or for somebody's word."""
+PAUSE_S = 0.2
 BEHIND_S = 3.0
 """A gateway may need so long for a new revision; one that is still behind then does not follow."""
 
@@ -69,11 +72,7 @@ def _gateways(environment: Environment, view: View, gateways: Collection[Gateway
     if not gateways:
         yield Problem("gateways", "No gateway is alive: no client is served.", "Start them.")
         return
-    behind = {one.id for one in gateways if one.revision < view.revision}
-    if behind:
-        environment.sleep(BEHIND_S)
-        behind = {one.id for one in environment.store.gateways() if one.id in behind and one.revision < view.revision}
-    for name in sorted(behind):
+    for name in sorted(_behind(environment, view, gateways)):
         yield Problem(
             f"gateway {name}",
             f"It does not follow: it serves less than revision {view.revision}. Moves wait for it.",
@@ -87,6 +86,16 @@ def _gateways(environment: Environment, view: View, gateways: Collection[Gateway
         )
 
 
+def _behind(environment: Environment, view: View, gateways: Collection[GatewayRecord]) -> set[str]:
+    """Those that have not caught up with the view a moment later either."""
+    behind = {one.id for one in gateways if one.revision < view.revision}
+    deadline = environment.monotonic() + BEHIND_S
+    while behind and environment.monotonic() < deadline:
+        environment.sleep(PAUSE_S)
+        behind = {one.id for one in environment.store.gateways() if one.id in behind and one.revision < view.revision}
+    return behind
+
+
 def _operations(environment: Environment, running: Collection[Operation]) -> Iterator[Problem]:
     for operation in running:
         about, way = f"operation {operation.id}", f"`switchyard resume {operation.id}`"
@@ -95,7 +104,7 @@ def _operations(environment: Environment, running: Collection[Operation]) -> Ite
                 yield Problem(about, "It was to have crossed over by now.", f"{way} --finish-with-barrier")
             continue
         quiet = quiet_s(environment, operation)
-        if quiet >= QUIET_S:
+        if quiet >= (QUIET_S if operation.state in {"fenced", "cut"} else WAITING_S):
             stands = " Its fence stands: clients wait." if operation.state == "fenced" else ""
             text = f"Nobody has worked on it for {duration(quiet)}; it is {operation.state}.{stands}"
             yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`")

@@ -1,6 +1,7 @@
 """Commands on the store in memory; two registered clusters at which nobody listens."""
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from ha_core.model import (
     Scope,
     Topic,
 )
+from ha_core.moves import health
 from ha_core.moves.context import Environment, utc_now
 from ha_core.store import Change, MemoryStore
 
@@ -239,6 +241,22 @@ def test_nothing_waits_where_all_is_well(store: MemoryStore, monkeypatch: pytest
     assert "nothing waits for anybody" in shown("status", "--check")
 
 
+def test_a_gateway_that_does_not_follow_is_named_and_one_that_is_just_catching_up_is_not(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
+    monkeypatch.setattr(health, "BEHIND_S", 0.5)
+    record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=0, records_facts=True)
+    follows = store.client().register_gateway(record)
+    assert [one["about"] for one in run("status", "--check")[1]["problems"]] == ["gateway gw-1"]
+
+    catching_up = threading.Timer(0.2, lambda: follows.update(record.model_copy(update={"revision": 1})))
+    catching_up.start()
+
+    assert run("status", "--check")[0] == 0
+    catching_up.join()
+
+
 def test_an_operation_that_nobody_works_on_is_found_and_one_that_crosses_over_is_not(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +264,8 @@ def test_an_operation_that_nobody_works_on_is_found_and_one_that_crosses_over_is
     left: dict[str, Any] = {"by": "cli:somebody", "reason": "test", "started": "2026-01-01T12:00:00Z"}
     store.create_operation(Operation(id="switch-1", kind="switch", state="fenced", **left), ["topic:a"])
     request = MoveRequest(scope=Scope(topics=("b",)), origin="east", target="west", reason="t", cut="predicted")
+    waits = {**left, "started": utc_now()}
+    store.create_operation(Operation(id="switch-2", kind="switch", state="running", **waits), ["topic:c"])
     crossing = Operation(
         id="migrate-1", kind="migrate", state="crossing", request=request, moves=MoveSet(topics=("b",)), **left
     )
