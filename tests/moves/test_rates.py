@@ -13,7 +13,9 @@ from ha_core.moves.context import Environment
 from ha_core.moves.crossing import ends
 from ha_core.moves.crossing.rates import from_summary
 from ha_core.moves.errors import RefusedError
+from ha_core.moves.migration import planning
 from ha_core.moves.migration.planning import PartitionPlan
+from ha_core.moves.switch.prepare import make_request
 from ha_core.plan.extents import append, identity
 from ha_core.plan.facts import PartitionEnds
 
@@ -50,6 +52,36 @@ def test_a_default_of_the_job_is_no_recorded_rate_so_that_the_ends_themselves_ar
     assert rates.per_s == {("orders", 1): 9.0}
     assert rates.sources == {("orders", 1): "history, few"}
     assert rates.expected(("orders", 1)) == 4.0
+
+
+class Log:
+    """One partition that grows by 60 records between two looks."""
+
+    def __init__(self) -> None:
+        self.end = 0
+
+    def ends(self, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], SimpleNamespace]:
+        self.end += 60
+        return {key: SimpleNamespace(log_end=self.end) for key in partitions}
+
+
+def test_where_nothing_was_measured_yet_the_ends_are_looked_at_and_no_history_is_claimed(
+    tmp_path: Path, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given: a job that has run once, so that it knows its default only.
+    rows = [{"cluster": "east", "topic": "t", "partition": 0, "rate": 1000.0, "upper_rate": 1000.0, "how": "default"}]
+    file = write(tmp_path, {"chance": 0.01, "partitions": rows})
+    ticks = iter((0.0, 3.0))
+    environment.monotonic = lambda: next(ticks)
+    environment.sleep = lambda _s: None
+    log = Log()
+    monkeypatch.setattr(environment, "admin", lambda _cluster: log)
+    request = make_request(["topic:t"], "east", "west", reason="test", cut="predicted")
+
+    found = planning._rates(environment, environment.store.load(), request, [("t", 0)], file)
+
+    assert (found.of(("t", 0)), found.expected(("t", 0)), found.sources["t", 0]) == (40.0, 20.0, "two looks")
+    assert "recorded history" not in found.words
 
 
 def test_when_a_cut_is_reached_is_told_by_the_rate_that_is_expected_and_not_by_the_one_hardly_exceeded() -> None:

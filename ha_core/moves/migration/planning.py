@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,8 @@ def _rates(
     looked = looked_at(environment, environment.admin(view.clusters[request.origin]), left)
     if recorded is None:
         return looked
+    if len(left) == len(keys):
+        return replace(looked, words=f"{looked.words} (nothing is recorded of them)")
     words = f"{recorded.words}; of {len(left)} partitions without one, {looked.words}"
     return Rates(
         {**looked.per_s, **recorded.per_s},
