@@ -5,13 +5,13 @@ No metric has a label that clients choose (user, topic, client id): each new val
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sized
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from gateway import clock
 from gateway.counts import Counts
 from gateway.session.snapshot import Lease, Snapshot
 from ha_core.wire.codes import ApiKey
@@ -83,7 +83,7 @@ class Metrics:
         yield from self._traffic()
 
     def _state(self) -> Iterable[Metric]:
-        gateway, now = self._gateway, time.monotonic()
+        gateway, now = self._gateway, clock.now()
         yield _gauge("ready", "Whether clients should be sent here.", not gateway.unready)
         yield _gauge("revision", "Revision of the state that every session follows.", gateway.snapshot.view.revision)
         left_s = max(0.0, gateway.lease.valid_until - now)

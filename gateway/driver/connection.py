@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from gateway import clock
 from gateway.counts import Counts
+from gateway.driver.link import Link
 from gateway.driver.wire import BUFFER, Wire
 from gateway.session.commands import (
+    AwaitLease,
     Cause,
     Close,
     Command,
@@ -61,30 +63,11 @@ class House(Protocol):
     def refresh(self) -> None: ...
     def entered(self, connection: Connection) -> None: ...
     def inquire(self, command: Inquire | LookUp) -> None: ...
-    def lease_holds(self) -> bool: ...
+    def lease_generation(self) -> int | None: ...
+    def await_lease(self, connection: Connection) -> None: ...
     def closed(self, connection: Connection, cause: Cause, detail: str) -> None: ...
     def farewell(self, client: socket.socket) -> None: ...
     def progressed(self, connection: Connection) -> None: ...
-
-
-class _Link:
-    """An upstream connection, dialled or being dialled."""
-
-    __slots__ = ("dialling", "early", "node", "shut", "wire")
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.wire: Wire | None = None
-        self.dialling: asyncio.Task[None] | None = None
-        self.early: list[bytes] = []
-        """Requests for a connection that is not open yet."""
-        self.shut = False
-        """Nothing more is to be sent than what is still pending."""
-
-    def finish(self) -> None:
-        """Ends its own direction when all that was to be sent is. OSError if the connection broke."""
-        if self.shut and self.wire is not None:
-            self.wire.finish()
 
 
 class Connection:
@@ -98,14 +81,13 @@ class Connection:
         """It has not said yet who it is."""
         self.session = session
         self.client = Wire(house.loop, sock)
-        self.links: dict[Node, _Link] = {}
-        self.used_at = time.monotonic()
+        self.links: dict[Node, Link] = {}
+        self.used_at = clock.now()
         self.ended = False
         self._closing: Close | None = None
         self._wake: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._going_on = False
-        self._stuck: tuple[float, memoryview] | None = None
         self._want()
 
     # -- events -------------------------------------------------------------------------------------------------
@@ -124,7 +106,7 @@ class Connection:
             return
         except OSError:
             count = 0
-        now = self.used_at = time.monotonic()
+        now = self.used_at = clock.now()
         if count == 0:
             self._client_gone(now)
             return
@@ -142,7 +124,7 @@ class Connection:
         if not self.ended and session.may_go_on and not self._clogged():
             kept = len(session.carry)
             BUFFER[:kept] = session.carry
-            self._feed(session.receive, BUFFER, kept, time.monotonic())
+            self._feed(session.receive, BUFFER, kept, clock.now())
 
     def _client_gone(self, now: float) -> None:
         self.client.want(False, self._client_readable, self._client_writable)
@@ -155,14 +137,14 @@ class Connection:
         try:
             self.client.flush()
         except OSError:
-            self._client_gone(time.monotonic())
+            self._client_gone(clock.now())
             return
         if self._closing is not None and not self.client.pending:
             self.end(self._closing.cause, self._closing.detail)
         else:
             self._want()
 
-    def _upstream_readable(self, link: _Link) -> None:
+    def _upstream_readable(self, link: Link) -> None:
         self.follow()
         upstream = self.session.upstreams.get(link.node)
         if upstream is None or link.wire is None:
@@ -181,18 +163,15 @@ class Connection:
             self._lost(link, "the broker closed the connection")
             return
         self.house.counts.bytes_from_brokers += count
-        now = self.used_at = time.monotonic()
+        now = self.used_at = clock.now()
         self._feed(self.session.receive_upstream, link.node, BUFFER, kept + count, now)
         if not self.ended:
             self.house.progressed(self)
 
-    def _upstream_writable(self, link: _Link) -> None:
+    def _upstream_writable(self, link: Link) -> None:
         if link.wire is None:
             return
-        if self.session.busy and not self.house.lease_holds():
-            # What is left may be a write that was accepted under a lease that has run out: a request of which a part
-            # was never sent is never executed.
-            self.end(Cause.LEASE_LOST, "unsent writes were dropped")
+        if not self._may_send(link):
             return
         try:
             link.wire.flush()
@@ -202,12 +181,12 @@ class Connection:
             return
         self._want()
 
-    def _lost(self, link: _Link, why: str) -> None:
+    def _lost(self, link: Link, why: str) -> None:
         self.links.pop(link.node, None)
         if link.wire is not None:
             link.wire.close()
             link.wire = None
-        self._feed(self.session.upstream_lost, link.node, why, time.monotonic())
+        self._feed(self.session.upstream_lost, link.node, why, clock.now())
         self.house.progressed(self)
 
     def follow(self) -> None:
@@ -215,24 +194,23 @@ class Connection:
         older one, and in its turn where nothing happens (`Following`)."""
         snapshot = self.house.snapshot
         if self.session.snapshot is not snapshot and not self.ended:
-            self._carry_out(self.session.follow, snapshot, time.monotonic())
+            self._carry_out(self.session.follow, snapshot, clock.now())
 
     def answered(self, token: int, body: dict[str, Any] | bytes | None, now: float) -> None:
         """The result of a composed request."""
         self._feed(self.session.answered, token, body, now)
 
+    def lease_is_back(self) -> None:
+        """What waited for it is decided on now."""
+        self._feed(self.session.tick, clock.now())
+
     def leave(self, cause: Cause, detail: str) -> None:
         """Takes no more requests, and ends when those in flight are answered."""
-        self._feed(self.session.leave, cause, detail, time.monotonic())
+        self._feed(self.session.leave, cause, detail, clock.now())
 
     def hurry(self, now: float) -> None:
         """An operation waits for what is in flight here, but not for a client that does nothing for it."""
-        pending = self.client.pending
-        if not pending:
-            self._stuck = None
-        elif self._stuck is None or self._stuck[1] is not pending[0]:
-            self._stuck = (now, pending[0])
-        elif now - self._stuck[0] >= STUCK_S and not self.session.left:
+        if self.client.stuck_s(now) >= STUCK_S and not self.session.left:
             self._client_gone(now)
         self._feed(self.session.hurry, now)
         self.house.progressed(self)
@@ -276,7 +254,7 @@ class Connection:
             if self.ended:
                 return
         if gone and not self.session.left:
-            self._client_gone(time.monotonic())
+            self._client_gone(clock.now())
             return
         if self.session.leaving is not None and self._linger is None:
             leaving = self.session.leaving
@@ -286,18 +264,22 @@ class Connection:
     def _to_upstream(self, command: ToUpstream) -> None:
         link = self.links.get(command.node)
         if link is None:
-            link = self.links[command.node] = _Link(command.node)
-            link.early.append(bytes(command.data))
+            link = self.links[command.node] = Link(command.node)
             link.dialling = self.house.loop.create_task(self._dial(link))
-        elif link.wire is None:
-            link.early.append(bytes(command.data))
-        else:
-            try:
-                link.wire.send(command.data)
-            except OSError as error:
-                self._later(self._lost, link, error.strerror or str(error))
+        try:
+            link.send(command.data, self.house.lease_generation)
+        except OSError as error:
+            self._later(self._lost, link, error.strerror or str(error))
 
-    def _shut(self, link: _Link) -> None:
+    def _may_send(self, link: Link) -> bool:
+        """Whether what was kept may still be sent. It may be a write that was accepted under a lease that has run out:
+        then the connection ends."""
+        if self.session.busy and (link.generation is None or link.generation != self.house.lease_generation()):
+            self.end(Cause.LEASE_LOST, "unsent writes were dropped")
+            return False
+        return True
+
+    def _shut(self, link: Link) -> None:
         link.shut = True
         try:
             link.finish()
@@ -309,10 +291,12 @@ class Connection:
             self._shut(self.links[command.node])
         elif isinstance(command, Compose):
             self.house.compose(self, command)
+        elif isinstance(command, AwaitLease):
+            self.house.await_lease(self)
         elif isinstance(command, Wake):
             if self._wake is not None:
                 self._wake.cancel()
-            delay_s = max(0.0, command.at - time.monotonic())
+            delay_s = max(0.0, command.at - clock.now())
             self._wake = self.house.loop.call_later(delay_s, self._tick)
         elif isinstance(command, Saw):
             self.house.saw(command)
@@ -325,14 +309,14 @@ class Connection:
             if not self.client.pending or self.session.left:
                 self.end(command.cause, command.detail)
 
-    def _later(self, action: Callable[[_Link, str], None], link: _Link, why: str) -> None:
+    def _later(self, action: Callable[[Link, str], None], link: Link, why: str) -> None:
         # Never from inside a command: the session is not reentrant.
         self.house.loop.call_soon(lambda: None if self.ended else action(link, why))
 
     def _tick(self) -> None:
         self._wake = None
         if not self.ended:
-            now = time.monotonic()
+            now = clock.now()
             self._feed(self.session.tick, now)
             self._rewake(now)
 
@@ -341,7 +325,7 @@ class Connection:
         if waiting and self._wake is None and not self.ended:
             self._wake = self.house.loop.call_later(min(waiting) - now, self._tick)
 
-    async def _dial(self, link: _Link) -> None:
+    async def _dial(self, link: Link) -> None:
         try:
             sock = await self.house.open(link.node)
         except Exception as error:
@@ -353,15 +337,11 @@ class Connection:
         if self.ended:
             sock.close()
             return
-        link.wire = Wire(self.house.loop, sock)
-        if self.session.busy and not self.house.lease_holds():
-            self.end(Cause.LEASE_LOST, "unsent writes were dropped")
+        if not self._may_send(link):
+            sock.close()
             return
-        early, link.early = link.early, []
         try:
-            for data in early:
-                link.wire.send(data)
-            link.finish()
+            link.begin(Wire(self.house.loop, sock))
         except OSError as error:
             self._lost(link, error.strerror or str(error))
             return
@@ -392,10 +372,10 @@ class Connection:
             if reading != wire.reading or bool(wire.pending) != wire.writing:
                 wire.want(reading, self._reader(link), self._writer(link))
 
-    def _reader(self, link: _Link) -> Callable[[], None]:
+    def _reader(self, link: Link) -> Callable[[], None]:
         return lambda: self._upstream_readable(link)
 
-    def _writer(self, link: _Link) -> Callable[[], None]:
+    def _writer(self, link: Link) -> Callable[[], None]:
         return lambda: self._upstream_writable(link)
 
     def end(self, cause: Cause, detail: str = "") -> None:

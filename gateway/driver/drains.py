@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Mapping
 
+from gateway import clock
 from gateway.driver.connection import Connection
 from gateway.session.fences import Scope
 
@@ -35,7 +35,7 @@ class Drains:
         """Has the connections that an operation waits for look after what holds them up, for ever."""
         while True:
             await asyncio.sleep(HURRY_EVERY_S)
-            now = time.monotonic()
+            now = clock.now()
             for connection in set[Connection]().union(*self._waiting.values()):
                 connection.hurry(now)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import time
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gateway import descriptors
+from gateway import clock, descriptors
 from gateway.composed.ask import Context, NodeAddress
 from gateway.config import Config
 from gateway.counts import Counts
@@ -47,7 +46,7 @@ from gateway.session.snapshot import Lease, Port, Snapshot
 from gateway.session.terms import Terms, changed_topics
 from gateway.topology import Topology
 from ha_core.model import GatewayRecord, View
-from ha_core.store import Follower, Registration, Store, StoreError
+from ha_core.store import Follower, Registration, State, Store, StoreError
 from ha_core.wire import RemoteProtocolError, advertised
 
 _log = logging.getLogger(__name__)
@@ -99,6 +98,7 @@ class Gateway:
         self.inquiries = Inquiries(self.links, self.terms, self.recalled, lambda: self.snapshot.view)
         self.composer = Composer(self.links, self.nodes)
         self.drains = Drains(self._report)
+        self._without_lease = leases.Waiting[Connection](self.loop, Connection.lease_is_back)
         self.following = Following[Connection](self.loop, self._follows)
         self._viewed_last: View | None = None
         self.farewells = Farewells(self.loop)
@@ -138,8 +138,9 @@ class Gateway:
         # Registered first: an operation that does not see this gateway waits for nobody, so it must not serve then.
         self._registration = await asyncio.to_thread(self.store.register_gateway, self._record())
         self.producer_ids.refill()
-        self._follower = self.store.follow(self._viewed, lambda state: _log.info("ZooKeeper: %s", state))
-        self._spawn(leases.keep(self.lease, self.store.confirm, self._current, config.zookeeper.lease_ms))
+        self._follower = self.store.follow(self._viewed, self._zookeeper)
+        lease_ms, confirm, resume = config.zookeeper.lease_ms, self.store.confirm, self._without_lease.resume
+        self._spawn(leases.keep(self.lease, confirm, self._current, lease_ms, resume))
         self._spawn(self.sightings.keep())
         self._spawn(self._watch_peers())
         self._spawn(self.recorder.keep())
@@ -180,7 +181,7 @@ class Gateway:
         reasons = []
         if not self.snapshot.fresh:
             reasons.append("the state was not loaded yet")
-        if not self.lease.holds(time.monotonic()):
+        if not self.lease.holds(clock.now()):
             reasons.append("ZooKeeper has not confirmed the lease")
         if not self.listeners:
             reasons.append("no listener is open yet")
@@ -215,8 +216,14 @@ class Gateway:
         found = partial(self._follow, view, fences(view), changed_topics(before, view))
         self.loop.call_soon_threadsafe(found)
 
+    def _zookeeper(self, state: State) -> None:
+        _log.info("ZooKeeper: %s", state)
+        if state == "lost":
+            # Another session is another gateway: others may have gone on already.
+            self.loop.call_soon_threadsafe(self.lease.revoke)
+
     def _follow(self, view: View, standing: Fences, changed: Sequence[str]) -> None:
-        started = time.monotonic()
+        started = clock.now()
         self.links.apply(view.clusters)
         self.terms.follow(view, started, changed)
         unreadable = frozenset(self.unreadable)
@@ -225,7 +232,7 @@ class Gateway:
         self.following.begin(self.connections)
         self._report()
         self._loaded.set()
-        _log.debug("revision %d in %.1f ms", view.revision, (time.monotonic() - started) * 1000)
+        _log.debug("revision %d in %.1f ms", view.revision, (clock.now() - started) * 1000)
 
     def _topology(self, topology: Topology) -> None:
         apis = tuple(advertised(topology.apis()))
@@ -284,7 +291,7 @@ class Gateway:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
-            now = time.monotonic()
+            now = clock.now()
             for connection in self.strangers.overdue(now):
                 connection.end(Cause.NOT_AUTHENTICATED, f"no login within {self.config.limits.login_ms} ms")
             for kind, count in self.damped.left_out(now):
@@ -305,7 +312,7 @@ class Gateway:
         self.listeners.listen(host, port, place)
 
     def _has_room(self) -> bool:
-        room, overstayed = self.strangers.room(time.monotonic())
+        room, overstayed = self.strangers.room(clock.now())
         if overstayed is not None:
             overstayed.end(Cause.NOT_AUTHENTICATED, "others wait for their turn to log in")
         return room
@@ -319,7 +326,7 @@ class Gateway:
         connection = Connection(self, sock, Session(place, self.settings, self.snapshot), host)
         self.connections.add(connection)
         if connection.stranger:
-            self.strangers.came(connection, time.monotonic())
+            self.strangers.came(connection, clock.now())
 
     # -- what connections need ----------------------------------------------------------------------------------
 
@@ -327,8 +334,15 @@ class Gateway:
         """A logged-in connection to a broker."""
         return await self.links.open(node.cluster, node.broker)
 
+    def lease_generation(self) -> int | None:
+        """None: it does not hold."""
+        return self.lease.generation if self.lease_holds() else None
+
+    def await_lease(self, connection: Connection) -> None:
+        self._without_lease.add(connection)
+
     def lease_holds(self) -> bool:
-        return self.lease.holds(time.monotonic())
+        return self.lease.holds(clock.now())
 
     def saw(self, command: Saw) -> None:
         self.sightings.saw(command)
@@ -351,11 +365,12 @@ class Gateway:
 
     def closed(self, connection: Connection, cause: Cause, detail: str) -> None:
         self.connections.discard(connection)
+        self._without_lease.discard(connection)
         self.strangers.entered(connection)
         self.ended[cause.value] += 1
         self.drains.progressed(connection)
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
-        if not ordinary and self.damped.lets(f"closed connections, cause={cause.value}", time.monotonic()):
+        if not ordinary and self.damped.lets(f"closed connections, cause={cause.value}", clock.now()):
             session = connection.session
             _log.info(
                 "closed a connection: cause=%s user=%s port=%s %s", cause.value, session.user, session.port, detail
@@ -371,7 +386,7 @@ class Gateway:
 
     async def _compose(self, connection: Connection, command: Compose) -> None:
         body = None
-        started = time.monotonic()
+        started = clock.now()
         try:
             if self.self_node is not None and self.snapshot.fresh:
                 placing = partial(addresses, self.peers, self.config.id, command.identity, connection.address)
@@ -380,8 +395,8 @@ class Gateway:
             connection.end(Cause.MALFORMED, str(error))
         except Exception:
             _log.exception("API key %d version %d could not be answered", command.api_key, command.api_version)
-        self.counts.composed_took(command.api_key, time.monotonic() - started)
-        connection.answered(command.token, body, time.monotonic())
+        self.counts.composed_took(command.api_key, clock.now() - started)
+        connection.answered(command.token, body, clock.now())
 
     def _context(self, connection: Connection, command: Compose) -> Context:
         assert self.self_node is not None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
+from gateway import clock
+from gateway.driver.following import Following
 from gateway.session.snapshot import Lease
 
 _log = logging.getLogger(__name__)
@@ -14,7 +16,35 @@ _log = logging.getLogger(__name__)
 RETRY_S = 0.05
 
 
-async def keep(lease: Lease, confirm: Callable[[], int], current: Callable[[], int | None], lease_ms: int) -> None:
+C = TypeVar("C")
+
+
+class Waiting(Generic[C]):
+    """Connections with an answer that may be given under the lease only."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, resume: Callable[[C], None]) -> None:
+        self._waiting: set[C] = set()
+        self._resuming = Following[C](loop, resume)
+
+    def add(self, connection: C) -> None:
+        self._waiting.add(connection)
+
+    def discard(self, connection: C) -> None:
+        self._waiting.discard(connection)
+
+    def resume(self) -> None:
+        """The lease holds."""
+        waiting, self._waiting = self._waiting, set()
+        self._resuming.begin(waiting)
+
+
+async def keep(
+    lease: Lease,
+    confirm: Callable[[], int],
+    current: Callable[[], int | None],
+    lease_ms: int,
+    on_confirmed: Callable[[], None],
+) -> None:
     """Confirms four times per lease, for ever.
 
     Invariant: while the lease holds, no operation has gone on without this gateway. Operations publish their fence
@@ -24,10 +54,11 @@ async def keep(lease: Lease, confirm: Callable[[], int], current: Callable[[], i
 
     :param confirm: the newest revision, from ZooKeeper through the live session.
     :param current: the revision that every session follows; None while the gateway is not registered.
+    :param on_confirmed: called while the lease holds: what waits for it may go on.
     """
     held = False
     while True:
-        asked_at = time.monotonic()
+        asked_at = clock.now()
         why = "this gateway is not registered"
         try:
             registered = current() is not None
@@ -36,15 +67,17 @@ async def keep(lease: Lease, confirm: Callable[[], int], current: Callable[[], i
             if registered and follows is not None:
                 why = f"revision {newest} is published, {follows} is followed"
                 if follows >= newest:
-                    lease.valid_until = asked_at + lease_ms / 1000
+                    lease.renew(asked_at, lease_ms / 1000)
                     why = ""
         except Exception as error:
             why = str(error)
-        holds = lease.holds(time.monotonic())
+        holds = lease.holds(clock.now())
         if holds != held:
             held = holds
             _log.info("lease held for %d ms", lease_ms) if held else _log.warning(
                 "lease lost, writes are refused: %s", why
             )
+        if holds:
+            on_confirmed()
         wait_s = lease_ms / 4000 if not why else RETRY_S
-        await asyncio.sleep(max(0.0, wait_s - (time.monotonic() - asked_at)))
+        await asyncio.sleep(max(0.0, wait_s - (clock.now() - asked_at)))

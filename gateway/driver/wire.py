@@ -14,7 +14,7 @@ BUFFER = bytearray(256 * 1024)
 class Wire:
     """One socket: what could not be sent yet, and which events are wanted."""
 
-    __slots__ = ("fd", "loop", "pending", "reading", "sock", "writing")
+    __slots__ = ("_stuck", "fd", "loop", "pending", "reading", "sock", "writing")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
         self.loop = loop
@@ -23,6 +23,7 @@ class Wire:
         self.pending: deque[memoryview] = deque()
         self.reading = False
         self.writing = False
+        self._stuck: tuple[float, memoryview] | None = None
 
     def send(self, data: bytes | bytearray | memoryview) -> None:
         """Sends what the socket takes and keeps a copy of the rest. OSError if the connection broke."""
@@ -54,6 +55,15 @@ class Wire:
                 return False
             self.pending.popleft()
         return True
+
+    def stuck_s(self, now: float) -> float:
+        """How long nothing of what is pending has gone; as far as it was asked for."""
+        if not self.pending:
+            self._stuck = None
+            return 0.0
+        if self._stuck is None or self._stuck[1] is not self.pending[0]:
+            self._stuck = (now, self.pending[0])
+        return now - self._stuck[0]
 
     def want(self, reading: bool, on_readable: Callable[[], None], on_writable: Callable[[], None]) -> None:
         if reading != self.reading:

@@ -23,6 +23,8 @@ def receive(session: Conversation, upstream: Upstream, buf: bytearray, end: int)
     """Start of the bytes that go to the client as they are."""
     while session.closed is None and pos < end:
         if upstream.skip:
+            if not upstream.dropping and not _may_be_told(session, upstream):
+                break
             taken = min(upstream.skip, end - pos)
             pos += taken
             upstream.skip -= taken
@@ -93,11 +95,22 @@ def _begin(session: Conversation, upstream: Upstream, buf: bytearray, pos: int) 
     if session.queue[0] is not slot:
         upstream.blocked = True
         return False
+    if not _may_be_told(session, upstream):
+        return False
     if slot.kind is Kind.PATCH:
         upstream.patcher = FetchPatcher(slot.api_version, size, slot.shifts or {})
     else:
         upstream.skip = 4 + size
     return True
+
+
+def _may_be_told(session: Conversation, upstream: Upstream) -> bool:
+    """Whether the next answer of this broker may go to the client now. If not, no more is read."""
+    under = upstream.queue[0].under
+    if under is None or session.vouches(under):
+        return True
+    upstream.blocked = True
+    return False
 
 
 def _done(session: Conversation, upstream: Upstream) -> None:

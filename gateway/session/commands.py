@@ -48,6 +48,10 @@ class Compose(NamedTuple):
     """Decoded, or its bytes where it is long: nobody's requests are to wait until it is."""
 
 
+class AwaitLease(NamedTuple):
+    """Call `Session.tick` when the lease holds again."""
+
+
 class Wake(NamedTuple):
     """Call `Session.tick` at this time (seconds on the driver's monotonic clock)."""
 
@@ -110,4 +114,4 @@ class Close(NamedTuple):
     detail: str = ""
 
 
-Command = ToClient | ToUpstream | Shut | Compose | Wake | Saw | Refresh | Inquire | LookUp | Close
+Command = ToClient | ToUpstream | Shut | Compose | AwaitLease | Wake | Saw | Refresh | Inquire | LookUp | Close

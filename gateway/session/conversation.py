@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.counts import Counts
 from gateway.session.authentication import Authentication
-from gateway.session.commands import Cause, Close, Command, Node, ToClient, ToUpstream, Wake
+from gateway.session.commands import AwaitLease, Cause, Close, Command, Node, ToClient, ToUpstream, Wake
 from gateway.session.damping import Damping
 from gateway.session.fetch import Gap
 from gateway.session.issuing import VirtualNodes
@@ -16,11 +16,11 @@ from gateway.session.open_transactions import OpenTransactions
 from gateway.session.overtaking import Overtaking
 from gateway.session.recalled import Recalled
 from gateway.session.routes import Routes
-from gateway.session.slots import Kind, Slot, Upstream
+from gateway.session.slots import NO_LEASE, Kind, Slot, Under, Upstream
 from gateway.session.snapshot import Lease, Port, Snapshot
 from gateway.session.terms import Terms
 from ha_core.model import Identity, identify
-from ha_core.wire import Limits, SaslServer, encode_response
+from ha_core.wire import POLICIES, ApiKey, Limits, Route, SaslServer, encode_response
 from ha_core.wire import encode as encode_body
 
 if TYPE_CHECKING:
@@ -38,6 +38,14 @@ MOST_QUESTIONS = 8
 MOST_GIVEN_BYTES = 256 << 10
 """Of answers made here within one event: what the client's socket does not take is kept, and more of it is not made
 before it has gone."""
+
+
+UNDER_LEASE = frozenset(key for key, line in POLICIES.items() if line.route in (Route.GROUP, Route.TRANSACTION)) | {
+    ApiKey.PRODUCE,
+    ApiKey.DELETE_GROUPS,
+    ApiKey.OFFSET_DELETE,
+}
+"""Requests whose answers promise something that an operation takes along."""
 
 
 class Settings(NamedTuple):
@@ -88,6 +96,7 @@ class Conversation:
         """The next incremental fetch must be made full again: its session may hold topics that are translated now."""
         self.gaps: dict[tuple[str, int], Gap] = {}
         """What the last answers told of the place at which a partition is read."""
+        self._awaits_lease = False
         self.streaming: Upstream | None = None
         """Where the next client bytes go: the rest of a request that is forwarded while it arrives (`streaming`)."""
         self._gather: bytearray | None = None
@@ -184,9 +193,40 @@ class Conversation:
         self.given_bytes = 0
         return out
 
+    def under(self) -> Under:
+        """What a request that is forwarded now rests on."""
+        lease = self.settings.lease
+        return lease.generation if lease.holds(self.now) else NO_LEASE, self.snapshot.view.revision
+
+    def stands(self, under: Under) -> bool | None:
+        """Whether no operation can have gone on without this gateway since then; None: it is not known yet.
+
+        What was forwarded was executed before its answer was read, and the clock after that. So if the lease holds, it
+        did all the time, or is another one and nothing at all was published in between.
+        """
+        lease = self.settings.lease
+        if not lease.holds(self.now):
+            return None
+        return under[0] == lease.generation or under[1] == self.snapshot.view.revision
+
+    def vouches(self, under: Under) -> bool:
+        """Whether the answer to what was forwarded then may be given to the client. If not it waits for the lease, or
+        the session ends: an operation may have read the ends of the log before the record was in it."""
+        if self.left:
+            return True  # nobody is told
+        standing = self.stands(under)
+        if standing is None and not self._awaits_lease:
+            self._awaits_lease = True
+            self.emit(AwaitLease())
+        elif standing is False:
+            self.close(Cause.LEASE_LOST, "what was forwarded may have been passed over by an operation")
+        return bool(standing)
+
     def enqueue(self, slot: Slot) -> None:
         """A slot for a request that is about to be forwarded or composed."""
         slot.revision = self.snapshot.view.revision
+        if slot.api_key in UNDER_LEASE:
+            slot.under = self.under()
         self.queue.append(slot)
         self.settings.counts.requests[slot.api_key, _OUTCOMES[slot.kind]] += 1
 
@@ -225,6 +265,8 @@ class Conversation:
         """Sends every answer made here whose turn and time have come."""
         queue = self.queue
         while queue and queue[0].kind is Kind.READY and queue[0].ready_at <= self.now:
+            if queue[0].under is not None and not self.vouches(queue[0].under):
+                return
             slot = queue.popleft()
             if not self.left and not slot.mute:
                 self.given_bytes += len(slot.data)

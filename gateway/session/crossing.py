@@ -133,6 +133,8 @@ def send(
         for key, part in going.items():
             overtaking.arrived(key, part.batch)
         producing.hide_offsets(merged, verdict.halves)
+        if not producing.acknowledged(merged):
+            slot.under = None  # it promises nothing
         if slot.mute and any(entry["error_code"] for _, entry in _entries(merged)):
             leaving.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
         encoded = encode(ApiKey.PRODUCE, header.api_version, "response", merged)

@@ -12,7 +12,7 @@ from typing import Any
 from gateway.session import answers, coordinated, crossing, data_path, leaving, log_starts, requests, silence, streaming
 from gateway.session.commands import Cause, Command, Node
 from gateway.session.conversation import MOST_GIVEN_BYTES, MOST_QUESTIONS, Conversation
-from gateway.session.slots import Kind
+from gateway.session.slots import Kind, Upstream
 from gateway.session.snapshot import Snapshot
 from ha_core.wire import ApiKey, RemoteProtocolError, WireError, read_request_header
 from ha_core.wire.frames import frame_size
@@ -105,8 +105,9 @@ class Session(Conversation):
         return self._take()
 
     def tick(self, now: float) -> list[Command]:
-        """The time of a `Wake` has come."""
+        """The time of a `Wake` has come, or what an `AwaitLease` asked for."""
         self.now = now
+        self._awaits_lease = False
         self._decide()
         silence.ask(self)
         self.flush()
@@ -225,13 +226,15 @@ class Session(Conversation):
             buf = bytearray(upstream.carry)
             upstream.carry = b""
             answers.receive(self, upstream, buf, len(buf))
+            if upstream.blocked:
+                return
 
     def _requests(self, buf: bytearray, end: int) -> None:
         if self.closed is not None or self.leaving is not None:
             return
         pos = 0
         if self.streaming is not None:
-            pos = streaming.go_on(self, self.streaming, memoryview(buf)[:end])
+            pos = self._continue_stream(self.streaming, memoryview(buf)[:end])
         elif self._gather is not None:
             pos = self._continue_gather(buf, end)
         limits = self.settings.limits
@@ -260,6 +263,12 @@ class Session(Conversation):
             return
         if self.closed is None and pos < end:
             self.carry = bytes(memoryview(buf)[pos:end])
+
+    def _continue_stream(self, upstream: Upstream, chunk: memoryview) -> int:
+        if not self.stands(upstream.under):
+            leaving.leave(self, Cause.LEASE_LOST, "the rest of a request came after the lease had been lost")
+            return 0
+        return streaming.go_on(self, upstream, chunk)
 
     def _continue_gather(self, buf: bytearray, end: int) -> int:
         gather = self._gather

@@ -39,13 +39,20 @@ Frames = dict[Node, bytearray | None]
 """Answers by upstream, with their size field; None where the upstream was lost."""
 
 
+Under = tuple[int, int]
+"""Generation of the lease, revision of the state. If neither is the same when the answer comes, an operation may have
+gone on without this gateway."""
+NO_LEASE = -1
+"""In the place of the generation: it did not hold."""
+
+
 class Slot:
     """One request that the client waits for."""
 
     __slots__ = (
         "api_key", "api_version", "awaited", "correlation_id", "data", "delay", "finish", "frames", "group",
         "in_session", "kind", "lifts_with", "mute", "node", "reads", "ready_at", "revision", "shifts", "spared",
-        "survives_loss", "topics",
+        "survives_loss", "topics", "under",
     )  # fmt: skip
 
     def __init__(self, api_key: int, api_version: int, correlation_id: int, kind: Kind) -> None:
@@ -59,6 +66,8 @@ class Slot:
         """When to look at it again; of an answer that is ready: when it may go."""
         self.revision = 0
         """Of the state on which the request was forwarded."""
+        self.under: Under | None = None
+        """What was known when it was forwarded; None: its answer promises nothing about a log or a group."""
         self.delay = 0.0
         self.lifts_with: str | None = None
         """A refusal held for the fence of this operation: answered at once when the fence is lifted."""
@@ -130,7 +139,7 @@ class Upstream:
 
     __slots__ = (
         "arrived_at", "blocked", "carry", "dropping", "gathering", "half", "later", "missing", "mute", "node",
-        "patcher", "queue", "shut", "silent", "skip", "wanted",
+        "patcher", "queue", "shut", "silent", "skip", "under", "wanted",
     )  # fmt: skip
 
     def __init__(self, node: Node) -> None:
@@ -144,6 +153,8 @@ class Upstream:
         """Bytes received but not yet used: to be put in front of the next chunk."""
         self.blocked = False
         """Its answer is not the client's next one: read no more until it is."""
+        self.under: Under = (NO_LEASE, 0)
+        """What was known when the beginning of the request that is being written was."""
         self.missing = 0
         """Bytes, still to come from the client, of the request that is being written: nothing else may be."""
         self.half: Slot | None = None

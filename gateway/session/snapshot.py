@@ -38,13 +38,25 @@ class Port:
 
 @dataclass(slots=True)
 class Lease:
-    """Until when produce and group calls may be forwarded (seconds on the monotonic clock).
+    """Until when produce and group calls may be forwarded, and acknowledged (seconds on the driver's clock).
 
     Renewed by every confirmed round trip to ZooKeeper. Past it, others may have taken this gateway for dead and moved
     on, so forwarding would make a second writer.
     """
 
     valid_until: float = field(default=float("-inf"))
+    generation: int = 0
+    """A lease that was lost and is back is another one: what others did in between was not seen."""
 
     def holds(self, now: float) -> bool:
         return now < self.valid_until
+
+    def renew(self, asked_at: float, lease_s: float) -> None:
+        """ZooKeeper has confirmed the session, when asked at this time."""
+        if asked_at > self.valid_until:
+            self.generation += 1
+        self.valid_until = max(self.valid_until, asked_at + lease_s)
+
+    def revoke(self) -> None:
+        """The session is gone, whatever the clock says."""
+        self.valid_until = float("-inf")

@@ -29,6 +29,7 @@ def begin(session: Conversation, node: Node, missing: int, slot: Slot | None) ->
     upstream = session.upstreams[node]
     upstream.missing = missing
     upstream.half = slot
+    upstream.under = session.under()
     upstream.arrived_at = session.now
     session.streaming = upstream
 

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from typing import Any
 
+from gateway import clock
 from gateway.counts import Counts
 from gateway.driver.connection import Connection
 from gateway.driver.farewell import Farewells
@@ -28,6 +29,7 @@ class House:
         self.brokers: list[socket.socket] = []
         self.in_house: list[Connection] = []
         """Those who have logged in."""
+        self.without_lease: list[Connection] = []
         self.farewells = Farewells(self.loop)
 
     def client(self, port: Port = Port("east", 1)) -> tuple[Connection, socket.socket]:  # noqa: B008 - frozen
@@ -55,8 +57,12 @@ class House:
 
     def inquire(self, command: Inquire) -> None: ...
 
-    def lease_holds(self) -> bool:
-        return True
+    def lease_generation(self) -> int | None:
+        lease = self.settings.lease
+        return lease.generation if lease.holds(clock.now()) else None
+
+    def await_lease(self, connection: Connection) -> None:
+        self.without_lease.append(connection)
 
     def closed(self, connection: Connection, cause: Cause, detail: str) -> None:
         self.ended.append((cause, detail))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from gateway import clock
 from gateway.driver.connection import STUCK_S
 from gateway.driver.stopping import part
 from gateway.session.commands import Cause
@@ -83,9 +84,9 @@ async def test_a_client_that_stalls_in_the_middle_of_a_request_gets_its_answers_
     house.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
     await house.until(lambda: house.connection.session.streaming is not None)
     # When an operation waits for it longer than for a moment
-    house.connection.hurry(house.loop.time())
+    house.connection.hurry(clock.now())
     assert house.connection.session.leaving is None
-    house.connection.hurry(house.loop.time() + STALLED_S)
+    house.connection.hurry(clock.now() + STALLED_S)
     broker.send(answer(1))
     # Then the client has to send that request again, to where its topic is by then
     assert await asyncio.to_thread(frame, house.sock) == answer(1)
@@ -98,7 +99,7 @@ async def test_a_client_that_takes_no_answers_holds_no_operation_up(house: Loopb
     # Given a request in flight, behind answers that the client does not read
     broker = await asked(house, request(1))
     house.connection.client.pending.append(memoryview(b"what the socket does not take"))
-    now = house.loop.time()
+    now = clock.now()
     house.connection.hurry(now)
     assert not house.connection.session.left
     # When an operation waits longer than for a moment
@@ -108,3 +109,57 @@ async def test_a_client_that_takes_no_answers_holds_no_operation_up(house: Loopb
     broker.send(answer(1))
     await house.until(lambda: bool(house.ended))
     assert house.causes == [Cause.CLIENT_LEFT]
+
+
+@played
+async def test_an_answer_that_a_stopped_process_finds_when_it_goes_on_is_not_given_before_the_lease_is_back(
+    house: Loopback,
+) -> None:
+    # Given a request in flight when the process is stopped for longer than its lease
+    broker = await asked(house, request(1))
+    house.settings.lease.valid_until = clock.now()
+    # When it goes on, and reads the answer before it knows anything
+    broker.send(answer(1))
+    await house.until(lambda: bool(house.without_lease))
+    house.sock.setblocking(False)
+    assert await asyncio.to_thread(_readable, house.sock) == b""
+    # Then the client gets it when ZooKeeper has confirmed that nothing has changed
+    house.settings.lease.renew(clock.now() + 0.001, 10.0)
+    house.without_lease[0].lease_is_back()
+    house.sock.setblocking(True)
+    assert await asyncio.to_thread(frame, house.sock) == answer(1)
+
+
+def _readable(sock: Any) -> bytes:
+    try:
+        found: bytes = sock.recv(100)
+    except BlockingIOError:
+        return b""
+    return found
+
+
+@played
+async def test_what_a_broker_did_not_take_before_the_lease_was_lost_is_not_sent_under_the_next_one(
+    house: Loopback,
+) -> None:
+    # Given a write of which the broker's socket takes a part only
+    broker = await asked(house, request(1))
+    house.sock.setblocking(False)
+    large = memoryview(request(2, payload=b"y" * 8_000_000))
+    sent = 0
+    link = next(iter(house.connection.links.values()))
+    assert link.wire is not None
+    async with asyncio.timeout(5):
+        while not link.wire.pending:
+            try:
+                sent += house.sock.send(large[sent:])
+            except BlockingIOError:
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
+    # When the lease is lost and comes back before the broker takes more
+    house.settings.lease.revoke()
+    house.settings.lease.renew(clock.now(), 10.0)
+    taken = len(await asyncio.to_thread(_rest, broker))
+    # Then the rest is not sent: what was never sent whole is never executed
+    assert taken < sent
+    assert house.causes == [Cause.LEASE_LOST]

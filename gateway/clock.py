@@ -1,0 +1,16 @@
+"""The clock that leases, and everything that is fed into sessions, go by.
+
+It goes on while the process is stopped, and, unlike the monotonic clock, while the machine sleeps: ZooKeeper does not
+sleep with it. What no clock of the machine counts is a pause of the whole virtual machine (see the design, "Lease").
+"""
+
+from __future__ import annotations
+
+import time
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def now() -> float:
+    """Seconds since some instant before this process began."""
+    return time.clock_gettime(_CLOCK)

@@ -1,0 +1,222 @@
+"""Nothing is acknowledged that an operation may have passed over while the lease was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from gateway.session.commands import AwaitLease, Cause, Compose
+from gateway.session.slots import Kind
+from gateway.session.snapshot import Lease, Port, Snapshot
+from ha_core.model import UserBindings, View
+from ha_core.model.producer import issued_id
+from tests.gateway.session import test_crossing as crossing
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import CLUSTERS, EAST, NODES, WEST, Talk, snapshot
+from tests.gateway.session.test_coordination import COMMIT, commit
+from tests.gateway.session.test_data_path import FETCH, PRODUCE, fetch, fetched, moved, produce, produced, state
+from tests.gateway.session.test_streaming import LARGE, half
+from tests.gateway.session.test_transactions import END
+
+WEST_PORT = Port("west", 1)
+DELETE_GROUPS = 42
+
+
+def lose(talk: Talk) -> None:
+    """The process stands still for longer than its lease, or ZooKeeper does."""
+    talk.lease.valid_until = talk.now
+    talk.now += 10.0
+
+
+def regain(talk: Talk) -> None:
+    """ZooKeeper has confirmed the session again, and whoever waits for it is told."""
+    talk.lease.renew(talk.now, 1e9)
+    talk.wait(0.0)
+
+
+def at(revision: int, found: Snapshot) -> Snapshot:
+    """The same state, published again: something has changed, somewhere."""
+    return snapshot(replace(found.view, revision=revision), found.topology)
+
+
+class Way(NamedTuple):
+    """How a request gets its answer."""
+
+    state: Snapshot
+    port: Port
+    ask: Callable[[Talk], None]
+    answer: Callable[[Talk], None]
+
+
+def _produce(talk: Talk) -> None:
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+
+
+def _committed(talk: Talk) -> None:
+    body = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "error_code": 0}]}]}
+    talk.answer(EAST, talk.asked(EAST)[0], body)
+
+
+def _composed(talk: Talk) -> None:
+    asked = next(one for one in talk.others if isinstance(one, Compose))
+    talk.take(talk.session.answered(asked.token, {"error_code": 0}, talk.now))
+
+
+def _end(talk: Talk) -> None:
+    body = {"transactional_id": "tx", "producer_id": issued_id(7, NODES.ids["east", 1]), "producer_epoch": 0}
+    talk.ask(END, 3, {**body, "committed": True})
+
+
+def _bound(cluster: str) -> Snapshot:
+    bindings = {"anonymous": UserBindings(user="anonymous", cluster=cluster)}
+    return snapshot(View(1, CLUSTERS, bindings), state().topology)
+
+
+def _produced(node: Any) -> Callable[[Talk], None]:
+    return lambda talk: talk.answer(node, talk.asked(node)[0], produced(("orders", 0, 0, 41)))
+
+
+WAYS = {
+    "a produce that is passed": Way(state(), Port("east", 1), _produce, _produced(EAST)),
+    "a produce that is mapped": Way(state(moved()), WEST_PORT, _produce, _produced(WEST)),
+    "a produce below a cut that lies ahead": Way(
+        state(crossing.topic()), Port("east", 1), lambda talk: crossing.ask(talk, crossing.records(0)), _produced(EAST)
+    ),
+    "a commit of a group": Way(_bound("east"), Port("east", 1), lambda talk: talk.ask(COMMIT, 8, commit()), _committed),
+    "the end of a transaction": Way(
+        _bound("east"), Port("east", 1), _end, lambda talk: talk.answer(EAST, talk.asked(EAST)[0], {"error_code": 0})
+    ),
+    "the end of a transaction of another cluster": Way(_bound("west"), WEST_PORT, _end, _composed),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_what_was_forwarded_before_the_lease_was_lost_is_not_acknowledged_when_the_state_has_changed(name: str) -> None:
+    # Given a request in flight
+    way = WAYS[name]
+    talk = Talk(way.state, way.port)
+    way.ask(talk)
+    # When the lease is lost, and the answer comes
+    lose(talk)
+    way.answer(talk)
+    # Then the client is told nothing yet
+    assert not talk.answers()
+    assert talk.closed is None
+    assert AwaitLease() in talk.others
+    # And when the lease is back, and others have gone on meanwhile, nothing for ever: nobody knows what became of it
+    talk.follow(at(2, way.state))
+    regain(talk)
+    assert not talk.answers()
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.LEASE_LOST
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_what_was_forwarded_before_the_lease_was_lost_is_acknowledged_when_nothing_was_published(name: str) -> None:
+    # Given an answer that came while ZooKeeper was away
+    way = WAYS[name]
+    talk = Talk(way.state, way.port)
+    way.ask(talk)
+    lose(talk)
+    way.answer(talk)
+    assert not talk.answers()
+    # When the lease is back, and the state the same
+    regain(talk)
+    # Then nothing can have gone on without this gateway
+    assert len(talk.answers()) == 1
+    assert talk.closed is None
+
+
+def test_an_answer_that_is_kept_behind_another_is_given_under_the_lease_only() -> None:
+    # Given a request of a group that is answered, behind a read that is not
+    talk = Talk(state())
+    talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
+    talk.ask(DELETE_GROUPS, 2, {"groups_names": ["billing"]})
+    deleted = {"results": [{"group_id": "billing", "error_code": 0}]}
+    asked = next(one for one in talk.others if isinstance(one, Compose))
+    talk.take(talk.session.answered(asked.token, deleted, talk.now))
+    # When the lease is lost, and others go on, before the read is answered
+    lose(talk)
+    talk.follow(at(2, state()))
+    regain(talk)
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, b"")))
+    # Then the read is, and the other is not
+    assert len(talk.answers()) == 1
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.LEASE_LOST
+
+
+@pytest.mark.parametrize("acks", [0, -1])
+def test_the_rest_of_a_request_is_not_forwarded_after_the_lease_was_lost(acks: int) -> None:
+    # Given half of a request, a stop, and an operation meanwhile
+    talk = Talk(state())
+    rest = half(talk, ("orders", 0, batch(payload=LARGE)), acks=acks)
+    sent = bytes(talk.upstream[EAST])
+    lose(talk)
+    # When its rest comes, before or after the lease is back
+    if acks:
+        regain(talk)
+        talk.follow(state(moved(), revision=2))
+    talk.send(rest)
+    # Then it is never whole, so never executed, and the client asks again where the topic is by then
+    assert talk.upstream[EAST] == sent
+    assert talk.session.leaving is not None
+    assert talk.session.leaving.cause is Cause.LEASE_LOST
+
+
+def test_half_of_an_answer_does_not_acknowledge() -> None:
+    talk = Talk(state(), chunks=lambda data: [data[: len(data) // 2], data[len(data) // 2 :]])
+    _produce(talk)
+    (asked,) = talk.asked(EAST)
+    talk.chunks = lambda data: [data[:9]]
+    talk.answer(EAST, asked, produced(("orders", 0, 0, 41)))
+    given = bytes(talk.to_client)
+    lose(talk)
+    buf = bytearray(b"\0" * 20)
+    talk.take(talk.session.receive_upstream(EAST, buf, len(buf), talk.now))
+    assert talk.to_client == given
+    assert talk.session.upstreams[EAST].blocked
+
+
+def test_reads_are_answered_without_a_lease() -> None:
+    talk = Talk(state())
+    talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
+    lose(talk)
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 5, b"")))
+    assert len(talk.answers()) == 1
+
+
+def test_what_a_client_that_left_had_in_flight_is_read_without_a_lease() -> None:
+    talk = Talk(state())
+    _produce(talk)
+    talk.take(talk.session.client_left(talk.now))
+    lose(talk)
+    _produced(EAST)(talk)
+    assert talk.closed is not None
+    assert all(slot.kind is not Kind.PASS for slot in talk.session.queue)
+
+
+@pytest.mark.parametrize(("asked_at", "generation"), [(12.9, 1), (13.1, 2)])
+def test_a_lease_is_another_one_if_nobody_vouches_for_the_time_between(asked_at: float, generation: int) -> None:
+    # Given a lease that ran until 13
+    lease = Lease()
+    lease.renew(10.0, 3.0)
+    assert lease.generation == 1
+    assert lease.holds(12.9)
+    # When ZooKeeper's next answer comes late: what counts is when it was asked
+    assert not lease.holds(14.0)
+    lease.renew(asked_at, 3.0)
+    assert lease.generation == generation
+    assert lease.holds(14.0)
+
+
+def test_a_lease_whose_session_ended_is_lost_at_once_and_comes_back_as_another() -> None:
+    lease = Lease()
+    lease.renew(10.0, 3.0)
+    lease.revoke()
+    assert not lease.holds(10.1)
+    lease.renew(10.2, 3.0)
+    assert lease.generation == 2
