@@ -132,6 +132,10 @@ def test_how_far_a_crossing_is_says_when_the_cut_is_reached_and_how_that_is_know
     progress = ends.progress_of(environment, operation, {"orders": topic})
 
     assert words in progress.words
+    environment.now = lambda: "2026-11-21T10:07:00Z"
+    later = ends.progress_of(environment, operation, {"orders": topic})
+    assert later.words != progress.words
+    assert later.at == progress.at
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", {"partitions": [{"cluster": "east"}]}, {"partitions": [1]}])

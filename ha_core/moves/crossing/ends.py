@@ -125,6 +125,11 @@ class Progress:
         return sum(one.reached for one in self.partitions)
 
     @property
+    def at(self) -> tuple[object, ...]:
+        """Equal as long as nothing has moved."""
+        return *self.stages.items(), *((one.topic, one.partition, one.end, one.cut) for one in self.partitions)
+
+    @property
     def ready(self) -> tuple[str, ...]:
         """Open topics all of whose partitions have reached their cuts."""
         behind = {one.topic for one in self.partitions if not one.reached}

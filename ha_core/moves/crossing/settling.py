@@ -69,18 +69,20 @@ def settle_once(environment: Environment, operation_id: str) -> Look:
 def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s: float | None = None) -> list[Look]:
     """Look until all operations have ended, or `timeout_s` is over; says how far they are."""
     deadline = None if timeout_s is None else environment.monotonic() + timeout_s
-    said: dict[str, str] = {}
+    said: dict[str, object] = {}
     pause_s, say_at = FIRST_POLL_S, environment.monotonic()
     while True:
         looks = [settle_once(environment, operation_id) for operation_id in operation_ids]
         moved = False
         for one in looks:
             words = one.error or (one.progress.words if one.progress else "")
-            if words and said.get(one.operation.id) != words:
+            # Where it is and not its words: an estimate of when changes while nothing else does.
+            at = one.error or (one.progress.at if one.progress else "")
+            if words and said.get(one.operation.id) != at:
                 moved = True
                 if one.ended or one.error or environment.monotonic() >= say_at:
                     environment.say(f"{one.operation.id}: {words}")
-                    said[one.operation.id] = words
+                    said[one.operation.id] = at
         if environment.monotonic() >= say_at:
             say_at = environment.monotonic() + SAY_EVERY_S
         if all(one.ended for one in looks):
