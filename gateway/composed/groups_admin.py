@@ -11,88 +11,124 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 _AWAY = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
+_Each = Generator[tuple[Ask, ...], Any, dict[str, Message]]
+
 
 def describe_groups(context: Context, version: int, request: Message) -> Handler:
     more = {"include_authorized_operations": request["include_authorized_operations"]}
-    replies = yield from _each(
-        context, ApiKey.DESCRIBE_GROUPS, request["groups"], lambda group: {"groups": [group], **more}
+    answers = yield from _each(
+        context, ApiKey.DESCRIBE_GROUPS, request["groups"], lambda groups: {"groups": groups, **more}, "groups"
     )
-    return {"groups": [_one(reply, "groups", group) for group, reply in replies.items()]}
+    return {"groups": list(answers.values())}
 
 
 def delete_groups(context: Context, version: int, request: Message) -> Handler:
-    replies = yield from _each(
-        context, ApiKey.DELETE_GROUPS, request["groups_names"], lambda group: {"groups_names": [group]}, fenced=False
+    names = list(dict.fromkeys(request["groups_names"]))
+    answers = yield from _each(
+        context,
+        ApiKey.DELETE_GROUPS,
+        [name for name in names if not _fenced(context, name)],
+        lambda groups: {"groups_names": groups},
+        "results",
     )
-    return {"results": [_one(reply, "results", group) for group, reply in replies.items()]}
+    return {"results": [answers.get(name, _away(name)) for name in names]}
 
 
 def offset_delete(context: Context, version: int, request: Message) -> Handler:
     group = request["group_id"]
-    replies = yield from _each(context, ApiKey.OFFSET_DELETE, [group], lambda _: request, fenced=False)
-    reply = replies[group]
-    if reply is None or isinstance(reply, ClusterUnavailableError):
+    cluster = places.group_cluster(context, group)
+    if cluster is None or _fenced(context, group):
         return {"error_code": _AWAY, "topics": []}
-    return reply
+    reply: Reply = (yield (Ask(cluster, Coordinator("group", group), ApiKey.OFFSET_DELETE, request),))[0]
+    return {"error_code": _AWAY, "topics": []} if isinstance(reply, ClusterUnavailableError) else reply
 
 
 def list_groups(context: Context, version: int, request: Message) -> Handler:
-    """Gateways' nodes list the groups of all clusters, brokers' virtual nodes none.
+    """A broker's virtual node lists what its broker coordinates, a gateway's node lists nothing.
 
-    Admin clients ask every node that they know and put the answers together; each group would come twice.
+    Admin clients ask every node of the cluster and put the answers together. So each group comes once, however many
+    gateways there are, and a client whose metadata names gateways of yesterday misses none.
     """
-    if context.port_cluster is not None:
+    cluster, broker = context.port_cluster, context.port_broker
+    if cluster is None or broker is None:
         return {"error_code": 0, "groups": []}
+    if cluster not in places.usable(context):
+        return {"error_code": _AWAY, "groups": []}
+    filters = {name: request[name] for name in ("states_filter", "types_filter")}
+    reply: Reply = (yield (Ask(cluster, Broker(broker), ApiKey.LIST_GROUPS, filters),))[0]
+    if isinstance(reply, ClusterUnavailableError):
+        return {"error_code": _AWAY, "groups": []}
+    found = [group["group_id"] for group in reply["groups"]]
+    left = yield from _left_behind(context, cluster, found)
+    return reply | {"groups": [group for group in reply["groups"] if group["group_id"] not in left]}
+
+
+def _left_behind(context: Context, here: str, groups: Iterable[str]) -> Generator[tuple[Ask, ...], Any, set[str]]:
+    """Those of the groups found in a cluster that count in another one.
+
+    A move leaves the old copy behind, and bindings say which of them it is. Whoever lists is not always who uses the
+    group, so a single copy counts wherever it is.
+    """
+    bound = {group: places.group_cluster(context, group) for group in groups}
+    doubtful = {group for group, cluster in bound.items() if cluster != here}
+    others = [cluster for cluster in places.usable(context) if cluster != here]
+    if not doubtful or not others:
+        return set()
     asks = tuple(
-        Ask(cluster, Broker(broker), ApiKey.LIST_GROUPS, {"states_filter": request["states_filter"]})
-        for cluster in places.usable(context)
+        Ask(cluster, Broker(broker), ApiKey.LIST_GROUPS, {})
+        for cluster in others
         for broker in sorted(context.topology.clusters[cluster].brokers)
     )
-    replies: Iterable[Reply] = (yield asks) if asks else []
-    error = _AWAY if places.in_doubt(context) else 0
-    copies: dict[str, dict[str, Message]] = {}
-    for ask, reply in zip(asks, replies, strict=True):
-        if isinstance(reply, ClusterUnavailableError):
-            error = _AWAY
-            continue
-        error = error or reply["error_code"]
-        for group in reply["groups"]:
-            copies.setdefault(group["group_id"], {})[ask.cluster] = group
-    groups = []
-    for name, by_cluster in sorted(copies.items()):
-        bound = places.group_cluster(context, name)
-        # A move leaves the old copy behind. Whoever lists is not always who uses the group, so a single copy counts
-        # wherever it is.
-        groups.append(by_cluster[bound if bound in by_cluster else min(by_cluster)])
-    return {"error_code": error, "groups": groups}
+    copies: dict[str, set[str]] = {group: {here} for group in doubtful}
+    for ask, reply in zip(asks, (yield asks), strict=True):
+        for group in () if isinstance(reply, ClusterUnavailableError) else reply["groups"]:
+            copies.get(group["group_id"], set()).add(ask.cluster)
+    return {group for group, held in copies.items() if here != (bound[group] if bound[group] in held else min(held))}
 
 
 def _each(
-    context: Context,
-    api_key: int,
-    groups: Iterable[str],
-    message: Callable[[str], Message],
-    *,
-    fenced: bool = True,
-) -> Generator[tuple[Ask, ...], Any, dict[str, Reply | None]]:
-    """Asks the coordinator of each group; None where no cluster is to be asked. `fenced`: a fence does not matter."""
-    replies: dict[str, Reply | None] = {}
-    asks: dict[str, Ask] = {}
-    for group in groups:
-        replies[group] = None
+    context: Context, api_key: int, groups: Iterable[str], message: Callable[[list[str]], Message], results: str
+) -> _Each:
+    """What their coordinators say of the groups: one question to each coordinator.
+
+    Who that is, is known from who leads the partitions of __consumer_offsets. That may be seconds old, so a group
+    that is not there after all is asked for again, by itself and at the coordinator that its cluster names.
+    """
+    answers = {group: _away(group) for group in groups}
+    batches: dict[tuple[str, int], list[str]] = {}
+    alone: list[tuple[str, str]] = []
+    for group in answers:
         cluster = places.group_cluster(context, group)
-        document = context.view.groups.get(group)
-        if cluster is not None and (fenced or document is None or document.fence is None):
-            asks[group] = Ask(cluster, Coordinator("group", group), api_key, message(group))
-    if asks:
-        replies.update(zip(asks, (yield tuple(asks.values())), strict=True))
-    return replies
+        broker = None if cluster is None else context.topology.coordinator(cluster, group)
+        if cluster is not None and broker is not None:
+            batches.setdefault((cluster, broker), []).append(group)
+        elif cluster is not None:
+            alone.append((cluster, group))
+    if batches:
+        replies: Iterable[Reply] = yield tuple(
+            Ask(cluster, Broker(broker), api_key, message(batch)) for (cluster, broker), batch in batches.items()
+        )
+        for ((cluster, _), batch), reply in zip(batches.items(), replies, strict=True):
+            answers.update(_answered(reply, results, batch))
+            moved = (group for group in batch if answers[group]["error_code"] == ErrorCode.NOT_COORDINATOR)
+            alone += [(cluster, group) for group in moved]
+    if alone:
+        replies = yield tuple(Ask(c, Coordinator("group", group), api_key, message([group])) for c, group in alone)
+        for (_, group), reply in zip(alone, replies, strict=True):
+            answers.update(_answered(reply, results, [group]))
+    return answers
 
 
-def _one(reply: Reply | None, results: str, group: str) -> Message:
-    if reply is not None and not isinstance(reply, ClusterUnavailableError):
-        for result in reply[results]:
-            if result["group_id"] == group:
-                found: Message = result
-                return found
+def _answered(reply: Reply, results: str, groups: list[str]) -> dict[str, Message]:
+    if isinstance(reply, ClusterUnavailableError):
+        return {}
+    return {result["group_id"]: result for result in reply[results] if result["group_id"] in groups}
+
+
+def _fenced(context: Context, group: str) -> bool:
+    document = context.view.groups.get(group)
+    return document is not None and document.fence is not None
+
+
+def _away(group: str) -> Message:
     return {"error_code": _AWAY, "group_id": group}

@@ -56,24 +56,15 @@ def describe_transactions(context: Context, version: int, request: Message) -> H
 
 
 def list_transactions(context: Context, version: int, request: Message) -> Handler:
-    """Of the user's cluster, by the gateways' nodes only, for the same reason as groups."""
-    cluster = places.user_cluster(context)
-    if context.port_cluster is not None or cluster is None:
+    """Of the user's cluster, each by the node of the broker that coordinates it, for the same reason as groups."""
+    cluster, broker = context.port_cluster, context.port_broker
+    if cluster is None or broker is None or cluster != places.user_cluster(context):
         return {"error_code": 0, "transaction_states": []}
+    away = {"error_code": _AWAY, "transaction_states": []}
     if cluster not in places.usable(context):
-        return {"error_code": _AWAY, "transaction_states": []}
-    brokers = sorted(context.topology.clusters[cluster].brokers)
-    replies = yield tuple(Ask(cluster, Broker(b), ApiKey.LIST_TRANSACTIONS, request) for b in brokers)
-    error, states = 0, {}
-    unknown: list[str] = []
-    for reply in replies:
-        if isinstance(reply, ClusterUnavailableError):
-            error = _AWAY
-            continue
-        error = error or reply["error_code"]
-        unknown = reply["unknown_state_filters"] or unknown
-        states.update({state["transactional_id"]: state for state in reply["transaction_states"]})
-    return {"error_code": error, "unknown_state_filters": unknown, "transaction_states": list(states.values())}
+        return away
+    reply: Reply = (yield (Ask(cluster, Broker(broker), ApiKey.LIST_TRANSACTIONS, request),))[0]
+    return away if isinstance(reply, ClusterUnavailableError) else reply
 
 
 def _state(name: str, reply: Reply | None) -> Message:

@@ -17,6 +17,9 @@ WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 _MAY_FOLLOW = frozenset({ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP})
 """What clients send while one of those is unanswered."""
 
+_NO_LOGS = "gateway"
+"""The empty log directory of a gateway's own node."""
+
 
 def _slot(header: RequestHeader, kind: Kind) -> Slot:
     return Slot(header.api_key, header.api_version, header.correlation_id, kind)
@@ -120,8 +123,14 @@ def _notice(session: Conversation, header: RequestHeader, name: bytes) -> None:
 
 
 def node(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
-    """A request that is about the broker itself."""
-    if session.port.broker is None or not session.snapshot.fresh:
-        session.close(Cause.UNSUPPORTED, f"API key {header.api_key} is for one broker: use the port of that broker")
+    """A request that is about the broker itself: a virtual node's is passed on, a gateway's node has no logs.
+
+    Admin clients ask every node. No directory at all is to Java a right that is missing, no answer a broker that hangs.
+    """
+    if session.port.broker is None:
+        session.reply(_slot(header, Kind.WAIT), {"error_code": 0, "results": [{"error_code": 0, "log_dir": _NO_LOGS}]})
+        return
+    if not session.snapshot.fresh:
+        session.close(Cause.UNSUPPORTED, f"API key {header.api_key} before the gateway knows any cluster")
         return
     _pass(session, _slot(header, Kind.PASS), memoryview(buf)[pos:end])

@@ -72,7 +72,7 @@ _TABLE = (
     Policy(_K.LEAVE_GROUP, 0, 5, _GROUP),
     Policy(_K.SYNC_GROUP, 0, 5, _GROUP),
     Policy(_K.DESCRIBE_GROUPS, 0, 5, _COMPOSED, "6 brings an error text (KIP-1043)"),
-    Policy(_K.LIST_GROUPS, 0, 4, _COMPOSED, "5 filters by group type (KIP-848)"),
+    Policy(_K.LIST_GROUPS, 0, 5, _COMPOSED),
     Policy(_K.SASL_HANDSHAKE, 0, 1, _LOCAL),
     Policy(
         _K.API_VERSIONS, 0, 3, _LOCAL, "4 changes supported features only; KIP-1242 has 5 name the cluster asked for"

@@ -126,10 +126,11 @@ DESCRIBE_GROUPS = Api(
 
 LIST_GROUPS = Api(
     ApiKey.LIST_GROUPS,
-    versions=(0, 4),
+    versions=(0, 5),
     flexible_from=3,
     request="""
     states_filter []string 4+
+    types_filter  []string 5+
     """,
     response="""
     throttle_time_ms int32  1+
@@ -138,6 +139,7 @@ LIST_GROUPS = Api(
       group_id       string 0+
       protocol_type  string 0+
       group_state    string 4+
+      group_type     string 5+
     """,
 )
 

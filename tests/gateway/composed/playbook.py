@@ -48,6 +48,11 @@ class Playbook:
         assert isinstance(self._step, tuple), f"the handler asks nothing: {self._step or self._result}"
         return self._step
 
+    @property
+    def waits(self) -> bool:
+        """Whether the handler has asked something."""
+        return self._step is not None
+
     def asked(self, *expected: tuple[str, Target, int]) -> Playbook:
         """Expects asks to these (cluster, target, API key), in any order."""
         assert sorted(map(str, expected)) == sorted(str((a.cluster, a.target, a.api_key)) for a in self.asks)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.composed import Any_, Ask, Broker, ClusterUnavailableError, Context, Coordinator
+from gateway.composed import Any_, Ask, Broker, BrokerKey, ClusterUnavailableError, Context, Coordinator
 from gateway.composed.coordinator import find_coordinator
 from gateway.composed.groups_admin import delete_groups, describe_groups, list_groups, offset_delete
 from ha_core.model import Fence, Group, UserBindings
@@ -15,7 +15,7 @@ from ha_core.wire.codes import ApiKey
 from tests.gateway.composed.playbook import Playbook, away, requested, world
 
 FIND = ApiKey.FIND_COORDINATOR
-NOT_AVAILABLE = 15
+NOT_AVAILABLE, NOT_COORDINATOR = 15, 16
 BOUND = UserBindings(user="alice", cluster="west", groups={"special": "east"})
 FENCED = Group(name="g", fence=Fence(operation="op-7"))
 
@@ -112,6 +112,40 @@ def test_groups_are_described_by_their_own_coordinators() -> None:
     ]
 
 
+COORDINATORS = {"__consumer_offsets": dict.fromkeys(range(0, 50, 2), 1) | dict.fromkeys(range(1, 50, 2), 2)}
+
+
+def test_many_groups_are_described_by_one_question_to_each_coordinator() -> None:
+    # Given who leads the partitions of __consumer_offsets, and 340 groups
+    names = [f"group-{number}" for number in range(340)]
+    request = requested(ApiKey.DESCRIBE_GROUPS, 5, groups=names)
+    play = Playbook(describe_groups(world(east=COORDINATORS), 5, request))
+    # Then two brokers are asked once each
+    play.asked(*(("east", Broker(broker), ApiKey.DESCRIBE_GROUPS) for broker in (1, 2)))
+    # And a group that has just gone to another coordinator is asked for there
+
+    def answer(ask: Ask) -> dict[str, Any]:
+        found = described(ask)
+        for group in found["groups"]:
+            if group["group_id"] == "group-7" and isinstance(ask.target, Broker):
+                group.update(error_code=NOT_COORDINATOR, group_state="")
+        return found
+
+    play.answers({"east": answer})
+    play.asked(("east", Coordinator("group", "group-7"), ApiKey.DESCRIBE_GROUPS)).answers({"east": answer})
+    groups = play.encodes(ApiKey.DESCRIBE_GROUPS, 5)["groups"]
+    assert [(g["group_id"], g["error_code"], g["group_state"]) for g in groups] == [
+        (name, 0, "Stable in east") for name in names
+    ]
+
+
+def test_a_coordinator_that_is_away_costs_one_question_however_many_groups_it_has() -> None:
+    names = [f"group-{number}" for number in range(340)]
+    play = Playbook(delete_groups(world(east=COORDINATORS), 2, requested(ApiKey.DELETE_GROUPS, 2, groups_names=names)))
+    play.answers({"east": away("east")})
+    assert [(r["group_id"], r["error_code"]) for r in play.result["results"]] == [(n, NOT_AVAILABLE) for n in names]
+
+
 def test_a_group_that_is_being_moved_can_be_described_but_not_deleted() -> None:
     context = world(groups=(FENCED,))
     describing = Playbook(describe_groups(context, 5, requested(ApiKey.DESCRIBE_GROUPS, 5, groups=["g"])))
@@ -141,33 +175,47 @@ def lists(brokers: Mapping[int, list[str]]) -> Any:
     def answer(ask: Ask) -> dict[str, Any]:
         assert isinstance(ask.target, Broker)
         names = brokers.get(ask.target.broker_id, [])
-        return {"groups": [{"group_id": name, "group_state": ask.cluster} for name in names]}
+        return {"groups": [{"group_id": name, "group_state": ask.cluster, "group_type": "classic"} for name in names]}
 
     return answer
 
 
-def listing(context: Context) -> Playbook:
-    return Playbook(list_groups(context, 4, requested(ApiKey.LIST_GROUPS, 4)))
+CLUSTERS = {"east": lists({1: ["g", "special"], 2: ["old"]}), "west": lists({2: ["g", "special"]})}
+LISTING_NODES: tuple[BrokerKey | None, ...] = (None, None, ("east", 1), ("east", 2), ("west", 1), ("west", 2))
+"""What an admin client asks where two gateways run: their nodes, and those of all brokers."""
 
 
-def test_groups_of_all_brokers_are_listed_once_and_the_binding_decides_between_two_copies() -> None:
-    play = listing(world(bindings=(BOUND,)))
-
-    play.asked(*((c, Broker(b), ApiKey.LIST_GROUPS) for c in ("east", "west") for b in (1, 2)))
-    play.answers({"east": lists({1: ["g", "special"], 2: ["old"]}), "west": lists({2: ["g", "special"]})})
-
-    groups = play.encodes(ApiKey.LIST_GROUPS, 4)["groups"]
-    assert [(g["group_id"], g["group_state"]) for g in groups] == [("g", "west"), ("old", "east"), ("special", "east")]
+def listing(context: Context, version: int = 5, **filters: Any) -> Playbook:
+    return Playbook(list_groups(context, version, requested(ApiKey.LIST_GROUPS, version, **filters)))
 
 
-def test_a_list_that_may_lack_groups_says_so_with_a_retriable_error() -> None:
-    failing, down = listing(world()), listing(world(down="west"))
+def test_an_admin_client_that_asks_every_node_sees_each_group_once_in_the_cluster_that_it_is_bound_to() -> None:
+    # Given two gateways, and old copies of `g` in the east and of `special` in the west
+    found = []
+    for port in LISTING_NODES:
+        # When each node is asked
+        play = listing(world(bindings=(BOUND,), port=port))
+        while play.waits:
+            play.answers(CLUSTERS)
+        found += [(g["group_id"], g["group_state"]) for g in play.encodes(ApiKey.LIST_GROUPS, 5)["groups"]]
+    # Then none comes twice, and none is missing
+    assert sorted(found) == [("g", "west"), ("old", "east"), ("special", "east")]
 
-    failing.answers({"east": lists({1: ["g"]}), "west": away("west")})
-    down.answers({"east": lists({1: ["g"]})})
+
+def test_a_broker_whose_groups_all_belong_to_its_cluster_is_the_only_one_asked() -> None:
+    play = listing(world(port=("east", 1)), states_filter=["Stable"], types_filter=["classic"])
+    play.asked(("east", Broker(1), ApiKey.LIST_GROUPS))
+    play.message("east", states_filter=["Stable"], types_filter=["classic"])
+    play.answers(CLUSTERS)
+    groups = play.encodes(ApiKey.LIST_GROUPS, 5)["groups"]
+    assert [(g["group_id"], g["group_type"]) for g in groups] == [("g", "classic"), ("special", "classic")]
+
+
+def test_a_node_whose_broker_is_away_says_so_with_a_retriable_error_and_the_others_list_what_they_have() -> None:
+    failing = listing(world(port=("east", 1)))
+    failing.answers({"east": away("east")})
+    down = listing(world(down="west", port=("west", 1)))
+    other = listing(world(down="west", port=("east", 1), bindings=(BOUND,))).answers(CLUSTERS)
 
     assert failing.result["error_code"] == down.result["error_code"] == NOT_AVAILABLE
-
-
-def test_brokers_nodes_list_no_groups_so_that_admin_clients_do_not_see_them_twice() -> None:
-    assert listing(world(port=("east", 1))).result["groups"] == []
+    assert [g["group_id"] for g in other.result["groups"]] == ["g", "special"]

@@ -50,22 +50,25 @@ def test_transactions_are_described_by_their_coordinators_in_the_users_cluster()
     assert [(s["transactional_id"], s["error_code"]) for s in states] == [("a", 0), ("b", 15)]
 
 
-def test_transactions_of_all_brokers_are_listed_and_a_broker_that_fails_is_said() -> None:
-    play = Playbook(list_transactions(world(), 1, requested(ApiKey.LIST_TRANSACTIONS, 1)))
-
-    play.answers(
-        {
-            "east": lambda ask: (
-                away("east") if ask.target == Broker(2) else {"transaction_states": [{"transactional_id": "a"}]}
-            )
-        }
-    )
-
-    answer = play.encodes(ApiKey.LIST_TRANSACTIONS, 1)
-    assert (answer["error_code"], [s["transactional_id"] for s in answer["transaction_states"]]) == (15, ["a"])
+def lists(ask: Ask) -> Any:
+    return {"transaction_states": [{"transactional_id": f"{ask.cluster}-{ask.target}"}]}
 
 
-def test_brokers_nodes_list_no_transactions() -> None:
-    play = Playbook(list_transactions(world(port=("east", 1)), 1, requested(ApiKey.LIST_TRANSACTIONS, 1)))
+def test_an_admin_client_that_asks_every_node_sees_each_transaction_once() -> None:
+    # Given two gateways, and brokers that coordinate one transaction each
+    found = []
+    for port in (None, None, ("east", 1), ("east", 2), ("west", 1), ("west", 2)):
+        # When each node is asked
+        play = Playbook(list_transactions(world(port=port), 1, requested(ApiKey.LIST_TRANSACTIONS, 1)))
+        while play.waits:
+            play.answers({"east": lists, "west": lists})
+        found += [s["transactional_id"] for s in play.encodes(ApiKey.LIST_TRANSACTIONS, 1)["transaction_states"]]
+    # Then those of the user's cluster are there, once
+    assert found == [f"east-{Broker(1)}", f"east-{Broker(2)}"]
 
-    assert play.result["transaction_states"] == []
+
+def test_a_node_whose_broker_is_away_says_that_its_transactions_are_not_known() -> None:
+    request = requested(ApiKey.LIST_TRANSACTIONS, 1)
+    failing = Playbook(list_transactions(world(port=("east", 2)), 1, request)).answers({"east": away("east")})
+    down = Playbook(list_transactions(world(port=("east", 2), down="east"), 1, request))
+    assert failing.result["error_code"] == down.result["error_code"] == 15

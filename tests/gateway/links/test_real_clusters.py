@@ -53,9 +53,15 @@ class House:
         self.nodes: dict[BrokerKey, int] = {}
 
     async def answer(self, api_key: int, version: int, maps: tuple[Topic, ...] = (), **fields: Any) -> dict[str, Any]:
+        return await self.answer_at(None, api_key, version, maps, **fields)
+
+    async def answer_at(
+        self, port: BrokerKey | None, api_key: int, version: int, maps: tuple[Topic, ...] = (), **fields: Any
+    ) -> dict[str, Any]:
         view = View(clusters=self.view.clusters, topics={topic.name: topic for topic in maps})
+        cluster, broker = port or (None, None)
         context = Context(
-            view, self.links.topology, Identity("alice", ""), None, None, (GATEWAY,), GATEWAY, "gw", self.nodes
+            view, self.links.topology, Identity("alice", ""), cluster, broker, (GATEWAY,), GATEWAY, "gw", self.nodes
         )
         work = handler(api_key)(context, version, requested(api_key, version, **fields))
         reply: Any = None
@@ -246,9 +252,10 @@ def test_groups_and_transactional_ids_find_their_coordinators_and_lists_are_whol
         assert [(found := await find(kind))["error_code"] for kind in (0, 1)] == [0, 0]
         assert found["host"] == "gw"
         described = await running.answer(ApiKey.DESCRIBE_GROUPS, 5, (), groups=["mine"])
-        groups = await running.answer(ApiKey.LIST_GROUPS, 4, ())
+        broker = ("east", min(running.links.topology.clusters["east"].brokers))
+        groups = await running.answer_at(broker, ApiKey.LIST_GROUPS, 4)
         for _ in range(50):  # each of the coordinator's partitions is loaded first
-            transactions = await running.answer(ApiKey.LIST_TRANSACTIONS, 1, ())
+            transactions = await running.answer_at(broker, ApiKey.LIST_TRANSACTIONS, 1)
             if transactions["error_code"] != 14:
                 break
             await asyncio.sleep(0.2)

@@ -17,6 +17,7 @@ from ha_core.wire.sasl import plain_token
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
 
 COMMIT, OFFSETS, FIND, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
+DESCRIBE_LOG_DIRS = 35
 HANDSHAKE, VERSIONS, INIT, ADD_PARTITIONS, AUTHENTICATE, METADATA = 17, 18, 22, 24, 36, 3
 COORDINATOR_NOT_AVAILABLE, LOADING, NOT_COORDINATOR, REBALANCING = 15, 14, 16, 27
 
@@ -346,3 +347,16 @@ def test_before_the_state_is_loaded_only_retriable_errors_are_answered() -> None
     talk.wait(0.2)
     assert [error_of(a) for a in talk.answers()] == [NOT_COORDINATOR, NOT_COORDINATOR]
     assert not talk.upstream
+
+
+def test_a_gateways_own_node_has_one_log_directory_and_nothing_in_it() -> None:
+    # Given an admin client that asks every node, a gateway's too
+    talk = Talk(port=Port())
+    # When it asks for log directories
+    for version in (1, 4):
+        talk.ask(DESCRIBE_LOG_DIRS, version, {"topics": None})
+    # Then it is answered: no directory at all is to Java a right that is missing
+    for answer in talk.answers():
+        assert answer["error_code"] == 0
+        assert [(one["error_code"], one["log_dir"], one["topics"]) for one in answer["results"]] == [(0, "gateway", [])]
+    assert talk.closed is None
