@@ -98,6 +98,8 @@ class Context:
     """Bootstrap listeners of all live gateways, this one included."""
     self_node: NodeAddress
     advertised_host: str
+    cluster_id: str
+    """Of this installation: what clients take all clusters together for."""
     nodes: Mapping[BrokerKey, int] = field(default_factory=dict)
     """(cluster, broker id) → virtual node id."""
     limits: Limits = DEFAULT_LIMITS

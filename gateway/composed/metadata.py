@@ -21,9 +21,8 @@ from gateway.composed.ask import (
     NodeAddress,
     Reply,
 )
+from gateway.composed.cluster_rights import cluster_operations
 from ha_core.wire.codes import ErrorCode
-
-CLUSTER_ID = "switchyard"
 
 _NO_EPOCH = -1
 _NO_LEADER = -1
@@ -57,16 +56,18 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
         chosen, racks = yield from _named_topics(context, request, names)
     else:
         chosen, racks = [], {}
+    operations = yield from cluster_operations(context, request["include_cluster_authorized_operations"])
     brokers = tuple(dict.fromkeys((*places.brokers(context), *_mentioned(chosen))))
     nodes: Mapping[BrokerKey, NodeAddress] = {}
     if brokers:
         nodes = yield NeedNodes(brokers)
     return {
         "brokers": node_list(context, nodes, racks),
-        "cluster_id": CLUSTER_ID,
+        "cluster_id": context.cluster_id,
         # Any gateway's node takes what clients send to a controller, and knows the right one.
         "controller_id": context.self_node.node_id,
         "topics": [_translated(one, nodes) for one in chosen],
+        "cluster_authorized_operations": operations,
     }
 
 

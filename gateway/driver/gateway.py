@@ -82,6 +82,7 @@ class Gateway:
         """Of the registered gateways those that answer."""
         self.answering = Answering(config.id)
         self.self_node: NodeAddress | None = None
+        self.cluster_id = ""
         self.links = Links(
             config.security_profiles,
             client_id=f"switchyard-{config.id}",
@@ -134,6 +135,7 @@ class Gateway:
         config = self.config
         self._know_limits()
         node_id = await asyncio.to_thread(self.store.allocate_node, gateway_key(config.id))
+        self.cluster_id = await asyncio.to_thread(self.store.cluster_id)
         self.self_node = NodeAddress(node_id, config.listen.advertised_host, config.listen.port)
         # Registered first: an operation that does not see this gateway waits for nobody, so it must not serve then.
         self._registration = await asyncio.to_thread(self.store.register_gateway, self._record())
@@ -410,6 +412,7 @@ class Gateway:
             gateways=tuple(sorted(known.address for known in self.peers)),
             self_node=self.self_node,
             advertised_host=self.config.listen.advertised_host,
+            cluster_id=self.cluster_id,
             nodes=self.nodes.ids,
             limits=self.settings.limits,
         )

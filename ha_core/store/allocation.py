@@ -1,8 +1,10 @@
-"""Numbers that are given out once: virtual node ids and client producer ids."""
+"""What is given out once: virtual node ids, client producer ids, and the id of the whole as clients see it."""
 
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64encode
+from uuid import uuid4
 
 from ha_core.model import VirtualNode
 from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE
@@ -17,6 +19,21 @@ FIRST_NODE_ID = 1
 
 def next_to_bytes(number: int) -> bytes:
     return b'{"next":%d}' % number
+
+
+def new_cluster_id() -> bytes:
+    """Like a cluster's own: 22 characters, no two installations alike."""
+    return json.dumps({"cluster_id": urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")}).encode()
+
+
+def cluster_id(tree: Tree) -> str:
+    """See `Store.cluster_id`."""
+    node = tree.get(paths.CLUSTER_ID)
+    try:
+        found = json.loads(node.data if node is not None else b"null")["cluster_id"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{paths.CLUSTER_ID} holds no cluster id ({error!r}): restore it from a backup") from error
+    return str(found)
 
 
 def _next(node: Node | None, path: str) -> tuple[int, int]:

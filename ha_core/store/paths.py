@@ -29,6 +29,7 @@ USAGE = "/usage"
 GATEWAYS = "/gateways"
 NODES = "/nodes"
 PRODUCER_IDS = "/producer_ids"
+CLUSTER_ID = "/cluster_id"
 
 FOLDERS: dict[type[Document], str] = {
     Cluster: "/clusters",

@@ -209,6 +209,9 @@ class Store(Protocol):
     def nodes(self) -> dict[str, int]:
         """All virtual node ids by key."""
 
+    def cluster_id(self) -> str:
+        """The id that clients see of all clusters together: made with the tree, the same for ever."""
+
     def allocate_producer_ids(self, count: int = 1000) -> int:
         """First id of a block of `count` client producer ids that nobody else gets."""
 

@@ -123,6 +123,9 @@ class TreeStore:
     def nodes(self) -> dict[str, int]:
         return allocation.nodes(self._tree)
 
+    def cluster_id(self) -> str:
+        return allocation.cluster_id(self._tree)
+
     def allocate_producer_ids(self, count: int = 1000) -> int:
         return allocation.allocate_producer_ids(self._tree, count)
 
@@ -151,21 +154,26 @@ class TreeStore:
                 self._open.remove(part)
 
 
-_SKELETON: tuple[tuple[str, bytes], ...] = (
-    *((folder, b"") for folder in paths.FOLDERS.values() if folder != paths.NODES),
-    (paths.GATEWAYS, b""),
-    (paths.NODES, allocation.next_to_bytes(allocation.FIRST_NODE_ID)),
-    (paths.PRODUCER_IDS, allocation.next_to_bytes(FIRST_CLIENT_ID)),
-    (paths.CHANGES, notes.revision_to_bytes(0)),
-)
+def _skeleton() -> tuple[tuple[str, bytes], ...]:
+    return (
+        *((folder, b"") for folder in paths.FOLDERS.values() if folder != paths.NODES),
+        (paths.GATEWAYS, b""),
+        (paths.NODES, allocation.next_to_bytes(allocation.FIRST_NODE_ID)),
+        (paths.PRODUCER_IDS, allocation.next_to_bytes(FIRST_CLIENT_ID)),
+        (paths.CLUSTER_ID, allocation.new_cluster_id()),
+        (paths.CHANGES, notes.revision_to_bytes(0)),
+    )
+
+
 _SKELETON_ATTEMPTS = 20
 
 
 def _create_skeleton(tree: Tree) -> None:
     """Create the top nodes that are missing. All at once in an empty tree, so that nobody ever sees half of it."""
+    skeleton = _skeleton()
     for _ in range(_SKELETON_ATTEMPTS):
-        present = tree.get_many([path for path, _ in _SKELETON])
-        missing = [Create(path, data) for (path, data), node in zip(_SKELETON, present, strict=True) if node is None]
+        present = tree.get_many([path for path, _ in skeleton])
+        missing = [Create(path, data) for (path, data), node in zip(skeleton, present, strict=True) if node is None]
         if not missing:
             return
         try:

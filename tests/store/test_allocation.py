@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE
-from ha_core.store import StoreError
+from ha_core.store import MemoryStore, StoreError
 
 from .sessions import Session
 
@@ -33,6 +33,14 @@ def test_allocators_that_race_agree(session: Session, other: Session) -> None:
 
     assert results[0] == results[1] == session.store.nodes()
     assert sorted(results[0].values()) == list(range(1, 21))
+
+
+def test_an_installation_has_a_cluster_id_of_its_own_for_ever(session: Session, other: Session) -> None:
+    found = session.store.cluster_id()
+
+    assert len(found) == 22
+    assert other.store.cluster_id() == found
+    assert MemoryStore().cluster_id() != found
 
 
 @pytest.mark.parametrize("made", [True, False])

@@ -31,6 +31,7 @@ GATEWAY = NodeAddress(1, "gw", 19_092)
 OTHER_GATEWAY = NodeAddress(2, "gw", 19_093)
 NODES: dict[BrokerKey, int] = {("east", 1): 11, ("east", 2): 12, ("west", 1): 21, ("west", 2): 22}
 FIRST_PORT = 20_000
+CLUSTER_ID = "bXktc3dpdGNoeWFyZC1pZA"
 
 
 class Playbook:
@@ -49,8 +50,12 @@ class Playbook:
         return self._step
 
     @property
+    def step(self) -> tuple[Ask, ...] | NeedNodes | None:
+        """What the handler waits for; None: it is done."""
+        return self._step
+
+    @property
     def waits(self) -> bool:
-        """Whether the handler has asked something."""
         return self._step is not None
 
     def asked(self, *expected: tuple[str, Target, int]) -> Playbook:
@@ -64,13 +69,16 @@ class Playbook:
         assert {key: ask.message[key] for key in expected} == expected
         return self
 
-    def answers(self, replies: Mapping[str, Any]) -> Playbook:
-        """Feeds a reply per cluster: the fields of a response, an exception, or a function of the `Ask`."""
+    def answers(self, replies: Mapping[str, Any], version: int | None = None) -> Playbook:
+        """Feeds a reply per cluster: the fields of a response, an exception, or a function of the `Ask`.
+
+        :param version: that the link and the broker have in common; the newest that the link knows.
+        """
         sent: list[Reply] = []
         for ask in self.asks:
             reply = replies[ask.cluster]
             reply = reply(ask) if callable(reply) else reply
-            sent.append(reply if isinstance(reply, ClusterUnavailableError) else decoded(ask.api_key, reply))
+            sent.append(reply if isinstance(reply, ClusterUnavailableError) else decoded(ask.api_key, reply, version))
         self._go(sent)
         return self
 
@@ -110,11 +118,12 @@ def _writable(api_key: int, version: int, kind: codec.Kind, message: dict[str, A
     assert fault is None, fault
 
 
-def decoded(api_key: int, fields: Mapping[str, Any]) -> dict[str, Any]:
+def decoded(api_key: int, fields: Mapping[str, Any], version: int | None = None) -> dict[str, Any]:
     """A response with all of its fields, as the link's codec gives it."""
     versions = codec.supported(api_key)
     assert versions is not None
-    return codec.decode(api_key, versions[1], "response", codec.encode(api_key, versions[1], "response", fields))
+    spoken = versions[1] if version is None else version
+    return codec.decode(api_key, spoken, "response", codec.encode(api_key, spoken, "response", fields))
 
 
 def requested(api_key: int, version: int, **fields: Any) -> dict[str, Any]:
@@ -141,6 +150,7 @@ def world(
     down: str = "",
     port: BrokerKey | None = None,
     user: str = "alice",
+    offered: Mapping[int, tuple[int, int]] | None = None,
 ) -> Context:
     """Clusters east (the default) and west with brokers 1 and 2 each; `east`, `west`: topic → partition → leader."""
     held = {"east": east or {}, "west": west or {}}
@@ -157,6 +167,7 @@ def world(
             reachable=name not in (masked, down),
             brokers={n: (name, 9092 + n) for n in (1, 2)},
             topics=held[name],
+            api_versions=offered or {},
         )
         for name in held
     }
@@ -176,6 +187,7 @@ def world(
         gateways=(GATEWAY, OTHER_GATEWAY),
         self_node=GATEWAY,
         advertised_host="gw",
+        cluster_id=CLUSTER_ID,
         nodes=NODES,
     )
 

@@ -10,7 +10,7 @@ from gateway.composed import Any_, Ask, NeedNodes
 from gateway.composed.metadata import metadata
 from ha_core.model import Extent, Topic, UserBindings
 from ha_core.wire.codes import ApiKey
-from tests.gateway.composed.playbook import GATEWAY, Playbook, address, away, moved, requested, world
+from tests.gateway.composed.playbook import CLUSTER_ID, GATEWAY, Playbook, address, away, moved, requested, world
 
 KEY = ApiKey.METADATA
 EAST = ("east", Any_(), KEY)
@@ -86,7 +86,7 @@ def test_node_ids_and_addresses_are_the_gateways_everywhere() -> None:
     play.asked(EAST).answers({"east": cluster("east", a=1)})
 
     answer = play.encodes(KEY, 9)
-    assert answer["cluster_id"] == "switchyard"
+    assert answer["cluster_id"] == CLUSTER_ID
     assert [(b["node_id"], b["host"], b["port"], b["rack"]) for b in answer["brokers"]] == [
         (1, "gw", 19_092, None),
         (2, "gw", 19_093, None),

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from gateway.composed import Any_, Ask, Broker, Context, Controller
+from gateway.composed import Any_, Ask, Broker, Context, Controller, NeedNodes
 from gateway.composed.acls import create_acls, delete_acls, describe_acls
 from gateway.composed.cluster import describe_cluster
 from gateway.composed.configs import alter_configs, describe_configs, incremental_alter_configs
+from gateway.composed.metadata import metadata
 from gateway.composed.topics_admin import create_partitions, create_topics, delete_topics
 from ha_core.model import Fence, Topic, UserBindings
 from ha_core.wire.codes import ApiKey
-from tests.gateway.composed.playbook import Playbook, away, moved, requested, world
+from tests.gateway.composed.playbook import CLUSTER_ID, Playbook, away, moved, requested, world
 
 CREATE, DELETE, GROW = ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS
 WEST = UserBindings(user="alice", cluster="west")
@@ -225,7 +226,7 @@ def test_the_cluster_is_described_as_gateways_and_virtual_nodes_of_the_users_bro
     play.wants(("west", 1), ("west", 2))
 
     answer = play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)
-    assert (answer["cluster_id"], answer["controller_id"]) == ("switchyard", 1)
+    assert (answer["cluster_id"], answer["controller_id"]) == (CLUSTER_ID, 1)
     assert [(b["broker_id"], b["port"]) for b in answer["brokers"]] == [
         (1, 19_092),
         (2, 19_093),
@@ -267,3 +268,39 @@ def test_access_rules_belong_to_the_users_cluster_and_fail_retriably_while_it_is
     assert [(f["error_code"], "west is not available" in f["error_message"]) for f in failed] == [(TIMED_OUT, True)] * (
         2 if results else 1
     )
+
+
+ALTER_AND_DESCRIBE = 1 << 7 | 1 << 8
+
+
+@pytest.mark.parametrize(
+    ("offered", "asked"),
+    [({ApiKey.DESCRIBE_CLUSTER: (0, 1)}, (ApiKey.DESCRIBE_CLUSTER, 1)), ({}, (ApiKey.METADATA, 9))],
+    ids=["from 2.8 on", "before 2.8"],
+)
+@pytest.mark.parametrize("key", [ApiKey.DESCRIBE_CLUSTER, ApiKey.METADATA])
+def test_what_may_be_done_to_the_cluster_is_what_the_users_brokers_say(
+    key: ApiKey, offered: Any, asked: tuple[ApiKey, int]
+) -> None:
+    # Given a user of the west
+    context = world(bindings=(WEST,), offered=offered)
+    version, fields = (9, NOTHING) if key == ApiKey.METADATA else (1, {})
+    handle = metadata if key == ApiKey.METADATA else describe_cluster
+    # When it asks for that too
+    request = requested(key, version, include_cluster_authorized_operations=True, **fields)
+    play = Playbook(handle(context, version, request))
+    while play.waits:
+        if isinstance(play.step, NeedNodes):
+            play.wants(*play.step.brokers)
+        else:
+            # Then the west is asked
+            play.asked(("west", Any_(), asked[0])).message("west", include_cluster_authorized_operations=True)
+            play.answers({"west": {"cluster_authorized_operations": ALTER_AND_DESCRIBE}}, version=asked[1])
+    assert play.encodes(key, version)["cluster_authorized_operations"] == ALTER_AND_DESCRIBE
+
+
+def test_what_may_be_done_to_a_cluster_that_is_away_is_not_said() -> None:
+    request = requested(ApiKey.DESCRIBE_CLUSTER, 1, include_cluster_authorized_operations=True)
+    play = Playbook(describe_cluster(world(), 1, request)).wants(("east", 1), ("east", 2))
+    play.answers({"east": away("east")})
+    assert play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)["cluster_authorized_operations"] == -(1 << 31)

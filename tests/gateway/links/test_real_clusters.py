@@ -61,7 +61,16 @@ class House:
         view = View(clusters=self.view.clusters, topics={topic.name: topic for topic in maps})
         cluster, broker = port or (None, None)
         context = Context(
-            view, self.links.topology, Identity("alice", ""), cluster, broker, (GATEWAY,), GATEWAY, "gw", self.nodes
+            view,
+            self.links.topology,
+            Identity("alice", ""),
+            cluster,
+            broker,
+            (GATEWAY,),
+            GATEWAY,
+            "gw",
+            "id",
+            self.nodes,
         )
         work = handler(api_key)(context, version, requested(api_key, version, **fields))
         reply: Any = None
