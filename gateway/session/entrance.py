@@ -10,6 +10,9 @@ from gateway.session.commands import Cause
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind, Slot
 from ha_core.wire import POLICIES, ApiKey, ErrorCode, RemoteProtocolError, RequestHeader, SaslServer, decode
+from ha_core.wire.frames import frame_size
+
+_EMPTY_FRAME = bytes(4)
 
 
 def _slot(header: RequestHeader, version: int | None = None) -> Slot:
@@ -60,26 +63,51 @@ def authenticate(session: Conversation, header: RequestHeader, buf: bytearray, p
         _answer(session, header, ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake first")
         session.close(Cause.AUTHENTICATION_FAILED, "SaslAuthenticate without SaslHandshake")
         return
-    try:
-        claim = sasl.receive(request["auth_bytes"])
-    except RemoteProtocolError as unreadable:
-        _fail(session, header, str(unreadable))
+    fault = _fault(session, sasl, request["auth_bytes"])
+    if fault is None:
+        _answer(session, header, ErrorCode.NONE, None)
         return
+    _answer(session, header, ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: invalid user or password")
+    session.close(Cause.AUTHENTICATION_FAILED, fault)
+
+
+def raw_token(session: Conversation, sasl: SaslServer, buf: bytearray, pos: int, end: int) -> int:
+    """After a SaslHandshake of version 0 the client's tokens come as bare frames, and so do the answers to them.
+
+    Clients that were configured for brokers before 1.0 do so. A refusal has no form: the connection ends.
+
+    :returns: the position behind the token; `pos` if it is not there yet.
+    """
+    stop = pos + 4 + frame_size(buf, pos, session.settings.limits.max_sasl_bytes, 0)
+    if stop > end:
+        return pos
+    session.sasl = None
+    fault = _fault(session, sasl, bytes(memoryview(buf)[pos + 4 : stop]))
+    if fault is not None:
+        session.close(Cause.AUTHENTICATION_FAILED, fault)
+    else:
+        slot = Slot(ApiKey.SASL_AUTHENTICATE, 0, 0, Kind.WAIT)
+        slot.ready(_EMPTY_FRAME)
+        session.queue.append(slot)
+        session.flush()
+    return stop
+
+
+def _fault(session: Conversation, sasl: SaslServer, token: bytes) -> str | None:
+    """Judges a token; None: the client is who it says."""
+    try:
+        claim = sasl.receive(token)
+    except RemoteProtocolError as unreadable:
+        return str(unreadable)
     valid = session.settings.authentication.accepts(claim.user, claim.password) and claim.authzid in ("", claim.user)
     if session.user not in (None, claim.user):
         valid = False  # KIP-368: a connection may authenticate anew, but not as somebody else
     if not valid:
         sasl.refuse()
-        _fail(session, header, f"user {claim.user!r}")
-        return
+        return f"user {claim.user!r}"
+    sasl.accept()
     session.enter(claim.user)
-    _answer(session, header, sasl.accept(), None)
-
-
-def _fail(session: Conversation, header: RequestHeader, detail: str) -> None:
-    why = "Authentication failed: invalid user or password"
-    _answer(session, header, ErrorCode.SASL_AUTHENTICATION_FAILED, why)
-    session.close(Cause.AUTHENTICATION_FAILED, detail)
+    return None
 
 
 def _answer(session: Conversation, header: RequestHeader, error: ErrorCode, why: str | None) -> None:

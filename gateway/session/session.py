@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import answers, coordinated, crossing, data_path, leaving, log_starts, requests, silence, streaming
+from gateway.session import (
+    answers,
+    coordinated,
+    crossing,
+    data_path,
+    entrance,
+    leaving,
+    log_starts,
+    requests,
+    silence,
+    streaming,
+)
 from gateway.session.commands import Cause, Command, Node
 from gateway.session.conversation import MOST_GIVEN_BYTES, MOST_QUESTIONS, Conversation
 from gateway.session.slots import Kind, Upstream
@@ -242,6 +253,11 @@ class Session(Conversation):
             if self._full(1) or self.given_bytes >= MOST_GIVEN_BYTES:
                 self.held = True
                 break
+            if self.sasl is not None and self.sasl.raw_tokens:
+                token_at, pos = pos, entrance.raw_token(self, self.sasl, buf, pos, end)
+                if pos == token_at:
+                    break
+                continue
             most = limits.max_request_bytes if self.entered else limits.max_login_bytes
             size = frame_size(buf, pos, most, LEAST_REQUEST_BYTES)
             frame_end = pos + 4 + size

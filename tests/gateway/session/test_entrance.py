@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from gateway.session.commands import Cause
-from ha_core.wire import ErrorCode
+from ha_core.wire import ErrorCode, encode_request
 from ha_core.wire.sasl import plain_token
 from tests.gateway.session.talk import Talk
 
-HANDSHAKE, AUTHENTICATE = 17, 36
+HANDSHAKE, VERSIONS, AUTHENTICATE = 17, 18, 36
 USERS = {"app": "secret", "other": "secret"}
 FAILED, OUT_OF_TURN = ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.ILLEGAL_SASL_STATE
 
@@ -81,3 +81,47 @@ def test_where_anybody_may_enter_a_client_that_begins_to_log_in_has_to_go_throug
     talk.ask(3, 9, {"topics": []})
     assert talk.closed is not None
     assert talk.closed.cause is Cause.NOT_AUTHENTICATED
+
+
+CHUNKINGS = {"whole": 1_000, "byte by byte": 1}
+
+
+@pytest.mark.parametrize("size", CHUNKINGS.values(), ids=CHUNKINGS)
+def test_a_client_of_old_brokers_logs_in_with_a_bare_token_and_goes_on(size: int) -> None:
+    # Given a handshake of version 0, after which tokens have no header
+    talk = Talk(users=USERS, chunks=lambda data: [data[at : at + size] for at in range(0, len(data), size)])
+    talk.ask(HANDSHAKE, 0, {"mechanism": "PLAIN"})
+    assert talk.answers()[0]["error_code"] == 0
+    # When the token comes, and a request right behind it
+    token = plain_token("app", "secret")
+    talk.correlation += 1
+    talk.versions.append((talk.correlation, VERSIONS, 0))
+    request = encode_request(VERSIONS, 0, talk.correlation, "app", b"")
+    talk.send(len(token).to_bytes(4, "big") + token + request)
+    # Then an empty frame says that it was right, as a broker does, and the request is answered
+    assert talk.to_client[:4] == bytes(4)
+    del talk.to_client[:4]
+    assert talk.answers()[0]["error_code"] == 0
+    assert talk.session.user == "app"
+    assert talk.closed is None
+
+
+@pytest.mark.parametrize(
+    "token", [plain_token("app", "wrong"), b"app", b""], ids=["password", "unreadable", "none at all"]
+)
+def test_a_bare_token_that_is_wrong_ends_the_connection_without_an_answer(token: bytes) -> None:
+    talk = Talk(users=USERS)
+    talk.ask(HANDSHAKE, 0, {"mechanism": "PLAIN"})
+    talk.answers()
+    talk.send(len(token).to_bytes(4, "big") + token)
+    assert is_turned_away(talk)
+    assert not talk.to_client
+    assert talk.session.user is None
+
+
+def test_a_bare_token_that_is_too_long_is_not_waited_for() -> None:
+    talk = Talk(users=USERS)
+    talk.ask(HANDSHAKE, 0, {"mechanism": "PLAIN"})
+    talk.send((1_000_000).to_bytes(4, "big"))
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.MALFORMED
