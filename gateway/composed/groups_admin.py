@@ -1,4 +1,4 @@
-"""DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS and OFFSET_DELETE: groups in the clusters that bindings give them."""
+"""Administration of groups (describe, list, delete, and delete offsets): in the clusters that bindings give them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,80 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 _AWAY = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-_Each = Generator[tuple[Ask, ...], Any, dict[str, Message]]
+_NOT_FOUND = int(ErrorCode.GROUP_ID_NOT_FOUND)
+_DEAD = "Dead"
+"""The state of a group that is not there, where the answer has no error for that."""
+
+_Question = Callable[[list[str]], Message]
+_Where = tuple[str, str]
+"""(cluster, group)"""
 
 
 def describe_groups(context: Context, version: int, request: Message) -> Handler:
     more = {"include_authorized_operations": request["include_authorized_operations"]}
-    answers = yield from _each(
-        context, ApiKey.DESCRIBE_GROUPS, request["groups"], lambda groups: {"groups": groups, **more}, "groups"
+    answers = yield from _describe(
+        context, ApiKey.DESCRIBE_GROUPS, request["groups"], lambda groups: {"groups": groups, **more}
     )
-    return {"groups": list(answers.values())}
+    return {"groups": answers}
+
+
+def describe_consumer_groups(context: Context, version: int, request: Message) -> Handler:
+    """Groups of KIP-848. Through gateways nobody joins one, but clients that reach a cluster directly do."""
+    more = {"include_authorized_operations": request["include_authorized_operations"]}
+    answers = yield from _describe(
+        context, ApiKey.CONSUMER_GROUP_DESCRIBE, request["group_ids"], lambda groups: {"group_ids": groups, **more}
+    )
+    return {"groups": [_without_topic_ids(answer) for answer in answers]}
+
+
+def _describe(
+    context: Context, api_key: int, groups: Iterable[str], question: _Question
+) -> Generator[tuple[Ask, ...], Any, list[Message]]:
+    """Each group as the cluster describes it that it is bound to, or, if that has none, one that has it.
+
+    Listings show it too, wherever it is: whoever looks is not always who uses the group.
+    """
+    bound = {group: places.group_cluster(context, group) for group in groups}
+    found = yield from _ask(context, api_key, [(c, g) for g, c in bound.items() if c is not None], question, "groups")
+    answers = {group: found.get((cluster or "", group), _away(group)) for group, cluster in bound.items()}
+    missing = [group for group, answer in answers.items() if _is_missing(answer)]
+    others = [(c, group) for group in missing for c in places.usable(context) if c != bound[group]]
+    elsewhere = yield from _ask(context, api_key, others, question, "groups")
+    for (_, group), answer in elsewhere.items():
+        if _is_missing(answers[group]) and not answer["error_code"] and not _is_missing(answer):
+            answers[group] = answer
+    return list(answers.values())
+
+
+def _is_missing(answer: Message) -> bool:
+    return answer["error_code"] == _NOT_FOUND or (not answer["error_code"] and answer["group_state"] == _DEAD)
+
+
+def _without_topic_ids(group: Message) -> Message:
+    """Ids differ between clusters, and METADATA tells none: a client takes zero as "has none" (KIP-516)."""
+
+    def assigned(member: Message, name: str) -> Message:
+        return {"topic_partitions": [one | {"topic_id": bytes(16)} for one in member[name]["topic_partitions"]]}
+
+    members = [
+        member | {name: assigned(member, name) for name in ("assignment", "target_assignment")}
+        for member in group.get("members", ())
+    ]
+    return group | {"members": members}
 
 
 def delete_groups(context: Context, version: int, request: Message) -> Handler:
     names = list(dict.fromkeys(request["groups_names"]))
-    answers = yield from _each(
+    placed = [(places.group_cluster(context, name), name) for name in names if not _fenced(context, name)]
+    answers = yield from _ask(
         context,
         ApiKey.DELETE_GROUPS,
-        [name for name in names if not _fenced(context, name)],
+        [(cluster, name) for cluster, name in placed if cluster is not None],
         lambda groups: {"groups_names": groups},
         "results",
     )
-    return {"results": [answers.get(name, _away(name)) for name in names]}
+    by_name = {name: answer for (_, name), answer in answers.items()}
+    return {"results": [by_name.get(name, _away(name)) for name in names]}
 
 
 def offset_delete(context: Context, version: int, request: Message) -> Handler:
@@ -86,43 +139,46 @@ def _left_behind(context: Context, here: str, groups: Iterable[str]) -> Generato
     return {group for group, held in copies.items() if here != (bound[group] if bound[group] in held else min(held))}
 
 
-def _each(
-    context: Context, api_key: int, groups: Iterable[str], message: Callable[[list[str]], Message], results: str
-) -> _Each:
+def _ask(
+    context: Context, api_key: int, groups: Iterable[_Where], question: _Question, results: str
+) -> Generator[tuple[Ask, ...], Any, dict[_Where, Message]]:
     """What their coordinators say of the groups: one question to each coordinator.
 
     Who that is, is known from who leads the partitions of __consumer_offsets. That may be seconds old, so a group
     that is not there after all is asked for again, by itself and at the coordinator that its cluster names.
     """
-    answers = {group: _away(group) for group in groups}
+    answers = {place: _away(place[1]) for place in groups}
     batches: dict[tuple[str, int], list[str]] = {}
-    alone: list[tuple[str, str]] = []
-    for group in answers:
-        cluster = places.group_cluster(context, group)
-        broker = None if cluster is None else context.topology.coordinator(cluster, group)
-        if cluster is not None and broker is not None:
-            batches.setdefault((cluster, broker), []).append(group)
-        elif cluster is not None:
+    alone: list[_Where] = []
+    for cluster, group in answers:
+        broker = context.topology.coordinator(cluster, group)
+        if broker is None:
             alone.append((cluster, group))
+        else:
+            batches.setdefault((cluster, broker), []).append(group)
     if batches:
         replies: Iterable[Reply] = yield tuple(
-            Ask(cluster, Broker(broker), api_key, message(batch)) for (cluster, broker), batch in batches.items()
+            Ask(cluster, Broker(broker), api_key, question(batch)) for (cluster, broker), batch in batches.items()
         )
         for ((cluster, _), batch), reply in zip(batches.items(), replies, strict=True):
-            answers.update(_answered(reply, results, batch))
-            moved = (group for group in batch if answers[group]["error_code"] == ErrorCode.NOT_COORDINATOR)
-            alone += [(cluster, group) for group in moved]
+            found = _answered(reply, results)
+            answers.update({(cluster, group): found[group] for group in batch if group in found})
+            alone += [(cluster, group) for group in batch if _is_elsewhere(answers[cluster, group])]
     if alone:
-        replies = yield tuple(Ask(c, Coordinator("group", group), api_key, message([group])) for c, group in alone)
-        for (_, group), reply in zip(alone, replies, strict=True):
-            answers.update(_answered(reply, results, [group]))
+        replies = yield tuple(Ask(c, Coordinator("group", group), api_key, question([group])) for c, group in alone)
+        for (cluster, group), reply in zip(alone, replies, strict=True):
+            answers[cluster, group] = _answered(reply, results).get(group, answers[cluster, group])
     return answers
 
 
-def _answered(reply: Reply, results: str, groups: list[str]) -> dict[str, Message]:
+def _is_elsewhere(answer: Message) -> bool:
+    return bool(answer["error_code"] == ErrorCode.NOT_COORDINATOR)
+
+
+def _answered(reply: Reply, results: str) -> dict[str, Message]:
     if isinstance(reply, ClusterUnavailableError):
         return {}
-    return {result["group_id"]: result for result in reply[results] if result["group_id"] in groups}
+    return {result["group_id"]: result for result in reply[results]}
 
 
 def _fenced(context: Context, group: str) -> bool:

@@ -11,7 +11,13 @@ from gateway.composed.configs import alter_configs, describe_configs, incrementa
 from gateway.composed.coordinator import find_coordinator
 from gateway.composed.delete_records import delete_records
 from gateway.composed.end_transaction import end_transaction
-from gateway.composed.groups_admin import delete_groups, describe_groups, list_groups, offset_delete
+from gateway.composed.groups_admin import (
+    delete_groups,
+    describe_consumer_groups,
+    describe_groups,
+    list_groups,
+    offset_delete,
+)
 from gateway.composed.leader_epoch import offset_for_leader_epoch
 from gateway.composed.list_offsets import list_offsets
 from gateway.composed.metadata import metadata
@@ -27,6 +33,7 @@ _HANDLERS: Mapping[int, Compose] = {
     ApiKey.FIND_COORDINATOR: find_coordinator,
     ApiKey.DESCRIBE_GROUPS: describe_groups,
     ApiKey.LIST_GROUPS: list_groups,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: describe_consumer_groups,
     ApiKey.CREATE_TOPICS: create_topics,
     ApiKey.DELETE_TOPICS: delete_topics,
     ApiKey.DELETE_RECORDS: delete_records,

@@ -17,6 +17,7 @@ WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 _MAY_FOLLOW = frozenset({ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP})
 """What clients send while one of those is unanswered."""
 
+_CLASSIC_ONLY = "the gateway serves classic consumer groups only: set group.protocol=classic"
 _NO_LOGS = "gateway"
 """The empty log directory of a gateway's own node."""
 
@@ -87,6 +88,15 @@ def group(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
     slot.group = name
     session.enqueue(slot)
     session.forward(slot, route.coordinator, frame)
+
+
+def newer_protocol(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+    """A member of a KIP-848 group is told what brokers tell it on which that protocol is off.
+
+    franz-go goes on with the classic one, Java and librdkafka end their consumer and say why.
+    """
+    body = {"error_code": int(ErrorCode.UNSUPPORTED_VERSION), "error_message": _CLASSIC_ONLY}
+    session.reply(_slot(header, Kind.WAIT), body)
 
 
 def wake_joiners(session: Conversation) -> None:

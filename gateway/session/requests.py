@@ -67,6 +67,7 @@ def _compose(session: Conversation, header: RequestHeader, buf: bytearray, end: 
 _TABLE: dict[int, Whole] = {
     ApiKey.PRODUCE: data_path.produce,
     ApiKey.FETCH: data_path.fetch,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: coordinated.newer_protocol,
     ApiKey.SASL_HANDSHAKE: entrance.handshake,
     ApiKey.SASL_AUTHENTICATE: entrance.authenticate,
 }

@@ -116,7 +116,7 @@ def build(api: Api, version: int, kind: str) -> Decoder:
 
 def default_of(field: Field) -> str:
     """The source of a fresh default value."""
-    if field.type == "{}":
+    if field.type == "{}" and field.null is None:
         return "{" + ", ".join(f"{f.name!r}: {default_of(f)}" for f in field.fields) + "}"
     return repr(field.default)
 
@@ -130,7 +130,7 @@ def smallest(field: Field, version: int, flexible: bool) -> int:
     if field.type == "uuid":
         return 16
     if field.type == "{}":
-        return smallest_struct(field.fields, version, flexible)
+        return 1 if field.nullable(version) else smallest_struct(field.fields, version, flexible)
     if flexible:
         return 1
     return 2 if field.type == "string" else 4
@@ -203,7 +203,15 @@ def _value(src: _Source, field: Field, var: str, path: str) -> None:
         )
     elif field.type == "{}":
         src.flush()
+        null = field.nullable(src.version)
+        if null:
+            mark = src.var()
+            src.fixed(mark, "b")
+            src.flush()
+            src.add(f"if {mark} < 0: {var} = None", "else:")
+            src.depth += 1
         src.add(f"{var} = {_struct(src, field.fields, path)}")
+        src.depth -= null
     elif field.is_array:
         _array(src, field, var, path)
     else:

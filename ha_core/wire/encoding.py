@@ -132,7 +132,13 @@ def _value(src: _Source, field: Field, expression: str, path: str) -> None:
         src.flush()
         inner = src.var()
         src.add(f"{inner} = {expression}")
+        null = field.nullable(src.version)
+        if null:
+            src.add(f"if {inner} is None: {src.write}(b'\\xff')", "else:")
+            src.depth += 1
+            src.add(f"{src.write}(b'\\x01')")
         _struct(src, field.fields, inner, path)
+        src.depth -= null
     elif field.is_array:
         _array(src, field, expression, path)
     else:

@@ -129,8 +129,9 @@ _TABLE = (
     Policy(_K.DESCRIBE_TRANSACTIONS, 0, 0, _COMPOSED),
     Policy(_K.LIST_TRANSACTIONS, 0, 1, _COMPOSED, "2 filters by a pattern (KIP-1152)"),
     _hidden(_K.ALLOCATE_PRODUCER_IDS, _CONTROLLER),
-    _hidden(_K.CONSUMER_GROUP_HEARTBEAT, "KIP-848 groups name topics by id; clients fall back to classic groups"),
-    _hidden(_K.CONSUMER_GROUP_DESCRIBE, "KIP-848 groups name topics by id"),
+    # KIP-848 groups name topics by id, so none is served. Without this librdkafka would wait for it and say nothing.
+    Policy(_K.CONSUMER_GROUP_HEARTBEAT, 0, 1, _LOCAL, "answered as by brokers on which the protocol is off"),
+    Policy(_K.CONSUMER_GROUP_DESCRIBE, 0, 1, _COMPOSED, "of clients that reach a cluster directly; without topic ids"),
     _hidden(_K.CONTROLLER_REGISTRATION, _CONTROLLER),
     _hidden(_K.GET_TELEMETRY_SUBSCRIPTIONS, "telemetry (KIP-714) is kept per broker connection"),
     _hidden(_K.PUSH_TELEMETRY, "telemetry (KIP-714) is kept per broker connection"),

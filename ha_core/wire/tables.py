@@ -5,7 +5,8 @@ A table has one line for each field, in wire order: `name type versions [null [v
 - type: int8, int16, int32, int64, bool, string, bytes, uuid, records; `[]int32` is an array of one of them, `[]` an
   array of structs and `{}` one struct, whose fields follow, indented by two more spaces.
 - versions: `3` (only this), `3-5`, `3+` (up to the last that the API lists).
-- null: the field may be null in these versions (all of its versions if none are given).
+- null: the field may be null in these versions (all of its versions if none are given); a struct that may be has one
+  byte in front that says whether it is.
 - tag: the field travels in the tagged section (KIP-482) and only if it differs from its default.
 - default: what decoding fills in and encoding takes where a field is missing; without it zero, "", [], or None for
   bytes and records that may be null.
@@ -132,7 +133,7 @@ def _field(words: list[str], inner: tuple[Field, ...]) -> Field:
                 default, options = _default(kind, value), []
             case _:
                 raise ValueError(f"table line {' '.join(words)!r}: unknown option {options[0]!r}")
-    if null and kind in ("bytes", "records"):
+    if null and kind in ("bytes", "records", "{}"):
         default = None
     return Field(name, kind, versions, null, tag, default, inner)
 

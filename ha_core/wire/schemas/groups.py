@@ -1,4 +1,4 @@
-"""Classic consumer groups (KIP-848 groups are hidden by `policy`). `tables` explains the notation."""
+"""Consumer groups: the classic ones, and what is answered of those of KIP-848. `tables` explains the notation."""
 
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.tables import Api
@@ -158,4 +158,88 @@ DELETE_GROUPS = Api(
     """,
 )
 
-APIS = (JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS)
+CONSUMER_GROUP_HEARTBEAT = Api(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    versions=(0, 1),
+    flexible_from=0,
+    request="""
+    group_id               string   0+
+    member_id              string   0+
+    member_epoch           int32    0+
+    instance_id            string   0+ null = null
+    rack_id                string   0+ null = null
+    rebalance_timeout_ms   int32    0+ = -1
+    subscribed_topic_names []string 0+ null = null
+    subscribed_topic_regex string   1+ null = null
+    server_assignor        string   0+ null = null
+    topic_partitions       []       0+ null = null
+      topic_id             uuid     0+
+      partitions           []int32  0+
+    """,
+    response="""
+    throttle_time_ms      int32   0+
+    error_code            int16   0+
+    error_message         string  0+ null = null
+    member_id             string  0+ null = null
+    member_epoch          int32   0+
+    heartbeat_interval_ms int32   0+
+    assignment            {}      0+ null
+      topic_partitions    []      0+
+        topic_id          uuid    0+
+        partitions        []int32 0+
+    """,
+)
+
+CONSUMER_GROUP_DESCRIBE = Api(
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    versions=(0, 1),
+    flexible_from=0,
+    request="""
+    group_ids                     []string 0+
+    include_authorized_operations bool     0+
+    """,
+    response="""
+    throttle_time_ms           int32    0+
+    groups                     []       0+
+      error_code               int16    0+
+      error_message            string   0+ null = null
+      group_id                 string   0+
+      group_state              string   0+
+      group_epoch              int32    0+
+      assignment_epoch         int32    0+
+      assignor_name            string   0+
+      members                  []       0+
+        member_id              string   0+
+        instance_id            string   0+ null = null
+        rack_id                string   0+ null = null
+        member_epoch           int32    0+
+        client_id              string   0+
+        client_host            string   0+
+        subscribed_topic_names []string 0+
+        subscribed_topic_regex string   0+ null = null
+        assignment             {}       0+
+          topic_partitions     []       0+
+            topic_id           uuid     0+
+            topic_name         string   0+
+            partitions         []int32  0+
+        target_assignment      {}       0+
+          topic_partitions     []       0+
+            topic_id           uuid     0+
+            topic_name         string   0+
+            partitions         []int32  0+
+        member_type            int8     1+ = -1
+      authorized_operations    int32    0+ = -2147483648
+    """,
+)
+
+APIS = (
+    JOIN_GROUP,
+    HEARTBEAT,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+    DESCRIBE_GROUPS,
+    LIST_GROUPS,
+    DELETE_GROUPS,
+    CONSUMER_GROUP_HEARTBEAT,
+    CONSUMER_GROUP_DESCRIBE,
+)

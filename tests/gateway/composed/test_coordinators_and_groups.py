@@ -9,7 +9,13 @@ import pytest
 
 from gateway.composed import Any_, Ask, Broker, BrokerKey, ClusterUnavailableError, Context, Coordinator
 from gateway.composed.coordinator import find_coordinator
-from gateway.composed.groups_admin import delete_groups, describe_groups, list_groups, offset_delete
+from gateway.composed.groups_admin import (
+    delete_groups,
+    describe_consumer_groups,
+    describe_groups,
+    list_groups,
+    offset_delete,
+)
 from ha_core.model import Fence, Group, UserBindings
 from ha_core.wire.codes import ApiKey
 from tests.gateway.composed.playbook import Playbook, away, requested, world
@@ -136,6 +142,48 @@ def test_many_groups_are_described_by_one_question_to_each_coordinator() -> None
     groups = play.encodes(ApiKey.DESCRIBE_GROUPS, 5)["groups"]
     assert [(g["group_id"], g["error_code"], g["group_state"]) for g in groups] == [
         (name, 0, "Stable in east") for name in names
+    ]
+
+
+def test_a_newer_group_that_clients_of_the_cluster_made_is_described_without_topic_ids() -> None:
+    # Given a group of KIP-848 in the west
+    context = world(west=COORDINATORS, bindings=(BOUND,))
+    key = ApiKey.CONSUMER_GROUP_DESCRIBE
+    play = Playbook(describe_consumer_groups(context, 1, requested(key, 1, group_ids=["g", "g"])))
+    topics = {"topic_partitions": [{"topic_id": bytes(range(16)), "topic_name": "t", "partitions": [0, 2]}]}
+    member = {"member_id": "m", "assignment": topics, "target_assignment": topics}
+    # When it is described
+    (ask,) = play.asks
+    assert (ask.cluster, ask.message["group_ids"]) == ("west", ["g"])
+    play.answers({"west": {"groups": [{"group_id": "g", "group_state": "Stable", "members": [member]}]}})
+    # Then it is there, and topics have names but no ids, which METADATA does not tell either
+    (group,) = play.encodes(key, 1)["groups"]
+    assert group["group_state"] == "Stable"
+    for name in ("assignment", "target_assignment"):
+        (one,) = group["members"][0][name]["topic_partitions"]
+        assert (one["topic_id"], one["topic_name"], one["partitions"]) == (bytes(16), "t", [0, 2])
+
+
+def test_a_group_is_described_where_it_is_if_the_cluster_that_it_is_bound_to_has_none() -> None:
+    # Given a group that is listed, because the west has it, for one who is bound to the east
+    def states(**known: str) -> Any:
+        def answer(ask: Ask) -> dict[str, Any]:
+            return {"groups": [{"group_id": g, "group_state": known.get(g, "Dead")} for g in ask.message["groups"]]}
+
+        return answer
+
+    request = requested(ApiKey.DESCRIBE_GROUPS, 5, groups=["here", "there", "nowhere"])
+    play = Playbook(describe_groups(world(east=COORDINATORS, west=COORDINATORS), 5, request))
+    clusters = {"east": states(here="Stable"), "west": states(here="Empty", there="Stable")}
+    # When it is described with others
+    while play.waits:
+        play.answers(clusters)
+    # Then the west's is shown, and of one that both have the bound cluster's
+    groups = play.encodes(ApiKey.DESCRIBE_GROUPS, 5)["groups"]
+    assert [(g["group_id"], g["group_state"]) for g in groups] == [
+        ("here", "Stable"),
+        ("there", "Stable"),
+        ("nowhere", "Dead"),
     ]
 
 

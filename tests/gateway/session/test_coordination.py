@@ -12,12 +12,12 @@ from gateway.session.snapshot import Port, Snapshot
 from gateway.topology import Topology
 from ha_core.model import Fence, Group, Mask, Member, UserBindings, View
 from ha_core.model.producer import is_gateway_id
-from ha_core.wire import Limits
+from ha_core.wire import ErrorCode, Limits
 from ha_core.wire.sasl import plain_token
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
 
 COMMIT, OFFSETS, FIND, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
-DESCRIBE_LOG_DIRS = 35
+DESCRIBE_LOG_DIRS, CONSUMER_GROUP_HEARTBEAT = 35, 68
 HANDSHAKE, VERSIONS, INIT, ADD_PARTITIONS, AUTHENTICATE, METADATA = 17, 18, 22, 24, 36, 3
 COORDINATOR_NOT_AVAILABLE, LOADING, NOT_COORDINATOR, REBALANCING = 15, 14, 16, 27
 
@@ -335,7 +335,7 @@ def test_a_request_above_the_limit_is_refused_before_it_is_read() -> None:
 
 def test_an_api_that_is_not_offered_ends_the_connection() -> None:
     talk = Talk()
-    talk.send(bytes.fromhex("0000000e00440000000000010003") + b"app\0")
+    talk.send(bytes.fromhex("0000000e004c0000000000010003") + b"app\0")
     assert talk.closed is not None
     assert talk.closed.cause is Cause.UNSUPPORTED
 
@@ -360,3 +360,17 @@ def test_a_gateways_own_node_has_one_log_directory_and_nothing_in_it() -> None:
         assert answer["error_code"] == 0
         assert [(one["error_code"], one["log_dir"], one["topics"]) for one in answer["results"]] == [(0, "gateway", [])]
     assert talk.closed is None
+
+
+def test_a_member_of_a_newer_group_is_told_why_it_is_not_served() -> None:
+    # Given clusters of which none need know KIP-848
+    talk = Talk(grouped(None))
+    talk.ask(VERSIONS, 0, {})
+    offered = {line["api_key"]: line["max_version"] for line in talk.answers()[0]["api_keys"]}
+    # When a client tries it, because it is offered
+    for version in range(offered[CONSUMER_GROUP_HEARTBEAT] + 1):
+        talk.ask(CONSUMER_GROUP_HEARTBEAT, version, {"group_id": "billing", "member_id": "m"})
+        # Then it is told what a broker says on which that protocol is off: clients fall back or fail, and do not wait
+        (answer,) = talk.answers()
+        assert (answer["error_code"], answer["assignment"]) == (ErrorCode.UNSUPPORTED_VERSION, None)
+        assert "group.protocol=classic" in answer["error_message"]
