@@ -37,9 +37,11 @@ class _Now(NamedTuple):
 
 
 def lists_all(command: Compose) -> bool:
-    """Whether a request asks for all topics."""
+    """Whether a request asks for all topics, and for nothing that other brokers have to be asked for."""
     request = command.request
     if command.api_key != ApiKey.METADATA or isinstance(request, bytes):
+        return False
+    if request["include_cluster_authorized_operations"]:
         return False
     return request["topics"] is None or (command.api_version == 0 and not request["topics"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gateway.session import coordinated, data_path, entrance, transactions
+from gateway.session import coordinated, data_path, entrance, leaving, transactions
 from gateway.session.commands import Cause, Compose
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind, Slot
@@ -13,6 +13,7 @@ from ha_core.wire import POLICIES, ApiKey, RequestHeader, Route, decode
 
 LONG_BYTES = 32 << 10
 """Of a composed request: a longer one is decoded by the driver, beside its event loop."""
+_ANY = (0, 1 << 15)
 
 Whole = Callable[[Conversation, RequestHeader, bytearray, int, int], None]
 
@@ -32,6 +33,13 @@ def whole(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
         return
     if not entrance.entered(session, header):
         return
+    low, high = session.snapshot.offered.get(header.api_key, _ANY)
+    if not low <= header.api_version <= high:
+        # A cluster that speaks less was found since the client read what is offered. Any cluster may be asked for any
+        # client, across a cut or for a group, so it is sent nowhere, and the client asks for versions anew.
+        detail = f"API key {header.api_key} version {header.api_version}: the clusters have {low} to {high} in common"
+        leaving.leave(session, Cause.UNSUPPORTED, detail)
+        return
     handle = _TABLE.get(header.api_key)
     if handle is not None:
         handle(session, header, buf, pos, end)
@@ -49,7 +57,8 @@ def partial(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
     """A request of which only `buf[pos:end]` has arrived. True if it is already on its way to a broker."""
     if header.api_key != ApiKey.PRODUCE or session.closed is not None:
         return False
-    if not session.entered:
+    low, high = session.snapshot.offered.get(header.api_key, _ANY)
+    if not session.entered or not low <= header.api_version <= high:
         return False
     return data_path.stream_produce(session, header, buf, pos, end, frame_end)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,8 @@ class Snapshot:
     topology: Topology
     apis: tuple[dict[str, Any], ...] = ()
     """Body of the ApiVersions answer: `api_key, min_version, max_version` per key."""
+    offered: Mapping[int, tuple[int, int]] = field(init=False)
+    """The same by key."""
     unreadable: frozenset[str] = frozenset()
     """Paths of documents that were never readable: what they may say of a topic or user is not guessed at."""
     fresh: bool = True
@@ -26,6 +29,8 @@ class Snapshot:
     def __post_init__(self) -> None:
         if self.fences is None:
             object.__setattr__(self, "fences", fences(self.view))
+        offered = {line["api_key"]: (line["min_version"], line["max_version"]) for line in self.apis}
+        object.__setattr__(self, "offered", offered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.session.commands import Cause
+from gateway.topology import Topology
 from ha_core.wire import ErrorCode, encode_request
 from ha_core.wire.sasl import plain_token
-from tests.gateway.session.talk import Talk
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import APIS, EAST, Talk, snapshot, topology
+from tests.gateway.session.test_data_path import PRODUCE, produce, produced, state
 
 HANDSHAKE, VERSIONS, AUTHENTICATE = 17, 18, 36
 USERS = {"app": "secret", "other": "secret"}
@@ -125,3 +129,27 @@ def test_a_bare_token_that_is_too_long_is_not_waited_for() -> None:
     talk.send((1_000_000).to_bytes(4, "big"))
     assert talk.closed is not None
     assert talk.closed.cause is Cause.MALFORMED
+
+
+def test_a_version_that_a_newly_found_cluster_lacks_is_sent_to_nobody_and_the_client_asks_for_versions_anew() -> None:
+    # Given a client that has read what is offered, and one request on its way
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    (earlier,) = talk.asked(EAST)
+    # When a cluster of an older version is found, which a crossing may lead to
+    clusters = dict(topology().clusters)
+    clusters["west"] = replace(clusters["west"], api_versions={**APIS, PRODUCE: (0, 8)})
+    talk.follow(snapshot(talk.session.snapshot.view, Topology(clusters)))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    # Then what comes in the newer version goes nowhere, and ends the connection when the earlier one is answered
+    assert not talk.asked(EAST)
+    assert talk.closed is None
+    talk.answer(EAST, earlier, produced(("orders", 0, 0, 5)))
+    assert len(talk.answers()) == 1
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.UNSUPPORTED
+    # And on a new connection the client is offered what both have
+    again = Talk(snapshot(talk.session.snapshot.view, Topology(clusters)))
+    again.ask(VERSIONS, 0, {})
+    offered = {line["api_key"]: line["max_version"] for line in again.answers()[0]["api_keys"]}
+    assert offered[PRODUCE] == 8
