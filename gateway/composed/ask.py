@@ -95,7 +95,7 @@ class Context:
     """Cluster of the virtual node that the request came in by; None on the bootstrap listener."""
     port_broker: int | None
     gateways: tuple[NodeAddress, ...]
-    """Bootstrap listeners of all live gateways, this one included."""
+    """Bootstrap listeners of all gateways that live, or did lately, this one included."""
     self_node: NodeAddress
     advertised_host: str
     cluster_id: str

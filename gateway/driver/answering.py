@@ -1,4 +1,4 @@
-"""Which other gateways answer, so that the clients of a dead one are shown the next one at once.
+"""Which other gateways answer, so that the clients of a dead one are shown the next one at once, and which were there.
 
 A gateway's record in ZooKeeper outlives it by a session timeout, because operations must wait until it has stopped for
 certain. Clients need not wait: which gateway an answer names is no question of safety. Meanwhile each attempt at an
@@ -18,6 +18,7 @@ import logging
 from collections.abc import Collection
 from contextlib import suppress
 
+from gateway.composed import NodeAddress
 from gateway.driver.peers import Peer
 from ha_core.wire import ApiKey, encode, encode_request
 
@@ -26,6 +27,8 @@ _log = logging.getLogger(__name__)
 TIMEOUT_S = 1.0
 SILENCES = 2
 """So many in a row, and the gateway is taken for dead."""
+KEPT_S = 600.0
+"""Twice the time after which clients ask again by themselves (metadata.max.age.ms)."""
 _QUESTION = encode_request(ApiKey.API_VERSIONS, 0, 0, None, encode(ApiKey.API_VERSIONS, 0, "request", {}))
 """Every gateway answers it, before any login too."""
 
@@ -75,3 +78,21 @@ class Answering:
                 writer.close()
                 with suppress(OSError):
                     await writer.wait_closed()
+
+
+class Lately:
+    """Gateways that were registered within the time for which clients keep what they know.
+
+    They are listed beside the live ones, as nodes that lead nothing. A client that asked while a gateway was away would
+    otherwise know of the others only, and of nobody when these restart next.
+    """
+
+    def __init__(self, kept_s: float = KEPT_S) -> None:
+        self._kept_s = kept_s
+        self._seen: dict[str, tuple[NodeAddress, float]] = {}
+
+    def of(self, peers: Collection[Peer], now: float) -> tuple[NodeAddress, ...]:
+        """The addresses of all that are registered now, or were lately."""
+        self._seen |= {peer.id: (peer.address, now) for peer in peers}
+        self._seen = {name: seen for name, seen in self._seen.items() if now - seen[1] <= self._kept_s}
+        return tuple(sorted(address for address, _ in self._seen.values()))

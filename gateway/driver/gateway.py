@@ -18,7 +18,7 @@ from gateway.config import Config
 from gateway.counts import Counts
 from gateway.driver import lease as leases
 from gateway.driver import stopping
-from gateway.driver.answering import Answering
+from gateway.driver.answering import Answering, Lately
 from gateway.driver.composing import Composer
 from gateway.driver.connection import Connection
 from gateway.driver.damped import Damped
@@ -81,6 +81,9 @@ class Gateway:
         self.peers: tuple[Peer, ...] = ()
         """Of the registered gateways those that answer."""
         self.answering = Answering(config.id)
+        self.listed: tuple[NodeAddress, ...] = ()
+        """Gateways that clients may try when they know nobody else."""
+        self.lately = Lately()
         self.self_node: NodeAddress | None = None
         self.cluster_id = ""
         self.links = Links(
@@ -282,7 +285,9 @@ class Gateway:
         while True:
             try:
                 records = await asyncio.to_thread(self.store.gateways)
-                self.peers, recording = await self.answering.of(tuple(map(peer, records))), elected(records)
+                registered = tuple(map(peer, records))
+                self.peers, recording = await self.answering.of(registered), elected(records)
+                self.listed = self.lately.of(registered, self.loop.time())
                 # What other gateways allocated: this one may be named for it in their answers.
                 await self.nodes.start(self.snapshot.view.clusters)
             except (StoreError, NodePortError, OSError) as error:
@@ -409,7 +414,7 @@ class Gateway:
             identity=command.identity,
             port_cluster=port.cluster,
             port_broker=port.broker,
-            gateways=tuple(sorted(known.address for known in self.peers)),
+            gateways=self.listed,
             self_node=self.self_node,
             advertised_host=self.config.listen.advertised_host,
             cluster_id=self.cluster_id,
