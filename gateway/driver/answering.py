@@ -27,8 +27,9 @@ _log = logging.getLogger(__name__)
 TIMEOUT_S = 1.0
 SILENCES = 2
 """So many in a row, and the gateway is taken for dead."""
-KEPT_S = 600.0
-"""Twice the time after which clients ask again by themselves (metadata.max.age.ms)."""
+KEPT_S = 60.0
+"""Longer than a restart takes. Not for ever: who asks every listed node (Java's AdminClient, for groups) gets no answer
+from this one."""
 _QUESTION = encode_request(ApiKey.API_VERSIONS, 0, 0, None, encode(ApiKey.API_VERSIONS, 0, "request", {}))
 """Every gateway answers it, before any login too."""
 
@@ -81,7 +82,7 @@ class Answering:
 
 
 class Lately:
-    """Gateways that were registered within the time for which clients keep what they know.
+    """Gateways that were registered within the time that a restart may take.
 
     They are listed beside the live ones, as nodes that lead nothing. A client that asked while a gateway was away would
     otherwise know of the others only, and of nobody when these restart next.
