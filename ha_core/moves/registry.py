@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from ha_core.model import Cluster, Operation, Use, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
+from ha_core.moves.report import Report
 from ha_core.moves.single import Expected, run_single
 from ha_core.plan.move import FINAL
 from ha_core.plan.returned import gone_for_good
@@ -127,7 +128,7 @@ def add_cluster(
         detail["before"] = found[0].model_dump(mode="json", include={"bootstrap", "security", "default"})
     expected: Expected = {(Cluster, name): found[1] if found else None}
     report = run_single(environment, "add-cluster", reason, (f"cluster:{name}",), (wanted,), (), expected, detail)
-    return report.revision, True
+    return _served(environment, report), True
 
 
 def remove_cluster(environment: Environment, name: str, reason: str = "removed by hand") -> int:
@@ -154,6 +155,13 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
     report = run_single(
         environment, "remove-cluster", reason, (f"cluster:{name}",), (), (key,), {key: found[1]}, detail
     )
+    return _served(environment, report)
+
+
+def _served(environment: Environment, report: Report) -> int:
+    """The revision; who does not serve it yet is said."""
+    if report.error:
+        environment.say(report.error)
     return report.revision
 
 
