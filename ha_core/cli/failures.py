@@ -23,7 +23,9 @@ def failure(error: Exception) -> tuple[str, int, dict[str, Any]]:
         return str(error), code, {"result": "refused", **({"verdicts": verdicts} if verdicts else {})}
     if isinstance(error, LockedError):
         return str(error), BUSY, {"result": "refused"}
-    if isinstance(error, StoreUnavailableError | ClusterUnreachableError):
+    if isinstance(error, StoreUnavailableError):
+        return str(error), OUT_OF_REACH, {"result": "refused"}
+    if isinstance(error, ClusterUnreachableError):
         return str(error), OUT_OF_REACH, {"result": "failed"}
     if isinstance(error, DeclaredError | SecurityProfileError | NoStateError):
         return str(error), BAD_INPUT, {"result": "refused"}
