@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gateway.composed.ask import Message
 from gateway.heavy import LARGE_BYTES, beside
 from ha_core.wire import codec
@@ -22,7 +24,8 @@ class Decoder:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+        self._limits = replace(limits, max_string=limits.max_response_bytes)
+        """A string of a broker's may be as long as its answer, of which the whole is here already."""
         self._version = -1
         self._head = self._tail = b""
         """What stands before the controller in the answer that is known, and what behind it."""

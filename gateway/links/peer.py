@@ -28,7 +28,8 @@ _API_VERSIONS = 0  # v0 is the one that every broker answers as asked (KIP-511)
 
 
 class PeerError(Exception):
-    """A broker could not be asked; the connection is closed and the next request dials again."""
+    """A broker could not be asked, or its answer could not be read. If its connection is closed the next request dials
+    again."""
 
 
 class UnsupportedApiError(Exception):
@@ -164,7 +165,7 @@ class Peer:
         try:
             return await self._decoder.decode(api_key, version, frame)
         except WireError as error:
-            self.close(str(error))
+            # It came whole and in its turn, so what others wait for on this connection is not touched by it.
             raise PeerError(str(error)) from error
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -10,11 +10,14 @@ from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.header import encode_response, read_request_header
 
-Answer = Callable[[dict[str, Any]], dict[str, Any] | None]
+Answer = Callable[[dict[str, Any]], dict[str, Any] | bytes | None]
 
 
 class FakeBroker:
-    """Answers what `answers` has; None as an answer means silence. `asked` lists (api key, version, message)."""
+    """Answers what `answers` has; None as an answer means silence, bytes are a body as it is.
+
+    `asked` lists (api key, version, message).
+    """
 
     def __init__(self, broker_id: int = 1) -> None:
         self.broker_id = broker_id
@@ -57,7 +60,7 @@ class FakeBroker:
                 message = codec.decode(key, version, "request", frame, head.body_at)
                 self.asked.append((key, version, message))
                 if key == ApiKey.SASL_HANDSHAKE:
-                    answer: dict[str, Any] | None = {"mechanisms": ["PLAIN"]}
+                    answer: dict[str, Any] | bytes | None = {"mechanisms": ["PLAIN"]}
                 elif key == ApiKey.SASL_AUTHENTICATE:
                     open_to_all = message["auth_bytes"].split(b"\0")[2] == (self.password or "").encode()
                     answer = {"error_code": 0 if open_to_all else 58, "error_message": None if open_to_all else "no"}
@@ -69,7 +72,7 @@ class FakeBroker:
                 else:
                     answer = self.answers[key](message)
                 if answer is not None:
-                    body = codec.encode(key, version, "response", answer)
+                    body = answer if isinstance(answer, bytes) else codec.encode(key, version, "response", answer)
                     writer.write(encode_response(key, version, head.correlation_id, body))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass

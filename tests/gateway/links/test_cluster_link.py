@@ -274,6 +274,22 @@ def test_the_controller_that_brokers_of_a_kraft_cluster_name_at_random_is_no_new
     play(scenario)
 
 
+def test_an_answer_that_cannot_be_read_fails_its_own_question_and_no_other_on_the_connection() -> None:
+    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+        brokers[0].answers[ApiKey.LIST_GROUPS] = lambda _: b"\xff"
+        brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
+        await link.refresh()
+
+        with pytest.raises(ClusterUnavailableError):
+            await link.ask(Broker(1), ApiKey.LIST_GROUPS, {})
+        answer = await link.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+
+        assert answer["groups"][0]["group_id"] == "g"
+        assert brokers[0].connections == 2  # one of them for metadata
+
+    play(scenario)
+
+
 def test_a_masked_cluster_is_not_asked_at_all() -> None:
     async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
         await link.refresh()

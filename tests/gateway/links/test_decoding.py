@@ -11,6 +11,7 @@ from gateway.links.decoding import Decoder
 from ha_core.wire import codec, encode_response
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.limits import DEFAULT_LIMITS
+from ha_core.wire.varint import write_uvarint
 
 MANY = 2_000
 
@@ -41,3 +42,14 @@ def test_a_list_of_topics_that_differs_in_the_controller_only_is_the_same_list(v
         assert moved["topics"][-1]["partitions"][0]["leader_id"] == 2
 
     asyncio.run(scenario())
+
+
+def test_a_string_of_a_brokers_may_be_longer_than_one_of_a_clients() -> None:
+    # Given an answer whose text has 40,000 bytes, as only compact strings can have
+    key, version = ApiKey.DESCRIBE_GROUPS, 5
+    short = codec.encode(key, version, "response", {"groups": [{"group_id": "g", "protocol_data": "A" * 100}]})
+    body = short.replace(bytes([101]) + b"A" * 100, write_uvarint(40_001) + b"A" * 40_000)
+    # When it is read
+    answer = asyncio.run(Decoder(DEFAULT_LIMITS).decode(key, version, bytes(5) + body))
+    # Then it is there
+    assert answer["groups"][0]["protocol_data"] == "A" * 40_000
