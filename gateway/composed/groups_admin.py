@@ -11,7 +11,8 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 _AWAY = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-_NOT_FOUND = int(ErrorCode.GROUP_ID_NOT_FOUND)
+_NOT_FOUND = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
+"""The latter of brokers on which the groups of KIP-848 are off."""
 _DEAD = "Dead"
 """The state of a group that is not there, where the answer has no error for that."""
 
@@ -57,7 +58,7 @@ def _describe(
 
 
 def _is_missing(answer: Message) -> bool:
-    return answer["error_code"] == _NOT_FOUND or (not answer["error_code"] and answer["group_state"] == _DEAD)
+    return answer["error_code"] in _NOT_FOUND or (not answer["error_code"] and answer["group_state"] == _DEAD)
 
 
 def _without_topic_ids(group: Message) -> Message:

@@ -17,7 +17,7 @@ from gateway.composed.groups_admin import (
     offset_delete,
 )
 from ha_core.model import Fence, Group, UserBindings
-from ha_core.wire.codes import ApiKey
+from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.playbook import Playbook, away, requested, world
 
 FIND = ApiKey.FIND_COORDINATOR
@@ -146,15 +146,15 @@ def test_many_groups_are_described_by_one_question_to_each_coordinator() -> None
 
 
 def test_a_newer_group_that_clients_of_the_cluster_made_is_described_without_topic_ids() -> None:
-    # Given a group of KIP-848 in the west
-    context = world(west=COORDINATORS, bindings=(BOUND,))
+    # Given a group of KIP-848 in the west, which the east, where whoever asks is at home, knows nothing of
+    context = world(east=COORDINATORS, west=COORDINATORS)
     key = ApiKey.CONSUMER_GROUP_DESCRIBE
     play = Playbook(describe_consumer_groups(context, 1, requested(key, 1, group_ids=["g", "g"])))
     topics = {"topic_partitions": [{"topic_id": bytes(range(16)), "topic_name": "t", "partitions": [0, 2]}]}
     member = {"member_id": "m", "assignment": topics, "target_assignment": topics}
     # When it is described
-    (ask,) = play.asks
-    assert (ask.cluster, ask.message["group_ids"]) == ("west", ["g"])
+    assert [(ask.cluster, ask.message["group_ids"]) for ask in play.asks] == [("east", ["g"])]
+    play.answers({"east": {"groups": [{"group_id": "g", "error_code": ErrorCode.UNSUPPORTED_VERSION}]}})
     play.answers({"west": {"groups": [{"group_id": "g", "group_state": "Stable", "members": [member]}]}})
     # Then it is there, and topics have names but no ids, which METADATA does not tell either
     (group,) = play.encodes(key, 1)["groups"]

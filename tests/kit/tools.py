@@ -1,0 +1,39 @@
+"""Kafka's own command-line tools, as operators run them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import NamedTuple
+
+from stack.jars import kafka_jars
+from stack.java import find_java
+
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+CLUSTER = "org.apache.kafka.tools.ClusterTool"
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+
+
+class Said(NamedTuple):
+    exit_code: int
+    out: str
+    err: str
+
+    def rows(self) -> list[list[str]]:
+        """The words of each line of a table, without its title."""
+        return [line.split() for line in self.out.splitlines() if line.strip()][1:]
+
+
+def tool(version: str, name: str, bootstrap: str, *arguments: str, timeout_s: float = 120.0) -> Said:
+    """Runs a tool of this version of Kafka to its end."""
+    java = find_java()
+    jars = kafka_jars(version, java, lambda _text: None)
+    path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
+    small = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command = [java.binary, *small, "-cp", path, name, *arguments, "--bootstrap-server", bootstrap]
+    if name == TRANSACTIONS:  # its options stand before what it is to do
+        command = [java.binary, *small, "-cp", path, name, "--bootstrap-server", bootstrap, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    return Said(done.returncode, done.stdout, done.stderr)
