@@ -349,7 +349,7 @@ class Connection:
 
     def _clogged(self) -> bool:
         """Whether the client has to wait until what it has asked for, or was told, is on its way."""
-        if self._closing is not None or self.session.left or self.client.pending:
+        if self._closing is not None or self.client.pending:
             return True
         return any(link.wire is None or link.wire.pending for link in self.links.values())
 
@@ -361,7 +361,7 @@ class Connection:
             self._going_on = True
             self.house.loop.call_soon(self._go_on)
         client = self.client
-        client.want(not (clogged or session.paused), self._client_readable, self._client_writable)
+        client.want(not (clogged or session.paused or session.left), self._client_readable, self._client_writable)
         free = not client.pending or session.left
         for link in self.links.values():
             wire = link.wire

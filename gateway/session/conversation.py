@@ -16,7 +16,7 @@ from gateway.session.open_transactions import OpenTransactions
 from gateway.session.overtaking import Overtaking
 from gateway.session.recalled import Recalled
 from gateway.session.routes import Routes
-from gateway.session.slots import NO_LEASE, Kind, Slot, Under, Upstream
+from gateway.session.slots import NO_LEASE, SEVERAL, Kind, Slot, Under, Upstream
 from gateway.session.snapshot import Lease, Port, Snapshot
 from gateway.session.terms import Terms
 from ha_core.model import Identity, identify
@@ -25,6 +25,7 @@ from ha_core.wire import encode as encode_body
 
 if TYPE_CHECKING:
     from gateway.session.departures import Departure
+    from gateway.session.turns import Turn
 
 _OUTCOMES = {Kind.PASS: "passed", Kind.PATCH: "mapped", Kind.GATHER: "mapped", Kind.WAIT: "composed"}
 
@@ -97,6 +98,14 @@ class Conversation:
         self.gaps: dict[tuple[str, int], Gap] = {}
         """What the last answers told of the place at which a partition is read."""
         self._awaits_lease = False
+        self.here = None if port.cluster is None or port.broker is None else Node(port.cluster, port.broker)
+        """The port's broker."""
+        self.turn: Turn | None = None
+        """What the first of the held requests waits for (`turns`)."""
+        self.only_produce = False
+        """Nothing but produce is in flight, on its way to the port's broker first: more of it need not be looked at."""
+        self.silently = False
+        """Something was sent that has no answer."""
         self.streaming: Upstream | None = None
         """Where the next client bytes go: the rest of a request that is forwarded while it arrives (`streaming`)."""
         self._gather: bytearray | None = None
@@ -157,6 +166,8 @@ class Conversation:
     def forward(self, slot: Slot, node: Node, data: bytes | bytearray | memoryview) -> None:
         """A request to a broker, whose answer belongs to `slot`."""
         slot.node = node
+        if node.lane == 0:
+            slot.way = node if slot.way in (None, node) else SEVERAL
         self.damping.forwarded(slot.api_key)
         self.send(node, data).queue.append(slot)
 
@@ -166,7 +177,7 @@ class Conversation:
         :param complete: whether `topics` are all that it names.
         """
         upstream = self.send(node, data)
-        upstream.mute = True
+        upstream.mute = self.silently = True
         upstream.silent.add(topics, complete, self.snapshot.view.revision)
 
     def ready(self, slot: Slot, body: dict[str, Any] | bytes) -> None:

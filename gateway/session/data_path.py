@@ -78,10 +78,8 @@ def stream_produce(
 
 
 def _here(session: Conversation) -> Node:
-    port = session.port
-    assert port.cluster is not None
-    assert port.broker is not None
-    return Node(port.cluster, port.broker)
+    assert session.here is not None
+    return session.here
 
 
 def _pass_produce(session: Conversation, header: RequestHeader, scan: ProduceScan, frame: memoryview) -> Slot | None:

@@ -20,12 +20,13 @@ from gateway.session import (
     requests,
     silence,
     streaming,
+    turns,
 )
 from gateway.session.commands import Cause, Command, Node
 from gateway.session.conversation import MOST_GIVEN_BYTES, MOST_QUESTIONS, Conversation
 from gateway.session.slots import Kind, Upstream
 from gateway.session.snapshot import Snapshot
-from ha_core.wire import ApiKey, RemoteProtocolError, WireError, read_request_header
+from ha_core.wire import ApiKey, RemoteProtocolError, RequestHeader, WireError, read_request_header
 from ha_core.wire.frames import frame_size
 
 LEAST_REQUEST_BYTES = 10
@@ -54,6 +55,7 @@ class Session(Conversation):
         self.now = now
         self.carry = b""
         self.held = False
+        self.turn = None
         try:
             self._requests(buf, end)
             self._unblock()
@@ -157,7 +159,9 @@ class Session(Conversation):
     @property
     def may_go_on(self) -> bool:
         """Whether what is held is to be given again. Not for every single answer: each time the rest is copied."""
-        return self.held and self.leaving is None and not self._full(2)
+        if not self.held or self.leaving is not None:
+            return False
+        return not self._full(2) if self.turn is None else turns.has_come(self, self.turn)
 
     @property
     def busy(self) -> bool:
@@ -195,7 +199,7 @@ class Session(Conversation):
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _take(self) -> list[Command]:
-        if self.left and self.closed is None and not self.busy:
+        if self.left and self.closed is None and not self.busy and not self.held:
             self.close(Cause.CLIENT_LEFT)
         leaving.proceed(self)
         return self.take()
@@ -249,7 +253,7 @@ class Session(Conversation):
         elif self._gather is not None:
             pos = self._continue_gather(buf, end)
         limits = self.settings.limits
-        while self.closed is None and self.leaving is None and end - pos >= 4:
+        while self.closed is None and self.leaving is None and not self.held and end - pos >= 4:
             if self._full(1) or self.given_bytes >= MOST_GIVEN_BYTES:
                 self.held = True
                 break
@@ -269,9 +273,13 @@ class Session(Conversation):
             if header.body_at > frame_end:
                 raise RemoteProtocolError(f"a request of {size} bytes ends inside its header")
             if end >= frame_end:
+                if not self._in_turn(header, buf, frame_end):
+                    break
                 requests.whole(self, header, buf, pos, frame_end)
                 pos = frame_end
                 continue
+            if self.left or (header.api_key == ApiKey.PRODUCE and not self._in_turn(header, buf, end)):
+                break
             if requests.partial(self, header, buf, pos, end, frame_end):
                 return
             self._gather = bytearray(memoryview(buf)[pos:end])
@@ -292,9 +300,18 @@ class Session(Conversation):
         taken = min(self._wanted - len(gather), end)
         gather += memoryview(buf)[:taken]
         if len(gather) == self._wanted:
-            self._gather = None
             header = read_request_header(gather, 4, len(gather))
             if header is None or header.body_at > len(gather):
                 raise RemoteProtocolError("a request ends inside its header")
-            requests.whole(self, header, gather, 0, len(gather))
+            if self._in_turn(header, gather, len(gather)):
+                self._gather = None
+                requests.whole(self, header, gather, 0, len(gather))
         return taken
+
+    def _in_turn(self, header: RequestHeader, buf: bytearray, end: int) -> bool:
+        """Whether a request may begin. If not it is held, and all behind it."""
+        if not self.queue and not self.silently:
+            self.only_produce = header.api_key == ApiKey.PRODUCE
+            return True
+        self.held = not turns.comes(self, header, buf, end)
+        return not self.held

@@ -46,13 +46,17 @@ NO_LEASE = -1
 """In the place of the generation: it did not hold."""
 
 
+SEVERAL = Node("", -1)
+"""The way of a request that goes to more than one broker."""
+
+
 class Slot:
     """One request that the client waits for."""
 
     __slots__ = (
         "api_key", "api_version", "awaited", "correlation_id", "data", "delay", "finish", "frames", "group",
         "in_session", "kind", "lifts_with", "mute", "node", "reads", "ready_at", "revision", "shifts", "spared",
-        "survives_loss", "topics", "under",
+        "survives_loss", "topics", "under", "way",
     )  # fmt: skip
 
     def __init__(self, api_key: int, api_version: int, correlation_id: int, kind: Kind) -> None:
@@ -61,6 +65,8 @@ class Slot:
         self.correlation_id = correlation_id
         self.kind = kind
         self.node: Node | None = None
+        self.way: Node | None = None
+        """The broker that keeps it in order with others; None: there is none."""
         self.data: bytes | bytearray = b""
         self.ready_at = 0.0
         """When to look at it again; of an answer that is ready: when it may go."""

@@ -87,7 +87,7 @@ def probe(session: Conversation, everything: bool = False) -> None:
     fenced = session.snapshot.fences.topics
     for upstream in silent:
         if everything or upstream.silent.touches(fenced):
-            _probe(session, upstream)
+            ask_for_the_end(session, upstream)
 
 
 def unsure(upstream: Upstream) -> bool:
@@ -103,7 +103,10 @@ def holds_back(upstream: Upstream, topics: frozenset[bytes], since: int) -> bool
     return upstream.missing > 0 and upstream.silent.revision < since and upstream.silent.touches(topics)
 
 
-def _probe(session: Conversation, upstream: Upstream) -> None:
+def ask_for_the_end(session: Conversation, upstream: Upstream) -> None:
+    """Asks the broker for an answer behind what has none."""
+    if not upstream.silent or upstream.missing:
+        return
     slot = Slot(ApiKey.API_VERSIONS, 0, PROBE, Kind.DISCARD)
     slot.topics = upstream.silent.take()
     body = encode(ApiKey.API_VERSIONS, 0, "request", {})

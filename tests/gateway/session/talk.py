@@ -176,3 +176,6 @@ class Talk:
                 self.woken.append(command.at)
             else:
                 self.others.append(command)
+        if self.session.turn is not None and self.session.may_go_on:
+            buf = bytearray(self.session.carry)
+            self.take(self.session.receive(buf, len(buf), self.now))

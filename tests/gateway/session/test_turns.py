@@ -1,0 +1,188 @@
+"""Requests that are pipelined on one connection take effect in their order, whichever ways they go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.session.commands import Compose
+from gateway.session.snapshot import Port, Snapshot
+from ha_core.model import UserBindings, View
+from ha_core.wire import ApiKey, encode_request
+from tests.gateway.session import test_coordination as groups
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
+from tests.gateway.session.test_data_path import (
+    CHUNKINGS,
+    FETCH,
+    PRODUCE,
+    entry,
+    fetch,
+    fetched,
+    moved,
+    produce,
+    produced,
+    state,
+)
+from tests.gateway.session.test_streaming import LARGE, half
+
+LIST_OFFSETS, METADATA, DELETE_RECORDS = int(ApiKey.LIST_OFFSETS), int(ApiKey.METADATA), int(ApiKey.DELETE_RECORDS)
+ENDS = {"replica_id": -1, "isolation_level": 0, "topics": []}
+NO_TOPICS: dict[str, Any] = {"brokers": [], "controller_id": 1, "topics": []}
+
+
+def asked_elsewhere(talk: Talk) -> list[Compose]:
+    found = [command for command in talk.others if isinstance(command, Compose)]
+    talk.others.clear()
+    return found
+
+
+def answered(talk: Talk, asked: Compose, body: dict[str, Any]) -> None:
+    talk.take(talk.session.answered(asked.token, body, talk.now))
+
+
+@pytest.mark.parametrize("chunking", CHUNKINGS)
+def test_the_end_of_a_log_is_asked_for_when_what_was_written_before_is_in_it(chunking: str) -> None:
+    # Given a produce, and behind it the question for the log's end
+    talk = Talk(state(), chunks=CHUNKINGS[chunking])
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.ask(LIST_OFFSETS, 7, ENDS)
+    # Then that is not asked before the broker has the record
+    (writing,) = talk.asked(EAST)
+    assert not asked_elsewhere(talk)
+    assert talk.session.paused
+    talk.answer(EAST, writing, produced(("orders", 0, 0, 41)))
+    (asking,) = asked_elsewhere(talk)
+    # And what is written behind it waits for it in turn
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    assert not talk.asked(EAST)
+    answered(talk, asking, {"topics": []})
+    assert len(talk.asked(EAST)) == 1
+    assert len(talk.answers()) == 2
+
+
+def test_the_end_of_a_log_is_asked_for_when_records_without_an_answer_are_in_it() -> None:
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
+    talk.ask(LIST_OFFSETS, 7, ENDS)
+    _, behind = talk.asked(EAST)
+    assert not asked_elsewhere(talk)
+    talk.answer(EAST, behind, {"error_code": 0, "api_keys": []})
+    assert len(asked_elsewhere(talk)) == 1
+
+
+def test_two_changes_of_one_connection_are_made_one_after_the_other() -> None:
+    talk = Talk(state())
+    talk.ask(DELETE_RECORDS, 2, {"topics": [], "timeout_ms": 1000})
+    talk.ask(LIST_OFFSETS, 7, ENDS)
+    (deleting,) = asked_elsewhere(talk)
+    answered(talk, deleting, {"topics": []})
+    assert len(asked_elsewhere(talk)) == 1
+
+
+def test_a_write_waits_for_a_read_elsewhere_that_came_before_it() -> None:
+    # Given a read of old records from the old cluster
+    talk = Talk(state(moved(100, 7)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
+    talk.ask(PRODUCE, 9, produce(("other", 0, batch())))
+    assert not talk.asked(WEST)
+    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, batch(50))))
+    assert len(talk.asked(WEST)) == 1
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_what_goes_to_one_broker_is_pipelined(acks: int) -> None:
+    talk = Talk(state())
+    for _ in range(3):
+        talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=acks))
+        talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
+    half(talk, ("orders", 0, batch(payload=LARGE)), acks=acks)
+    assert len(talk.asked(EAST)) == 6
+    assert talk.session.streaming is not None
+    assert not talk.session.paused
+
+
+def test_half_of_a_request_waits_for_its_turn_too() -> None:
+    talk = Talk(state())
+    talk.ask(LIST_OFFSETS, 7, ENDS)
+    (asking,) = asked_elsewhere(talk)
+    rest = half(talk, ("orders", 0, batch(payload=LARGE)), acks=1)
+    assert EAST not in talk.upstream
+    answered(talk, asking, {"topics": []})
+    talk.send(rest)
+    assert len(talk.asked(EAST)) == 1
+
+
+def bound_elsewhere() -> Snapshot:
+    """A group that is coordinated by the west."""
+    leaders = {"__consumer_offsets": dict.fromkeys(range(50), 1), "orders": {0: 1}}
+    bindings = {"anonymous": UserBindings(user="anonymous", groups={"billing": "west"})}
+    return snapshot(View(1, CLUSTERS, bindings), topology(east=leaders, west=leaders))
+
+
+def test_the_long_poll_of_a_reader_delays_no_heartbeat_and_no_metadata() -> None:
+    # Given a reader that waits for records, and whose group lives in another cluster
+    talk = Talk(bound_elsewhere())
+    talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
+    (reading,) = talk.asked(EAST)
+    # When it sends a heartbeat, and asks for metadata, by the same connection
+    talk.ask(groups.HEARTBEAT, 4, groups.heartbeat())
+    talk.ask(METADATA, 9, {"topics": []})
+    # Then both are on their way at once
+    (beating,) = talk.asked(WEST)
+    (asking,) = asked_elsewhere(talk)
+    answered(talk, asking, NO_TOPICS)
+    talk.answer(WEST, beating, {"error_code": 0})
+    talk.answer(EAST, reading, fetched(("orders", 0, 5, b"")))
+    assert len(talk.answers()) == 3
+
+
+def test_two_requests_of_one_group_are_kept_in_order() -> None:
+    # Given a commit to the coordinator in another cluster
+    talk = Talk(bound_elsewhere())
+    talk.ask(groups.COMMIT, 8, groups.commit())
+    # Then another request of the group follows by the same way, and a question about groups waits for it
+    talk.ask(groups.HEARTBEAT, 4, groups.heartbeat())
+    talk.ask(int(ApiKey.LIST_GROUPS), 4, {"states_filter": []})
+    committing, beating = talk.asked(WEST)
+    assert not asked_elsewhere(talk)
+    body = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "error_code": 0}]}]}
+    talk.answer(WEST, committing, body)
+    talk.answer(WEST, beating, {"error_code": 0})
+    assert len(asked_elsewhere(talk)) == 1
+
+
+def test_what_a_client_sent_before_it_left_is_executed_in_its_turn() -> None:
+    # Given records without an answer behind a question, from a client that is gone already
+    talk = Talk(state())
+    talk.ask(LIST_OFFSETS, 7, ENDS)
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
+    (asking,) = asked_elsewhere(talk)
+    talk.take(talk.session.client_left(talk.now))
+    assert talk.closed is None
+    # When its turn comes
+    answered(talk, asking, {"topics": []})
+    # Then they are written, as by a broker that reads what had arrived before the end
+    assert talk.asked(EAST)[0][0] == PRODUCE
+
+
+def test_a_request_that_has_to_wait_is_looked_at_by_the_rules_of_its_turn() -> None:
+    # Given a produce that waits behind a question while its topic moves
+    talk = Talk(state())
+    talk.ask(LIST_OFFSETS, 7, ENDS)
+    (asking,) = asked_elsewhere(talk)
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.follow(state(moved(), revision=2))
+    answered(talk, asking, {"topics": []})
+    # Then it is not forwarded to where the topic was
+    assert not talk.asked(EAST)
+    assert entry(talk.answers()[1])["error_code"] == 6
+
+
+def test_what_is_answered_here_waits_for_nothing() -> None:
+    talk = Talk(state())
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.versions.append((7, 18, 0))
+    talk.send(encode_request(18, 0, 7, "app", b""))
+    assert not talk.session.paused
