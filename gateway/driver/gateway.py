@@ -16,9 +16,11 @@ from gateway import clock, descriptors
 from gateway.composed.ask import Context, NodeAddress
 from gateway.config import Config
 from gateway.counts import Counts
+from gateway.driver import caretaker, companion
 from gateway.driver import lease as leases
 from gateway.driver import stopping
 from gateway.driver.answering import Answering, Lately
+from gateway.driver.caretaker import Caretaker
 from gateway.driver.composing import Composer
 from gateway.driver.connection import Connection
 from gateway.driver.damped import Damped
@@ -110,6 +112,7 @@ class Gateway:
         self.sightings = Sightings(store.record_usage)
         self.reports = Reports(self.sightings, self._update_registration)
         self.recorder = Recorder(order(config), config.record_facts_s, self._report)
+        self.caretaker = Caretaker(companion.order(config), self._report)
         auth = config.authentication
         self.settings = Settings(
             limits=config.limits.wire(),
@@ -149,6 +152,7 @@ class Gateway:
         self._spawn(self.sightings.keep())
         self._spawn(self._watch_peers())
         self._spawn(self.recorder.keep())
+        self._spawn(self.caretaker.keep())
         self._spawn(self._sweep())
         self._spawn(self.drains.keep())
         await self._loaded.wait()
@@ -267,6 +271,7 @@ class Gateway:
             drained=self.drains.drained,
             crossings=True,
             records_facts=self.recorder.able,
+            takes_care=self.caretaker.able,
             lease_ms=config.zookeeper.lease_ms,
             first_node_port=config.nodes.first_port,
             nodes=tuple(sorted(self._bound)),
@@ -281,11 +286,13 @@ class Gateway:
             self._registration.update(record)
 
     async def _watch_peers(self) -> None:
-        recording = None
+        recording: str | None = None
+        caring: tuple[str, ...] = ()
         while True:
             try:
                 records = await asyncio.to_thread(self.store.gateways)
                 registered = tuple(map(peer, records))
+                caring = caretaker.elected(records)
                 self.peers, recording = await self.answering.of(registered), elected(records)
                 self.listed = self.lately.of(registered, self.loop.time())
                 # What other gateways allocated: this one may be named for it in their answers.
@@ -293,6 +300,7 @@ class Gateway:
             except (StoreError, NodePortError, OSError) as error:
                 _log.warning("the last known gateways and virtual nodes stay: %s", error)
             self.recorder.want(recording == self.config.id and self.lease_holds())
+            self.caretaker.want(self.config.id in caring)
             await asyncio.sleep(PEERS_EVERY_S)
 
     async def _sweep(self) -> None:

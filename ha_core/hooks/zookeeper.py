@@ -40,7 +40,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
         from ha_core.moves.context import connect
 
         connection = self._connection()
-        environment = connect(connection, by)
+        environment = connect(connection, by, driver="run")
         if connection.security_file is None:
             environment.profiles = _Accounts(dict(environment.profiles))
         return environment

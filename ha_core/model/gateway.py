@@ -27,6 +27,8 @@ class GatewayRecord(Document):
     """Knows topics whose cut lies ahead; one that does not would write to the target at once."""
     records_facts: bool = False
     """Can keep what is known of clusters fresh; the first such gateway by id does."""
+    takes_care: bool = False
+    """Can go on with operations whose executor is gone; the first two such gateways by id do."""
     lease_ms: int = 0
     first_node_port: int = 0
     """Virtual node n of this gateway listens on `first_node_port + n`."""

@@ -12,6 +12,9 @@ Mode = Literal["planned", "forced"]
 Unread = Literal["wait", "skip"]
 CutMode = Literal["barrier", "predicted"]
 GroupsChoice = Literal["leave", "move"]
+Driver = Literal["command", "run"]
+"""`command`: one process from the beginning to the end, which is gone where nobody holds the operation. `run`: tasks of
+a run of Airflow; between two of them nobody holds it, and it may wait for a slot or for somebody's approval."""
 OperationState = Literal["planned", "running", "crossing", "fenced", "cut", "succeeded", "undone", "failed"]
 """`crossing`: cuts that lie ahead are published. `fenced`: a fence may stand. `cut`: the map was published, from here
 on only forward. The last three are final."""
@@ -82,6 +85,8 @@ class Operation(Document):
     state: OperationState = "planned"
     by: str
     """Who runs it: `cli:USER@HOST` or `airflow:DAG/RUN`."""
+    driver: Driver = "command"
+    """Who is to go on with it."""
     reason: str
     started: str
     ended: str | None = None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.security import NO_SECURITY, SecurityProfile, load_profiles
 from ha_core.model import Cluster, Operation, View
+from ha_core.model.operation import Driver
 from ha_core.moves.errors import RefusedError
 from ha_core.store.protocol import Store
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from ha_core.kafka.admin import Admin
 
 DEFAULT_ROOT = "/switchyard"
-DEFAULT_SESSION_TIMEOUT_S = 6.0
+DEFAULT_SESSION_TIMEOUT_S = 3.0
+"""Of executors: when it is over a dead one is seen to be dead, and what clients wait for can be taken back."""
 _log = logging.getLogger("switchyard.moves")
 
 
@@ -52,6 +54,7 @@ class Environment:
 
     store: Store
     by: str
+    driver: Driver = "command"
     profiles: Mapping[str, SecurityProfile] = field(default_factory=lambda: {"none": NO_SECURITY})
     progress: Callable[[str], None] = lambda _text: None
     now: Callable[[], str] = utc_now
@@ -123,10 +126,12 @@ def connect(
     by: str,
     progress: Callable[[str], None] = lambda _text: None,
     profiles: Mapping[str, SecurityProfile] | None = None,
+    driver: Driver = "command",
 ) -> Environment:
     """Open the environment that `connection` names.
 
     :param by: who runs what follows: `cli:USER@HOST` or `airflow:DAG/RUN`.
+    :param driver: what goes on with the operations that are begun here.
     :param profiles: security profiles by name, in place of those of the connection's security file.
     :raises StoreUnavailableError: ZooKeeper is out of reach.
     :raises NoStateError: there is no state at the root, and it is not to be made.
@@ -142,5 +147,10 @@ def connect(
         create=connection.create_root,
     )
     return Environment(
-        store=store, by=by, profiles=known, progress=progress, session_timeout_s=connection.session_timeout_s
+        store=store,
+        by=by,
+        driver=driver,
+        profiles=known,
+        progress=progress,
+        session_timeout_s=connection.session_timeout_s,
     )

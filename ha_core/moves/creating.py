@@ -21,12 +21,13 @@ def create(
     :param detail: for the history, besides who and why.
     :raises RefusedError: somebody else works on something that it takes along.
     """
+    operation = operation.model_copy(update={"driver": environment.driver})
     try:
         epoch = environment.store.create_operation(operation, lock_keys)
     except LockedError as error:
         raise RefusedError(
             f"Nothing was changed. {error.key} is locked by operation {error.operation_id} of {error.by} since "
-            f"{error.since}. {way_out(error.operation_id)}"
+            f"{error.since}. {way_out(error.operation_id, error.by)}"
         ) from error
     except ConflictError:
         found = environment.operation(operation.id)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveRequest, Operation
 from ha_core.moves import single
+from ha_core.moves.caretaking import take_care
 from ha_core.moves.context import Environment
 from ha_core.moves.creating import create
 from ha_core.moves.crossing.advance import advance
@@ -61,6 +62,7 @@ def start(
         created = environment.operation(operation_id)
         if created is not None:
             return created
+    take_care(environment, resume)
     proposal.require_sound()
     if recheck:
         again = plan(environment, proposal.request)
@@ -93,6 +95,7 @@ def run_step(environment: Environment, operation_id: str, step: str) -> Operatio
     """
     if step not in STEPS:
         raise RefusedError(f"There is no step {step!r}. The steps are {', '.join(STEPS)}.")
+    take_care(environment, resume)
     with held(environment, operation_id) as journal:
         if journal.operation.state not in FINAL:
             _go_on(journal, step)
@@ -183,6 +186,7 @@ def settle_interrupted(environment: Environment, request: MoveRequest) -> Report
 
     Returns its report when it has thereby succeeded: then the new one has nothing to do.
     """
+    take_care(environment, resume)
     found = interrupted_twin(environment, request)
     if found is None:
         return None

@@ -107,6 +107,11 @@ def locks(tree: Tree) -> list[Lock]:
     return sorted((lock for lock, _, _ in _locks(tree)), key=lambda lock: lock.key)
 
 
+def lock_keys(tree: Tree) -> frozenset[str]:
+    """See `Store.lock_keys`."""
+    return frozenset(map(paths.decode, tree.children(paths.LOCKS)))
+
+
 def _locks(tree: Tree) -> Iterator[tuple[Lock, str, Node]]:
     found = [f"{paths.LOCKS}/{name}" for name in tree.children(paths.LOCKS)]
     for path, node in zip(found, tree.get_many(found), strict=True):

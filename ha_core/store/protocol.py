@@ -183,6 +183,9 @@ class Store(Protocol):
     def locks(self) -> list[Lock]:
         """All locks by key."""
 
+    def lock_keys(self) -> frozenset[str]:
+        """The keys of all locks, without reading whose they are."""
+
     # Gateways
     def gateways(self) -> list[GatewayRecord]:
         """All live gateways by id."""

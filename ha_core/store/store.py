@@ -104,6 +104,9 @@ class TreeStore:
     def locks(self) -> list[Lock]:
         return locks.locks(self._tree)
 
+    def lock_keys(self) -> frozenset[str]:
+        return locks.lock_keys(self._tree)
+
     def gateways(self) -> list[GatewayRecord]:
         return registration.gateways(self._tree)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model import Operation, Scope
+from ha_core.model.operation import Driver
 from ha_core.moves.context import Environment
+from ha_core.moves.creating import create
 from ha_core.moves.interrupted import interrupted_twin
 from ha_core.moves.registry import running_operations
 from ha_core.moves.switch.prepare import make_request
@@ -43,3 +45,41 @@ def test_an_interrupted_twin_is_found_without_reading_the_operations_that_have_e
     assert twin is not None
     assert twin.id == "switch-20261101-100002-aa"
     assert request.scope == Scope(users=("ann",))
+
+
+@pytest.mark.parametrize(
+    ("driver", "mode", "found"), [("command", "planned", True), ("run", "planned", False), ("command", "forced", False)]
+)
+def test_what_a_run_has_begun_and_what_was_asked_for_otherwise_is_nobodys_twin(
+    driver: Driver, mode: str, found: bool
+) -> None:
+    # Given an operation on which nobody has worked for hours: of a command that has died, of a run that waits for an
+    # approval, or another one
+    request = make_request(["user:ann"], "east", "west", reason="drill")
+    begun = request.model_copy(update={"mode": mode, "reason": "another"})
+    with Environment(MemoryStore(), by="test", driver=driver) as environment:
+        fields = {"id": "switch-1", "kind": "switch", "state": "running", "by": "t", "reason": "r"}
+        operation = Operation.model_validate({**fields, "started": "2026-11-01T10:00:00Z", "request": begun})
+        environment.now = lambda: "2026-11-01T10:00:00Z"
+        create(environment, operation, ["user:ann"], {})
+        environment.now = lambda: "2026-11-01T16:00:00Z"
+
+        # When the same is asked for
+        twin = interrupted_twin(environment, request)
+
+    # Then only the first one is taken for what was interrupted
+    assert (twin is not None) == found
+
+
+def test_a_command_that_lives_is_not_interrupted_however_long_it_has_written_nothing() -> None:
+    request = make_request(["user:ann"], "east", "west", reason="drill")
+    with Environment(MemoryStore(), by="test") as environment:
+        fields = {"id": "switch-1", "kind": "switch", "state": "running", "by": "t", "reason": "r"}
+        operation = Operation.model_validate({**fields, "started": "2026-11-01T10:00:00Z", "request": request})
+        environment.now = lambda: "2026-11-01T10:00:00Z"
+        create(environment, operation, ["user:ann"], {})
+        environment.now = lambda: "2026-11-01T16:00:00Z"
+
+        with environment.store.hold("switch-1", 0):
+            assert interrupted_twin(environment, request) is None
+        assert interrupted_twin(environment, request) is not None

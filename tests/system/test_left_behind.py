@@ -1,0 +1,60 @@
+"""Executors that are killed or stand still behind their fence: clients go on within seconds, whoever lives sees to it."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from stack.harness import Stack
+from tests.kit.running import Run
+from tests.system.conftest import two_clusters
+from tests.system.test_faults import Command, Onlooker, looking, until
+from tests.system.watching import assert_no_client_has_failed
+
+pytestmark = pytest.mark.stack
+AT_MOST_S = 5.0
+SLOW_MACHINE_S = 2.0
+
+stack = pytest.fixture(two_clusters, scope="module")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "standing still"])
+def test_nobody_waits_for_a_command_that_is_gone_behind_its_fence(
+    stack: Stack, run: Run, name: str, number: signal.Signals
+) -> None:
+    # Given a producer and a reader, and a gateway that stands still, so that a move waits behind its fence
+    reader = run.start("confluent-consumer", "r1", name, group=name)
+    producer = run.start("confluent-producer", "w1", name, rate=50, idempotence="on")
+    producer.wait_for(50, "acknowledged")
+    command: list[Command] = []
+    gone_at: list[float] = []
+
+    def end_it() -> None:
+        command[0].signal(number)
+        gone_at.append(time.monotonic())
+
+    with looking(stack, name, on_fence=end_it) as onlooker:
+        # When the command is gone as soon as the fence stands
+        command.append(Command(stack, name, "east", "west"))
+        assert onlooker.fenced.wait(60)
+        until(lambda: not fenced(onlooker, name), "the fence was lifted", 60)
+        lifted_s = time.monotonic() - gone_at[0]
+    # Then the fence is lifted by the gateways' caretaker
+    print(f"{number.name}: the fence stood for {lifted_s:.1f} s after the command was gone")
+    assert lifted_s < AT_MOST_S + SLOW_MACHINE_S
+    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    # And the command, come back, changes nothing any more
+    command[0].signal(signal.SIGCONT if number == signal.SIGSTOP else signal.SIGKILL)
+    command[0].process.communicate(timeout=60)
+    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    run.finish([producer], [reader])
+    result = run.verdict(name, complete=[name])
+    assert result.sound, str(result)
+    assert_no_client_has_failed([producer])
+
+
+def fenced(onlooker: Onlooker, name: str) -> bool:
+    topic = onlooker.store.load().topics.get(name)
+    return topic is not None and topic.fence is not None
