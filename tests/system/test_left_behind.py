@@ -1,4 +1,4 @@
-"""Executors that are killed or stand still behind their fence: clients go on within seconds, whoever lives sees to it."""
+"""Executors that are killed or stand still behind their fence: clients go on within seconds."""
 
 from __future__ import annotations
 
