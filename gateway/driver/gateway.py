@@ -16,9 +16,8 @@ from gateway import clock, descriptors
 from gateway.composed.ask import Context, NodeAddress
 from gateway.config import Config
 from gateway.counts import Counts
-from gateway.driver import caretaker, companion
+from gateway.driver import caretaker, companion, stopping
 from gateway.driver import lease as leases
-from gateway.driver import stopping
 from gateway.driver.answering import Answering, Lately
 from gateway.driver.caretaker import Caretaker
 from gateway.driver.composing import Composer
