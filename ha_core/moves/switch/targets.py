@@ -29,7 +29,9 @@ def prepare_targets(journal: Journal) -> None:
         there = target.topics(moves.topics, offsets=False)
         missing = [name for name in moves.topics if name not in there]
         created = list(dict.fromkeys([*journal.operation.evidence.get("created", []), *missing]))
-        journal.update(state="running", evidence={**journal.operation.evidence, "created": created})
+        gateways = sorted(gateway.id for gateway in environment.store.gateways())
+        evidence = {**journal.operation.evidence, "created": created, "gateways": gateways}
+        journal.update(state="running", evidence=evidence)
         made = target.create_topics(specs)
         seen.update(created=list(made.created), existing=list(made.existing), notes=list(made.notes))
         for note in made.notes:
