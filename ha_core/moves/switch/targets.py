@@ -24,12 +24,15 @@ def prepare_targets(journal: Journal) -> None:
     request, moves = asked(journal.operation)
     target, origin = admin_of(environment, request.target), origin_of(environment, request)
     specs = _specs(environment, origin, request.origin, moves, len(target.probe().brokers))
-    pin(journal, {spec.name: spec.partitions for spec in specs})
+    there = target.topics(moves.topics, offsets=False)
+    # A dead origin may not say what a topic looks like; then it exists in the target, which does.
+    known = {name: found.partitions for name, found in there.items()}
+    pin(journal, {**known, **{spec.name: spec.partitions for spec in specs}})
     with journal.step("prepare") as seen:
-        there = target.topics(moves.topics, offsets=False)
         missing = [name for name in moves.topics if name not in there]
         created = list(dict.fromkeys([*journal.operation.evidence.get("created", []), *missing]))
-        gateways = sorted(gateway.id for gateway in environment.store.gateways())
+        live = {gateway.id for gateway in environment.store.gateways()}
+        gateways = sorted(live.union(journal.operation.evidence.get("gateways", ())))
         evidence = {**journal.operation.evidence, "created": created, "gateways": gateways}
         journal.update(state="running", evidence=evidence)
         made = target.create_topics(specs)
