@@ -35,7 +35,7 @@ class Rule:
 RULES = (
     Rule("ha_core/model", (), ("pydantic",), IMPURE, clock=False),
     Rule("ha_core/plan", ("ha_core.model",), (), IMPURE, clock=False),
-    Rule("ha_core/wire", (), ("google_crc32c", "cramjam"), IMPURE, clock=False),
+    Rule("ha_core/wire", (), ("google_crc32c",), IMPURE, clock=False),
     Rule("ha_core/store", ("ha_core.model",), ("kazoo",)),
     Rule("ha_core/kafka", ("ha_core.model", "ha_core.plan.facts", "ha_core.wire"), None),
     Rule("spark_jobs", ("ha_core.model", "ha_core.plan", "ha_core.wire", "ha_core.kafka", "ha_core.store"), None),

@@ -1,8 +1,8 @@
 """Produce to topics whose cut lies ahead: to the origin first, and what comes to lie at or above the cut to the target.
 
 Invariants:
-- A batch is acknowledged when all of it is where readers find it: below the cut in the origin, the rest in the target.
-- The rest is cut off at the record that the origin's answer tells, so a retry through any gateway makes the same rest.
+- A batch is acknowledged when it is where readers find it: in the origin if it ends below the cut, else in the target.
+  Which of the two follows from the origin's answer, so a retry through any gateway goes the same way.
 - What lies at or above a cut that is only proposed is neither refused nor acknowledged until the state decides
   (`fates`), for `PROPOSED_HOLD_S` at most.
 - One request of a connection at a time is on its way to targets; where a leader has changed it is sent again before
@@ -32,7 +32,6 @@ from ha_core.wire import (
     ApiKey,
     ErrorCode,
     RequestHeader,
-    WireError,
     decode,
     encode,
     encode_request,
@@ -40,16 +39,14 @@ from ha_core.wire import (
 )
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import Batch, batches, rewrite_producer_id
-from ha_core.wire.split import tail
 
 PROPOSED_HOLD_S = 5.0
 """Longest time from a request to its answer while a cut is only proposed. Cuts are opened, raised or taken back within
 some tenths of a second; only an executor that died leaves them, and then clients have to be told. Of a request that
 gives its brokers less than twice that time half of it is taken: the client waits no longer than it said."""
 AGAIN_S = 0.1
-"""Where the target's leader is not known, or has changed, it is looked for so often. The client is not told: of a batch
-that straddles the cut the origin has a part that is read already, and a producer without idempotence would write it a
-second time."""
+"""Where the target's leader is not known, or has changed, it is looked for so often. The client is not told:
+a producer without idempotence would write a second time what the target may have taken."""
 MOST_KEPT_BYTES = 16 << 20
 """Of batches that may have to go to a target, of one connection: no more is read from the client until some are
 answered."""
@@ -61,15 +58,12 @@ _ALL = -1
 
 
 class Leg(NamedTuple):
-    """What of a partition goes to the target."""
+    """A batch on its way to the target."""
 
     target: Extent
-    records: bytearray
-    sent: Batch
-    whole: Batch
-    """What the client sent."""
-    base_offset: int | None
-    """Client offset of the first record of a batch that straddles the cut; None if all of it lies behind."""
+    batch: Batch
+    entry: dict[str, Any]
+    """Its place in the answer."""
 
 
 def parts(frame: Any, scan: ProduceScan, routes: Routes) -> dict[Key, Part]:
@@ -98,8 +92,8 @@ def send(
 ) -> None:
     """Sends to the port's broker what was not refused; the rest follows when its answer is there."""
     request = decode(ApiKey.PRODUCE, header.api_version, "request", body, limits=session.settings.limits)
-    if verdict.refused or verdict.halves:
-        request = producing.without(request, verdict.refused, verdict.halves)
+    if verdict.refused:
+        request = producing.without(request, verdict.refused)
     request["acks"] = _ALL
     node = Node(session.port.cluster or "", session.port.broker or 0)
     slot = Slot(header.api_key, header.api_version, header.correlation_id, Kind.GATHER)
@@ -107,9 +101,7 @@ def send(
     slot.mute = scan.acks == 0
     order = [(p[0], p[1]) for p in scan.partitions]
     overtaking = session.settings.overtaking
-    going = {
-        key: _rest(part, verdict.halves.get(key, 0)) for key, part in crossing.items() if key not in verdict.refused
-    }
+    going = {key: part for key, part in crossing.items() if key not in verdict.refused}
     kept_bytes = sum(len(part.records) for part in going.values())
     session.kept_bytes += kept_bytes
     for key, part in going.items():
@@ -132,7 +124,6 @@ def send(
         session.kept_bytes -= kept_bytes
         for key, part in going.items():
             overtaking.arrived(key, part.batch)
-        producing.hide_offsets(merged, verdict.halves)
         if not producing.acknowledged(merged):
             slot.under = None  # it promises nothing
         if slot.mute and any(entry["error_code"] for _, entry in _entries(merged)):
@@ -144,14 +135,6 @@ def send(
     slot.finish = from_origin
     session.enqueue(slot)
     session.forward(slot, node, _frame(header, request))
-
-
-def _rest(part: Part, held: int) -> Part:
-    """The part without its first `held` records, which an earlier term holds."""
-    if not held:
-        return part
-    records = bytes(tail(part.records, held))
-    return part._replace(records=records, batch=next(batches(records, 0, len(records))))
 
 
 def _frame(header: RequestHeader, request: dict[str, Any]) -> bytes:
@@ -203,7 +186,6 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
             return None
     legs: dict[Key, Leg] = {}
     requests: dict[Node, dict[str, list[dict[str, Any]]]] = {}
-    entries: dict[Key, dict[str, Any]] = {}
     for key, entry, one in found:
         part = departure.going[key]
         if one is Fate.TAKEN:
@@ -212,20 +194,15 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
         if node is None or not isinstance(one, Crosses) or _comes_early(session, key, part):
             _refuse(session, key, entry, part.batch)
             continue
-        try:
-            leg = _leg(part, one, entry["base_offset"])
-        except WireError:
-            entry.update(error_code=int(ErrorCode.CORRUPT_MESSAGE), base_offset=-1)
-            continue
-        legs[key], entries[key] = leg, entry
-        partition = {"index": key[1], "records": bytes(leg.records)}
+        legs[key] = Leg(one.target, part.batch, entry)
+        partition = {"index": key[1], "records": _renamed(part, one.target.term)}
         requests.setdefault(node, {}).setdefault(key[0].decode(), []).append(partition)
 
     def from_targets(frames: Frames) -> bytes | None:
         departure.away = False
         for node, frame in frames.items():
             said = answers.decoded(session, departure.header, frame) or _lost(requests[node])
-            _note(session, departure, said, legs, entries)
+            _note(session, departure, said, legs)
         answer = None
         if session.now >= departure.not_before:
             del session.departures[0]
@@ -275,13 +252,12 @@ def _comes_early(session: Conversation, key: Key, part: Part) -> bool:
     )
 
 
-def _leg(part: Part, crosses: Crosses, base_offset: int) -> Leg:
-    """:raises WireError: the batch cannot be split."""
-    rest = bytearray(tail(part.records, crosses.below) if crosses.below else part.records)
-    (batch,) = batches(rest, 0, len(rest))
-    if is_gateway_id(batch.producer_id):
-        rewrite_producer_id(rest, 0, upstream_id(batch.producer_id, crosses.target.term))
-    return Leg(crosses.target, rest, batch, part.batch, base_offset if crosses.below else None)
+def _renamed(part: Part, term: int) -> bytes:
+    """The batch under the producer id of the target's term."""
+    records = bytearray(part.records)
+    if is_gateway_id(part.batch.producer_id):
+        rewrite_producer_id(records, 0, upstream_id(part.batch.producer_id, term))
+    return bytes(records)
 
 
 _TAKEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
@@ -296,13 +272,10 @@ def _note(
     departure: Departure,
     answer: dict[str, Any] | None,
     sent: Mapping[Key, Leg],
-    entries: Mapping[Key, dict[str, Any]],
 ) -> None:
     """Takes over what a target said, in client offsets."""
     for key, said in _entries(answer):
-        leg = sent[key]
-        entry = entries[key]
-        target = leg.target
+        target, batch, entry = sent[key]
         if said["error_code"] in _ELSEWHERE and session.now + AGAIN_S < departure.until:
             departure.not_before = session.now + AGAIN_S
             session.emit(Refresh())
@@ -310,19 +283,14 @@ def _note(
         del departure.going[key]
         if said["error_code"] not in _TAKEN:
             entry.update(error_code=_as_seen(said["error_code"]), base_offset=-1)
-            session.settings.overtaking.refused(key, [leg.whole], session.now)
+            session.settings.overtaking.refused(key, [batch], session.now)
             session.emit(Refresh())
             continue
-        session.settings.terms.opened(key, target.term, leg.sent.producer_id)
+        session.settings.terms.opened(key, target.term, batch.producer_id)
         offset = said["base_offset"]
         at = UNKNOWN_OFFSET if offset < 0 else target.start + (offset - target.base)
-        if leg.base_offset is not None and at == target.start:
-            at = leg.base_offset
-        elif leg.base_offset is not None:
-            # The records of one batch do not follow each other any more, and the answer has one offset for all.
-            at = UNKNOWN_OFFSET
         error = ErrorCode.NONE
-        if at < 0 and leg.sent.producer_id >= 0:
+        if at < 0 and batch.producer_id >= 0:
             error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER  # taken, at an offset that is not known
         entry.update(error_code=int(error), base_offset=at, log_start_offset=-1)
 

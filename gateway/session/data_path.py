@@ -144,7 +144,7 @@ def _write(
     verdict: producing.ProduceVerdict,
 ) -> None:
     frame: bytes | memoryview = memoryview(buf)[pos:end]
-    if verdict.refused or verdict.halves:
+    if verdict.refused:
         request = decode(
             ApiKey.PRODUCE,
             header.api_version,
@@ -152,7 +152,7 @@ def _write(
             memoryview(buf)[header.body_at : end],
             limits=session.settings.limits,
         )
-        kept = producing.without(request, verdict.refused, verdict.halves)
+        kept = producing.without(request, verdict.refused)
         body = encode(ApiKey.PRODUCE, header.api_version, "request", kept)
         frame = encode_request(ApiKey.PRODUCE, header.api_version, header.correlation_id, header.client_id, body)
     _forward(session, header, scan, frame, verdict)
@@ -170,7 +170,7 @@ def _forward(
     _on_its_way(session, header, scan, verdict.refused)
     if scan.acks == 0:
         session.send_silently(_here(session), frame, kept, complete=True)
-        if any(error is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER for error in verdict.refused.values()):
+        if not _TAKEN.issuperset(verdict.refused.values()):
             _leave_unanswered(session)
         return None
     order = [(p[0], p[1]) for p in scan.partitions]
@@ -178,7 +178,7 @@ def _forward(
 
     def finish(frames: Frames) -> bytes | bytearray:
         whole = frames[node]
-        if whole is not None and not (verdict.refused or verdict.openers or verdict.halves):
+        if whole is not None and not (verdict.refused or verdict.openers):
             answer = whole[4:]
             patch_produce_response(answer, header.api_version, verdict.shifts)
             return whole[:4] + answer
@@ -186,7 +186,6 @@ def _forward(
         for key in producing.acknowledged(decoded) & verdict.openers.keys():
             session.settings.terms.opened(key, *verdict.openers[key])
         merged = producing.merge(order, decoded, verdict)
-        producing.hide_offsets(merged, verdict.halves)
         return encode_response(
             ApiKey.PRODUCE,
             header.api_version,

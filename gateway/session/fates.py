@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
 class Fate(Enum):
     TAKEN = "taken"
-    """All of it is where readers find it: in the origin."""
+    """It is where readers find it: in the origin, all of it below the cut."""
     UNDECIDED = "undecided"
     REFUSED = "refused"
 
@@ -40,8 +40,7 @@ class Crosses(NamedTuple):
     """What lies at or above the cut goes to the target."""
 
     target: Extent
-    below: int
-    """Records of the batch that lie below the cut."""
+    """All of the batch belongs there, also where it begins below the cut."""
 
 
 def fate(part: Part, first: int, name: bytes, partition: int, routes: Routes, lease: bool) -> Fate | Crosses:
@@ -67,7 +66,7 @@ def fate(part: Part, first: int, name: bytes, partition: int, routes: Routes, le
     # A transaction ends in the cluster that it began in: what passes the cut is refused until it is aborted.
     if not lease or topic.fence is not None or part.in_transaction or extents[-2:-1] != (held,):
         return Fate.REFUSED
-    return Crosses(live(extents), max(0, held.end - first))
+    return Crosses(live(extents))
 
 
 def _unmapped(part: Part, name: bytes, routes: Routes) -> tuple[Extent, ...]:

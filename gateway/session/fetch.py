@@ -18,10 +18,9 @@ from gateway.session.refusals import fetch_partition
 from gateway.session.routes import Routes, Way
 from ha_core.model import Extent, Topic, View
 from ha_core.plan.extents import Hole, extents_of, locate, to_client
-from ha_core.wire import ErrorCode, RemoteProtocolError
+from ha_core.wire import ErrorCode
 from ha_core.wire.fetch import FetchShift
-from ha_core.wire.records import batches, shift_batches, trim
-from ha_core.wire.split import head
+from ha_core.wire.records import shift_batches, trim
 
 Key = tuple[str, int]
 
@@ -335,15 +334,8 @@ def _translate(key: Key, entry: dict[str, Any], read: Read, told: bool) -> tuple
         seen = min(held, entry["last_stable_offset"]) if entry["last_stable_offset"] >= 0 else held
         hollow = told and entry["error_code"] == ErrorCode.NONE and seen >= physical_end
         if end:
-            end, straddles = trim(records, 0, end, physical_end)
+            end = trim(records, 0, end, physical_end)
             hollow = end == 0
-            if straddles:
-                try:
-                    end = _cut_off(records, end, physical_end)
-                except RemoteProtocolError:
-                    # Damaged, or older than format 2: to serve it whole would show records that are not the topic's.
-                    return fetch_partition(key[1], ErrorCode.KAFKA_STORAGE_ERROR), False
-                hollow = end == 0
     shift_batches(records, 0, end, delta)
     marks = {name: _client(entry[name], delta, extent.end) for name in ("high_watermark", "last_stable_offset")}
     if extent.end is not None and not read.ahead:
@@ -361,17 +353,6 @@ def _translate(key: Key, entry: dict[str, Any], read: Read, told: bool) -> tuple
         "preferred_read_replica": -1,
         "records": bytes(memoryview(records)[:end]),
     }, hollow
-
-
-def _cut_off(records: bytearray, end: int, limit: int) -> int:
-    """Cuts the last batch before `end`, through which the extent's end runs, off there; the new end.
-
-    :raises RemoteProtocolError: it is damaged, or of a format that cannot be cut.
-    """
-    last = next(batch for batch in batches(records, 0, end) if batch.end == end)
-    kept = head(memoryview(records)[last.at : end], limit - last.base_offset) or b""
-    records[last.at : end] = kept
-    return last.at + len(kept)
 
 
 def _client(physical: int, delta: int, end: int | None) -> int:

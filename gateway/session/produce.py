@@ -20,8 +20,7 @@ from ha_core.plan.extents import written
 from ha_core.wire import ErrorCode
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import Batch, batches, first_batch, rewrite_producer_id
-from ha_core.wire.sequences import MODULUS, at_or_before, last_sequence
-from ha_core.wire.split import tail
+from ha_core.wire.sequences import at_or_before, last_sequence
 
 Key = tuple[bytes, int]
 
@@ -41,8 +40,6 @@ class ProduceVerdict(NamedTuple):
     """Base offsets to say with partitions that are not forwarded, because an earlier term holds their batch."""
     look_up: tuple[Held, ...] = ()
     """Batches of which an earlier term knows the offset: refused until it is known here."""
-    halves: Mapping[Key, int] = {}
-    """Partitions of whose batch an earlier term holds so many records: only the rest is forwarded."""
 
 
 def passes(scan: ProduceScan, routes: Routes) -> bool:
@@ -69,7 +66,6 @@ def judge(
     early: set[Key] = set()
     offsets: dict[Key, int] = {}
     look_up: list[Held] = []
-    halves: dict[Key, int] = {}
     fence: str | None = None
     watches = overtaking.watches(now)
     for topic, partition, at, length in scan.partitions:
@@ -93,17 +89,14 @@ def judge(
             continue
         if length > 0 and extent.term > 0:
             found = list(batches(frame, at, at + length))
-            held = max((_held(batch, route.sequences, partition) for batch in found), default=0)
-            if held and held >= found[0].records_count:
+            if any(_held(batch, route.sequences, partition) for batch in found):
                 wanted = of_batch(topic, partition, found[0])
                 refused[key], offsets[key] = _as_held(recalled.offset(wanted, now))
                 if refused[key] is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     look_up.append(wanted)
                 continue
-            if held:
-                halves[key] = held
             watched = [batch for batch in found if _watched(batch, key, extent.term, route.sequences, terms, now)]
-            if not held and not all(_opens(batch, route.sequences, partition) for batch in watched[:1]):
+            if not all(_opens(batch, route.sequences, partition) for batch in watched[:1]):
                 refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 early.add(key)
                 continue
@@ -113,7 +106,7 @@ def judge(
                 openers[key] = (extent.term, watched[0].producer_id)
         if extent.start != extent.base:
             shifts[key] = extent.start - extent.base
-    return ProduceVerdict(refused, shifts, fence, openers, frozenset(early), offsets, tuple(look_up), halves)
+    return ProduceVerdict(refused, shifts, fence, openers, frozenset(early), offsets, tuple(look_up))
 
 
 def judge_head(
@@ -175,27 +168,22 @@ def _opens(batch: Batch, sequences: LastSequences | None, partition: int) -> boo
     return opens(batch, _last(batch, sequences, partition))
 
 
-def _held(batch: Batch, sequences: LastSequences | None, partition: int) -> int:
-    """How many records of a batch, from its first on, an earlier term holds.
-
-    All of them: it is a duplicate. Some: it straddled a cut that lay ahead, and what came to lie behind may be nowhere.
-    """
+def _held(batch: Batch, sequences: LastSequences | None, partition: int) -> bool:
+    """Whether an earlier term holds the batch: no cut runs through one."""
     if batch.magic != 2 or not is_gateway_id(batch.producer_id):
-        return 0
+        return False
     entry = _last(batch, sequences, partition)
-    if entry is None or entry[0] != batch.producer_epoch or not at_or_before(batch.base_sequence, entry[1]):
-        return 0
+    if entry is None or entry[0] != batch.producer_epoch:
+        return False
     count = max(batch.records_count, batch.last_offset_delta + 1)
-    if at_or_before(last_sequence(batch.base_sequence, count), entry[1]):
-        return count
-    return (entry[1] - batch.base_sequence) % MODULUS + 1
+    return at_or_before(last_sequence(batch.base_sequence, count), entry[1])
 
 
 def _not_known(
     key: Key, found: Iterable[Batch], sequences: LastSequences | None, recalled: Recalled, now: float
 ) -> list[Held]:
     """Batches that wait behind others, and that an earlier term holds: they are looked up while they wait."""
-    held = [of_batch(*key, batch) for batch in found if _held(batch, sequences, key[1]) >= batch.records_count > 0]
+    held = [of_batch(*key, batch) for batch in found if _held(batch, sequences, key[1])]
     return [one for one in held if recalled.offset(one, now) is Known.NOT_YET]
 
 
@@ -224,29 +212,15 @@ def acknowledged(answer: dict[str, Any] | None) -> set[Key]:
     }
 
 
-def without(
-    request: dict[str, Any], refused: Mapping[Key, ErrorCode], halves: Mapping[Key, int] | None = None
-) -> dict[str, Any]:
-    """The decoded request less the refused partitions, and less the records that an earlier term holds."""
+def without(request: dict[str, Any], refused: Mapping[Key, ErrorCode]) -> dict[str, Any]:
+    """The decoded request less the refused partitions."""
     kept = []
     for topic in request["topic_data"]:
         name = topic["name"].encode()
-        partitions = [
-            {**p, "records": tail(p["records"], held)} if (held := (halves or {}).get((name, p["index"]))) else p
-            for p in topic["partition_data"]
-            if (name, p["index"]) not in refused
-        ]
+        partitions = [p for p in topic["partition_data"] if (name, p["index"]) not in refused]
         if partitions:
             kept.append({**topic, "partition_data": partitions})
     return {**request, "topic_data": kept}
-
-
-def hide_offsets(answer: dict[str, Any], halves: Mapping[Key, int]) -> None:
-    """A batch of which only the rest was written has no one base offset: it is answered as a duplicate, without one."""
-    for topic in answer["responses"] if halves else ():
-        for entry in topic["partition_responses"]:
-            if (topic["name"].encode(), entry["index"]) in halves and entry["error_code"] == ErrorCode.NONE:
-                entry.update(error_code=int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), base_offset=UNKNOWN_OFFSET)
 
 
 def merge(request_order: list[Key], answer: dict[str, Any] | None, verdict: ProduceVerdict) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class _Walk:
     def done(self) -> bool:
         return self.at >= self.end
 
-    def take(self, start: int, records: bytes) -> None:
+    def take(self, records: bytes) -> None:
         """:raises RemoteProtocolError: these are no batches."""
         for batch in batches(records, 0, len(records)):
             if batch.last_offset < self.at:
@@ -50,9 +50,8 @@ class _Walk:
             if batch.base_offset > self.at:
                 self.whole = False
             if batch.producer_id >= 0 and batch.base_sequence >= 0 and not batch.attributes & _CONTROL:
-                above = max(0, start - batch.base_offset)
-                sequence = (batch.base_sequence + above) % (1 << 31)
-                self.first.setdefault(batch.producer_id, (batch.producer_epoch, sequence))
+                # One through which the cut runs lies above it as a whole.
+                self.first.setdefault(batch.producer_id, (batch.producer_epoch, batch.base_sequence))
             self.at = batch.last_offset + 1
             if self.done:
                 return
@@ -127,7 +126,7 @@ def _step(
         raise refusal(brokers.cluster, f"read {topic}-{partition} from offset {walk.at}", code)
     before = walk.at
     try:
-        walk.take(start, found["records"] or b"")
+        walk.take(found["records"] or b"")
     except RemoteProtocolError as error:
         raise KafkaAdminError(brokers.cluster, f"{topic}-{partition} from offset {before}: {error}.") from error
     return None if walk.at > before else "its last records are not replicated yet"

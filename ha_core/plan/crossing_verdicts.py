@@ -30,7 +30,7 @@ def barriers(topics: Collection[str], request: MoveRequest, facts: Facts) -> dic
         elif here.transactional:
             found[name] = "it has transactional producers, and a transaction cannot be split at a cut"
         elif version.startswith(_BEFORE_FORMAT_2):
-            found[name] = f"its batches are of format {version}, which has no sequences to split at"
+            found[name] = f"its batches are of format {version}, whose sequences do not say what lies below a cut"
     return found
 
 

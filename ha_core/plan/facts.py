@@ -94,7 +94,7 @@ class Surplus:
     """What the headers of an origin's batches at and above a cut say. Ids are the origin's own."""
 
     first: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """Producer id → (epoch, sequence) of its first record there."""
+    """Producer id → (epoch, first sequence) of its first batch there, that through which the cut runs included."""
     whole: bool = True
     """False: offsets are missing, by compaction or deletion. Whose first record was among them is not known."""
 

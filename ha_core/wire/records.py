@@ -173,20 +173,16 @@ def first_batch(buf: Any, pos: int, end: int, stop: int) -> Batch | None:
     )
 
 
-def trim(buf: Any, pos: int, end: int, limit_offset: int) -> tuple[int, bool]:
-    """(new end, straddles): drops the batches, cut off ones too, that begin at or behind `limit_offset`.
+def trim(buf: Any, pos: int, end: int, limit_offset: int) -> int:
+    """The new end: drops the batches, cut off ones too, that do not end below the limit.
 
-    straddles: the last batch that stays begins below the limit and reaches it or passes it, so its reader sees records
-    at or behind the limit. The offset of a compressed message of magic 0 or 1 is that of its last record: where that
-    reaches the limit the message stays and counts as straddling.
+    One through which the limit runs is dropped whole: a cut that a log ran into takes all of it to the other side. The
+    offset of a compressed message of magic 0 or 1 is that of its last record.
     """
     for batch in batches(buf, pos, end):
-        last = batch.last_offset
-        if last >= limit_offset:
-            if batch.base_offset < limit_offset or (batch.magic < 2 and batch.compressed):
-                return batch.end, True
-            return batch.at, False
+        if batch.last_offset >= limit_offset:
+            return batch.at
         pos = batch.end
     if end - pos >= _LONG.size and _LONG.unpack_from(buf, pos)[0] >= limit_offset:
-        return pos, False
-    return end, False
+        return pos
+    return end

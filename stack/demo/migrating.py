@@ -21,12 +21,13 @@ from stack.clients.process import Client, history_of
 from stack.demo.airflow_api import AirflowApi, tell_tasks
 from stack.demo.plot import Mark, draw, tracks_of
 from stack.demo.report import Migration, Reader, client_lines
-from stack.demo.workload import INVOICES, ROOT, Workload, prepare, service_settings
+from stack.demo.workload import INVOICES, ROOT, Workload, prepare, service_account, service_settings
 from stack.errors import StackError
 from stack.harness import Stack
 from stack.history.blackout import Move
 from stack.history.events import Acked, Delivered
 from stack.history.evidence import cuts_ahead, cuts_of, dump_topic
+from stack.history.headers import between_batches
 from stack.history.history import History, LogDump
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
             assert operation is not None
             entries = environment.store.history(operation.id)
             cuts = cuts_of([environment.store.load().topics[topic]], cuts_ahead([(operation, entries)]))
+            bootstraps = {name: one["bootstrap"] for name, one in stack.clusters.items()}
+            cuts = between_batches(cuts, bootstraps, service_account(stack))
             _until_nobody_needs_it(environment, workload, lagging, say)
             _bring_groups(stack, say)
             origin_logs = dump_topic(ORIGIN, stack.clusters[ORIGIN]["bootstrap"], topic, service_settings(stack))

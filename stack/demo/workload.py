@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ha_core.kafka.security import SecurityProfile
 from stack.clients.process import Client
 from stack.harness import Stack
 
@@ -135,13 +136,12 @@ class Workload:
 
 def service_settings(stack: Stack) -> dict[str, str]:
     """confluent-kafka's settings for the clusters themselves, past the gateways."""
+    return service_account(stack).client_settings()
+
+
+def service_account(stack: Stack) -> SecurityProfile:
     assert stack.service is not None
-    return {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": stack.service["user"],
-        "sasl.password": stack.service["password"],
-    }
+    return SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
 
 
 def prepare(stack: Stack, application: Application, cluster: str) -> None:

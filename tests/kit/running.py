@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from ha_core.kafka.security import NO_SECURITY, SecurityProfile
 from stack.clients.process import Client, history_of
 from stack.harness import Stack
 from stack.history.blackout import Move
@@ -18,6 +19,7 @@ from stack.history.checker import Result, check
 from stack.history.delivery import Redelivery, acknowledged
 from stack.history.events import Delivered
 from stack.history.evidence import cuts_ahead, cuts_of, dump_topic
+from stack.history.headers import between_batches
 from stack.history.history import Cut, Fault, History, LogDump, Values
 
 ZOOKEEPER_ROOT = "/switchyard"
@@ -143,19 +145,17 @@ class Run:
             ahead = cuts_ahead((one, store.history(one.id)) for one in store.operations(1000) if one.kind == "migrate")
         finally:
             store.close()
-        return cuts_of((view.topics[name] for name in topics if name in view.topics), ahead)
+        found = cuts_of((view.topics[name] for name in topics if name in view.topics), ahead)
+        bootstraps = {name: str(one["bootstrap"]) for name, one in self.stack.clusters.items()}
+        return between_batches(found, bootstraps, self._account())
+
+    def _account(self) -> SecurityProfile:
+        service = self.stack.service
+        return NO_SECURITY if service is None else SecurityProfile("PLAIN", service["user"], service["password"])
 
     def dumps(self, topic: str) -> tuple[LogDump, ...]:
         clusters = self.stack.clusters if self._cluster is None else {self._cluster: self.stack.clusters[self._cluster]}
-        service = self.stack.service
-        settings = {}
-        if service is not None:
-            settings = {
-                "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": "PLAIN",
-                "sasl.username": service["user"],
-                "sasl.password": service["password"],
-            }
+        settings = self._account().client_settings()
         return tuple(
             dump for name, one in clusters.items() for dump in dump_topic(name, one["bootstrap"], topic, settings)
         )

@@ -66,14 +66,23 @@ class Log:
 
     records: list[tuple[int, Record]] = field(default_factory=list)
     """(the producer's id there, record)."""
+    begins: list[int] = field(default_factory=list)
+    """Offsets at which batches begin."""
 
     def append(self, producer_id: int, batch: tuple[Record, ...]) -> int:
         """The offset of the batch's first record, also if it is there already."""
         entries = [(producer_id, record) for record in batch]
         if entries[0] in self.records:
             return self.records.index(entries[0])
+        self.begins.append(len(self.records))
         self.records += entries
-        return len(self.records) - len(entries)
+        return self.begins[-1]
+
+    def whole_below(self, limit: int) -> int:
+        """The end of the batches that end at `limit` or before."""
+        if limit >= len(self.records):
+            return len(self.records)
+        return max((begin for begin in self.begins if begin <= limit), default=limit)
 
     def last(self) -> tuple[ProducerFacts, ...]:
         found = {producer: record.sequence for producer, record in self.records}
@@ -81,7 +90,7 @@ class Log:
 
     def surplus(self, cut: int) -> Surplus:
         first: dict[int, tuple[int, int]] = {}
-        for producer, record in self.records[cut:]:
+        for producer, record in self.records[self.whole_below(cut) :]:
             first.setdefault(producer, (0, record.sequence))
         return Surplus(first)
 
@@ -193,7 +202,7 @@ class World:
             return
         held = gateway.view.sequences.get(TOPIC) or LastSequences(name=TOPIC)
         last = held.partitions.get(partition, {}).get(producer, (0, -1))[1]
-        rest = tuple(record for record in batch if record.sequence > last)
+        rest = tuple(record for record in batch if batch[-1].sequence > last)
         if not rest:
             self.acknowledge(partition, batch, None)
         else:
@@ -206,8 +215,8 @@ class World:
             assert flight.known is not None
             gateway.flights.remove(flight)
             extent = live(extents_of(flight.known, partition))
-            self.logs[TARGET, partition].append(upstream_id(producer, extent.term), flight.rest)
-            self.acknowledge(partition, flight.batch, None)
+            at = self.logs[TARGET, partition].append(upstream_id(producer, extent.term), flight.rest)
+            self.acknowledge(partition, flight.batch, extent.start + at - extent.base)
             return
         if flight.answer is None:
             flight.answer = self.logs[ORIGIN, partition].append(producer, flight.batch)
@@ -221,7 +230,7 @@ class World:
             gateway.flights.remove(flight)
             self.acknowledge(partition, flight.batch, flight.answer)
         elif flight.known.crossing is not None and flight.known.crossing.state == "open":
-            flight.cluster, flight.rest = TARGET, flight.batch[below:]
+            flight.cluster, flight.rest = TARGET, flight.batch[below if "whole" in self.faults else 0 :]
         else:
             gateway.flights.remove(flight)
 
@@ -269,9 +278,11 @@ class World:
         extents = identity(ORIGIN) if topic is None else extents_of(topic, partition)
         found = []
         for extent in extents:
-            records = self.logs[extent.cluster, partition].records[extent.base :]
-            end = len(records) if extent.end is None else extent.end - extent.start
-            found += [(extent.start + n, record) for n, (_, record) in enumerate(records[:end])]
+            log = self.logs[extent.cluster, partition]
+            end = len(log.records)
+            if extent.end is not None:
+                end = log.whole_below(extent.base + extent.end - extent.start)
+            found += [(extent.start + n, record) for n, (_, record) in enumerate(log.records[extent.base : end])]
         return found
 
     # --- what an executor does

@@ -14,9 +14,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.model import Cluster
-from ha_core.wire.codes import ApiKey
-from ha_core.wire.records import batches
 from stack.harness import Stack
+from stack.history.headers import batch_at
 from tests.kit.running import bootstrap, create_topic, switchyard
 from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
@@ -110,31 +109,6 @@ def read_all(stack: Stack, expected: dict[Place, Log]) -> dict[Place, Log]:
     return found
 
 
-def batch_at_the_cut(brokers: Brokers, place: Place) -> tuple[int, int, int]:
-    """(base offset, records, codec) of the batch that holds the cut, as the origin has it."""
-    asked = {
-        "partition": place.partition,
-        "current_leader_epoch": -1,
-        "fetch_offset": place.cut,
-        "partition_max_bytes": 1 << 20,
-    }
-    request = {
-        "max_wait_ms": 100,
-        "min_bytes": 1,
-        "max_bytes": 1 << 20,
-        "isolation_level": 0,
-        "session_id": 0,
-        "session_epoch": -1,
-        "topics": [{"topic": place.topic, "partitions": [asked]}],
-        "forgotten_topics_data": [],
-        "rack_id": "",
-    }
-    answer = brokers.call(None, ApiKey.FETCH, request, brokers.deadline(), 12)
-    records = answer["responses"][0]["partitions"][0]["records"]
-    first = next(batches(records, 0, len(records)))
-    return first.base_offset, first.records_count, first.attributes & 7
-
-
 def test_batches_of_every_size_and_codec_that_straddle_an_open_cut_are_read_as_they_were_written(
     stack: Stack, pool: ThreadPoolExecutor
 ) -> None:
@@ -161,20 +135,25 @@ def test_batches_of_every_size_and_codec_that_straddle_an_open_cut_are_read_as_t
     switchyard(stack, "settle", "--wait", "--timeout", "60", batch["operation"])
     write_all(pool, writers, "after")
     settled = read_all(stack, {w.place: expected[w.place][:BEFORE] + w.answered for w in writers})
-    # Then every record is read once, in the order in which it was written, at the offset that was answered
+    # Then every record is read once, in the order in which it was written, at the offset that was answered: a batch
+    # through which the cut runs begins there
     for writer in writers:
         place = writer.place
         written = [f"{name}-{n}-" + "x" * 80 for name in ("straddling", "behind", "after") for n in range(place.count)]
         values = [f"before-{n}" for n in range(BEFORE)] + written
-        assert settled[place] == list(enumerate(values)), place
+        behind = place.cut if place.count > 1 else BEFORE
+        offsets = [*range(BEFORE), *range(behind, behind + len(written))]
+        assert settled[place] == list(zip(offsets, values, strict=True)), place
         assert writer.answered == settled[place][BEFORE:], place
         assert crossing[place] == settled[place][: -place.count], place
     # And the cuts did run through the batches, which the codec had made
     brokers = Brokers(Cluster(name="east", bootstrap=bootstrap(stack, "east")), NO_SECURITY, 20)
     for place in places:
         codec = CODECS.index(kinds[place.topic][0])
+        batch = batch_at(brokers, place.topic, place.partition, place.cut)
+        assert batch is not None
         whole = (BEFORE if place.count > 1 else BEFORE + 1, place.count, codec)
-        assert batch_at_the_cut(brokers, place) == whole, place
+        assert (batch.base_offset, batch.records_count, batch.attributes & 7) == whole, place
     brokers.close()
 
 

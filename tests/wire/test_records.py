@@ -166,33 +166,29 @@ def test_a_batch_without_producer_id_of_old_magic_or_without_a_whole_header_is_l
         rewrite_producer_id(bytearray(whole), 0, -1)
 
 
-def test_trimming_drops_the_batches_at_or_behind_the_limit() -> None:
+def test_trimming_drops_the_batches_at_or_behind_the_limit_and_the_one_through_which_it_runs() -> None:
     ends = [0, *(b.end for b in batches(THREE, 0, len(THREE)))]
-    assert trim(THREE, 0, len(THREE), 116) == (ends[3], False)
-    assert trim(THREE, 0, len(THREE), 115) == (ends[2], False)
-    assert trim(THREE, 0, len(THREE), 110) == (ends[1], False)
-    assert trim(THREE, 0, len(THREE), 100) == (0, False)
-    assert trim(THREE, 0, len(THREE), 0) == (0, False)
-
-
-def test_a_batch_across_the_limit_stays_and_is_told() -> None:
-    ends = [b.end for b in batches(THREE, 0, len(THREE))]
-    assert trim(THREE, 0, len(THREE), 112) == (ends[1], True)
-    assert trim(THREE, 0, len(THREE), 114) == (ends[1], True)
-    assert trim(THREE, 0, len(THREE), 101) == (ends[0], True)
+    assert trim(THREE, 0, len(THREE), 116) == ends[3]
+    assert trim(THREE, 0, len(THREE), 115) == ends[2]
+    assert trim(THREE, 0, len(THREE), 114) == ends[1]
+    assert trim(THREE, 0, len(THREE), 112) == ends[1]
+    assert trim(THREE, 0, len(THREE), 110) == ends[1]
+    assert trim(THREE, 0, len(THREE), 101) == 0
+    assert trim(THREE, 0, len(THREE), 0) == 0
 
 
 def test_a_cut_off_batch_is_dropped_only_behind_the_limit() -> None:
     cut = batch(0, 1) + batch(1, 1)[:30]
-    assert trim(cut, 0, len(cut), 1) == (len(batch(0, 1)), False)
-    assert trim(cut, 0, len(cut), 2) == (len(cut), False)
+    assert trim(cut, 0, len(cut), 1) == len(batch(0, 1))
+    assert trim(cut, 0, len(cut), 2) == len(cut)
 
 
 def test_old_messages_are_trimmed_by_the_offset_of_their_last_record() -> None:
     plain = legacy(50, 1) + legacy(51, 1)
-    assert trim(plain, 0, len(plain), 51) == (len(legacy(50, 1)), False)
+    assert trim(plain, 0, len(plain), 51) == len(legacy(50, 1))
     wrapper = legacy(50, 1) + legacy(59, 1, attributes=1) + legacy(60, 1)
-    assert trim(wrapper, 0, len(wrapper), 55) == (len(wrapper) - len(legacy(60, 1)), True)
+    assert trim(wrapper, 0, len(wrapper), 55) == len(legacy(50, 1))
+    assert trim(wrapper, 0, len(wrapper), 60) == len(wrapper) - len(legacy(60, 1))
 
 
 @given(seeds)

@@ -28,13 +28,13 @@ def test_a_batch_does_not_cross_before_an_earlier_one_that_was_refused_at_the_cu
     # And the first does, and after it the second
     answer(talk, EAST, again, CUT - 2)
     ((leg, batch),) = arrived(talk, LEG)
-    assert (batch.base_sequence, batch.records_count) == (2, 2)
+    assert (batch.base_sequence, batch.records_count) == (0, 4)
     answer(talk, LEG, leg, BASE)
-    assert outcome(talk) == [(TAKEN, CUT - 2)]
+    assert outcome(talk) == [(TAKEN, CUT)]
     ask(talk, records(4))
     ((third, _),) = arrived(talk, EAST)
     answer(talk, EAST, third, CUT + 2)
     ((leg, batch),) = arrived(talk, LEG)
     assert batch.base_sequence == 4
-    answer(talk, LEG, leg, BASE + 2)
-    assert outcome(talk) == [(TAKEN, CUT + 2)]
+    answer(talk, LEG, leg, BASE + 4)
+    assert outcome(talk) == [(TAKEN, CUT + 4)]

@@ -38,9 +38,9 @@ def test_a_target_whose_leader_is_not_known_yet_is_waited_for() -> None:
     # When the gateway has found it
     talk.follow(replace(talk.session.snapshot, topology=state().topology))
     ((leg, batch),) = arrived(talk, LEG)
-    assert batch.records_count == 5
+    assert batch.records_count == 10
     answer(talk, LEG, leg, BASE)
-    assert outcome(talk) == [(TAKEN, 95)]
+    assert outcome(talk) == [(TAKEN, CUT)]
 
 
 def test_a_target_that_is_never_found_is_refused_in_the_end() -> None:
@@ -67,11 +67,11 @@ def test_when_the_targets_leader_has_changed_the_client_is_not_told_and_the_next
     talk.follow(replace(talk.session.snapshot, topology=topology(west={"orders": {0: 2}})))
     assert outcome(talk) == []
     second = LEG._replace(broker=2)
-    for sequence, count, offset in ((5, 5, BASE), (10, 10, BASE + 5)):
+    for sequence, count, offset in ((0, 10, BASE), (10, 10, BASE + 10)):
         ((leg, batch),) = arrived(talk, second)
         assert (batch.base_sequence, batch.records_count) == (sequence, count)
         answer(talk, second, leg, offset)
-    assert outcome(talk) == [(TAKEN, 95), (TAKEN, 105)]
+    assert outcome(talk) == [(TAKEN, CUT), (TAKEN, CUT + 10)]
     assert not talk.asked(LEG)
 
 
@@ -106,7 +106,7 @@ def test_a_target_that_dies_takes_no_connection_with_it_and_its_successor_is_ask
         assert again == first
     # Then the batch that it may have taken comes again as it was
     answer(talk, LEG, leg, BASE)
-    assert outcome(talk) == [(TAKEN, 95)]
+    assert outcome(talk) == [(TAKEN, CUT)]
 
 
 def test_a_batch_whose_target_does_not_come_back_is_refused_and_the_next_one_waits_for_it() -> None:

@@ -1,4 +1,4 @@
-"""A cut that the log ran into may fall into a batch: readers are given its records below the cut, and no others."""
+"""A cut that the log ran into may fall into a batch: all of it is read behind the cut, and nothing of it before."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing
-from tests.gateway.session.batch import batch
 from tests.gateway.session.talk import EAST, WEST, Talk
 from tests.gateway.session.test_data_path import FETCH, entry, fetch, fetched, moved, state
-
-STORAGE_ERROR = 56
 
 
 def straddling(first: int, count: int, codec: int) -> bytes:
@@ -24,29 +21,45 @@ def straddling(first: int, count: int, codec: int) -> bytes:
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_a_batch_through_which_the_cut_runs_is_read_up_to_it(codec: int) -> None:
+def test_a_batch_through_which_the_cut_runs_is_read_in_the_new_cluster_alone(codec: int) -> None:
     # Given a cut at 100, and in the old log a batch of the records 97 to 104
     talk = Talk(state(moved(100, 7)), Port("west", 1))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 95)))
+    (request,) = talk.asked(EAST)
+    old = straddling(95, 2, codec) + straddling(97, 8, codec)
+    talk.answer(EAST, request, fetched(("orders", 0, 105, old)))
+    # Then what lies before it is read, and nothing of it
+    found = DefaultRecordBatch(entry(talk.answers()[0])["records"])
+    assert [(r.offset, r.value) for r in found] == [(n, b"record %d" % n) for n in (95, 96)]
+    # And a reader behind that goes on in the new cluster, where all of it is
     talk.ask(FETCH, 12, fetch(("orders", 0, 97)))
     (request,) = talk.asked(EAST)
     talk.answer(EAST, request, fetched(("orders", 0, 105, straddling(97, 8, codec))))
-    # Then three of them are read
-    found = DefaultRecordBatch(entry(talk.answers()[0])["records"])
-    assert found.validate_crc()
-    assert [(r.offset, r.value) for r in found] == [(n, b"record %d" % n) for n in range(97, 100)]
-    # And the next ones come from the new cluster
-    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
+    talk.wait(0.5)
+    assert not entry(talk.answers()[0])["records"]
+    talk.ask(FETCH, 12, fetch(("orders", 0, 97)))
     (request,) = talk.asked(WEST)
     assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 7
 
 
-def test_a_batch_that_cannot_be_cut_is_never_served_whole() -> None:
-    talk = Talk(state(moved(100, 7)), Port("west", 1))
+def test_a_reader_before_the_batch_waits_there_while_the_cut_is_only_proposed_because_a_higher_one_may_come() -> None:
+    # Given a cut that is proposed, and in the origin a batch through which it runs
+    topic = moved(100, 7).model_copy(update={"writer": "east", "crossing": Crossing(operation="m", state="proposed")})
+    talk = Talk(state(topic), Port("east", 1))
+    for _ in range(2):
+        talk.ask(FETCH, 12, fetch(("orders", 0, 97)))
+        for request in talk.asked(EAST):
+            talk.answer(EAST, request, fetched(("orders", 0, 105, straddling(97, 8, 0))))
+        talk.wait(1.0)
+        assert not entry(talk.answers()[0])["records"]
+    assert not talk.asked(WEST)
+    # When a higher cut takes its place, the batch is read as any other
+    higher = moved(120, 7).model_copy(update={"writer": "east", "crossing": topic.crossing})
+    talk.follow(state(higher, revision=2))
     talk.ask(FETCH, 12, fetch(("orders", 0, 97)))
     (request,) = talk.asked(EAST)
-    talk.answer(EAST, request, fetched(("orders", 0, 105, batch(97, count=8))))
-    found = entry(talk.answers()[0])
-    assert (found["error_code"], found["records"] or b"") == (STORAGE_ERROR, b"")
+    talk.answer(EAST, request, fetched(("orders", 0, 105, straddling(97, 8, 0))))
+    assert [r.offset for r in DefaultRecordBatch(entry(talk.answers()[0])["records"])] == list(range(97, 105))
 
 
 def test_behind_a_cut_that_is_only_proposed_nothing_is_read_because_a_higher_one_may_come() -> None:

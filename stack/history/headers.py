@@ -1,0 +1,60 @@
+"""Where batches begin, as a cluster's log has it: no client tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.security import NO_SECURITY, SecurityProfile
+from ha_core.model import Cluster
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.records import Batch, batches
+from stack.history.history import Cut
+
+_TIMEOUT_S = 20.0
+_MOST_BYTES = 1 << 20
+
+
+def batch_at(brokers: Brokers, topic: str, partition: int, offset: int) -> Batch | None:
+    """The batch that holds the offset, or the next one; None behind the log's end, or below its start."""
+    deadline = brokers.deadline()
+    (found,) = brokers.metadata({topic}, deadline)["topics"]
+    leader = next(one["leader_id"] for one in found["partitions"] if one["partition_index"] == partition)
+    asked = {
+        "partition": partition,
+        "current_leader_epoch": -1,
+        "fetch_offset": offset,
+        "partition_max_bytes": _MOST_BYTES,
+    }
+    request = {
+        "max_wait_ms": 100,
+        "min_bytes": 1,
+        "max_bytes": _MOST_BYTES,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic": topic, "partitions": [asked]}],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+    answer = brokers.call(leader, ApiKey.FETCH, request, deadline, 12)
+    records = answer["responses"][0]["partitions"][0]["records"] or b""
+    return next(batches(records, 0, len(records)), None)
+
+
+def between_batches(
+    cuts: Iterable[Cut], bootstraps: Mapping[str, str], account: SecurityProfile = NO_SECURITY
+) -> tuple[Cut, ...]:
+    """The cuts, and of those that a log ran into by itself the end of the batches that end below: the one through which
+    the cut runs lies in the target."""
+    return tuple(_between(cut, bootstraps[cut.origin], account) if cut.ahead else cut for cut in cuts)
+
+
+def _between(cut: Cut, bootstrap: str, account: SecurityProfile) -> Cut:
+    brokers = Brokers(Cluster(name=cut.origin, bootstrap=bootstrap), account, _TIMEOUT_S)
+    try:
+        batch = batch_at(brokers, cut.topic, cut.partition, cut.origin_end)
+    finally:
+        brokers.close()
+    return cut if batch is None else replace(cut, origin_end=min(cut.origin_end, batch.base_offset))
