@@ -40,6 +40,7 @@ from gateway.session.authentication import Authentication
 from gateway.session.commands import Cause, Compose, Inquire, LookUp, Node, Saw
 from gateway.session.conversation import Settings
 from gateway.session.fences import Fences, fences
+from gateway.session.open_transactions import Holders
 from gateway.session.overtaking import Overtaking
 from gateway.session.recalled import Recalled
 from gateway.session.session import Session
@@ -123,6 +124,7 @@ class Gateway:
             overtaking=Overtaking(),
             recalled=self.recalled,
             nodes=self.nodes,
+            transactions=Holders(),
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         self.failed = asyncio.Event()

@@ -12,7 +12,7 @@ from gateway.session.commands import AwaitLease, Cause, Close, Command, Node, To
 from gateway.session.damping import Damping
 from gateway.session.fetch import Gap
 from gateway.session.issuing import VirtualNodes
-from gateway.session.open_transactions import OpenTransactions
+from gateway.session.open_transactions import Holders, OpenTransactions
 from gateway.session.overtaking import Overtaking
 from gateway.session.recalled import Recalled
 from gateway.session.routes import Routes
@@ -62,6 +62,7 @@ class Settings(NamedTuple):
     overtaking: Overtaking
     recalled: Recalled
     nodes: VirtualNodes
+    transactions: Holders
     max_in_flight: int = 100
 
 
@@ -118,7 +119,9 @@ class Conversation:
         self.given_bytes = 0
         """Answers in `out`."""
         self._waking = False
-        self.transactions = OpenTransactions()
+        self.transactions = OpenTransactions(settings.transactions)
+        self.ending: dict[int, str] = {}
+        """Token of a `Compose` → the transaction that it ends."""
         self.departures: list[Departure] = []
         """Requests of which something belongs to another cluster, or may, one after the other (`crossing`)."""
         self.kept_bytes = 0
@@ -140,7 +143,7 @@ class Conversation:
 
     def enter(self, user: str) -> None:
         """The client has proved who it is."""
-        self.user = user
+        self.user = self.transactions.user = user
         self.known_routes.clear()
 
     def routes(self, client_id: str | None) -> Routes:

@@ -1,13 +1,15 @@
 """Which transactions are open on a client's connection, as far as a fence has to know.
 
-A transaction fence lets those go on that write to what is fenced already: they could not end otherwise. A client keeps
-one connection to its coordinator, so what began here ends here; what began on a connection that broke counts as not
-begun. Then it waits behind the fence like a new one, and the move ends by its drain timeout, as if it stayed open.
+A transaction fence lets those go on that write to what is fenced already: they could not end otherwise. A transaction
+is open on the connection that took a topic in last. It may end on another one of the same gateway, since clients look
+for their coordinator anew (`Holders`). What began on a connection that broke counts as not begun: then it waits behind
+the fence like a new one, and the move ends by its drain timeout, as if it stayed open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from weakref import WeakValueDictionary
 
 from ha_core.model import View
 
@@ -16,21 +18,33 @@ MOST_REMEMBERED = 1_000
 
 
 class OpenTransactions:
-    """Transactional id → the topics that its open transaction writes to."""
+    """Transactional id → the topics that its open transaction writes to, of one connection.
 
-    def __init__(self) -> None:
+    :ivar user: whose connection it is: others may have the same transactional ids, in other clusters.
+    """
+
+    def __init__(self, holders: Holders) -> None:
+        self.user: str | None = None
+        self._holders = holders
         self._topics: dict[str, set[bytes]] = {}
         self._kept_out: set[str] = set()
 
     def begun(self, transactional_id: str, topics: Collection[bytes]) -> None:
         """The coordinator has taken the topics in."""
         self._kept_out.discard(transactional_id)
-        if transactional_id in self._topics or len(self._topics) < MOST_REMEMBERED:
-            self._topics.setdefault(transactional_id, set()).update(topics)
+        taken = {*topics, *self.topics(transactional_id)}
+        self._forget(transactional_id)
+        if len(self._topics) < MOST_REMEMBERED:
+            self._topics[transactional_id] = taken
+            self._holders[self.user, transactional_id] = self
 
     def ended(self, transactional_id: str) -> None:
-        self._topics.pop(transactional_id, None)
+        self._forget(transactional_id)
         self._kept_out.discard(transactional_id)
+
+    def _forget(self, transactional_id: str) -> None:
+        holder = self._holders.pop((self.user, transactional_id), self)
+        holder._topics.pop(transactional_id, None)
 
     def kept_out(self, transactional_id: str) -> None:
         """A fence has refused it a topic."""
@@ -42,7 +56,8 @@ class OpenTransactions:
         return transactional_id in self._kept_out
 
     def topics(self, transactional_id: str) -> tuple[bytes, ...]:
-        return tuple(self._topics.get(transactional_id, ()))
+        holder = self._holders.get((self.user, transactional_id), self)
+        return tuple(holder._topics.get(transactional_id, ()))
 
     def write_to(self, topics: frozenset[bytes]) -> bool:
         """Whether any of them writes to one of `topics`."""
@@ -66,6 +81,10 @@ class OpenTransactions:
 
     def _goes_on(self, transactional_id: str, operation: str, view: View) -> bool:
         """Whether it writes already to something that the operation has put a transaction fence on."""
-        held = (view.topics.get(name.decode("utf-8", "replace")) for name in self._topics.get(transactional_id, ()))
+        held = (view.topics.get(name.decode("utf-8", "replace")) for name in self.topics(transactional_id))
         fences = (topic.transaction_fence for topic in held if topic is not None)
         return any(fence is not None and fence.operation == operation for fence in fences)
+
+
+Holders = WeakValueDictionary[tuple[str | None, str], OpenTransactions]
+"""Of a gateway: which connection has the open transaction of a user."""

@@ -20,6 +20,7 @@ from gateway.session import (
     requests,
     silence,
     streaming,
+    transactions,
     turns,
 )
 from gateway.session.commands import Cause, Command, Node
@@ -89,6 +90,9 @@ class Session(Conversation):
         """The result of a `Compose`, encoded where it is long; None if it failed in a way that has no answer."""
         self.now = now
         slot = self.waiting.pop(token, None)
+        ending = self.ending.pop(token, None)
+        if ending is not None and isinstance(body, dict) and not transactions.stays_open(body):
+            self.transactions.ended(ending)
         if slot is not None:
             if body is None:
                 self.close(Cause.UPSTREAM_LOST, "the request could not be answered")

@@ -37,6 +37,11 @@ _TRY_AGAIN = frozenset(
 """Answers after which a transaction is still open."""
 
 
+def stays_open(answer: dict[str, Any]) -> bool:
+    """Whether a transaction is still open after this answer to END_TXN."""
+    return answer["error_code"] in _TRY_AGAIN
+
+
 def transaction(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
     """A request for a transaction coordinator, or about a transaction's offsets."""
     body = memoryview(buf)[header.body_at : end]
@@ -216,12 +221,13 @@ def _end(session: Conversation, header: RequestHeader, request: dict[str, Any]) 
         request["producer_id"] = issued.own
 
         def ended(answer: dict[str, Any]) -> None:
-            if answer["error_code"] not in _TRY_AGAIN:
+            if not stays_open(answer):
                 session.transactions.ended(name)
 
         _ask(session, header, request, ended, session.transactions.topics(name))
     else:
         token = session.await_answer(_slot(header, Kind.WAIT))
+        session.ending[token] = name
         session.emit(Compose(token, header.api_key, header.api_version, session.identity(header.client_id), request))
 
 

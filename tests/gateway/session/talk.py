@@ -10,6 +10,7 @@ from gateway.nodes import Nodes
 from gateway.session.authentication import Authentication
 from gateway.session.commands import Close, Command, Node, ToClient, ToUpstream, Wake
 from gateway.session.conversation import Settings
+from gateway.session.open_transactions import Holders
 from gateway.session.overtaking import Overtaking
 from gateway.session.recalled import Recalled
 from gateway.session.session import Session
@@ -66,6 +67,7 @@ class Talk:
         lease: bool = True,
         limits: Limits | None = None,
         overtaking: Overtaking | None = None,
+        holders: Holders | None = None,
     ) -> None:
         self.now = 100.0
         self.lease = Lease(1e9 if lease else 0.0)
@@ -83,6 +85,7 @@ class Talk:
             overtaking or Overtaking(),
             self.recalled,
             NODES,
+            Holders() if holders is None else holders,
         )
         self.session = Session(port, settings, state or snapshot())
         self.chunks = chunks

@@ -1,0 +1,72 @@
+"""A transaction that has ended holds no transaction fence up, wherever its end was asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.session.commands import Compose
+from gateway.session.open_transactions import Holders
+from tests.gateway.session.talk import EAST, WEST, Talk
+from tests.gateway.session.test_transactions import (
+    ADD_PARTITIONS,
+    EAST_PORT,
+    EASTS,
+    END,
+    WEST_PORT,
+    add,
+    added,
+    bound,
+    end,
+)
+
+QUIET = frozenset({b"orders"})
+NOTHING = frozenset[bytes]()
+
+
+def begun(holders: Holders) -> Talk:
+    """A connection on which a transaction in `orders` is open."""
+    talk = Talk(bound("east"), EAST_PORT, holders=holders)
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS))
+    talk.answer(EAST, talk.asked(EAST)[0], added())
+    assert talk.session.holds_back(NOTHING, NOTHING, 99, QUIET)
+    return talk
+
+
+def test_it_ends_on_another_connection_of_the_same_gateway() -> None:
+    # Given an open transaction, whose coordinator its client has looked for anew
+    holders = Holders()
+    first, second = begun(holders), Talk(bound("east"), EAST_PORT, holders=holders)
+    # When it is ended by the other connection
+    second.ask(END, 3, end(EASTS))
+    (ending,) = second.asked(EAST)
+    assert first.session.holds_back(NOTHING, NOTHING, 99, QUIET)
+    second.answer(EAST, ending, {"error_code": 0})
+    # Then it is open on neither
+    assert not first.session.holds_back(NOTHING, NOTHING, 99, QUIET)
+    assert not second.session.holds_back(NOTHING, NOTHING, 99, QUIET)
+
+
+def test_it_is_open_on_the_connection_that_took_a_topic_in_last() -> None:
+    # Given a transaction that goes on by another connection
+    holders = Holders()
+    first, second = begun(holders), Talk(bound("east"), EAST_PORT, holders=holders)
+    second.ask(ADD_PARTITIONS, 3, add(EASTS, "other"))
+    second.answer(EAST, second.asked(EAST)[0], added(0, "other"))
+    # Then that one holds all of it
+    assert not first.session.holds_back(NOTHING, NOTHING, 99, QUIET)
+    assert second.session.holds_back(NOTHING, NOTHING, 99, QUIET)
+    assert second.session.holds_back(NOTHING, NOTHING, 99, frozenset({b"other"}))
+
+
+@pytest.mark.parametrize(("error", "still_open"), [(0, False), (15, True)])
+def test_it_ends_in_the_cluster_that_its_user_was_moved_out_of(error: int, still_open: bool) -> None:
+    # Given an open transaction, whose user is bound elsewhere by now
+    holders = Holders()
+    first, second = begun(holders), Talk(bound("west"), WEST_PORT, holders=holders)
+    # When the cluster that issued its producer's id is asked to end it
+    second.ask(END, 3, end(EASTS))
+    assert not second.asked(WEST)
+    asked = next(one for one in second.others if isinstance(one, Compose))
+    second.take(second.session.answered(asked.token, {"error_code": error}, second.now))
+    # Then its answer says whether it is still open
+    assert first.session.holds_back(NOTHING, NOTHING, 99, QUIET) is still_open
