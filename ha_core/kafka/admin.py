@@ -87,9 +87,17 @@ class Admin:
         """The topics of `names` that exist (None: all). Partitions whose leader does not answer lack in `ends`."""
         return topics.describe(self._brokers, names, self._deadline(timeout_s), offsets, partial=True)
 
-    def create_topics(self, specs: Iterable[TopicSpec], timeout_s: float | None = None) -> CreatedTopics:
-        """Creates topics like those of the origin; those that exist with the same partition count are left alone."""
-        return creation.create(self._brokers, self._admin_client, specs, self._deadline(timeout_s))
+    def create_topics(
+        self,
+        specs: Iterable[TopicSpec],
+        timeout_s: float | None = None,
+        still_ours: Callable[[], None] = lambda: None,
+    ) -> CreatedTopics:
+        """Creates topics like those of the origin; those that exist with the same partition count are left alone.
+
+        :param still_ours: raises if they must not be created any more; asked next to each request.
+        """
+        return creation.create(self._brokers, self._admin_client, specs, still_ours, self._deadline(timeout_s))
 
     def delete_empty_topics(
         self, names: Collection[str], still_ours: Callable[[], None], timeout_s: float | None = None

@@ -31,13 +31,18 @@ _PAUSE_S = 0.05
 
 
 def create(
-    brokers: Brokers, client: Callable[[], AdminClient], specs: Iterable[TopicSpec], deadline: Deadline
+    brokers: Brokers,
+    client: Callable[[], AdminClient],
+    specs: Iterable[TopicSpec],
+    still_ours: Callable[[], None],
+    deadline: Deadline,
 ) -> CreatedTopics:
     """Creates what is missing and waits until every broker names a leader for every partition.
 
     A topic that exists with the same partition count counts as done. Configuration is carried over as far as the
     cluster knows the keys; replication is at most the number of brokers, min.insync.replicas at most the replication.
 
+    :param still_ours: raises if they must not be created any more; asked next to each request.
     :raises TopicMismatchError: a topic exists with another partition count; nothing was created then.
     """
     wanted = {spec.name: spec for spec in specs}
@@ -46,7 +51,7 @@ def create(
     notes: list[str] = []
     if missing:
         shaped = [_fitted(brokers, spec, notes, deadline) for spec in missing]
-        _create_all(brokers, client(), shaped, notes, deadline)
+        _create_all(brokers, client(), shaped, notes, still_ours, deadline)
         await_leaders(brokers, {spec.name: spec.partitions for spec in shaped}, deadline)
     return CreatedTopics(tuple(spec.name for spec in missing), existing, tuple(notes))
 
@@ -108,13 +113,21 @@ def _above(value: str, bound: int) -> bool:
 
 
 def _create_all(
-    brokers: Brokers, admin: AdminClient, specs: list[TopicSpec], notes: list[str], deadline: Deadline
+    brokers: Brokers,
+    admin: AdminClient,
+    specs: list[TopicSpec],
+    notes: list[str],
+    still_ours: Callable[[], None],
+    deadline: Deadline,
 ) -> None:
+    still_ours()
     refused = _attempt(brokers, admin, specs, deadline)
     again = []
     for spec in specs:
         if spec.name in refused:
             again.append(_known_keys(brokers, admin, spec, notes, deadline))
+    if again:
+        still_ours()
     still = _attempt(brokers, admin, again, deadline) if again else {}
     if still:
         name, text = sorted(still.items())[0]

@@ -123,12 +123,16 @@ def test_a_topic_that_got_the_name_since_the_look_is_not_deleted(
     assert set(either.topics([spec.name])) == {spec.name}
 
 
-def test_nothing_is_deleted_by_who_may_not_any_more(either: Admin, fresh: Fresh) -> None:
+def test_nothing_is_made_or_deleted_by_who_may_not_any_more(either: Admin, fresh: Fresh) -> None:
     spec = TopicSpec(fresh("kept"), 1, 1)
-    either.create_topics([spec])
 
     def taken_over() -> None:
         raise FencedOffError("op", 1, 2)
+
+    with pytest.raises(FencedOffError):
+        either.create_topics([spec], still_ours=taken_over)
+    assert either.topics([spec.name]) == {}
+    either.create_topics([spec])
 
     with pytest.raises(FencedOffError):
         either.delete_empty_topics([spec.name], taken_over)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
 from ha_core.model.operation import CutMode, GroupsChoice
+from ha_core.moves.caretaking import take_care
 from ha_core.moves.context import Environment
 from ha_core.moves.creating import create
 from ha_core.moves.crossing.documents import MOST_DETAIL_BYTES, MOST_REVISION_BYTES, by_topic
@@ -202,6 +203,7 @@ def start_batch(
         created = environment.operation(operation_id)
         if created is not None:
             return created
+    take_care(environment, run.resume)
     if batch.request.cut == "barrier":
         proposal = Proposal(request=batch.request, revision=0, moves=batch.moves)
         users = [f"user:{user}" for user in users_of(batch.request.scope)]

@@ -35,7 +35,7 @@ def prepare_targets(journal: Journal) -> None:
         gateways = sorted(live.union(journal.operation.evidence.get("gateways", ())))
         evidence = {**journal.operation.evidence, "created": created, "gateways": gateways}
         journal.update(state="running", evidence=evidence)
-        made = target.create_topics(specs)
+        made = target.create_topics(specs, still_ours=journal.still_ours)
         seen.update(created=list(made.created), existing=list(made.existing), notes=list(made.notes))
         for note in made.notes:
             environment.say(note)
