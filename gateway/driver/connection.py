@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import socket
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from gateway import clock
 from gateway.counts import Counts
 from gateway.driver.link import Link
 from gateway.driver.wire import BUFFER, Wire
+from gateway.links.dial import BrokerSocket
 from gateway.session.commands import (
     AwaitLease,
     Cause,
@@ -57,7 +59,7 @@ class House(Protocol):
     snapshot: Snapshot
     """The newest."""
 
-    async def open(self, node: Node) -> socket.socket: ...
+    async def open(self, node: Node) -> BrokerSocket: ...
     def compose(self, connection: Connection, command: Compose) -> None: ...
     def saw(self, command: Saw) -> None: ...
     def refresh(self) -> None: ...
@@ -167,6 +169,8 @@ class Connection:
         self._feed(self.session.receive_upstream, link.node, BUFFER, kept + count, now)
         if not self.ended:
             self.house.progressed(self)
+            if link.outdated:
+                self._renew(link)
 
     def _upstream_writable(self, link: Link) -> None:
         if link.wire is None:
@@ -183,9 +187,7 @@ class Connection:
 
     def _lost(self, link: Link, why: str) -> None:
         self.links.pop(link.node, None)
-        if link.wire is not None:
-            link.wire.close()
-            link.wire = None
+        link.close()
         self._feed(self.session.upstream_lost, link.node, why, clock.now())
         self.house.progressed(self)
 
@@ -345,7 +347,16 @@ class Connection:
         except OSError as error:
             self._lost(link, error.strerror or str(error))
             return
+        if sock.renew_after_s < math.inf:
+            link.renewal = self.house.loop.call_later(sock.renew_after_s, self._renew, link)
         self._want()
+
+    def _renew(self, link: Link) -> None:
+        """The login of a broker's connection ends soon."""
+        link.outdated = True
+        if not self.ended and self.links.get(link.node) is link and self.session.release(link.node):
+            del self.links[link.node]
+            link.close()
 
     def _clogged(self) -> bool:
         """Whether the client has to wait until what it has asked for, or was told, is on its way."""
@@ -387,10 +398,7 @@ class Connection:
             if timer is not None:
                 timer.cancel()
         for link in self.links.values():
-            if link.dialling is not None:
-                link.dialling.cancel()
-            if link.wire is not None:
-                link.wire.close()
+            link.close()
         if self.session.leaving is not None and not self.session.left:
             self.house.farewell(self.client.release())
         else:

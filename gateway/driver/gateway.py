@@ -34,6 +34,7 @@ from gateway.driver.recorder import Recorder, elected, order
 from gateway.driver.reports import Reports
 from gateway.driver.sightings import Sightings
 from gateway.driver.strangers import Strangers
+from gateway.links.dial import BrokerSocket
 from gateway.links.links import Links
 from gateway.nodes import NodeBook, NodePortError, gateway_key
 from gateway.session.authentication import Authentication
@@ -346,7 +347,7 @@ class Gateway:
 
     # -- what connections need ----------------------------------------------------------------------------------
 
-    async def open(self, node: Node) -> socket.socket:
+    async def open(self, node: Node) -> BrokerSocket:
         """A logged-in connection to a broker."""
         return await self.links.open(node.cluster, node.broker)
 

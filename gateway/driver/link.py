@@ -15,7 +15,7 @@ class Link:
     A request of which a part was never sent is never executed.
     """
 
-    __slots__ = ("dialling", "early", "generation", "node", "shut", "wire")
+    __slots__ = ("dialling", "early", "generation", "node", "outdated", "renewal", "shut", "wire")
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -27,6 +27,9 @@ class Link:
         """Of the lease under which the first bytes that are still here were accepted; None: under none."""
         self.shut = False
         """Nothing more is to be sent than what is still pending."""
+        self.renewal: asyncio.TimerHandle | None = None
+        self.outdated = False
+        """Its login ends soon: it is left as soon as nothing is under way on it."""
 
     def send(self, data: bytes | bytearray | memoryview, lease: Callable[[], int | None]) -> None:
         """:param lease: its generation while it holds: asked for only where something is kept.
@@ -42,6 +45,15 @@ class Link:
         wire.send(data)
         if wire.pending and not kept:
             self.generation = lease()
+
+    def close(self) -> None:
+        if self.dialling is not None:
+            self.dialling.cancel()
+        if self.renewal is not None:
+            self.renewal.cancel()
+        if self.wire is not None:
+            self.wire.close()
+            self.wire = None
 
     def begin(self, wire: Wire) -> None:
         """The connection is there. OSError if it broke."""

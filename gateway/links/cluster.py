@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from dataclasses import replace
 from gateway.composed.ask import Any_, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
 from gateway.config import SecurityProfile
 from gateway.heavy import beside, heavy
-from gateway.links.dial import DialError
+from gateway.links.dial import BrokerSocket, DialError
 from gateway.links.dialling import DIAL_MS, LEAST_PAUSE_S, MOST_PAUSE_S, Dialling
 from gateway.links.lanes import Lane, Lanes, lane
 from gateway.links.moved import LEADER_MOVED, MOVED, says
@@ -142,7 +141,7 @@ class ClusterLink:
             self.refresh_soon()
         return answer
 
-    async def open(self, broker_id: int) -> socket.socket:
+    async def open(self, broker_id: int) -> BrokerSocket:
         """A logged-in, non-blocking socket to a broker, for a client's own upstream connection.
 
         :raises ClusterUnavailableError: down, masked, or the broker is unknown or refuses.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import Callable, Generator, Mapping
 from struct import Struct
+from typing import Any
 
 from gateway.composed.ask import Message
 from gateway.config import SecurityProfile
@@ -23,7 +25,27 @@ Exchange = Generator[bytes, bytes, None]
 _HANDSHAKE_VERSION = 1  # v0 would switch the connection to bare SASL bytes without Kafka's frames
 _AUTHENTICATE_VERSION = 1
 _MOST_LOGIN_BYTES = 65_536
+_RENEW_AFTER = 0.8
 _CORRELATION = Struct(">i").unpack_from
+
+
+class BrokerSocket(socket.socket):
+    """One that knows for how long its login is good (`connections.max.reauth.ms`, KIP-368).
+
+    Kafka's clients log in anew on it. Between the client's requests and their answers there is no place for that, so
+    gateways change to another connection in time: a broker closes this one at the first request after its time.
+    """
+
+    __slots__ = ("good_for_s",)
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.good_for_s = math.inf
+
+    @property
+    def renew_after_s(self) -> float:
+        """From when on it is to be left when nothing is under way on it."""
+        return self.good_for_s * _RENEW_AFTER
 
 
 class DialError(Exception):
@@ -37,7 +59,7 @@ def _plain(profile: SecurityProfile) -> Exchange:
 _MECHANISMS: Mapping[str, Callable[[SecurityProfile], Exchange]] = {"PLAIN": _plain}
 
 
-async def dial(address: Address, profile: SecurityProfile, client_id: str, timeout_ms: int) -> socket.socket:
+async def dial(address: Address, profile: SecurityProfile, client_id: str, timeout_ms: int) -> BrokerSocket:
     """A connected, logged-in, non-blocking TCP socket that nothing reads yet; the caller closes it.
 
     :raises DialError: not in time, refused, or the login failed.
@@ -61,11 +83,11 @@ async def dial(address: Address, profile: SecurityProfile, client_id: str, timeo
         raise DialError(f"{host}:{port}: {error}") from error
 
 
-async def _connected(host: str, port: int) -> socket.socket:
+async def _connected(host: str, port: int) -> BrokerSocket:
     loop = asyncio.get_running_loop()
     failure: OSError = OSError(f"{host} has no address")
     for family, kind, protocol, _, place in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        sock = socket.socket(family, kind, protocol)
+        sock = BrokerSocket(family, kind, protocol)
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -81,7 +103,7 @@ async def _connected(host: str, port: int) -> socket.socket:
     raise failure
 
 
-async def _login(sock: socket.socket, profile: SecurityProfile, mechanism: str, client_id: str) -> None:
+async def _login(sock: BrokerSocket, profile: SecurityProfile, mechanism: str, client_id: str) -> None:
     where = f"login of {profile.username} by {mechanism}"
     answer = await _ask(sock, ApiKey.SASL_HANDSHAKE, _HANDSHAKE_VERSION, {"mechanism": mechanism}, client_id)
     if answer["error_code"]:
@@ -95,6 +117,8 @@ async def _login(sock: socket.socket, profile: SecurityProfile, mechanism: str, 
             if answer["error_code"]:
                 why = answer["error_message"] or ErrorCode(answer["error_code"]).name
                 raise DialError(f"{where}: the broker refuses it ({why}); correct user or password of the profile")
+            if answer["session_lifetime_ms"] > 0:
+                sock.good_for_s = answer["session_lifetime_ms"] / 1000
             token = exchange.send(answer["auth_bytes"])
 
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import socket
 from dataclasses import dataclass
 
 from gateway.config import SecurityProfile
 from gateway.descriptors import EXHAUSTED
-from gateway.links.dial import DialError, dial
+from gateway.links.dial import BrokerSocket, DialError, dial
 from gateway.topology import Address
 
 DIAL_MS = 10_000
@@ -61,7 +60,7 @@ class Dialling:
             for address in known.keys() - addresses:
                 del known[address]
 
-    async def for_client(self, address: Address) -> socket.socket:
+    async def for_client(self, address: Address) -> BrokerSocket:
         """A socket for a client's own connection: so many at once to a broker, the others wait for their turn.
 
         :raises DialError: it could not be dialled, now or a moment ago.
@@ -70,7 +69,7 @@ class Dialling:
         async with self._turns.setdefault(address, asyncio.Semaphore(_MOST_AT_ONCE)):
             return await self.dial(address)
 
-    async def dial(self, address: Address) -> socket.socket:
+    async def dial(self, address: Address) -> BrokerSocket:
         """A socket for the gateway's own questions, which wait for nobody's turn.
 
         :raises DialError: it could not be dialled, now or a moment ago.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable, Mapping, Sequence
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Message, Reply, Target
 from gateway.config import SecurityProfile
 from gateway.links.cluster import ClusterLink
+from gateway.links.dial import BrokerSocket
 from gateway.topology import ClusterTopology, Topology
 from ha_core.model import Cluster
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
@@ -69,7 +69,7 @@ class Links:
         """All asks at once; what cannot be answered is returned as its error, in its place."""
         return list(await asyncio.gather(*(self._reply(ask) for ask in asks)))
 
-    async def open(self, cluster: str, broker_id: int) -> socket.socket:
+    async def open(self, cluster: str, broker_id: int) -> BrokerSocket:
         """As `ClusterLink.open`."""
         return await self._link(cluster).open(broker_id)
 

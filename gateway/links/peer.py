@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from gateway.composed.ask import Message
 from gateway.heavy import beside, heavy
 from gateway.links.decoding import Decoder
+from gateway.links.dial import BrokerSocket
 from gateway.topology import ApiRange
 from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey
@@ -19,7 +20,7 @@ from ha_core.wire.frames import LEAST_RESPONSE_BYTES, frame_size
 from ha_core.wire.header import encode_request
 from ha_core.wire.limits import Limits
 
-Dial = Callable[[], Awaitable[socket.socket]]
+Dial = Callable[[], Awaitable[BrokerSocket]]
 
 _IN_FLIGHT = 64
 _HELLO_S = 3.0
@@ -75,6 +76,8 @@ class Peer:
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self._waiting: deque[tuple[int, asyncio.Future[bytes]]] = deque()
+        self._retired: set[asyncio.Task[None]] = set()
+        """Readers of connections on which nothing is asked any more."""
         self._correlation = 0
         self._silent_since = 0.0
         self.api_versions: Mapping[int, ApiRange] = {}
@@ -99,7 +102,9 @@ class Peer:
             except BaseException:
                 sock.close()
                 raise
-            self._reading = asyncio.create_task(self._read(reader, self._writer))
+            self._reading = asyncio.create_task(self._read(reader, self._writer, self._waiting))
+            if sock.renew_after_s < math.inf:
+                asyncio.get_running_loop().call_later(sock.renew_after_s, self._retire, self._writer)
             try:
                 async with asyncio.timeout(_HELLO_S):
                     frame = await self._exchange(ApiKey.API_VERSIONS, _API_VERSIONS, {})
@@ -136,10 +141,22 @@ class Peer:
             self._reading.cancel()
             self._reading = None
         waiting, self._waiting = self._waiting, deque()
-        for _, future in waiting:
-            if not future.done():
-                future.set_exception(PeerError(why))
-                future.exception()  # nobody may wait for it any more; asyncio would complain
+        _fail(waiting, why)
+        for reading in tuple(self._retired):
+            reading.cancel()
+
+    def _retire(self, writer: asyncio.StreamWriter) -> None:
+        """A login ends soon: the next question goes by another connection, this one ends with its last answer."""
+        if self._writer is not writer or self._reading is None:
+            return
+        reading, self._reading, self._writer = self._reading, None, None
+        waiting, self._waiting = self._waiting, deque()
+        if waiting:
+            self._retired.add(reading)
+            reading.add_done_callback(self._retired.discard)
+        else:
+            writer.transport.abort()
+            reading.cancel()
 
     async def _exchange(self, api_key: int, version: int, message: Message) -> bytes:
         writer = self._writer
@@ -168,17 +185,22 @@ class Peer:
             # It came whole and in its turn, so what others wait for on this connection is not touched by it.
             raise PeerError(str(error)) from error
 
-    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _read(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        waiting: deque[tuple[int, asyncio.Future[bytes]]],
+    ) -> None:
         why = "the broker closed the connection"
         try:
-            while True:
+            while waiting or self._writer is writer:
                 head = await reader.readexactly(4)
                 size = frame_size(head, 0, self._limits.max_response_bytes, LEAST_RESPONSE_BYTES)
                 frame = await reader.readexactly(size)
                 correlation = int.from_bytes(frame[:4], "big", signed=True)
-                if not self._waiting or self._waiting[0][0] != correlation:
+                if not waiting or waiting[0][0] != correlation:
                     raise RemoteProtocolError(f"answer {correlation} was not asked for, or came out of order")
-                _, future = self._waiting.popleft()
+                _, future = waiting.popleft()
                 self._silent_since = asyncio.get_running_loop().time()
                 if not future.done():
                     future.set_result(frame)
@@ -190,3 +212,13 @@ class Peer:
             if self._writer is writer:
                 self._reading = None
                 self.close(why)
+            else:
+                writer.transport.abort()
+                _fail(waiting, why)
+
+
+def _fail(waiting: deque[tuple[int, asyncio.Future[bytes]]], why: str) -> None:
+    for _, future in waiting:
+        if not future.done():
+            future.set_exception(PeerError(why))
+            future.exception()  # nobody may wait for it any more; asyncio would complain

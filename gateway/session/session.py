@@ -153,6 +153,19 @@ class Session(Conversation):
             self._unblock()
         return self._take()
 
+    def release(self, node: Node) -> bool:
+        """Lets go of a broker's connection if nothing is under way on it: the next request to it opens another one.
+
+        One over which something went that has no answer (acks=0) stays: only its end tells of a failure.
+        """
+        upstream = self.upstreams.get(node)
+        if upstream is None or upstream.queue or upstream.missing or upstream.later or upstream.silent:
+            return False
+        if upstream.mute or upstream.shut:
+            return False
+        del self.upstreams[node]
+        return True
+
     # -- what the driver asks -----------------------------------------------------------------------------------
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from typing import Any
 
@@ -10,6 +11,7 @@ from gateway import clock
 from gateway.counts import Counts
 from gateway.driver.connection import Connection
 from gateway.driver.farewell import Farewells
+from gateway.links.dial import BrokerSocket
 from gateway.session.commands import Cause, Compose, Inquire, Node, Saw
 from gateway.session.conversation import Settings
 from gateway.session.session import Session
@@ -27,6 +29,8 @@ class House:
         self.snapshot = state or snapshot()
         self.ended: list[tuple[Cause, str]] = []
         self.brokers: list[socket.socket] = []
+        self.good_for_s = math.inf
+        """How long a login to a broker is good."""
         self.in_house: list[Connection] = []
         """Those who have logged in."""
         self.without_lease: list[Connection] = []
@@ -39,8 +43,10 @@ class House:
         theirs.setblocking(False)
         return Connection(self, ours, Session(port, self.settings, self.snapshot)), theirs
 
-    async def open(self, node: Node) -> socket.socket:
-        ours, theirs = socket.socketpair()
+    async def open(self, node: Node) -> BrokerSocket:
+        pair, theirs = socket.socketpair()
+        ours = BrokerSocket(fileno=pair.detach())
+        ours.good_for_s = self.good_for_s
         ours.setblocking(False)
         theirs.setblocking(False)
         self.brokers.append(theirs)

@@ -163,3 +163,37 @@ async def test_what_a_broker_did_not_take_before_the_lease_was_lost_is_not_sent_
     # Then the rest is not sent: what was never sent whole is never executed
     assert taken < sent
     assert house.causes == [Cause.LEASE_LOST]
+
+
+@played
+async def test_a_brokers_connection_whose_login_ends_soon_is_left_when_nothing_is_under_way_on_it(
+    house: Loopback,
+) -> None:
+    # Given a login that is good for half a second, and a request in flight at its end
+    house.good_for_s = 0.5
+    broker = await asked(house, request(1))
+    await asyncio.sleep(0.45)
+    assert house.connection.links
+    # When it is answered
+    broker.send(answer(1))
+    assert await asyncio.to_thread(frame, house.sock) == answer(1)
+    # Then the broker sees the end of the connection before it has a reason to end it
+    assert await asyncio.to_thread(broker.recv, 100) == b""
+    # And the client's next request goes by another one
+    house.sock.send(request(2))
+    await house.until(lambda: len(house.brokers) == 2)
+    house.brokers[1].setblocking(True)
+    assert await asyncio.to_thread(frame, house.brokers[1]) == request(2)
+    house.brokers[1].send(answer(2))
+    assert await asyncio.to_thread(frame, house.sock) == answer(2)
+    # And one on which nothing is under way at that time is left at once
+    assert await asyncio.to_thread(house.brokers[1].recv, 100) == b""
+    assert not house.ended
+
+
+@played
+async def test_a_brokers_connection_over_which_something_went_without_an_answer_is_not_left(house: Loopback) -> None:
+    house.good_for_s = 0.1
+    await asked(house, request(1, acks=0))
+    await asyncio.sleep(0.2)
+    assert house.connection.links

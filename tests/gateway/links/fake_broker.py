@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,8 @@ class FakeBroker:
         self.asked: list[tuple[int, int, dict[str, Any]]] = []
         self.connections = 0
         self.password: str | None = None
+        self.login_ms = 0
+        """How long a login is good; 0: for ever."""
         self.offered = {int(key): span for key in ApiKey if (span := codec.supported(key)) is not None}
         self.brokers: list[FakeBroker] = [self]
         self.topics: dict[str, dict[int, int]] = {}
@@ -51,6 +54,7 @@ class FakeBroker:
         self.connections += 1
         self._writers.add(writer)
         open_to_all = self.password is None
+        ends_at = math.inf
         try:
             while True:
                 frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
@@ -64,7 +68,10 @@ class FakeBroker:
                 elif key == ApiKey.SASL_AUTHENTICATE:
                     open_to_all = message["auth_bytes"].split(b"\0")[2] == (self.password or "").encode()
                     answer = {"error_code": 0 if open_to_all else 58, "error_message": None if open_to_all else "no"}
-                elif not open_to_all:
+                    answer["session_lifetime_ms"] = self.login_ms
+                    if self.login_ms:
+                        ends_at = asyncio.get_running_loop().time() + self.login_ms / 1000
+                elif not open_to_all or asyncio.get_running_loop().time() > ends_at:
                     break
                 elif key == ApiKey.API_VERSIONS:
                     keys = [{"api_key": k, "min_version": a, "max_version": b} for k, (a, b) in self.offered.items()]

@@ -369,3 +369,31 @@ def test_a_broker_with_sasl_is_logged_in_to_and_a_wrong_password_is_named(tmp_pa
             await wrong.close()
 
     asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_a_login_that_ends_after_a_while_is_never_asked_behind_its_end(tmp_path: Any) -> None:
+    async def run() -> None:
+        # Given a broker that closes a connection at the first request after the time of its login
+        broker = FakeBroker()
+        broker.password, broker.login_ms = "right", 1000
+        broker.answers[ApiKey.DESCRIBE_GROUPS] = groups
+        await broker.start()
+        async with linked([broker], _with_password(tmp_path, "right")) as link:
+            # When it is asked all the time, by many at once, and for the times of several logins
+            until = asyncio.get_running_loop().time() + 2.6
+
+            async def ask(group: str) -> int:
+                asked = 0
+                while asyncio.get_running_loop().time() < until:
+                    answer = await link.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [group]})
+                    assert answer["groups"][0]["group_id"] == group
+                    asked += 1
+                    await asyncio.sleep(0.002)
+                return asked
+
+            asked = await asyncio.gather(*(ask(f"g{n}") for n in range(8)))
+        # Then every question is answered, by one connection after the other
+        assert min(asked) > 10
+        assert broker.connections >= 4
+
+    asyncio.run(asyncio.wait_for(run(), 30))
