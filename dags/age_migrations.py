@@ -27,7 +27,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from ha_core.operators import AgeMigrationsOperator, ReleaseOperator, forms
+from ha_core.operators import AgeMigrationsOperator, OutcomeOperator, ReleaseOperator, forms
 
 with DAG(
     dag_id="age_migrations",
@@ -55,6 +55,8 @@ with DAG(
 ) as dag:
     age = AgeMigrationsOperator(task_id="age")
     release = ReleaseOperator(task_id="release")
+    report = OutcomeOperator(task_id="report")
 
+    age >> report
     age >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(age.output)
+    dag.add_result(report.output)

@@ -22,7 +22,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from ha_core.operators import CheckOriginsOperator, ReleaseOperator, forms
+from ha_core.operators import CheckOriginsOperator, OutcomeOperator, ReleaseOperator, forms
 
 with DAG(
     dag_id="check_origins",
@@ -50,6 +50,8 @@ with DAG(
 ) as dag:
     check = CheckOriginsOperator(task_id="check")
     release = ReleaseOperator(task_id="release")
+    report = OutcomeOperator(task_id="report")
 
+    check >> report
     check >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(check.output)
+    dag.add_result(report.output)

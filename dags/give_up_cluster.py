@@ -34,7 +34,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, TriggerRule
 
-from ha_core.operators import ApproveSwitchOperator, GiveUpOperator, ReleaseOperator, forms
+from ha_core.operators import ApproveSwitchOperator, GiveUpOperator, OutcomeOperator, ReleaseOperator, forms
 
 with DAG(
     dag_id="give_up_cluster",
@@ -69,6 +69,8 @@ with DAG(
         task_id="give_up", looked=plan.output, trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
     )
     release = ReleaseOperator(task_id="release")
+    report = OutcomeOperator(task_id="report")
 
-    plan >> approve >> give_up >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(give_up.output)
+    plan >> approve >> give_up >> report
+    give_up >> release.as_teardown(on_failure_fail_dagrun=True)
+    dag.add_result(report.output)

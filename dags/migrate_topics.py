@@ -162,9 +162,7 @@ with DAG(
         timeout=timedelta(days=7).total_seconds(),
         **REPEATED,
     )
-    report = ReportMigrationOperator(
-        task_id="report", proposal=plan.output, trigger_rule=TriggerRule.NONE_FAILED, **REPEATED
-    )
+    report = ReportMigrationOperator(task_id="report", proposal_of="plan")
     release = ReleaseMigrationOperator(task_id="release", retries=3, retry_delay=timedelta(seconds=2))
 
     plan >> approve >> batches >> migrate >> await_cuts >> report

@@ -26,7 +26,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from ha_core.operators import RefreshBindingsOperator, ReleaseOperator, forms
+from ha_core.operators import OutcomeOperator, RefreshBindingsOperator, ReleaseOperator, forms
 
 DECLARED = {
     "declaration": "{{ params.declaration or '' }}",
@@ -72,6 +72,8 @@ with DAG(
     difference = RefreshBindingsOperator(task_id="difference", apply=False, **DECLARED)
     apply = RefreshBindingsOperator(task_id="apply", dry_run="{{ params.dry_run }}", **DECLARED)
     release = ReleaseOperator(task_id="release")
+    report = OutcomeOperator(task_id="report")
 
-    difference >> apply >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(apply.output)
+    difference >> apply >> report
+    apply >> release.as_teardown(on_failure_fail_dagrun=True)
+    dag.add_result(report.output)

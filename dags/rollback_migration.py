@@ -18,7 +18,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from ha_core.operators import ReleaseOperator, forms
+from ha_core.operators import OutcomeOperator, ReleaseOperator, forms
 from ha_core.operators.migration import RollbackMigrationOperator
 
 with DAG(
@@ -46,6 +46,8 @@ with DAG(
         task_id="rollback", operation_id="{{ params.operation }}", dry_run="{{ params.dry_run }}"
     )
     release = ReleaseOperator(task_id="release")
+    report = OutcomeOperator(task_id="report")
 
+    rollback >> report
     rollback >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(rollback.output)
+    dag.add_result(report.output)

@@ -21,7 +21,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
-from ha_core.operators import ReleaseOperator
+from ha_core.operators import OutcomeOperator, ReleaseOperator
 from ha_core.operators.migration import SettleMigrationsOperator
 
 with DAG(
@@ -38,6 +38,8 @@ with DAG(
 ) as dag:
     settle = SettleMigrationsOperator(task_id="settle")
     release = ReleaseOperator(task_id="release")
+    report = OutcomeOperator(task_id="report")
 
+    settle >> report
     settle >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(settle.output)
+    dag.add_result(report.output)

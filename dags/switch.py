@@ -111,12 +111,7 @@ with DAG(
     cut_over = CutOverOperator(task_id="cut_over", operation_id=acquire.output)
     verify = VerifyOperator(task_id="verify", operation_id=acquire.output, **REPEATED)
     record = RecordOperator(task_id="record", operation_id=acquire.output, **REPEATED)
-    report = ReportOperator(
-        task_id="report",
-        proposal=plan.output,
-        trigger_rule=TriggerRule.NONE_FAILED,
-        **REPEATED,
-    )
+    report = ReportOperator(task_id="report", proposal_of="plan")
     release = ReleaseOperator(task_id="release", retries=3, retry_delay=timedelta(seconds=2))
 
     plan >> approve >> acquire >> prepare >> adopt >> cut_over >> verify >> record >> report

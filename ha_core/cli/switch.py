@@ -17,6 +17,7 @@ from ha_core.model import MoveRequest
 from ha_core.moves import run
 from ha_core.moves.report import Report
 from ha_core.moves.switch.prepare import Proposal, make_request, plan
+from ha_core.moves.switch.preview import preview_lines
 from ha_core.plan.verdict import Verdict
 
 _Operation = Annotated[str, typer.Argument(metavar="OPERATION")]
@@ -92,7 +93,7 @@ def carry_out(session: Session, request: MoveRequest, dry_run: bool, yes: bool) 
         continued = run.settle_interrupted(environment, request)
         if continued is not None:
             return show_report(session, continued)
-    proposal = plan(environment, request)
+    proposal = plan(environment, request, read=True)
     show_proposal(session, proposal)
     if dry_run:
         session.out.result(proposal.to_json())
@@ -120,8 +121,9 @@ def show_proposal(session: Session, proposal: Proposal) -> None:
                 title="used outside of the scope",
             )
         )
-    if proposal.verdicts:
-        out.show(verdict_table(proposal.verdicts))
+    for line in preview_lines(proposal.preview):
+        out.show(line)
+    out.show(verdict_table(proposal.verdicts) if proposal.verdicts else "objections: none")
 
 
 def verdict_table(verdicts: Iterable[Verdict]) -> Table:

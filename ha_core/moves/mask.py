@@ -40,6 +40,24 @@ def who_depends(environment: Environment, name: str) -> Affected:
     return affected(view, environment.store.usage(), name, _holders(environment, view))
 
 
+def objections(environment: Environment, name: str, change: str, depends: Affected, force: bool = False) -> list[str]:
+    """What speaks against the `change` ("mask" or "unmask"), with the way out. Changes nothing."""
+    cluster, _ = _read(environment, name)
+    if change == "mask" and cluster.masked is None and depends.written and not force:
+        return [
+            f"{len(depends.written)} topics are written in {name} and nowhere else: {listed(depends.written)}. Move "
+            f"them first (`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead), or say --force: "
+            f"then nobody can write them until {name} is unmasked or they have moved."
+        ]
+    if change == "unmask" and cluster.masked is not None:
+        found = environment.admin(cluster).probe()
+        if not found.reachable:
+            return [
+                f"Cluster {name} stays masked: its health probe failed ({found.error}). Repair it, then unmask again."
+            ]
+    return []
+
+
 def mask_cluster(environment: Environment, name: str, reason: str, force: bool = False) -> MaskOutcome:
     """Mask the cluster in one revision. Already masked: nothing is done, and that is said.
 
@@ -55,12 +73,9 @@ def mask_cluster(environment: Environment, name: str, reason: str, force: bool =
             f"{cluster.masked.reason}"
         )
     depends = who_depends(environment, name)
-    if depends.written and not force:
-        raise RefusedError(
-            f"Nothing was changed. {len(depends.written)} topics are written in {name} and nowhere else: "
-            f"{listed(depends.written)}. Move them first (`switchyard switch`, or `switchyard migrate-from-fault` if "
-            f"{name} is dead), or say --force: then nobody can write them until {name} is unmasked or they have moved."
-        )
+    against = objections(environment, name, "mask", depends, force)
+    if against:
+        raise RefusedError(f"Nothing was changed. {' '.join(against)}")
     masked = cluster.model_copy(update={"masked": Mask(since=environment.now(), reason=reason, by=environment.by)})
     return _changed(environment, "mask", masked, version, reason, f"Cluster {name} is masked.", depends)
 
@@ -73,11 +88,9 @@ def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutc
     cluster, version = _read(environment, name)
     if cluster.masked is None:
         return MaskOutcome(f"Cluster {name} is not masked.")
-    found = environment.admin(cluster).probe()
-    if not found.reachable:
-        raise RefusedError(
-            f"Cluster {name} stays masked: its health probe failed ({found.error}). Repair it, then unmask again."
-        )
+    against = objections(environment, name, "unmask", Affected())
+    if against:
+        raise RefusedError(f"Nothing was changed. {' '.join(against)}")
     waiting = {topic for topic, _, extent in unconfirmed(environment.store.load()) if extent.cluster == name}
     words = f"Cluster {name} is back in service."
     if waiting:

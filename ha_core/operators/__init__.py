@@ -2,7 +2,7 @@
 
 from ha_core.operators.bindings import RefreshBindingsOperator
 from ha_core.operators.clusters import LookAtClusterOperator, MaskClusterOperator, UnmaskClusterOperator
-from ha_core.operators.ending import ReleaseOperator, ReportOperator
+from ha_core.operators.ending import OutcomeOperator, ReleaseOperator, ReportOperator
 from ha_core.operators.giving_up import GiveUpOperator
 from ha_core.operators.planning import ApproveSwitchOperator, PlanFaultMigrationOperator, PlanSwitchOperator
 from ha_core.operators.steps import (
@@ -25,6 +25,7 @@ __all__ = [
     "GiveUpOperator",
     "LookAtClusterOperator",
     "MaskClusterOperator",
+    "OutcomeOperator",
     "PlanFaultMigrationOperator",
     "PlanSwitchOperator",
     "PrepareTargetsOperator",

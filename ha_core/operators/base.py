@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTerminated
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSkipException,
+    AirflowTaskTerminated,
+)
 
 from ha_core.hooks.zookeeper import SwitchyardHook
+from ha_core.operators.conf import refuse_unknown_keys
+from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, TOLD
+from ha_core.operators.people import people
 
 if TYPE_CHECKING:
     from ha_core.moves.context import Environment
@@ -19,36 +27,94 @@ Context = Any
 """Airflow's task context."""
 
 
+class DryRunEnds(AirflowSkipException):  # type: ignore[misc]  # airflow is not typed here
+    """A task that changes something, in a dry run: what it would do has been told by a task before."""
+
+
 class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not typed here
-    """One call of the executor in the environment of a connection.
+    """One call of the executor in the environment of a connection; subclasses say in `work` which.
 
     A refused request fails at once, for repeating it cannot help; other errors leave the decision to `retries`.
     Killed, the step is broken off where it is: the executor undoes what is not published, and release sees to the rest.
+    Whatever becomes of it, one sentence is told, from which the run's report makes its first line.
     """
 
     template_fields: Sequence[str] = ("zookeeper_conn_id",)
     ui_color = "#e8eef7"
+    reads_form: ClassVar[bool] = True
+    """A configuration with keys that the form does not have is refused. Not by what ends a run."""
 
     def __init__(self, *, zookeeper_conn_id: str = SwitchyardHook.default_conn_name, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.zookeeper_conn_id = zookeeper_conn_id
 
+    def work(self, context: Context) -> Any:
+        """What the task does."""
+        raise NotImplementedError
+
+    def execute(self, context: Context) -> Any:
+        try:
+            with refusals_are_final():
+                if self.reads_form:
+                    refuse_unknown_keys(context)
+                return self.work(context)
+        except (AirflowRescheduleException, DryRunEnds):
+            raise
+        except AirflowSkipException as skipped:
+            tell(context, NOTHING, str(skipped))
+            raise
+        except RefusedRequestError as error:
+            tell(context, REFUSED, str(error))
+            raise
+        except Exception as error:
+            tell(context, FAILED, str(error) or type(error).__name__)
+            raise
+
     @contextmanager
     def environment(self, context: Context) -> Iterator[Environment]:
-        """The environment of this run; errors become Airflow's."""
+        """The environment of this run."""
         logging.getLogger("kazoo").setLevel(logging.WARNING)  # the log is for operators: what was done, not how
-        with refusals_are_final(), SwitchyardHook(self.zookeeper_conn_id).get_conn(run_owner(context)) as environment:
+        with SwitchyardHook(self.zookeeper_conn_id).get_conn(run_by(context)) as environment:
             yield environment
+
+    def done(self, context: Context, text: str, **more: Any) -> None:
+        """Tell what was done."""
+        tell(context, DONE, text, **more)
+
+    def would(self, context: Context, text: str, **more: Any) -> None:
+        """Tell what would be done; where it is not going to stay at that, what is done is told later."""
+        tell(context, DRY_RUN if context["params"].get("dry_run") else PLANNED, text, **more)
 
     def on_kill(self) -> None:
         # Airflow only calls this and then waits for execute() to end; an exception here ends it where it stands.
         raise AirflowTaskTerminated(f"task {self.task_id} was asked to stop")
 
 
+class RefusedRequestError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
+    """Nothing was changed, and repeating it cannot help."""
+
+
+def tell(context: Context, kind: str, text: str, **more: Any) -> None:
+    """Keep a sentence for the run's report. It must not hide what happens to the task itself."""
+    with suppress(Exception):
+        context["ti"].xcom_push(key=TOLD, value={"kind": kind, "text": " ".join(text.split()), **more})
+
+
 def run_owner(context: Context) -> str:
-    """Who an operation belongs to: `airflow:DAG/RUN`."""
+    """The run that an operation belongs to: `airflow:DAG/RUN`."""
     run = context["dag_run"]
     return f"airflow:{run.dag_id}/{run.run_id}"
+
+
+def run_by(context: Context) -> str:
+    """Who an operation is written down for: the people, and the run in brackets."""
+    owner, who = run_owner(context), people(context)
+    return f"{who} ({owner})" if who else owner
+
+
+def of_run(by: str, owner: str) -> bool:
+    """Whether what `by` has started belongs to the run `owner`, whoever had approved it by then."""
+    return by == owner or by.endswith(f" ({owner})")
 
 
 @contextmanager
@@ -62,4 +128,4 @@ def refusals_are_final() -> Iterator[None]:
     try:
         yield
     except (RefusedError, DeclaredError, SecurityProfileError, LockedError) as error:
-        raise AirflowFailException(str(error)) from error
+        raise RefusedRequestError(str(error)) from error

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import Context, SwitchyardOperator
+from ha_core.operators.base import Context, DryRunEnds, SwitchyardOperator, run_owner
 from ha_core.operators.planning import truth
 
 
@@ -48,16 +48,16 @@ class RefreshBindingsOperator(SwitchyardOperator):
         self.accept_warnings = accept_warnings
         self.dry_run = dry_run
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def work(self, context: Context) -> dict[str, Any]:
         if self.apply and truth(self.dry_run):
-            raise AirflowSkipException("This is a dry run: the difference is in the log of the task before.")
+            raise DryRunEnds("This is a dry run: the difference is in the log of the task before.")
         from ha_core.moves.bindings import apply_bindings, plan_bindings
         from ha_core.moves.errors import NotServedError, RefusedError
         from ha_core.operators.settling import settle_own
         from ha_core.operators.words import report_lines
 
         with self.environment(context) as environment:
-            settled = settle_own(environment) if self.apply else ()
+            settled = settle_own(environment, run_owner(context)) if self.apply else ()
             plan = plan_bindings(environment, self._declared())
             for difference in plan.differences:
                 for line in difference.lines():
@@ -71,6 +71,8 @@ class RefreshBindingsOperator(SwitchyardOperator):
                     raise RefusedError(
                         f"Nothing was changed. {' '.join(plan.warnings)} Accept the warnings if this is meant."
                     )
+                found = f"{len(plan.differences)} users would get other bindings"
+                self.would(context, found, objections=[*plan.warnings] or ["none"])
                 return plan.to_json()
             if plan.differences:
                 report = apply_bindings(environment, plan, self.reason)
@@ -82,6 +84,7 @@ class RefreshBindingsOperator(SwitchyardOperator):
             self.log.info("%s", line)
         if report.result != "succeeded":
             raise NotServedError(report.error)
+        self.done(context, f"{len(plan.differences)} users have the bindings that are declared, in {report.operation}")
         return {**plan.to_json(), **report.to_json()}
 
     def _declared(self) -> Any:

@@ -10,7 +10,7 @@ from airflow.sdk import DAG, Param
 
 from ha_core.operators import forms
 from ha_core.operators.clusters import LookAtClusterOperator
-from ha_core.operators.ending import ReleaseOperator
+from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
 
 
 def cluster_dag(
@@ -48,7 +48,7 @@ def cluster_dag(
         default_args={"retries": 2, "retry_delay": timedelta(seconds=2)},
     ) as dag:
         cluster = "{{ params.cluster }}"
-        look = LookAtClusterOperator(task_id="look", cluster=cluster)
+        look = LookAtClusterOperator(task_id="look", cluster=cluster, change=task_id)
         changed = change(
             task_id=task_id,
             cluster=cluster,
@@ -57,6 +57,8 @@ def cluster_dag(
             **options,
         )
         release = ReleaseOperator(task_id="release")
-        look >> changed >> release.as_teardown(on_failure_fail_dagrun=True)
-        dag.add_result(changed.output)
+        report = OutcomeOperator(task_id="report")
+        look >> changed >> report
+        changed >> release.as_teardown(on_failure_fail_dagrun=True)
+        dag.add_result(report.output)
     return dag

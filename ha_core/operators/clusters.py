@@ -7,30 +7,38 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import Context, SwitchyardOperator
+from ha_core.operators.base import Context, DryRunEnds, SwitchyardOperator, run_owner
 
 
 class LookAtClusterOperator(SwitchyardOperator):
-    """Who depends on a cluster, line by line in the log. Changes nothing.
+    """Who depends on a cluster, line by line in the log, and what speaks against the change. Changes nothing.
 
     :param cluster: name.
+    :param change: `mask` or `unmask`.
     """
 
     template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "cluster")
 
-    def __init__(self, *, cluster: str, **kwargs: Any) -> None:
+    def __init__(self, *, cluster: str, change: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.cluster = cluster
+        self.change = change
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def work(self, context: Context) -> dict[str, Any]:
         from dataclasses import asdict
 
-        from ha_core.moves.mask import depends_lines, who_depends
+        from ha_core.moves.mask import depends_lines, objections, who_depends
 
+        name = self.cluster.strip()
         with self.environment(context) as environment:
-            depends = who_depends(environment, self.cluster)
-        for line in depends_lines(self.cluster, depends):
+            depends = who_depends(environment, name)
+            against = objections(environment, name, self.change, depends, force=bool(context["params"].get("force")))
+        lines = [*depends_lines(name, depends)]
+        for line in lines:
             self.log.info("%s", line)
+        for text in against:
+            self.log.warning("%s", text)
+        self.would(context, f"would {self.change} {name}", objections=against or ["none"], depends=lines)
         return asdict(depends)
 
 
@@ -52,21 +60,20 @@ class _ClusterOperator(SwitchyardOperator):
         from ha_core.operators.words import report_lines
 
         if truth(self.dry_run):
-            raise AirflowSkipException(
-                "This is a dry run: who depends on the cluster is in the log of the task before."
-            )
+            raise DryRunEnds("This is a dry run: who depends on the cluster is in the log of the task before.")
         with self.environment(context) as environment:
-            settled = settle_own(environment)
-            outcome = change(environment, self.cluster, self.reason)
-        report = outcome.report or next(iter(settled), None)
-        self.log.info("%s", outcome.words)
+            settled = settle_own(environment, run_owner(context))
+            changed = change(environment, self.cluster.strip(), self.reason)
+        report = changed.report or next(iter(settled), None)
+        self.log.info("%s", changed.words)
         if report is None:
-            raise AirflowSkipException(f"Nothing was to be done. {outcome.words}")
+            raise AirflowSkipException(changed.words)
         for line in report_lines(report):
             self.log.info("%s", line)
         if report.result != "succeeded":
             raise NotServedError(report.error)
-        return {**report.to_json(), "words": outcome.words}
+        self.done(context, changed.words)
+        return {**report.to_json(), "words": changed.words}
 
 
 class MaskClusterOperator(_ClusterOperator):
@@ -81,7 +88,7 @@ class MaskClusterOperator(_ClusterOperator):
         super().__init__(**kwargs)
         self.force = force
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def work(self, context: Context) -> dict[str, Any]:
         from functools import partial
 
         from ha_core.moves.mask import mask_cluster
@@ -93,7 +100,7 @@ class MaskClusterOperator(_ClusterOperator):
 class UnmaskClusterOperator(_ClusterOperator):
     """Put a cluster back into service, after it has answered a health probe. Not masked: skipped."""
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def work(self, context: Context) -> dict[str, Any]:
         from ha_core.moves.mask import unmask_cluster
 
         return self.run_on(context, unmask_cluster)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ha_core.operators.base import Context, SwitchyardOperator, run_owner
+from airflow.sdk import TriggerRule
+from airflow.sdk.exceptions import AirflowFailException
+
+from ha_core.operators.base import Context, SwitchyardOperator, of_run, run_owner
 from ha_core.operators.naming import base_id, known_ids
+from ha_core.operators.outcome import TOLD, Outcome, Told, outcome
+from ha_core.operators.people import approval_of, responder
+
+if TYPE_CHECKING:
+    from ha_core.moves.context import Environment
+
+REJECT = "Reject"
+RESULT = "return_value"
 
 
 class ReleaseOperator(SwitchyardOperator):
@@ -16,7 +28,9 @@ class ReleaseOperator(SwitchyardOperator):
     name, so this needs nothing from the tasks that may have died.
     """
 
-    def execute(self, context: Context) -> list[str]:
+    reads_form: ClassVar[bool] = False
+
+    def work(self, context: Context) -> list[str]:
         from ha_core.moves import run
         from ha_core.operators.settling import settle_own
         from ha_core.operators.words import report_lines
@@ -26,8 +40,8 @@ class ReleaseOperator(SwitchyardOperator):
         with self.environment(context) as environment:
             switches = known_ids(base, environment.operation)
             released = [run.release(environment, operation_id) for operation_id in switches]
-            settled = [report for report in (*released, *settle_own(environment)) if report is not None]
-            held = [lock.key for lock in environment.store.locks() if lock.by == owner]
+            settled = [report for report in (*released, *settle_own(environment, owner)) if report is not None]
+            held = [lock.key for lock in environment.store.locks() if of_run(lock.by, owner)]
         for report in settled:
             for line in report_lines(report):
                 self.log.info("%s", line)
@@ -37,42 +51,99 @@ class ReleaseOperator(SwitchyardOperator):
         return [report.operation for report in settled]
 
 
-class ReportOperator(SwitchyardOperator):
-    """The run's result: the operation's report, or the proposal where nothing was started.
+class OutcomeOperator(SwitchyardOperator):
+    """The run's result: in its first line what became of it, below that what the deciding task has returned.
 
-    :param proposal: what `PlanSwitchOperator` returned.
+    It runs whatever happened before, and fails where anything did: the only leaf that is no teardown, so that a run is
+    as red as its worst task, and has a result all the same.
     """
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "proposal")
+    reads_form: ClassVar[bool] = False
 
-    def __init__(self, *, proposal: Any, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
+        more = {"trigger_rule": TriggerRule.ALL_DONE, "retries": 2, "retry_delay": timedelta(seconds=2)}
+        super().__init__(**{**more, **kwargs})
+
+    def work(self, context: Context) -> dict[str, Any]:
+        tasks = self._told(context)
+        answer = approval_of(context)
+        rejected = responder(answer) if answer and REJECT in (answer.get("chosen_options") or ()) else None
+        found = outcome(tasks, rejected)
+        self.log.info("%s", found.line)
+        document = {"outcome": found.line, **found.more, **self.details(context, found)}
+        if found.failed:
+            context["ti"].xcom_push(key=RESULT, value=document)
+            raise AirflowFailException(found.line)
+        return document
+
+    def details(self, context: Context, found: Outcome) -> dict[str, Any]:
+        """What stands below the first line."""
+        returned = context["ti"].xcom_pull(task_ids=found.by.task) if found.by is not None else None
+        return dict(returned) if isinstance(returned, Mapping) else {}
+
+    def _told(self, context: Context) -> list[Told]:
+        instance, run_id = context["ti"], context["dag_run"].run_id
+        before = {task.task_id for task in self.get_flat_relatives(upstream=True)}
+        names = [task.task_id for task in self.dag.topological_sort() if task.task_id in before]
+        states = instance.get_task_states(dag_id=self.dag_id, run_ids=[run_id]).get(run_id, {})
+        return [_told(instance, name, states) for name in names]
+
+
+class ReportOperator(OutcomeOperator):
+    """The result of a switch: the operation's report, or the proposal where nothing was started.
+
+    :param proposal_of: the task that has returned the proposal.
+    """
+
+    def __init__(self, *, proposal_of: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.proposal = proposal
+        self.proposal_of = proposal_of
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves.report import Report, partition_cuts, step_times
-        from ha_core.moves.switch.prepare import Proposal
-        from ha_core.operators.words import proposal_lines, report_lines
+    def details(self, context: Context, found: Outcome) -> dict[str, Any]:
+        from ha_core.operators.words import report_lines
 
         dag_run = context["dag_run"]
         with self.environment(context) as environment:
             known = known_ids(base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after), environment.operation)
-            operation = environment.operation(known[-1]) if known else None
-            if operation is None:
-                for line in proposal_lines(Proposal.from_json(self.proposal)):
-                    self.log.info("%s", line)
-                return {"result": "nothing was changed", "proposal": self.proposal}
-            topics = environment.store.load().topics
-            moved = operation.moves.topics if operation.moves else ()
-            succeeded = operation.state == "succeeded"
-            report = Report(
-                operation.id,
-                "succeeded" if succeeded else "failed",
-                operation.revision,
-                step_times(environment.store.history(operation.id)),
-                partition_cuts(operation, [topics[name] for name in moved if name in topics]),
-                "" if succeeded else operation.result,
-            )
+            report = _report(environment, known[-1]) if known else None
+        if report is None:
+            proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
+            return {"result": "nothing was changed", "proposal": proposal}
         for line in report_lines(report):
             self.log.info("%s", line)
-        return report.to_json()
+        document: dict[str, Any] = report.to_json()
+        return document
+
+
+def _report(environment: Environment, operation_id: str) -> Any:
+    from ha_core.moves.report import Report, partition_cuts, step_times
+
+    operation = environment.operation(operation_id)
+    if operation is None:
+        return None
+    topics = environment.store.load().topics
+    moved = operation.moves.topics if operation.moves else ()
+    succeeded = operation.state == "succeeded"
+    return Report(
+        operation.id,
+        "succeeded" if succeeded else "failed",
+        operation.revision,
+        step_times(environment.store.history(operation.id)),
+        partition_cuts(operation, [topics[name] for name in moved if name in topics]),
+        "" if succeeded else operation.result,
+    )
+
+
+def _told(instance: Any, name: str, states: Mapping[str, str | None]) -> Told:
+    """Of a mapped task, what the first instance that says anything says."""
+    mapped = {key for key in states if key.startswith(f"{name}_") and key[len(name) + 1 :].isdecimal()}
+    own = tuple(str(state) for key, state in sorted(states.items()) if key == name or key in mapped)
+    if not set(own) - {"upstream_failed", "removed", "None"}:
+        return Told(name, own)
+    said = instance.xcom_pull(task_ids=name, key=TOLD)
+    if isinstance(said, list | tuple):
+        said = next((one for one in said if isinstance(one, dict)), None)
+    if not isinstance(said, dict):
+        return Told(name, own)
+    more = {key: value for key, value in said.items() if key not in {"kind", "text"}}
+    return Told(name, own, str(said["kind"]), str(said["text"]), more)

@@ -12,7 +12,7 @@ from ha_core.operators.known_clusters import propose
 class RecordKnownOperator(SwitchyardOperator):
     """Records in ZooKeeper what each cluster holds now; what was known of one that does not answer stays."""
 
-    def execute(self, context: Context) -> list[dict[str, Any]]:
+    def work(self, context: Context) -> list[dict[str, Any]]:
         """The looks: cluster, at, topics, partitions, groups, error."""
         from ha_core.moves.fault.known import record
 

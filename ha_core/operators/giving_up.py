@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import Context, SwitchyardOperator
+from ha_core.operators.base import Context, RefusedRequestError, SwitchyardOperator, run_owner
 
 if TYPE_CHECKING:
     from ha_core.moves.origin.given_up import GivingUp
@@ -33,7 +33,7 @@ class GiveUpOperator(SwitchyardOperator):
         self.only_look = only_look
         self.looked = looked
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def work(self, context: Context) -> dict[str, Any]:
         from ha_core.moves.errors import NotServedError
         from ha_core.moves.origin import given_up
         from ha_core.operators.settling import settle_own
@@ -43,7 +43,7 @@ class GiveUpOperator(SwitchyardOperator):
         cluster, reason = str(form["cluster"]).strip(), str(form["reason"]).strip()
         with self.environment(context) as environment:
             given_up.require_reason(cluster, reason)
-            settled = settle_own(environment)
+            settled = settle_own(environment, run_owner(context))
             if not form["dry_run"]:
                 given_up.settle_interrupted(environment)
             plan = given_up.plan_giving_up(environment, cluster, form["topics"] or (), force=form["force"])
@@ -52,7 +52,9 @@ class GiveUpOperator(SwitchyardOperator):
                 raise AirflowSkipException(next(given_up.summary_lines(plan)))
             if self.only_look:
                 context["ti"].xcom_push(key="table", value=_table(plan))
+            lost = next(given_up.summary_lines(plan))
             if self.only_look or form["dry_run"]:
+                self.would(context, f"would give up {cluster} for good: {lost}", objections=["none"])
                 return {**plan.to_json(), "result": "planned", "changed": False}
             self._require_seen(plan)
             done = given_up.give_up(environment, plan, reason)
@@ -62,6 +64,7 @@ class GiveUpOperator(SwitchyardOperator):
         if not done.succeeded:
             why = [*done.put_off, *(report.error for report in done.reports if report.error)]
             raise NotServedError(f"Not all of it is given up, or served, yet: {'; '.join(why)}. Clear this task.")
+        self.done(context, f"{cluster} is given up: {lost}")
         return done.to_json()
 
     def _say(self, plan: GivingUp) -> None:
@@ -78,7 +81,7 @@ class GiveUpOperator(SwitchyardOperator):
         seen = {(one["topic"], one["partition"], one["term"]) for one in self.looked["extents"]}
         more = sorted({f"{topic}-{partition}" for topic, partition, _ in plan.keys - seen})
         if more:
-            raise AirflowFailException(
+            raise RefusedRequestError(
                 f"Nothing was changed. More would be lost than `plan` has shown: {', '.join(more[:5])}. Look again."
             )
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from ha_core.operators.base import Context, SwitchyardOperator, run_owner
+from ha_core.operators.base import Context, DryRunEnds, RefusedRequestError, SwitchyardOperator, of_run, run_owner
+from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.naming import base_id, current_id, known_ids
+from ha_core.operators.outcome import Outcome
 from ha_core.operators.planning import truth
 
 MOST_BATCHES = 1_000
@@ -29,13 +31,13 @@ class PlanMigrationOperator(SwitchyardOperator):
     Fails where a verdict is an error. The request is the form of the DAG run: rendered it would lose its types.
     """
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def work(self, context: Context) -> dict[str, Any]:
         from pathlib import Path
 
         from ha_core.moves.migration.judging import parse_cuts
         from ha_core.moves.migration.planning import plan_migration
+        from ha_core.operators import migration_words as said
         from ha_core.operators.history import fresh_rates
-        from ha_core.operators.migration_words import migration_lines, migration_table
 
         form = context["params"]
         rates = str(form["rates"] or "").strip()
@@ -55,17 +57,15 @@ class PlanMigrationOperator(SwitchyardOperator):
                 topics_per_batch=form["topics_per_batch"],
                 groups=form["groups"],
             )
-        for line in migration_lines(proposal):
+        for line in said.migration_lines(proposal):
             self.log.info("%s", line)
         document = proposal.to_json()
         instance = context["ti"]
-        instance.xcom_push(key="table", value=migration_table(proposal))
+        instance.xcom_push(key="table", value=said.migration_table(proposal))
         if proposal.refused:
             instance.xcom_push(key="return_value", value=document)
-            errors = [verdict for verdict in proposal.verdicts if verdict.level == "error"]
-            raise AirflowFailException(
-                "Nothing was changed. " + " ".join(f"{v.about}: {v.text} {v.remedy}".strip() for v in errors)
-            )
+            proposal.require_sound()
+        self.would(context, said.migration_would(proposal), **said.migration_preview(proposal))
         return document
 
 
@@ -82,12 +82,12 @@ class ListBatchesOperator(SwitchyardOperator):
         self.proposal = proposal
         self.dry_run = dry_run
 
-    def execute(self, context: Context) -> list[dict[str, Any]]:
+    def work(self, context: Context) -> list[dict[str, Any]]:
         if truth(self.dry_run):
-            raise AirflowSkipException("This is a dry run: the proposal is in the log of the task `plan`.")
+            raise DryRunEnds("This is a dry run: the proposal is in the log of the task `plan`.")
         batches = list(self.proposal["batches"])
         if len(batches) > MOST_BATCHES:
-            raise AirflowFailException(
+            raise RefusedRequestError(
                 f"Nothing was changed. These are {len(batches)} batches; a run takes {MOST_BATCHES} at most. Name "
                 "fewer topics, or allow more of them in a batch."
             )
@@ -109,7 +109,7 @@ class MigrateBatchOperator(SwitchyardOperator):
         super().__init__(**kwargs)
         self.batch = batch
 
-    def execute(self, context: Context) -> str:
+    def work(self, context: Context) -> str:
         from ha_core.moves import run
         from ha_core.moves.errors import StepFailedError
         from ha_core.moves.migration.following import failure
@@ -120,7 +120,7 @@ class MigrateBatchOperator(SwitchyardOperator):
         base = batch_base(dag_run.dag_id, dag_run.run_id, dag_run.run_after, batch.number)
         with self.environment(context) as environment:
             operation_id = current_id(base, environment.operation)
-            operation = start_batch(environment, batch, run_owner(context), operation_id)
+            operation = start_batch(environment, batch, environment.by, operation_id)
             self.log.info("batch %d is operation %s", batch.number, operation.id)
             report = run.run_all(environment, operation.id)
             ended = environment.operation(operation.id) or operation
@@ -146,14 +146,17 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         super().__init__(**kwargs)
         self.operation_ids = operation_ids
 
+    def work(self, context: Context) -> Any:
+        return BaseSensorOperator.execute(self, context)
+
     def poke(self, context: Context) -> bool:
         from ha_core.moves.crossing.settling import wait_for
+        from ha_core.operators.migration_words import crossed_words
 
         with self.environment(context) as environment:
             looks = wait_for(environment, list(self.operation_ids), timeout_s=0.0)
         for look in looks:
-            words = look.error or (look.progress.words if look.progress else "")
-            self.log.info("%s is %s: %s", look.operation.id, look.operation.state, words)
+            self.log.info("%s is %s: %s", look.operation.id, look.operation.state, look.words)
         failed = [look.operation for look in looks if look.operation.state in {"failed", "undone"}]
         if failed:
             raise AirflowFailException(" ".join(f"{one.id} has ended as {one.state}: {one.result}" for one in failed))
@@ -161,13 +164,15 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         left = [f"{look.operation.id}: {look.error}" for look in looks if look.error]
         if ended and left:
             raise AirflowFailException(" ".join(left))
+        if ended:
+            self.done(context, crossed_words([look.operation for look in looks]))
         return ended
 
 
 class SettleMigrationsOperator(SwitchyardOperator):
     """Look at every crossing, whoever started it: settle what has reached its cuts, continue what was interrupted."""
 
-    def execute(self, context: Context) -> list[dict[str, Any]]:
+    def work(self, context: Context) -> list[dict[str, Any]]:
         from ha_core.moves.crossing.settling import crossing_operations, wait_for
         from ha_core.moves.migration.listing import migrations
 
@@ -185,6 +190,8 @@ class SettleMigrationsOperator(SwitchyardOperator):
             raise AirflowFailException(
                 " ".join(f"{look.operation.id}: {look.error or look.operation.result}" for look in failed)
             )
+        ended = [look for look in looks if look.ended]
+        self.done(context, f"{len(ended)} of {len(looks)} operations have ended; {len(left)} topics still cross over")
         return [{"operation": look.operation.id, "state": look.operation.state} for look in looks]
 
 
@@ -202,7 +209,7 @@ class RollbackMigrationOperator(SwitchyardOperator):
         self.operation_id = operation_id
         self.dry_run = dry_run
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def work(self, context: Context) -> dict[str, Any]:
         from ha_core.moves import run
         from ha_core.moves.crossing.rolling_back import would_roll_back
         from ha_core.operators.words import report_lines
@@ -212,59 +219,55 @@ class RollbackMigrationOperator(SwitchyardOperator):
             if truth(self.dry_run):
                 words = would_roll_back(environment, operation_id)
                 self.log.info("%s", words)
-                return {"result": "planned", "words": words}
+                self.would(context, words, objections=["none"])
+                return {"result": "planned"}
             report = run.undo(environment, operation_id)
         for line in report_lines(report):
             self.log.info("%s", line)
         if report.result != "undone":
             raise AirflowFailException(f"Operation {report.operation} is {report.result}: it was not taken back.")
+        self.done(context, f"{report.operation} is taken back: its topics are where they were")
         return report.to_json()
 
 
-class ReportMigrationOperator(SwitchyardOperator):
+class ReportMigrationOperator(OutcomeOperator):
     """The run's result: a line for each batch, or the proposal where nothing was started.
 
-    :param proposal: what `PlanMigrationOperator` returned.
+    :param proposal_of: the task that has returned the proposal.
     """
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "proposal")
-
-    def __init__(self, *, proposal: Any, **kwargs: Any) -> None:
+    def __init__(self, *, proposal_of: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.proposal = proposal
+        self.proposal_of = proposal_of
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def details(self, context: Context, found: Outcome) -> dict[str, Any]:
         from ha_core.moves.migration.following import words
         from ha_core.moves.migration.listing import migrations
 
+        proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
+        if not proposal:
+            return {"result": "nothing was changed"}
         with self.environment(context) as environment:
-            ids = _operations_of(context, environment, len(self.proposal["batches"]))
+            ids = _operations_of(context, environment, len(proposal["batches"]))
             if not ids:
-                return {"result": "nothing was changed", "proposal": self.proposal}
-            moved = {name for batch in self.proposal["batches"] for name in batch["moves"]["topics"]}
-            found = [one for one in migrations(environment) if one.status.topic in moved]
+                return {"result": "nothing was changed", "proposal": proposal}
+            moved = {name for batch in proposal["batches"] for name in batch["moves"]["topics"]}
+            shown = [one for one in migrations(environment) if one.status.topic in moved]
             ended = [operation for one in ids if (operation := environment.operation(one)) is not None]
-        for one in found:
+        for one in shown:
             self.log.info("%s is %s, %s", one.status.topic, one.status.status, one.progress)
         groups = {operation.id: words(operation) for operation in ended if words(operation)}
         for operation_id, text in groups.items():
             self.log.info("%s: %s", operation_id, text)
-        return {"operations": ids, "migrations": [one.to_json() for one in found], "groups": groups}
+        return {"operations": ids, "migrations": [one.to_json() for one in shown], "groups": groups}
 
 
 class ReleaseMigrationOperator(SwitchyardOperator):
-    """Teardown: what was not opened yet is undone, no fence is left, and open crossings go on with their locks.
+    """Teardown: what was not opened yet is undone, no fence is left, and open crossings go on with their locks."""
 
-    :param proposal: what `PlanMigrationOperator` returned; may be missing where it failed.
-    """
+    reads_form: ClassVar[bool] = False
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "proposal")
-
-    def __init__(self, *, proposal: Any = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.proposal = proposal
-
-    def execute(self, context: Context) -> list[str]:
+    def work(self, context: Context) -> list[str]:
         from ha_core.moves import run
         from ha_core.operators.words import report_lines
 
@@ -274,7 +277,9 @@ class ReleaseMigrationOperator(SwitchyardOperator):
             crossing = {report.operation for report in reports if report.result == "crossing"}
             owner = run_owner(context)
             held = [
-                lock.key for lock in environment.store.locks() if lock.by == owner and lock.operation not in crossing
+                lock.key
+                for lock in environment.store.locks()
+                if of_run(lock.by, owner) and lock.operation not in crossing
             ]
         for report in reports:
             for line in report_lines(report):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from ha_core.model import Operation
 from ha_core.moves.migration.planning import MigrationProposal
-from ha_core.operators.words import MOST_ROWS, markdown_table
+from ha_core.operators.words import MOST_ROWS, amount, markdown_table, objections
 from ha_core.plan.verdict import listed
 
 _MARKS = {"error": "✗", "warning": "!", "info": "·"}
@@ -63,6 +65,48 @@ def migration_table(proposal: MigrationProposal) -> str:
         verdicts = ((v.level, v.about, v.text, v.remedy) for v in proposal.verdicts[:MOST_ROWS])
         parts.append(markdown_table(("verdict", "about", "", "remedy"), verdicts))
     return "\n\n".join(parts)
+
+
+def migration_would(proposal: MigrationProposal) -> str:
+    """The first line of what a dry run has found out."""
+    what = amount(proposal.topics, [one.group for one in proposal.followers])
+    return f"would move {what} from {proposal.origin} to {proposal.target}, {_cuts(proposal)}"
+
+
+def migration_preview(proposal: MigrationProposal) -> dict[str, Any]:
+    """What stands below that line."""
+    created = [f"{name} with {count} partitions" for name, count in proposal.creates.items()]
+    cost = [f"created in the target: {listed(created) or 'nothing'}"]
+    if proposal.partitions:
+        slowest = max((_seconds(p.cut - p.end, p.rate_per_s) for p in proposal.partitions), default=0.0)
+        when = (
+            f"within {slowest:,.0f} s" if slowest < float("inf") else "when each of them is written to; some are idle"
+        )
+        total = sum(p.rate_per_s for p in proposal.partitions)
+        cost.append(f"rate: {total:.1f} records/s ({proposal.rates_from}); the cuts are reached {when}")
+        cost.append(f"written to both clusters: {proposal.cost}")
+    if any(batch.request.cut == "barrier" for batch in proposal.batches) or proposal.followers:
+        cost.append(f"expected fence: {proposal.expected_fence}")
+    return {"objections": objections(proposal.verdicts), "cost": cost}
+
+
+def crossed_words(operations: Sequence[Operation]) -> str:
+    """What a run of migrations has done."""
+    topics = [name for one in operations if one.moves is not None for name in one.moves.topics]
+    request = operations[0].request if operations else None
+    way = f" from {request.origin} to {request.target}" if request is not None else ""
+    return f"moved {amount(topics, ())}{way} in {len(operations)} operations"
+
+
+def _cuts(proposal: MigrationProposal) -> str:
+    ahead = sum(len(batch.moves.topics) for batch in proposal.batches if batch.request.cut == "predicted")
+    fenced = len(proposal.topics) - ahead
+    parts = [f"{fenced} behind a fence" if fenced else "", f"{ahead} with cuts ahead" if ahead else ""]
+    return ", ".join(part for part in parts if part)
+
+
+def _seconds(records: int, rate_per_s: float) -> float:
+    return records / rate_per_s if rate_per_s > 0 else float("inf")
 
 
 def _groups(proposal: MigrationProposal) -> str:

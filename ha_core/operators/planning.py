@@ -7,14 +7,19 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 from ha_core.operators.base import Context, SwitchyardOperator
 from ha_core.operators.naming import base_id, current_id
+from ha_core.operators.people import responder, triggered_by
 
 if TYPE_CHECKING:
     from ha_core.model import MoveRequest
     from ha_core.moves.context import Environment
+
+
+SOMEBODY_ELSE = "somebody else"
+"""Choice of a form: who has triggered the run may reject it, and not approve it."""
 
 
 class PlanSwitchOperator(SwitchyardOperator):
@@ -26,10 +31,10 @@ class PlanSwitchOperator(SwitchyardOperator):
     The request is the form of the DAG run, its params: rendered by a template they would lose their types.
     """
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def work(self, context: Context) -> dict[str, Any]:
         from ha_core.moves import run
         from ha_core.moves.switch.prepare import Proposal, plan
-        from ha_core.operators.words import nothing_to_do, proposal_lines, proposal_table
+        from ha_core.operators.words import nothing_to_do, preview_of, proposal_lines, proposal_table, would_words
 
         dag_run = context["dag_run"]
         base = base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after)
@@ -41,7 +46,7 @@ class PlanSwitchOperator(SwitchyardOperator):
             form = context["params"]
             request = self.request(environment, form)
             settled = None if form["dry_run"] else run.settle_interrupted(environment, request)
-            proposal = plan(environment, request)
+            proposal = plan(environment, request, read=True)
         for line in proposal_lines(proposal):
             self.log.info("%s", line)
         document = proposal.to_json()
@@ -53,10 +58,8 @@ class PlanSwitchOperator(SwitchyardOperator):
             raise AirflowSkipException(f"Everything is where it should be; nothing was changed.{done}")
         if proposal.refused:
             instance.xcom_push(key="return_value", value=document)
-            errors = [verdict for verdict in proposal.verdicts if verdict.level == "error"]
-            raise AirflowFailException(
-                "Nothing was changed. " + " ".join(f"{v.about}: {v.text} {v.remedy}".strip() for v in errors)
-            )
+            proposal.require_sound()
+        self.would(context, would_words(proposal), **preview_of(proposal))
         return document
 
     def request(self, environment: Environment, form: Mapping[str, Any]) -> MoveRequest:
@@ -90,7 +93,7 @@ class ApproveSwitchOperator(ApprovalOperator):  # type: ignore[misc]  # airflow 
 
     It stands before the locks are taken: nobody else is held up while somebody thinks.
 
-    :param asked: whether approval is wanted in this run.
+    :param asked: whether approval is wanted in this run; by whom says the form's `approval`.
     """
 
     template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "asked")
@@ -103,6 +106,17 @@ class ApproveSwitchOperator(ApprovalOperator):  # type: ignore[misc]  # airflow 
         if not truth(self.asked):
             raise AirflowSkipException("Nobody has to approve this run.")
         return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        who, chosen = responder(event), event.get("chosen_options") or ()
+        if (
+            self.APPROVE in chosen
+            and context["params"].get("approval") == SOMEBODY_ELSE
+            and who == triggered_by(context)
+        ):
+            self.log.warning("%s has triggered this run, so somebody else has to approve it. It is asked again.", who)
+            return self.execute(context)  # takes the answer back and waits for another
+        return super().execute_complete(context, event)
 
 
 def truth(rendered: Any) -> bool:

@@ -18,6 +18,7 @@ from ha_core.hooks.zookeeper import SwitchyardHook, hosts
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE
 from ha_core.moves.context import DEFAULT_ROOT
 from ha_core.operators.base import refusals_are_final, run_owner
+from ha_core.operators.conf import refuse_unknown_keys
 from ha_core.operators.history import history_folder, rates_file
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
 
     def execute(self, context: Context) -> dict[str, Any]:
         """The job's summary."""
+        with refusals_are_final():
+            refuse_unknown_keys(context)
         with (
             tempfile.TemporaryDirectory(prefix="switchyard-") as folder,
             self._accounts(context, Path(folder)) as given,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowSkipException
-
-from ha_core.operators.base import Context, SwitchyardOperator, run_owner
+from ha_core.operators.base import Context, DryRunEnds, SwitchyardOperator
 from ha_core.operators.naming import base_id, current_id
 from ha_core.operators.planning import truth
 
@@ -27,9 +25,9 @@ class AcquireOperator(SwitchyardOperator):
         self.proposal = proposal
         self.dry_run = dry_run
 
-    def execute(self, context: Context) -> str:
+    def work(self, context: Context) -> str:
         if truth(self.dry_run):
-            raise AirflowSkipException("This is a dry run: the proposal is in the log of the task before.")
+            raise DryRunEnds("This is a dry run: the proposal is in the log of the task before.")
         from ha_core.moves import run
         from ha_core.moves.switch.prepare import Proposal
 
@@ -39,7 +37,7 @@ class AcquireOperator(SwitchyardOperator):
             operation_id = current_id(base, environment.operation)
             proposal = Proposal.from_json(self.proposal)
             try:
-                operation = run.start(environment, proposal, by=run_owner(context), operation_id=operation_id)
+                operation = run.start(environment, proposal, by=environment.by, operation_id=operation_id)
             except BaseException:
                 # Teardown does not run after a setup that failed, so what it got hold of is given back here.
                 run.release(environment, operation_id)
@@ -61,7 +59,7 @@ class StepOperator(SwitchyardOperator):
         super().__init__(**kwargs)
         self.operation_id = operation_id
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def work(self, context: Context) -> dict[str, Any]:
         from ha_core.moves import run
 
         with self.environment(context) as environment:
@@ -99,3 +97,14 @@ class RecordOperator(StepOperator):
     """Write the result and give the locks back."""
 
     step = "record"
+
+    def work(self, context: Context) -> dict[str, Any]:
+        from ha_core.operators.words import fenced_ms_of, moved_words
+
+        recorded = super().work(context)
+        with self.environment(context) as environment:
+            operation = environment.operation(self.operation_id)
+            waited_ms = fenced_ms_of(environment.store.history(self.operation_id))
+        if operation is not None:
+            self.done(context, moved_words(operation, waited_ms))
+        return recorded

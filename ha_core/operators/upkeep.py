@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from ha_core.operators.base import Context, SwitchyardOperator
+from ha_core.operators.base import Context, SwitchyardOperator, run_owner
 
 MOST_LINES = 1_000
 """Of the task's log; the result has all."""
@@ -21,13 +21,13 @@ class CheckOriginsOperator(SwitchyardOperator):
     Skipped where no extent waits for its cluster. Fails once for every loss that it finds: somebody has to decide.
     """
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def work(self, context: Context) -> dict[str, Any]:
         from ha_core.moves.origin.returned import away_words, check_origins, words
         from ha_core.operators.settling import settle_own
 
         form = context["params"]
         with self.environment(context) as environment:
-            settle_own(environment)
+            settle_own(environment, run_owner(context))
             result = check_origins(
                 environment,
                 form["topics"] or (),
@@ -49,19 +49,24 @@ class CheckOriginsOperator(SwitchyardOperator):
             )
         if not result.found and not result.reports:
             raise AirflowSkipException("No extent waits for a cluster that answers.")
+        words_of = f"{len(result.found)} partitions of clusters that answer again"
+        if form["dry_run"]:
+            self.would(context, f"would close the old extents of {words_of} where they truly end")
+        else:
+            self.done(context, f"the old extents of {words_of} are closed where they truly end")
         return result.to_json()
 
 
 class AgeMigrationsOperator(SwitchyardOperator):
     """Drop the extents that nobody can read or needs any more, and say what keeps each of the others."""
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def work(self, context: Context) -> dict[str, Any]:
         from ha_core.moves.origin.aging import age
         from ha_core.operators.settling import settle_own
 
         form = context["params"]
         with self.environment(context) as environment:
-            settle_own(environment)
+            settle_own(environment, run_owner(context))
             result = age(
                 environment,
                 form["topics"] or (),
@@ -89,5 +94,10 @@ class AgeMigrationsOperator(SwitchyardOperator):
         for text in result.put_off:
             self.log.info("left for the next run: %s", text)
         aged = sum(old.aged for old in result.extents)
-        self.log.info("%d of %d old extents are aged", aged, len(result.extents))
+        words = f"{aged} of {len(result.extents)} old extents are aged"
+        self.log.info("%s", words)
+        if form["dry_run"]:
+            self.would(context, f"{words} and would be dropped")
+        else:
+            self.done(context, f"{words} and dropped")
         return result.to_json()

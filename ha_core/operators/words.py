@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
+from ha_core.model import HistoryEntry, Operation
 from ha_core.moves.report import Report
 from ha_core.moves.switch.prepare import Proposal
+from ha_core.moves.switch.preview import preview_lines
+from ha_core.plan.verdict import Verdict
 
 MOST_ROWS = 200
 """In the approval's page; the log has them all."""
@@ -24,6 +28,9 @@ def proposal_lines(proposal: Proposal) -> Iterator[str]:
         yield f"  {key.replace(':', ' ', 1)}, because {why}"
     for topic, users in sorted(proposal.strangers.items()):
         yield f"  topic {topic} is also used by {', '.join(users)}"
+    yield from preview_lines(proposal.preview)
+    if not proposal.verdicts:
+        yield "objections: none"
     for verdict in proposal.verdicts:
         yield f"{_MARKS[verdict.level]} {verdict.level}: {verdict.about}: {verdict.text} {verdict.remedy}".rstrip()
 
@@ -44,10 +51,53 @@ def proposal_table(proposal: Proposal) -> str:
         parts.append(
             markdown_table(("topic", "also used by"), ((topic, ", ".join(users)) for topic, users in strangers))
         )
-    if proposal.verdicts:
+    parts += [_cell(line) for line in preview_lines(proposal.preview)]
+    if not proposal.verdicts:
+        parts.append("Objections: none.")
+    else:
         rows = ((v.level, v.about, v.text, v.remedy) for v in proposal.verdicts[:MOST_ROWS])
         parts.append(markdown_table(("verdict", "about", "", "remedy"), rows))
     return "\n\n".join(parts)
+
+
+def would_words(proposal: Proposal) -> str:
+    """The first line of what a dry run has found out."""
+    request, moves = proposal.request, proposal.moves
+    return f"would move {amount(moves.topics, moves.groups)} from {request.origin} to {request.target}"
+
+
+def preview_of(proposal: Proposal) -> dict[str, Any]:
+    """What stands below that line."""
+    return {"objections": objections(proposal.verdicts), "cost": [*preview_lines(proposal.preview)]}
+
+
+def objections(verdicts: Iterable[Verdict]) -> list[str]:
+    """All of them, bounded; `none` where there are none: nobody has to guess whether they were looked for."""
+    found = [f"{v.level}: {v.about}: {v.text} {v.remedy}".rstrip() for v in verdicts]
+    more = [f"… and {len(found) - MOST_ROWS} more"] if len(found) > MOST_ROWS else []
+    return [*found[:MOST_ROWS], *more] or ["none"]
+
+
+def amount(topics: Collection[str], groups: Collection[str]) -> str:
+    """`2 topics and 1 group`."""
+    found = [(len(topics), "topic"), (len(groups), "group")]
+    words = [f"{count} {word}{'' if count == 1 else 's'}" for count, word in found if count]
+    return " and ".join(words) or "bindings only"
+
+
+def moved_words(operation: Operation, fenced_ms: float | None) -> str:
+    """What a switch has done, and what its clients noticed of it."""
+    request, moves = operation.request, operation.moves
+    if request is None or moves is None:
+        return f"{operation.id} has ended"
+    waited = "" if fenced_ms is None else f"; clients waited {fenced_ms:.1f} ms behind its fence"
+    what = amount(moves.topics, moves.groups)
+    return f"moved {what} from {request.origin} to {request.target} in {operation.id}{waited}"
+
+
+def fenced_ms_of(history: Iterable[HistoryEntry]) -> float | None:
+    """How long the fence of a switch stood."""
+    return next((entry.detail["fenced_ms"] for entry in history if "fenced_ms" in entry.detail), None)
 
 
 def nothing_to_do(proposal: Proposal) -> bool:

@@ -67,7 +67,13 @@ class Outcome:
 
 
 @pytest.fixture
-def run_dag(metadata_db: None, airflow_connection: str) -> Callable[..., Outcome]:
+def run_dag(run_alone: Callable[..., Outcome], airflow_connection: str) -> Callable[..., Outcome]:
+    """The same, with the clusters of the stack."""
+    return run_alone
+
+
+@pytest.fixture
+def run_alone(metadata_db: None) -> Callable[..., Outcome]:
     """Run a DAG to its end in this process, with `conf` as its form."""
 
     def run(dag_id: str, conf: dict[str, Any], **options: Any) -> Outcome:

@@ -45,7 +45,16 @@ def test_a_dry_run_says_what_would_move_and_changes_nothing(
     assert outcome.state == "success"
     assert {outcome.tasks[name] for name in STEPS} == {"skipped"}
     assert environment.store.load() == before
-    assert outcome.results["report"]["result"] == "nothing was changed"
+    report = outcome.results["report"]
+    assert next(iter(report)) == "outcome"
+    assert report["outcome"] == "DRY RUN: would move 1 topic and 1 group from east to west"
+    assert report["objections"] == ["none"]
+    cost = "\n".join(report["cost"])
+    assert f"created in the target: {workload.topic} with {PARTITIONS} partitions" in cost
+    assert f"{workload.group} {PARTITIONS * RECORDS - 11} records" in cost
+    assert "rate: " in cost
+    assert "expected fence: " in cost
+    assert report["result"] == "nothing was changed"
     reasons = outcome.results["report"]["proposal"]["moves"]["reasons"]
     assert set(reasons) == {f"topic:{workload.topic}", f"group:{workload.group}"}
 
@@ -67,7 +76,9 @@ def test_a_planned_switch_moves_a_user_with_its_topic_and_group(
     assert {"fence", "drain", "ends", "offsets", "cut"} <= {step["name"] for step in report["steps"]}
     operation = environment.operation(report["operation"])
     assert operation is not None
-    assert operation.by == f"airflow:switch/{outcome.run_id}"
+    assert operation.by == f"dag_test (airflow:switch/{outcome.run_id})"
+    assert report["outcome"].startswith("DONE: moved 1 topic and 1 group from east to west")
+    assert "clients waited" in report["outcome"]
     assert nothing_stands(environment, workload)
 
 
@@ -81,6 +92,7 @@ def test_a_switch_of_what_has_moved_already_is_skipped(
 
     assert outcome.tasks["plan"] == "skipped"
     assert outcome.state == "success"
+    assert outcome.results["report"]["outcome"].startswith("NOTHING TO DO: Everything is where it should be")
     assert environment.store.load() == before
 
 
@@ -94,6 +106,7 @@ def test_an_objection_fails_the_run_before_anything_is_changed(
     assert outcome.state == "failed"
     assert outcome.tasks["plan"] == "failed"
     assert outcome.tasks["cut_over"] == "upstream_failed"
+    assert outcome.results["report"]["outcome"].startswith("REFUSED: nothing changed.")
     assert environment.store.load() == before
     assert any(v["level"] == "error" and "no-such-topic" in v["about"] for v in outcome.results["plan"]["verdicts"])
 
@@ -173,6 +186,7 @@ def test_a_step_that_fails_leaves_neither_fence_nor_lock_nor_topic(
     assert outcome.state == "failed"
     assert outcome.tasks["cut_over"] == "failed"
     assert outcome.tasks["release"] == "success"
+    assert "FAILED in cut_over: the line was cut" in outcome.results["report"]["outcome"]
     assert nothing_stands(environment, workload)
     view = environment.store.load()
     assert workload.user not in view.bindings
@@ -190,9 +204,13 @@ def test_a_cluster_is_masked_once_and_unmasked_once(run_dag: Run, environment: E
     unmasked = run_dag("unmask_cluster", {"cluster": "west", "dry_run": False})
 
     assert refused.tasks["mask"] == "failed"
-    assert looked.tasks == {"look": "success", "mask": "skipped", "release": "success"}
+    assert refused.state == "failed"
+    assert "written in east and nowhere else" in refused.results["report"]["outcome"]
+    assert looked.tasks == {"look": "success", "mask": "skipped", "release": "success", "report": "success"}
+    assert looked.results["report"]["outcome"] == "DRY RUN: would mask west"
     assert untouched is None
-    assert masked.tasks == {"look": "success", "mask": "success", "release": "success"}
+    assert masked.tasks == {"look": "success", "mask": "success", "release": "success", "report": "success"}
+    assert masked.results["report"]["outcome"] == "DONE: Cluster west is masked."
     assert again.tasks["mask"] == "skipped"
     assert seen is not None
     assert seen.reason == "maintenance"
@@ -209,9 +227,19 @@ def test_declared_bindings_are_made_true_once(run_dag: Run, environment: Environ
     made = run_dag("refresh_bindings", {"declaration": declaration, "dry_run": False})
     again = run_dag("refresh_bindings", {"declaration": declaration, "dry_run": False})
 
-    assert shown.tasks == {"difference": "success", "apply": "skipped", "release": "success"}
+    assert shown.tasks == {
+        "difference": "success",
+        "apply": "skipped",
+        "release": "success",
+        "report": "success",
+    }
     assert untouched is None
-    assert made.tasks == {"difference": "success", "apply": "success", "release": "success"}
+    assert made.tasks == {
+        "difference": "success",
+        "apply": "success",
+        "release": "success",
+        "report": "success",
+    }
     assert environment.store.load().bindings["declared-user"].groups == {"readers": "east"}
     assert again.tasks["difference"] == "skipped"
     assert environment.store.read(Group, "readers") is None

@@ -100,7 +100,7 @@ def test_what_keeps_a_migration_from_aging_is_in_the_result_and_its_origin_is_de
 
     reasons = [[block["reason"] for block in one["blocks"]] for one in kept.results["age"]["extents"]]
     assert reasons == [["held", "dead"]] * PARTITIONS
-    assert kept.tasks == {"age": "success", "release": "success"}
+    assert kept.tasks == {"age": "success", "release": "success", "report": "success"}
     assert aged.results["age"]["deleted"] == {"east": [workload.topic]}
     assert environment.clusters_with(workload.topic, view) == ["west"]
     assert environment.store.locks() == []

@@ -37,6 +37,13 @@ class Look:
     error: str = ""
 
     @property
+    def words(self) -> str:
+        """How far it is. `progress` was read before anything was done: of what has ended by now it says nothing."""
+        if self.error or self.ended:
+            return self.error or self.operation.result or "nothing is left to do"
+        return self.progress.words if self.progress else ""
+
+    @property
     def ended(self) -> bool:
         return self.operation.state in FINAL
 
@@ -75,9 +82,9 @@ def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s
         looks = [settle_once(environment, operation_id) for operation_id in operation_ids]
         moved = False
         for one in looks:
-            words = one.error or (one.progress.words if one.progress else "")
+            words = one.words
             # Where it is and not its words: an estimate of when changes while nothing else does.
-            at = one.error or (one.progress.at if one.progress else "")
+            at = words if one.error or one.ended else (one.progress.at if one.progress else "")
             if words and said.get(one.operation.id) != at:
                 moved = True
                 if one.ended or one.error or environment.monotonic() >= say_at:

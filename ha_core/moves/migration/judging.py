@@ -10,6 +10,7 @@ from ha_core.model import MoveRequest, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.gather import gather
+from ha_core.moves.switch.preview import created
 from ha_core.plan.closure import closure
 from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts
 from ha_core.plan.extents import writers
@@ -34,6 +35,8 @@ class Judged:
         """topic → partition that moves → log end in the origin."""
         self.counts: dict[str, int] = {}
         """topic → all its partitions."""
+        self.creates: dict[str, int] = {}
+        """Topics that are missing in the target → partitions that they get."""
         self._locks = environment.store.locks()
         self._gateways = environment.store.gateways()
         self._in_sync: dict[str, int] | None = None
@@ -69,6 +72,7 @@ class Judged:
         else:
             self.barrier += moving
         self.verdicts += verdicts
+        self.creates |= created(request.target, moving, facts)
         for name in moving:
             here = facts.topic(request.origin, name)
             ends = dict(here.ends) if here is not None else {}

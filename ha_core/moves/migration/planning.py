@@ -27,6 +27,7 @@ from ha_core.moves.migration.following import MOST_GROUPS, start_when_free
 from ha_core.moves.migration.judging import Judged, resolve
 from ha_core.moves.proposal import BaseProposal
 from ha_core.moves.switch.prepare import Proposal, make_request
+from ha_core.moves.switch.preview import expected_fence
 from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.crossing_verdicts import cut_verdicts
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records, reached_words
@@ -95,6 +96,9 @@ class MigrationProposal(BaseProposal):
     groups: GroupsChoice = "leave"
     followers: tuple[Follower, ...] = ()
     """Groups that come along."""
+    creates: dict[str, int] = Field(default_factory=dict)
+    """Topics that are missing in the target → partitions that they get."""
+    expected_fence: str = ""
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -183,6 +187,8 @@ def plan_migration(
         followers=followers.follow,
         partitions=rows,
         doubled=_doubled(judged.ahead, rows),
+        creates=judged.creates,
+        expected_fence=expected_fence(environment),
         left_out=left_out,
         verdicts=judged.sorted_verdicts,
     )

@@ -60,6 +60,7 @@ def cut_over(journal: Journal) -> None:
     watch.write(journal)
     detail = {"revision": revision, "fenced_ms": round(fenced_ms, 1), "left_out": list(window.left_out)}
     journal.append("cut_over", "done", (environment.monotonic() - begun) * 1000, detail)
+    environment.say(f"clients waited {fenced_ms:.1f} ms behind the fence (fenced_ms)")
 
 
 def _open(journal: Journal) -> Window:

@@ -15,6 +15,7 @@ from ha_core.moves.fault.last_known import with_last_known
 from ha_core.moves.gather import FORCED_S, PATIENCE_S, gather
 from ha_core.moves.proposal import BaseProposal
 from ha_core.moves.scope import format_scope, parse_scope
+from ha_core.moves.switch.preview import Preview, preview
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
 from ha_core.plan.verdicts import effective, outside_topics, preflight
@@ -27,6 +28,8 @@ class Proposal(BaseProposal):
     moves: MoveSet
     strangers: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Topic → who uses it outside of the scope, as `user` or `user+instance`."""
+    preview: Preview | None = None
+    """What it costs, where somebody is to read it."""
 
     @property
     def title(self) -> str:
@@ -61,8 +64,11 @@ def make_request(scope: Iterable[str], origin: str, target: str, **options: Any)
     return request
 
 
-def plan(environment: Environment, request: MoveRequest) -> Proposal:
-    """What `request` would do now. Changes nothing."""
+def plan(environment: Environment, request: MoveRequest, read: bool = False) -> Proposal:
+    """What `request` would do now. Changes nothing.
+
+    :param read: somebody is going to read it: with a preview of what it costs.
+    """
     store = environment.store
     view = store.load()
     found = closure(view, store.usage(), request)
@@ -74,7 +80,14 @@ def plan(environment: Environment, request: MoveRequest) -> Proposal:
         if stranger.topic in moves.topics:
             who = f"{stranger.user}+{stranger.instance}" if stranger.instance else stranger.user
             strangers[stranger.topic] = (*strangers.get(stranger.topic, ()), who)
-    return Proposal(request=request, revision=view.revision, moves=moves, strangers=strangers, verdicts=tuple(verdicts))
+    return Proposal(
+        request=request,
+        revision=view.revision,
+        moves=moves,
+        strangers=strangers,
+        verdicts=tuple(verdicts),
+        preview=preview(environment, view, request, moves, facts) if read else None,
+    )
 
 
 def judged_facts(environment: Environment, view: View, moves: MoveSet, request: MoveRequest) -> Facts:

@@ -1,0 +1,67 @@
+"""What became of a run, in one line: pure, from what its tasks have told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+TOLD = "told"
+"""Key of what a task tells, beside what it returns."""
+DONE, DRY_RUN, NOTHING, REFUSED, FAILED = "DONE", "DRY RUN", "NOTHING TO DO", "REFUSED", "FAILED"
+PLANNED = "PLANNED"
+"""Told by what looks first; it decides nothing, for a task that acts comes after it."""
+_BAD = frozenset({"failed", "upstream_failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A task, its states (several where it is mapped), and what it has told; an empty `kind`: nothing."""
+
+    task: str
+    states: tuple[str, ...]
+    kind: str = ""
+    text: str = ""
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The first line of a run's result."""
+
+    line: str
+    failed: bool = False
+    by: Told | None = None
+    """The task whose word decides."""
+
+    @property
+    def more(self) -> dict[str, Any]:
+        return self.by.more if self.by is not None else {}
+
+
+def outcome(tasks: Sequence[Told], rejected_by: str | None = None) -> Outcome:
+    """What became of a run whose `tasks` are given in their order.
+
+    :param rejected_by: who said no, empty where nobody answered in time; None: nobody was asked, or it was approved.
+    """
+    failed = [one for one in tasks if "failed" in one.states]
+    if failed:
+        return Outcome(_failure(failed[0]), failed=True, by=failed[0])
+    if any(_BAD & set(one.states) for one in tasks):
+        return Outcome(f"{FAILED}: a task before did not run", failed=True)
+    if rejected_by is not None:
+        who = f"by {rejected_by}" if rejected_by else "because nobody answered in time"
+        return Outcome(f"REJECTED {who}: nothing changed")
+    said = [one for one in tasks if one.kind in {DONE, DRY_RUN, NOTHING}]
+    if not said:
+        return Outcome(f"{DONE}: but no task has told what it did; their logs have it")
+    return Outcome(f"{said[-1].kind}: {said[-1].text}", by=said[-1])
+
+
+def _failure(task: Told) -> str:
+    if task.kind == REFUSED:
+        text = task.text.removeprefix("Nothing was changed.").strip()
+        return f"{REFUSED}: nothing changed. {text}"
+    if task.kind == FAILED:
+        return f"{FAILED} in {task.task}: {task.text}"
+    return f"{FAILED} in {task.task}: it ended without a word, killed or marked by hand; its log has what there is"

@@ -1,0 +1,124 @@
+"""A run is as red as its worst task, and its result says why in the first line. Nothing but Airflow is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from airflow.sdk import TriggerRule
+
+from ha_core.moves.errors import RefusedError
+from ha_core.operators.base import SwitchyardOperator
+from ha_core.operators.ending import OutcomeOperator
+from ha_core.operators.spark import SparkJobOperator
+from tests.dags.conftest import Outcome
+from tests.dags.test_integrity import DAGS
+
+Run = Callable[..., Outcome]
+MOVE = {"from": "east", "to": "west", "reason": "a test", "dry_run": False}
+CHANGING = {
+    "switch": ("cut_over", {**MOVE, "scope": ["user:alice"]}),
+    "migrate_from_fault": ("cut_over", {**MOVE, "topics": ["orders"], "unread": "wait"}),
+    "migrate_topics": ("migrate", {**MOVE, "topics": ["orders"]}),
+    "rollback_migration": ("rollback", {"operation": "no-such-operation", "dry_run": False}),
+    "mask_cluster": ("mask", {"cluster": "east", "reason": "a test", "dry_run": False}),
+    "unmask_cluster": ("unmask", {"cluster": "east", "dry_run": False}),
+    "refresh_bindings": ("difference", {"declaration": "bad: [", "dry_run": False}),
+    "give_up_cluster": ("give_up", {"cluster": "east", "reason": "a test", "dry_run": False}),
+    "check_origins": ("check", {}),
+    "age_migrations": ("age", {}),
+    "settle_migrations": ("settle", {}),
+    "record_facts": ("look", {}),
+}
+"""DAG → a task of it that does something, and a form."""
+PASSED_ON = {
+    TriggerRule.ALL_SUCCESS,
+    TriggerRule.NONE_FAILED,
+    TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
+}
+"""A task that has one of these is `upstream_failed` behind one that failed."""
+
+
+def of(task: Any) -> type:
+    """Its operator, also where it is mapped."""
+    return getattr(task, "operator_class", type(task))
+
+
+def fails_with(dag: Any, task: Any) -> Iterator[Any]:
+    """The tasks that do not succeed when `task` fails."""
+    yield task
+    for later in (dag.get_task(name) for name in task.downstream_task_ids):
+        if later.is_teardown:
+            continue
+        assert later.trigger_rule in PASSED_ON or issubclass(of(later), OutcomeOperator), later.task_id
+        yield from fails_with(dag, later)
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_every_failure_reaches_a_leaf_that_is_no_teardown(dagbag: Any, dag_id: str) -> None:
+    dag = dagbag.dags[dag_id]
+
+    for task in (one for one in dag.tasks if not one.is_teardown):
+        leaves = [one for one in fails_with(dag, task) if not one.downstream_task_ids]
+        assert [one.task_id for one in leaves if not one.is_teardown], task.task_id
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_a_release_that_fails_fails_the_run(dagbag: Any, dag_id: str) -> None:
+    assert all(task.on_failure_fail_dagrun for task in dagbag.dags[dag_id].tasks if task.is_teardown)
+
+
+def stub(dag: Any, monkeypatch: pytest.MonkeyPatch, works: Callable[[Any], Any]) -> None:
+    """In place of all that a task does: `works`, which is given the task's id."""
+    for operator in {of(task) for task in dag.tasks}:
+        if issubclass(operator, OutcomeOperator):
+            monkeypatch.setattr(operator, "details", lambda *_: {})
+        elif issubclass(operator, SwitchyardOperator):
+            monkeypatch.setattr(operator, "work", lambda self, _context: works(self.task_id))
+        elif issubclass(operator, SparkJobOperator):
+            monkeypatch.setattr(operator, "execute", lambda self, _context: works(self.task_id))
+
+
+def answer(task_id: str) -> Any:
+    return [{"number": 1}] if task_id == "batches" else {}
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_a_task_fails_and_the_run_fails_and_says_so(
+    run_alone: Run, dagbag: Any, dag_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing, form = CHANGING[dag_id]
+
+    def works(task_id: str) -> Any:
+        if task_id == failing:
+            raise RefusedError("Nothing was changed. It was planted.")
+        return answer(task_id)
+
+    stub(dagbag.dags[dag_id], monkeypatch, works)
+
+    outcome = run_alone(dag_id, form)
+
+    assert outcome.tasks[failing] == "failed"
+    assert outcome.state == "failed"
+    if "report" in outcome.tasks:
+        assert outcome.results["report"]["outcome"] == "REFUSED: nothing changed. It was planted."
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize("dag_id", [dag_id for dag_id in DAGS if CHANGING[dag_id][1]])
+def test_a_key_that_no_form_has_is_refused_before_anything_is_done(
+    run_alone: Run, dagbag: Any, dag_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    stub(dagbag.dags[dag_id], monkeypatch, lambda task_id: begun.append(task_id) or answer(task_id))
+    form = {**CHANGING[dag_id][1]}
+    del form["dry_run"]
+
+    outcome = run_alone(dag_id, {**form, "dryrun": False})
+
+    assert outcome.state == "failed"
+    assert set(begun) <= {"release"}
+    said = outcome.results["report"]["outcome"]
+    assert said.startswith("REFUSED: nothing changed. The form of this DAG has no field 'dryrun' (is 'dry_run' meant?)")

@@ -1,0 +1,100 @@
+"""The first line of a run's result."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.dags import airflow_home
+
+assert airflow_home  # before anything of airflow: the package below imports it
+
+from ha_core.operators.base import of_run, run_by  # noqa: E402
+from ha_core.operators.conf import unknown_words  # noqa: E402
+from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, Told, outcome  # noqa: E402
+
+PLAN = Told("plan", ("success",), PLANNED, "would move 1 topic")
+SKIPPED = Told("cut_over", ("skipped",))
+ALICE = {"triggering_user_name": "alice", "dag_id": "switch", "run_id": "r"}
+
+
+def test_a_dry_run_says_that_it_was_one() -> None:
+    looked = Told("plan", ("success",), DRY_RUN, "would move 1 topic from east to west")
+
+    found = outcome([looked, SKIPPED])
+
+    assert (found.line, found.failed) == ("DRY RUN: would move 1 topic from east to west", False)
+
+
+def test_what_was_done_counts_more_than_what_was_planned() -> None:
+    assert outcome([PLAN, Told("record", ("success",), DONE, "moved 1 topic")]).line == "DONE: moved 1 topic"
+
+
+def test_a_plan_alone_is_not_taken_for_the_deed() -> None:
+    assert "would" not in outcome([PLAN, Told("record", ("success",))]).line
+
+
+def test_a_refusal_is_told_once() -> None:
+    found = outcome([Told("plan", ("failed",), REFUSED, "Nothing was changed. topic orders: It is not empty.")])
+
+    assert (found.line, found.failed) == ("REFUSED: nothing changed. topic orders: It is not empty.", True)
+
+
+def test_a_failure_names_its_task() -> None:
+    found = outcome(
+        [PLAN, Told("cut_over", ("failed",), FAILED, "no gateway drained"), Told("verify", ("upstream_failed",))]
+    )
+
+    assert (found.line, found.failed) == ("FAILED in cut_over: no gateway drained", True)
+
+
+def test_a_task_that_was_killed_fails_the_run_without_a_word() -> None:
+    found = outcome([PLAN, Told("cut_over", ("failed",)), Told("verify", ("upstream_failed",))])
+
+    assert found.failed
+    assert found.line.startswith("FAILED in cut_over: it ended without a word")
+
+
+def test_one_of_several_batches_that_fails_is_enough() -> None:
+    assert outcome([PLAN, Told("migrate", ("success", "failed"), FAILED, "no lock")]).failed
+
+
+@pytest.mark.parametrize(("who", "words"), [("bob", "by bob"), ("", "because nobody answered in time")])
+def test_a_rejected_run_names_who_said_no(who: str, words: str) -> None:
+    found = outcome([PLAN, SKIPPED], rejected_by=who)
+
+    assert (found.line, found.failed) == (f"REJECTED {words}: nothing changed", False)
+
+
+def test_nothing_to_do_is_no_failure() -> None:
+    assert outcome([Told("plan", ("skipped",), NOTHING, "all is there"), SKIPPED]).line == "NOTHING TO DO: all is there"
+
+
+def test_the_nearest_field_is_named() -> None:
+    words = unknown_words({"dryrun": False, "from": "east", "zzz": 1}, {"dry_run", "from", "to"})
+
+    assert "'dryrun' (is 'dry_run' meant?), 'zzz'. It has dry_run, from, to." in words
+    assert unknown_words({"from": "east"}, {"from", "to"}) == ""
+
+
+def context(run: dict[str, Any], answer: Any = None) -> dict[str, Any]:
+    dag = SimpleNamespace(task_ids=["plan", "approve", "acquire"])
+    instance = SimpleNamespace(xcom_pull=lambda task_ids: answer)
+    return {"dag_run": SimpleNamespace(**run), "task": SimpleNamespace(dag=dag, task_id="acquire"), "ti": instance}
+
+
+def test_an_operation_names_the_people_and_its_run() -> None:
+    approved = {"chosen_options": ["Approve"], "responded_by_user": {"id": "2", "name": "bob"}}
+
+    assert run_by(context(ALICE)) == "alice (airflow:switch/r)"
+    assert run_by(context(ALICE, approved)) == "alice, approved by bob (airflow:switch/r)"
+    assert run_by(context({**ALICE, "triggering_user_name": None})) == "airflow:switch/r"
+
+
+def test_a_run_knows_its_own_operations_whoever_has_approved_it() -> None:
+    owner = "airflow:switch/r"
+
+    assert all(of_run(by, owner) for by in (owner, f"alice ({owner})", f"alice, approved by bob ({owner})"))
+    assert not any(of_run(by, owner) for by in ("cli:alice@host", f"{owner}2", f"alice ({owner}2)"))
