@@ -23,6 +23,7 @@ The form begins as a **dry run**: `plan` counts what would be lost.
 | `plan` | counts what is lost; refuses what is still written there, and a cluster that answers | nothing was changed |
 | `approve` | asks a human, if you want that; holds no lock | nothing was changed |
 | `give_up` | drops the extents, many topics in one revision; in a dry run nothing | clear it: it goes on |
+| `report` | the result of the run: in its first line what became of it | it fails where anything failed |
 | `release` | always runs: no lock is left behind | clear the task |
 
 Without Airflow: `switchyard origins give-up CLUSTER --reason …`.

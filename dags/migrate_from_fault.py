@@ -23,7 +23,7 @@ never does: `give_up_cluster`.
 | `cut_over` | fence, drain, group offsets as last known, **cut** | undone, if not cut |
 | `verify` | every gateway serves the cut | the cut stays; see the log |
 | `record` | writes the result | repeat it: clear the task |
-| `report` | shows the result of the run | |
+| `report` | the result of the run: in its first line what became of it | it fails where anything failed |
 | `release` | always runs: no fence and no lock is left behind | clear the task |
 
 A cluster that still answers is refused: use `switch`, which loses nothing. Whole users move with `switch`, mode

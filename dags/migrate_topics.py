@@ -18,7 +18,7 @@ Topics with transactional producers take the barrier in any case; `plan` says wh
 | `batches` | cuts the topics into batches, one operation each | nothing was changed |
 | `migrate` | per batch: creates topics, proposes cuts, opens when every gateway follows | that batch is undone |
 | `await_cuts` | settles what has reached its cuts, then moves groups that are to | crossing goes on; see the log |
-| `report` | shows the result of the run | |
+| `report` | the result of the run: in its first line what became of it | it fails where anything failed |
 | `release` | always runs: no fence is left; open crossings go on | clear the task |
 
 The form begins as a **dry run**. **Stop** a run between batches by marking it as failed: batches that are open go on,

@@ -16,7 +16,7 @@ offsets go on where they were, nothing is lost and nothing comes twice.
 | `cut_over` | fence, drain, ends, group offsets, **cut**: all that clients feel | undone, if not cut |
 | `verify` | every gateway serves the cut; nobody wrote to the old cluster | the cut stays; see the log |
 | `record` | writes the result | repeat it: clear the task |
-| `report` | shows the result of the run | |
+| `report` | the result of the run: in its first line what became of it | it fails where anything failed |
 | `release` | always runs: no fence and no lock is left behind | clear the task |
 
 The form begins as a **dry run**: it stops after `plan`, and its result says what would move, and every objection with
