@@ -1,0 +1,23 @@
+"""What is said of a crossing that somebody has looked at."""
+
+from __future__ import annotations
+
+from ha_core.model import Operation
+from ha_core.moves.crossing.ends import PartitionProgress, Progress
+from ha_core.moves.crossing.settling import Look
+
+CROSSING = Operation(id="migrate-1", kind="migrate", state="crossing", by="t", reason="t", started="now")
+SHORT = tuple(PartitionProgress("orders", number, end=5, cut=10) for number in range(3))
+
+
+def test_a_crossing_that_goes_on_says_how_far_it_is() -> None:
+    look = Look(CROSSING, Progress(CROSSING, {"orders": "open"}, SHORT))
+
+    assert look.words.startswith("0 of 3 partitions have reached their cuts")
+
+
+def test_what_was_ended_behind_a_fence_does_not_say_that_nothing_had_reached_its_cut() -> None:
+    ended = CROSSING.model_copy(update={"state": "succeeded", "result": "all topics have crossed over"})
+    look = Look(ended, Progress(CROSSING, {"orders": "open"}, SHORT))
+
+    assert look.words == "all topics have crossed over"
