@@ -65,7 +65,8 @@ def test_a_job_gets_the_state_and_the_accounts_of_its_clusters_and_its_summary_i
 
     task = SparkJobOperator(task_id="history", job="facts", arguments=["--keep-days", "7"])
 
-    result = task.execute({"dag_run": SimpleNamespace(dag_id="record_facts", run_id="run")})
+    run = SimpleNamespace(dag_id="record_facts", run_id="run", conf=None)
+    result = task.execute({"dag_run": run, "dag": SimpleNamespace(params={})})
 
     assert result == {"job": "facts"}
     given = submitted["arguments"]
