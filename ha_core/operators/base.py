@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import (
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.operators.conf import refuse_unknown_keys
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, TOLD
-from ha_core.operators.people import people
+from ha_core.operators.people import approval_of, people, rejected
 
 if TYPE_CHECKING:
     from ha_core.moves.context import Environment
@@ -28,7 +28,7 @@ Context = Any
 
 
 class DryRunEnds(AirflowSkipException):  # type: ignore[misc]  # airflow is not typed here
-    """A task that changes something, in a dry run: what it would do has been told by a task before."""
+    """A task that changes something, in a dry run or after a no: what it would do has been told by a task before."""
 
 
 class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not typed here
@@ -57,6 +57,7 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
             with refusals_are_final():
                 if self.reads_form:
                     refuse_unknown_keys(context)
+                    stop_after_a_no(context)
                 return self.work(context)
         except (AirflowRescheduleException, DryRunEnds):
             raise
@@ -92,6 +93,12 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
 
 class RefusedRequestError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
     """Nothing was changed, and repeating it cannot help."""
+
+
+def stop_after_a_no(context: Context) -> None:
+    """:raises DryRunEnds: the run was asked about, and rejected."""
+    if rejected(approval_of(context)):
+        raise DryRunEnds("The run was rejected: nothing is changed.")
 
 
 def tell(context: Context, kind: str, text: str, **more: Any) -> None:

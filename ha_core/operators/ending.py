@@ -12,13 +12,12 @@ from airflow.sdk.exceptions import AirflowFailException
 from ha_core.operators.base import Context, SwitchyardOperator, of_run, run_owner
 from ha_core.operators.naming import base_id, known_ids
 from ha_core.operators.outcome import TOLD, Outcome, Told, outcome
-from ha_core.operators.people import approval_of, responder
+from ha_core.operators.people import approval_of, rejected, responder
 
 if TYPE_CHECKING:
     from ha_core.moves.context import Environment
 
-REJECT = "Reject"
-RESULT = "return_value"
+LINE, RESULT = "outcome", "return_value"
 
 
 class ReleaseOperator(SwitchyardOperator):
@@ -67,9 +66,9 @@ class OutcomeOperator(SwitchyardOperator):
     def work(self, context: Context) -> dict[str, Any]:
         tasks = self._told(context)
         answer = approval_of(context)
-        rejected = responder(answer) if answer and REJECT in (answer.get("chosen_options") or ()) else None
-        found = outcome(tasks, rejected)
+        found = outcome(tasks, responder(answer) if rejected(answer) else None)
         self.log.info("%s", found.line)
+        context["ti"].xcom_push(key=LINE, value=found.line)  # the UI folds the result, and shows this as it is
         document = {"outcome": found.line, **found.more, **self.details(context, found)}
         if found.failed:
             context["ti"].xcom_push(key=RESULT, value=document)

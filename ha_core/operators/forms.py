@@ -10,8 +10,8 @@ from airflow.sdk import Param
 
 from ha_core.operators.known_clusters import known_clusters
 
-WHAT, HOW, SAFETY = "What", "How", "Safety"
-"""Sections, in this order."""
+WHAT, HOW, SAFETY = "Run Parameters", "How", "Safety"
+"""Sections, in this order. The first has the name of Airflow's own, the only one that is unfolded when a form opens."""
 FIRST = "dry_run"
 """The first field of every form that changes something."""
 

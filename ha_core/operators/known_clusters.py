@@ -36,13 +36,13 @@ def known_clusters() -> tuple[str, ...]:
 
 
 def propose(names: Collection[str]) -> bool:
-    """Write the names down for the next forms. True: they have changed."""
-    wanted = sorted(names)[:MOST_PROPOSED]
+    """Write the names down for the next forms. True: they have changed. Never raises: forms work without."""
+    wanted = json.dumps(sorted(names)[:MOST_PROPOSED])
     try:
-        written = json.loads(Variable.get(VARIABLE, default=None) or "null")
-    except ValueError:
-        written = None
-    if written == wanted:
+        if Variable.get(VARIABLE, default=None) == wanted:
+            return False
+        Variable.set(VARIABLE, wanted, description="Clusters that Switchyard's forms propose (record_facts)")
+    except Exception as error:  # what was recorded counts more than what forms propose
+        _log.warning("the variable %s cannot be written, so forms propose what they did: %s", VARIABLE, error)
         return False
-    Variable.set(VARIABLE, json.dumps(wanted), description="Clusters that Switchyard's forms propose (record_facts)")
     return True

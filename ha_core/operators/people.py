@@ -6,6 +6,7 @@ from typing import Any
 
 APPROVAL = "approve"
 """The task that asks, in every DAG that has one."""
+REJECT = "Reject"
 
 
 def triggered_by(context: Any) -> str:
@@ -17,6 +18,11 @@ def responder(answer: Any) -> str:
     """Who gave an approval's answer; empty where nobody did in time."""
     user = answer.get("responded_by_user") if isinstance(answer, dict) else None
     return str((user or {}).get("name") or (user or {}).get("id") or "")
+
+
+def rejected(answer: Any) -> bool:
+    """Whether an approval's answer is a no; nobody having been asked is none."""
+    return isinstance(answer, dict) and REJECT in (answer.get("chosen_options") or ())
 
 
 def approval_of(context: Any) -> dict[str, Any] | None:

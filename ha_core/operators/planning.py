@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ha_core.operators.base import Context, SwitchyardOperator
@@ -91,7 +91,8 @@ class PlanFaultMigrationOperator(PlanSwitchOperator):
 class ApproveSwitchOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not typed here
     """Ask a human, with the proposal before its eyes; without `asked` the task is skipped.
 
-    It stands before the locks are taken: nobody else is held up while somebody thinks.
+    It stands before the locks are taken: nobody else is held up while somebody thinks. After a no every task that
+    does something skips itself (`SwitchyardOperator`).
 
     :param asked: whether approval is wanted in this run; by whom says the form's `approval`.
     """
@@ -116,7 +117,11 @@ class ApproveSwitchOperator(ApprovalOperator):  # type: ignore[misc]  # airflow 
         ):
             self.log.warning("%s has triggered this run, so somebody else has to approve it. It is asked again.", who)
             return self.execute(context)  # takes the answer back and waits for another
-        return super().execute_complete(context, event)
+        # Nothing is skipped from here, as Airflow's own would: a task whose end Airflow loses is asked again, and the
+        # tasks behind it would have been skipped, and the run reported, by an answer that does not count any more.
+        answer = HITLOperator.execute_complete(self, context, event)
+        self.log.info("%s by %s", ", ".join(chosen), who or "nobody: the time is over")
+        return answer
 
 
 def truth(rendered: Any) -> bool:

@@ -122,3 +122,20 @@ def test_a_key_that_no_form_has_is_refused_before_anything_is_done(
     assert set(begun) <= {"release"}
     said = outcome.results["report"]["outcome"]
     assert said.startswith("REFUSED: nothing changed. The form of this DAG has no field 'dryrun' (is 'dry_run' meant?)")
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize("dag_id", ["switch", "migrate_from_fault", "migrate_topics", "give_up_cluster"])
+def test_after_a_no_nothing_is_begun_and_the_result_names_who_said_it(
+    run_alone: Run, dagbag: Any, dag_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    no = {"chosen_options": ["Reject"], "params_input": {}, "responded_by_user": {"id": "2", "name": "bob"}}
+    stub(dagbag.dags[dag_id], monkeypatch, lambda task_id: begun.append(task_id) or answer(task_id))
+    monkeypatch.setattr("ha_core.operators.planning.ApproveSwitchOperator.execute", lambda self, context: no)
+
+    outcome = run_alone(dag_id, {**CHANGING[dag_id][1], "approval": "anybody"})
+
+    assert set(begun) <= {"plan", "release"}
+    assert outcome.results["report"]["outcome"] == "REJECTED by bob: nothing changed"
+    assert outcome.state == "success"

@@ -133,3 +133,12 @@ def test_the_names_are_written_only_when_they_have_changed(monkeypatch: pytest.M
     known_clusters.propose({"paris": 1, "oslo": 1})
 
     assert written == ['["oslo", "paris"]']
+
+
+def test_facts_are_recorded_also_where_the_variable_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError("no variables for this task")
+
+    monkeypatch.setattr(known_clusters.Variable, "set", denied)
+
+    assert not known_clusters.propose({"oslo": 1})

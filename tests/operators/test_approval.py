@@ -11,7 +11,7 @@ from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator  # noqa: E402
+from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator  # noqa: E402
 
 from ha_core.operators.planning import ApproveSwitchOperator  # noqa: E402
 
@@ -21,7 +21,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What becomes of the question."""
     seen: list[str] = []
     monkeypatch.setattr(ApprovalOperator, "execute", lambda *_: seen.append("asked again"))
-    monkeypatch.setattr(ApprovalOperator, "execute_complete", lambda *_: seen.append("taken"))
+    monkeypatch.setattr(HITLOperator, "execute_complete", lambda *_: seen.append("taken"))
     return seen
 
 
