@@ -4,8 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 WORKERS ?= 2
+PURE := tests/test_arrows.py tests/model tests/wire tests/plan tests/history tests/gateway/session tests/gateway/composed \
+	tests/gateway/driver tests/system/nemesis/test_schedule.py
 
-.PHONY: setup demo test soak lint bench lock clean
+.PHONY: setup demo test quick soak lint bench lock clean
 
 setup: $(STAMP)
 
@@ -25,6 +27,10 @@ demo: setup
 # and no stack runs on alone at the end. Each stack takes ports and folders of its own.
 test: setup
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+# What needs no other process: for people at work, after every change.
+quick: setup
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) -m "not soak and not stack and not airflow" $(PURE) $(ARGS)
 
 # Long loads, and faults at random instants, on real parts.
 soak: setup
