@@ -135,7 +135,7 @@ def kill_a_run(workload: Workload, where: str, home: Path) -> datetime:
     return run_after
 
 
-def test_a_run_killed_behind_the_fence_is_undone_by_a_rerun_and_made_by_the_next(
+def test_a_run_killed_behind_the_fence_is_undone_by_a_rerun_and_made_by_it_or_the_next(
     run_dag: Run, environment: Environment, workload: Workload, tmp_path: Path, monkeypatch: Any
 ) -> None:
     run_after = kill_a_run(workload, "fenced", tmp_path)
@@ -145,9 +145,11 @@ def test_a_run_killed_behind_the_fence_is_undone_by_a_rerun_and_made_by_the_next
 
     rerun = run_dag("switch", form(workload), run_after=run_after, logical_date=run_after)
     left_clean = nothing_stands(environment, workload)
-    repeated = run_dag("switch", form(workload), run_after=run_after, logical_date=run_after)
+    # Seen to be dead when the rerun begins, the operation is undone before it; else by its first step, which fails
+    repeated = rerun
+    if rerun.state != "success":
+        repeated = run_dag("switch", form(workload), run_after=run_after, logical_date=run_after)
 
-    assert rerun.state == "failed"
     assert left_clean
     assert repeated.state == "success"
     assert repeated.results["report"]["operation"] == f"{fenced.operation}.2"
