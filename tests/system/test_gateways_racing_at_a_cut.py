@@ -70,7 +70,7 @@ def client_ids() -> list[str]:
     found: dict[str, str] = {}
     for number in itertools.count():
         client_id = f"racer-{number}"
-        found.setdefault(ranked(peers, identify(None, client_id))[0].id, client_id)
+        found.setdefault(ranked(peers, identify(None, client_id), "127.0.0.1")[0].id, client_id)
         if len(found) == GATEWAYS:
             return [found[peer.id] for peer in peers]
     raise AssertionError
