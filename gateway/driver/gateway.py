@@ -54,7 +54,7 @@ from ha_core.wire import RemoteProtocolError, advertised
 
 _log = logging.getLogger(__name__)
 
-FIRST_LOOK_S = 5.0
+FIRST_LOOK_S = 10.0
 """How long the start waits for clusters: one that swallows every packet must not keep those of all others out."""
 PEERS_EVERY_S = 1.0
 SWEEP_EVERY_S = 1.0

@@ -103,6 +103,7 @@ def produce(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
     routes = session.routes(header.client_id)
     terms, overtaking = session.settings.terms, session.settings.overtaking
     if not session.settings.lease.holds(session.now):
+        producing.demand_one_batch(buf, scan)
         everything = {(p[0], p[1]): ErrorCode.NOT_LEADER_OR_FOLLOWER for p in scan.partitions}
         producing.note_refused(buf, scan, everything, overtaking, session.now)
         _refuse_produce(session, header, scan, everything, None)
@@ -111,6 +112,7 @@ def produce(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
     if ordinary and producing.passes(scan, routes):
         _pass_produce(session, header, scan, memoryview(buf)[pos:end])
         return
+    producing.demand_one_batch(buf, scan)
     parts = crossing.parts(buf, scan, routes)
     recalled = session.settings.recalled
     verdict = producing.judge(buf, scan, routes, terms, overtaking, recalled, session.now)

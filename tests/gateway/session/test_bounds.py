@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from gateway.session.commands import Cause, Compose, ToClient, Wake
 from gateway.session.conversation import MOST_GIVEN_BYTES, MOST_QUESTIONS
+from ha_core.model import Extent, Topic, View
 from ha_core.wire import encode, encode_request
-from tests.gateway.session.talk import EAST, Talk, snapshot, topology
+from tests.gateway.session.batch import batch
+from tests.gateway.session.talk import CLUSTERS, EAST, Talk, snapshot, topology
 
-METADATA, VERSIONS, HEARTBEAT = 3, 18, 12
+PRODUCE, METADATA, VERSIONS, HEARTBEAT = 0, 3, 18, 12
 NO_TOPICS = {"brokers": [], "controller_id": 1, "topics": []}
 
 
@@ -107,3 +109,16 @@ def test_a_long_composed_request_is_not_read_by_the_session() -> None:
     assert isinstance(command.request, bytes)
     talk.take(talk.session.answered(command.token, encode(METADATA, 9, "response", NO_TOPICS), talk.now))
     assert talk.answers()[0]["controller_id"] == 1
+
+
+def test_each_partition_of_a_produce_that_is_judged_holds_one_batch() -> None:
+    # Given a topic with a map, and a client that puts a hundred batches where there has to be one
+    extents = (Extent(cluster="east", start=0, base=0, term=0),)
+    view = View(1, CLUSTERS, topics={"orders": Topic(name="orders", writer="east", partitions={0: extents})})
+    talk = Talk(snapshot(view))
+    data = [{"name": "orders", "partition_data": [{"index": 0, "records": batch() * 100}]}]
+    talk.ask(PRODUCE, 7, {"acks": 1, "timeout_ms": 1000, "topic_data": data})
+    # Then nothing of it is forwarded
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.MALFORMED
+    assert talk.asked(EAST) == []
