@@ -27,6 +27,7 @@ NAMES = (
     "gateway_memory",
     "crossing",
     "maps",
+    "standing",
     "spark_jobs",
 )
 

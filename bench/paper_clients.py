@@ -1,0 +1,52 @@
+"""Clients that stay: so many that are idle, and some that wait for records. A process of its own.
+
+`python -m bench.paper_clients PORT NODE_PORT IDLE WAITING`: says when all are there, and then asks for all topics with
+each line that it reads, by so many connections at once as the line says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import sys
+
+from ha_core.wire import ApiKey, encode, encode_request
+
+_SIZE = struct.Struct(">i")
+
+
+def _fetch(number: int) -> bytes:
+    partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}]
+    topics = [{"topic": f"topic-{number}", "partitions": partitions}]
+    request = {"max_wait_ms": 600_000, "min_bytes": 1, "max_bytes": 1, "topics": topics}
+    return encode_request(ApiKey.FETCH, 6, 1, "app", encode(ApiKey.FETCH, 6, "request", request))
+
+
+async def _answer(reader: asyncio.StreamReader) -> None:
+    await reader.readexactly(_SIZE.unpack(await reader.readexactly(4))[0])
+
+
+async def _main(port: int, node_port: int, idle: int, waiting: int) -> None:
+    staying: list[socket.socket] = []
+    versions = encode_request(ApiKey.API_VERSIONS, 0, 1, "app", b"")
+    for number in range(idle + waiting):
+        if number % 64 == 0:
+            await asyncio.sleep(0.005)
+        sock = socket.create_connection(("127.0.0.1", node_port if number < waiting else port))
+        sock.sendall(_fetch(number) if number < waiting else versions)
+        staying.append(sock)
+    asking = [await asyncio.open_connection("127.0.0.1", port, limit=1 << 22) for _ in range(20)]
+    print("there", flush=True)
+    request = {"topics": None, "allow_auto_topic_creation": False}
+    body = encode(ApiKey.METADATA, 9, "request", request)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        some = asking[: int(line)]
+        for _, writer in some:
+            writer.write(encode_request(ApiKey.METADATA, 9, 1, "app", body))
+        await asyncio.gather(*(_answer(reader) for reader, _ in some))
+        print("answered", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(*map(int, sys.argv[1:])))

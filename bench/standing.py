@@ -1,0 +1,247 @@
+"""How long the gateway's event loop stands still for one event, with ten thousand connections and fifty thousand maps.
+
+The gateway runs in this process, on a store in memory, with uvloop as always; its clients and its clusters are
+processes of their own. Each turn of the loop is timed: by the clock, which other processes of the machine lengthen, and
+by the CPU time of the loop's own thread, which they do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import NamedTuple
+
+import uvloop
+
+from bench.figures import Outcome, Table
+from bench.ground import BenchError, Say, Scale
+from gateway.config import Config
+from gateway.driver.gateway import Gateway
+from gateway.heavy import SWITCH_S
+from ha_core.model import Cluster, Extent, Fence, Topic
+from ha_core.store import Change, MemoryStore
+from ha_core.store.change import Key
+
+CONNECTIONS, WAITING, MAPS = 9_000, 1_000, 50_000
+QUICK = 300, 100, 2_000
+MOST_IN_ONE = 2_000
+"""Topics in a revision; ZooKeeper takes some 3,800 of one partition."""
+ROUNDS = 5
+CLUSTERS = ("east", "west")
+
+
+class _Turn(NamedTuple):
+    wall_s: float
+    cpu_s: float
+
+
+class Turns:
+    """Times every turn of the loop while something is measured: as long as it runs, no turn waits for an event."""
+
+    def __init__(self) -> None:
+        self.longest = _Turn(0.0, 0.0)
+        self.count = 0
+
+    async def watch(self) -> None:
+        wall, cpu = time.perf_counter(), time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now, used = time.perf_counter(), time.thread_time()
+            self.longest = _Turn(max(self.longest.wall_s, now - wall), max(self.longest.cpu_s, used - cpu))
+            self.count += 1
+            wall, cpu = now, used
+
+
+def run(scale: Scale, say: Say) -> Outcome:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        return uvloop.run(_run(scale, say))
+    finally:
+        sys.setswitchinterval(before)
+        gc.unfreeze()
+
+
+async def _run(scale: Scale, say: Say) -> Outcome:
+    idle, waiting, maps = QUICK if scale.quick else (CONNECTIONS, WAITING, MAPS)
+    store = MemoryStore()
+    with contextlib.ExitStack() as ends:
+        say(f"two clusters of paper with {maps:,} topics, and a gateway with a map for each")
+        brokers = {name: ends.enter_context(_process("bench.paper_broker", str(maps))) for name in CLUSTERS}
+        ports = {name: int(await _line(broker)) for name, broker in brokers.items()}
+        _commit(store, *(Cluster(name=n, bootstrap=f"127.0.0.1:{p}", default=n == "east") for n, p in ports.items()))
+        for first in range(0, maps, MOST_IN_ONE):
+            _commit(store, *(_mapped(number) for number in range(first, min(first + MOST_IN_ONE, maps))))
+        config = _config()
+        gateway = Gateway(config, store, "bench")
+        await gateway.start()
+        gateway.most_connections = config.limits.max_connections  # few of these take two descriptors
+        try:
+            await gateway.links.refresh()
+            node = (await gateway.nodes.ensure([("east", 1)]))["east", 1].port
+            say(f"{idle:,} idle clients and {waiting:,} that wait for records")
+            numbers = map(str, (config.listen.port, node, idle, waiting))
+            clients = ends.enter_context(_process("bench.paper_clients", *numbers))
+            await _line(clients)
+            async with asyncio.timeout(60):
+                while len(gateway.connections) < idle + waiting:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+            gc.collect()
+            gc.freeze()
+            events = _events(gateway, store, brokers["east"], clients)
+            rounds = scale.pick(ROUNDS, 1)
+            found = {}
+            for name, event in events.items():
+                say(name)
+                found[name] = [await _measured(event, number) for number in range(rounds)]
+        finally:
+            await gateway.stop()
+    return _outcome(found, idle, waiting, maps)
+
+
+def _events(
+    gateway: Gateway, store: MemoryStore, broker: subprocess.Popen[str], clients: subprocess.Popen[str]
+) -> dict[str, Callable[[int], Awaitable[None]]]:
+    async def follows() -> None:
+        revision = await asyncio.to_thread(store.confirm)
+        async with asyncio.timeout(60):
+            while gateway.snapshot.view.revision < revision or not gateway.following.done:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+
+    async def nothing(_: int) -> None:
+        await asyncio.sleep(1)
+
+    async def one_fence(number: int) -> None:
+        await asyncio.to_thread(_commit, store, _mapped(0, fence=Fence(operation=f"op-{number}")))
+        await follows()
+
+    async def everybodys_fence(number: int) -> None:
+        fenced = (_mapped(n, fence=Fence(operation=f"all-{number}")) for n in range(MOST_IN_ONE))
+        await asyncio.to_thread(_commit, store, *fenced)
+        await follows()
+
+    async def everybody_moves(number: int) -> None:
+        await asyncio.to_thread(_commit, store, *(_mapped(n, cut=1_000 + number) for n in range(MOST_IN_ONE)))
+        await follows()
+
+    async def a_leader(_: int) -> None:
+        before = gateway.snapshot.topology
+        await _ask(broker, "")
+        gateway.refresh()
+        async with asyncio.timeout(60):
+            while gateway.snapshot.topology is before or not gateway.following.done:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+
+    async def asked_once(_: int) -> None:
+        await _ask(clients, "1")
+
+    async def asked_by_twenty(_: int) -> None:
+        await _ask(clients, "20")
+
+    async def asked_anew(number: int) -> None:
+        await one_fence(number)
+        await _ask(clients, "20")
+
+    return {
+        "nothing happens": nothing,
+        "a fence on one topic": one_fence,
+        f"a fence on {MOST_IN_ONE:,} topics, those that are waited at too": everybodys_fence,
+        f"{MOST_IN_ONE:,} topics move": everybody_moves,
+        "a leader changes": a_leader,
+        "all topics are asked for behind a revision, by 20 clients at once": asked_anew,
+        "all topics are asked for again": asked_once,
+        "all topics are asked for again, by 20 clients at once": asked_by_twenty,
+    }
+
+
+async def _measured(event: Callable[[int], Awaitable[None]], number: int) -> tuple[_Turn, float]:
+    turns = Turns()
+    watching = asyncio.create_task(turns.watch())
+    begun = time.perf_counter()
+    await event(number)
+    took_s = time.perf_counter() - begun
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    return turns.longest, took_s
+
+
+def _outcome(found: dict[str, list[tuple[_Turn, float]]], idle: int, waiting: int, maps: int) -> Outcome:
+    rows = []
+    figures = {}
+    for name, measured in found.items():
+        cpu_ms = sorted(turn.cpu_s * 1e3 for turn, _ in measured)
+        wall_ms = sorted(turn.wall_s * 1e3 for turn, _ in measured)
+        took_ms = sorted(took * 1e3 for _, took in measured)
+        middle = len(measured) // 2
+        rows.append(
+            (name, f"{cpu_ms[-1]:.1f}", f"{wall_ms[middle]:.1f}", f"{wall_ms[-1]:.1f}", f"{took_ms[middle]:.0f}")
+        )
+        figures[name] = {"cpu_ms": cpu_ms, "wall_ms": wall_ms, "took_ms": took_ms}
+    title = f"Longest turn of the loop: {idle + waiting:,} connections, {maps:,} maps, {len(measured)} rounds"
+    header = ("event", "CPU ms, max", "clock ms, p50", "clock ms, max", "until all is done ms, p50")
+    return Outcome(figures, (Table(title, header, tuple(rows)),))
+
+
+def _mapped(number: int, cut: int = 1_000, fence: Fence | None = None) -> Topic:
+    extents = (
+        Extent(cluster="west", start=0, end=cut, base=0, term=0),
+        Extent(cluster="east", start=cut, base=0, term=1),
+    )
+    return Topic(name=f"topic-{number}", writer="east", partitions={0: extents}, fence=fence)
+
+
+def _commit(store: MemoryStore, *documents: Cluster | Topic) -> None:
+    expected: dict[Key, int | None] = {
+        (type(one), one.name): held[1] if (held := store.read(type(one), one.name)) else None for one in documents
+    }
+    store.commit(Change(change_id=f"bench-{time.monotonic_ns()}", puts=documents, expected=expected))
+
+
+def _config() -> Config:
+    with socket.socket() as some:
+        some.bind(("127.0.0.1", 0))
+        port = some.getsockname()[1]
+    return Config.model_validate(
+        {
+            "id": "bench",
+            "zookeeper": {"hosts": "nowhere:1", "lease_ms": 60_000, "session_timeout_ms": 90_000},
+            "listen": {"port": port},
+            "nodes": {"first_port": 10_000 + port % 20_000, "count": 10},
+            "authentication": {"anonymous": True},
+            "limits": {"max_connections": 20_000},
+            "record_facts_s": 0,
+        }
+    )
+
+
+@contextlib.contextmanager
+def _process(module: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def _line(process: subprocess.Popen[str]) -> str:
+    if process.stdout is None:
+        raise BenchError("a process without its output")
+    line = await asyncio.wait_for(asyncio.to_thread(process.stdout.readline), 300)
+    if not line:
+        raise BenchError(f"{process.args!r} has ended")
+    return line.strip()
+
+
+async def _ask(process: subprocess.Popen[str], text: str) -> None:
+    if process.stdin is None:
+        raise BenchError("a process without its input")
+    process.stdin.write(text + "\n")
+    process.stdin.flush()
+    await _line(process)
