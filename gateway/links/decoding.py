@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from gateway.composed.ask import Message
@@ -30,21 +31,23 @@ class Decoder:
         self._head = self._tail = b""
         """What stands before the controller in the answer that is known, and what behind it."""
         self._known: Message = {}
+        self._reading = asyncio.Lock()
 
     async def decode(self, api_key: int, version: int, frame: bytes) -> Message:
         """:raises WireError: it is not what it should be."""
         at = response_body_at(api_key, version, frame, 0)
         if len(frame) < LARGE_BYTES:
             return codec.decode(api_key, version, "response", frame, at, self._limits)
-        if api_key == ApiKey.METADATA and self._same(version, frame, at):
+        if api_key != ApiKey.METADATA:
+            return await beside(codec.decode, api_key, version, "response", frame, at, self._limits)
+        async with self._reading:  # of twenty that come at once the first is read
+            if not self._same(version, frame, at):
+                found = await beside(codec.decode, api_key, version, "response", frame, at, self._limits)
+                controller_at = at + _controller_at(version, found)
+                self._head, self._tail = frame[at:controller_at], frame[controller_at + _INT :]
+                self._version, self._known = version, found
             controller = frame[at + len(self._head) :][:_INT]
             return {**self._known, "controller_id": int.from_bytes(controller, "big", signed=True)}
-        found = await beside(codec.decode, api_key, version, "response", frame, at, self._limits)
-        if api_key == ApiKey.METADATA:
-            controller_at = at + _controller_at(version, found)
-            self._head, self._tail = frame[at:controller_at], frame[controller_at + _INT :]
-            self._version, self._known = version, found
-        return found
 
     def _same(self, version: int, frame: bytes, at: int) -> bool:
         length = len(self._head) + _INT + len(self._tail)

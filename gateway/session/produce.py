@@ -19,7 +19,7 @@ from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.plan.extents import written
 from ha_core.wire import ErrorCode, RemoteProtocolError
 from ha_core.wire.produce import ProduceScan
-from ha_core.wire.records import Batch, batches, first_batch, is_one_batch, rewrite_producer_id
+from ha_core.wire.records import Batch, batches, first_batch, rewrite_producer_id
 from ha_core.wire.sequences import at_or_before, last_sequence
 
 Key = tuple[bytes, int]
@@ -54,7 +54,8 @@ def demand_one_batch(frame: Any, scan: ProduceScan) -> None:
     :raises RemoteProtocolError: there are more, or none that is whole.
     """
     for _, _, at, length in scan.partitions:
-        if length > 0 and not is_one_batch(frame, at, at + length):
+        batch = first_batch(frame, at, at + length, at + length) if length > 0 else None
+        if length > 0 and (batch is None or batch.magic != 2 or batch.end != at + length):
             raise RemoteProtocolError("a produce request with other than one whole batch in a partition")
 
 

@@ -96,14 +96,6 @@ def batches(buf: Any, pos: int, end: int) -> Iterator[Batch]:
         pos = after
 
 
-def is_one_batch(buf: Any, pos: int, end: int) -> bool:
-    """Whether exactly one batch of magic 2 lies there, as in every produce request from version 3 on."""
-    if end - pos < HEADER_BYTES:
-        return False
-    _, length, _, magic, _ = _PREFIX.unpack_from(buf, pos)
-    return bool(magic == 2 and pos + _SIZED_FROM + length == end)
-
-
 def _check(length: int, magic: int, pos: int) -> None:
     if not 0 <= magic <= 2:
         raise RemoteProtocolError(f"batch at byte {pos}: magic {magic}, 0 to 2 are known")

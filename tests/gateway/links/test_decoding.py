@@ -53,3 +53,23 @@ def test_a_string_of_a_brokers_may_be_longer_than_one_of_a_clients() -> None:
     answer = asyncio.run(Decoder(DEFAULT_LIMITS).decode(key, version, bytes(5) + body))
     # Then it is there
     assert answer["groups"][0]["protocol_data"] == "A" * 40_000
+
+
+def test_of_many_equal_answers_that_come_at_once_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        read: list[int] = []
+        ordinary = codec.decode
+
+        def counted(*arguments: Any) -> Any:
+            read.append(1)
+            return ordinary(*arguments)
+
+        monkeypatch.setattr(codec, "decode", counted)
+        decoder = Decoder(DEFAULT_LIMITS)
+        answers = await asyncio.gather(
+            *(decoder.decode(ApiKey.METADATA, 9, frame(9, correlation=n)) for n in range(20))
+        )
+        assert len(read) == 1
+        assert all(answer["topics"] is answers[0]["topics"] for answer in answers)
+
+    asyncio.run(scenario())
