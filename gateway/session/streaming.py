@@ -81,11 +81,8 @@ def probe(session: Conversation, everything: bool = False) -> None:
 
     :param everything: not only where an operation may wait.
     """
-    silent = [upstream for upstream in session.upstreams.values() if upstream.silent and not upstream.missing]
-    if not silent:
-        return
     fenced = session.snapshot.fences.topics
-    for upstream in silent:
+    for upstream in session.upstreams.values():
         if everything or upstream.silent.touches(fenced):
             ask_for_the_end(session, upstream)
 
