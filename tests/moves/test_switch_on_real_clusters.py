@@ -209,7 +209,8 @@ def test_offsets_of_an_earlier_stay_in_the_target_do_not_come_alive(
 ) -> None:
     # Given a group that was in west once, where it had read what it has no position for any more
     other = f"{work.topic}-other"
-    create_topic(stack, "west", other)
+    for cluster in ("east", "west"):
+        create_topic(stack, cluster, other)
     west = environment.admin(environment.store.load().clusters["west"])
     west.set_group_offsets(work.group, {(other, 0): (3, "long ago")})
     # When it moves there again
