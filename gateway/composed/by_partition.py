@@ -27,6 +27,8 @@ class Shape:
     topic: str = "name"
     partition: str = "partition_index"
     timeout_ms: int = 10_000
+    away: ErrorCode = ErrorCode.LEADER_NOT_AVAILABLE
+    """Of a partition whose leader is not known or does not answer: what has clients ask again."""
 
     def error(self, partition: int, code: int, **more: Any) -> Message:
         return {self.partition: partition, "error_code": int(code), **more}
@@ -80,7 +82,7 @@ def to_leaders(
         if leader is not None:
             batches.setdefault((replica.cluster, leader), []).append(key)
         else:
-            outcomes[key] = shape.error(key[1], ErrorCode.LEADER_NOT_AVAILABLE)
+            outcomes[key] = shape.error(key[1], shape.away)
     if not batches:
         return outcomes
     replies = yield tuple(
@@ -91,7 +93,7 @@ def to_leaders(
         if not isinstance(reply, ClusterUnavailableError):
             outcomes.update(shape.outcomes(reply))
         for key in batch:
-            outcomes.setdefault(key, shape.error(key[1], ErrorCode.LEADER_NOT_AVAILABLE))
+            outcomes.setdefault(key, shape.error(key[1], shape.away))
     return outcomes
 
 

@@ -10,7 +10,8 @@ from gateway.composed.by_partition import Partition, Shape, split, to_leaders
 from ha_core.model.producer import client_id
 from ha_core.wire.codes import ApiKey, ErrorCode
 
-_PRODUCERS = Shape(ApiKey.DESCRIBE_PRODUCERS)
+# Java ends what it does not know: of all errors about leaders it knows this one here.
+_PRODUCERS = Shape(ApiKey.DESCRIBE_PRODUCERS, away=ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _AWAY = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
@@ -60,7 +61,8 @@ def list_transactions(context: Context, version: int, request: Message) -> Handl
     cluster, broker = context.port_cluster, context.port_broker
     if cluster is None or broker is None or cluster != places.user_cluster(context):
         return {"error_code": 0, "transaction_states": []}
-    away = {"error_code": _AWAY, "transaction_states": []}
+    # COORDINATOR_NOT_AVAILABLE would end Java's listing of all brokers.
+    away = {"error_code": int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), "transaction_states": []}
     if cluster not in places.usable(context):
         return away
     reply: Reply = (yield (Ask(cluster, Broker(broker), ApiKey.LIST_TRANSACTIONS, request),))[0]

@@ -13,7 +13,8 @@ from ha_core.wire import POLICIES, ApiKey, RequestHeader, Route, decode
 
 LONG_BYTES = 32 << 10
 """Of a composed request: a longer one is decoded by the driver, beside its event loop."""
-_ANY = (0, 1 << 15)
+_NONE = (0, -1)
+"""Versions of what is not offered."""
 
 Whole = Callable[[Conversation, RequestHeader, bytearray, int, int], None]
 
@@ -33,11 +34,12 @@ def whole(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
         return
     if not entrance.entered(session, header):
         return
-    low, high = session.snapshot.offered.get(header.api_key, _ANY)
+    low, high = session.snapshot.offered.get(header.api_key, _NONE)
     if not low <= header.api_version <= high:
         # A cluster that speaks less was found since the client read what is offered. Any cluster may be asked for any
         # client, across a cut or for a group, so it is sent nowhere, and the client asks for versions anew.
-        detail = f"API key {header.api_key} version {header.api_version}: the clusters have {low} to {high} in common"
+        common = f"the clusters have {low} to {high} in common" if low <= high else "not every cluster has it"
+        detail = f"API key {header.api_key} version {header.api_version}: {common}"
         leaving.leave(session, Cause.UNSUPPORTED, detail)
         return
     handle = _TABLE.get(header.api_key)
@@ -57,7 +59,7 @@ def partial(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
     """A request of which only `buf[pos:end]` has arrived. True if it is already on its way to a broker."""
     if header.api_key != ApiKey.PRODUCE or session.closed is not None:
         return False
-    low, high = session.snapshot.offered.get(header.api_key, _ANY)
+    low, high = session.snapshot.offered.get(header.api_key, _NONE)
     if not session.entered or not low <= header.api_version <= high:
         return False
     return data_path.stream_produce(session, header, buf, pos, end, frame_end)

@@ -164,7 +164,8 @@ def advertised(cluster_ranges: Iterable[Mapping[int, tuple[int, int]]]) -> list[
     """What ApiVersions answers: the table cut down to what every cluster offers.
 
     cluster_ranges: per cluster, API key -> (min, max). An API that a cluster lacks, or of which no version is common,
-    is left out, unless the gateway answers it itself. Without clusters only those are left.
+    is left out, unless the gateway answers it itself. While no cluster is known the whole table is offered: a Java
+    client that finds no METADATA ends, and one that asks for too much later is let go to ask for versions anew.
     """
     clusters = list(cluster_ranges)
     out = []
@@ -173,14 +174,14 @@ def advertised(cluster_ranges: Iterable[Mapping[int, tuple[int, int]]]) -> list[
             continue
         low, high = line.min_version, line.max_version
         if line.route is not Route.LOCAL:
-            ranges = [cluster.get(int(line.key)) for cluster in clusters] or [None]
+            ranges = [cluster.get(int(line.key)) for cluster in clusters]
             if None in ranges:
                 continue
-            lows, highs = zip(*[span for span in ranges if span], strict=True)
+            spans = [span for span in ranges if span]
             # Older librdkafka does not compress where the minimum is above 0 (KAFKA-18659), which is why Kafka 4 still
             # claims 0. Where every cluster claims it, so do we; requests below 3 get UNSUPPORTED_VERSION.
-            low = max(0 if line.key is ApiKey.PRODUCE else low, *lows)
-            high = min(high, *highs)
+            low = max([0 if line.key is ApiKey.PRODUCE else low, *(span[0] for span in spans)])
+            high = min([high, *(span[1] for span in spans)])
         if low <= high:
             out.append({"api_key": int(line.key), "min_version": low, "max_version": high})
     return out

@@ -8,10 +8,11 @@ from gateway.composed import Ask, Broker, Coordinator
 from gateway.composed.transactions_admin import describe_producers, describe_transactions, list_transactions
 from ha_core.model import UserBindings
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
-from ha_core.wire.codes import ApiKey
+from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.playbook import Playbook, away, moved, requested, world
 
 WEST = UserBindings(user="alice", cluster="west")
+LOADING, NOT_LEADER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_producers_of_a_moved_topic_are_those_of_the_writer_under_the_ids_that_clients_use() -> None:
@@ -67,8 +68,20 @@ def test_an_admin_client_that_asks_every_node_sees_each_transaction_once() -> No
     assert found == [f"east-{Broker(1)}", f"east-{Broker(2)}"]
 
 
-def test_a_node_whose_broker_is_away_says_that_its_transactions_are_not_known() -> None:
+def test_a_node_whose_broker_is_away_has_java_ask_for_its_transactions_again() -> None:
+    # COORDINATOR_NOT_AVAILABLE ends ListTransactionsHandler for all nodes
     request = requested(ApiKey.LIST_TRANSACTIONS, 1)
     failing = Playbook(list_transactions(world(port=("east", 2)), 1, request)).answers({"east": away("east")})
     down = Playbook(list_transactions(world(port=("east", 2), down="east"), 1, request))
-    assert failing.result["error_code"] == down.result["error_code"] == 15
+    assert failing.result["error_code"] == down.result["error_code"] == LOADING
+
+
+def test_producers_of_a_partition_whose_leader_is_away_are_asked_for_again_by_java() -> None:
+    # DescribeProducersHandler goes on after this one only
+    topics = [{"name": "orders", "partition_indexes": [0, 1]}]
+    context = world(east={"orders": {0: 1, 1: -1}}, port=("east", 1))
+    play = Playbook(describe_producers(context, 0, requested(ApiKey.DESCRIBE_PRODUCERS, 0, topics=topics)))
+    while play.waits:
+        play.answers({"east": away("east")})
+    (answered,) = play.encodes(ApiKey.DESCRIBE_PRODUCERS, 0)["topics"]
+    assert [one["error_code"] for one in answered["partitions"]] == [NOT_LEADER, NOT_LEADER]

@@ -12,7 +12,7 @@ from gateway.session.snapshot import Port, Snapshot
 from gateway.topology import Topology
 from ha_core.model import Fence, Group, Mask, Member, UserBindings, View
 from ha_core.model.producer import is_gateway_id
-from ha_core.wire import ErrorCode, Limits
+from ha_core.wire import ErrorCode, Limits, advertised
 from ha_core.wire.sasl import plain_token
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
 
@@ -341,7 +341,7 @@ def test_an_api_that_is_not_offered_ends_the_connection() -> None:
 
 
 def test_before_the_state_is_loaded_only_retriable_errors_are_answered() -> None:
-    talk = Talk(Snapshot(View(), Topology(), fresh=False))
+    talk = Talk(Snapshot(View(), Topology(), tuple(advertised([])), fresh=False))
     talk.ask(HEARTBEAT, 3, heartbeat())
     talk.ask(INIT, 4, {"transactional_id": "tx", "transaction_timeout_ms": 1})
     talk.wait(0.2)

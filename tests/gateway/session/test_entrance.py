@@ -15,7 +15,7 @@ from tests.gateway.session.batch import batch
 from tests.gateway.session.talk import APIS, EAST, Talk, snapshot, topology
 from tests.gateway.session.test_data_path import PRODUCE, produce, produced, state
 
-HANDSHAKE, VERSIONS, AUTHENTICATE = 17, 18, 36
+HANDSHAKE, VERSIONS, AUTHENTICATE, LIST_TRANSACTIONS = 17, 18, 36, 66
 USERS = {"app": "secret", "other": "secret"}
 FAILED, OUT_OF_TURN = ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.ILLEGAL_SASL_STATE
 
@@ -153,3 +153,18 @@ def test_a_version_that_a_newly_found_cluster_lacks_is_sent_to_nobody_and_the_cl
     again.ask(VERSIONS, 0, {})
     offered = {line["api_key"]: line["max_version"] for line in again.answers()[0]["api_keys"]}
     assert offered[PRODUCE] == 8
+
+
+def test_an_api_that_a_newly_found_cluster_lacks_altogether_is_sent_to_nobody_either() -> None:
+    # Given a client that has read that it is offered
+    talk = Talk(state())
+    clusters = dict(topology().clusters)
+    lacking = {key: span for key, span in APIS.items() if key != LIST_TRANSACTIONS}
+    clusters["west"] = replace(clusters["west"], api_versions=lacking)
+    talk.follow(snapshot(talk.session.snapshot.view, Topology(clusters)))
+    # When it asks for it: an error that says that a coordinator is away would have it ask again until its time is up
+    talk.ask(LIST_TRANSACTIONS, 0, {"state_filters": [], "producer_id_filters": []})
+    # Then no cluster is asked, and the client asks for versions anew
+    assert not talk.others
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.UNSUPPORTED
