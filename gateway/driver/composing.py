@@ -42,8 +42,9 @@ class Composer:
     def __init__(self, links: Links, nodes: NodeBook) -> None:
         self._links, self._nodes = links, nodes
         self._listings = Listings()
-        self._one_at_a_time = asyncio.Semaphore(1)
-        """Long answers; more at once would only take longer, and each takes memory."""
+        self._listing = asyncio.Lock()
+        """All topics: who waits for it mostly finds the list made. Nobody else waits here, above all not for what a
+        cluster takes to answer somebody: the work itself is done one after the other anyway (`heavy`)."""
 
     async def compose(self, context: Context, command: Compose, placing: Placing) -> Body:
         """The response body of one composed request.
@@ -57,16 +58,14 @@ class Composer:
             command = command._replace(request=request)
         work = handler(command.api_key)(context, command.api_version, command.request)
         if heavy(command.request):
-            async with self._one_at_a_time:
-                return await self._long(command, work, await beside(_advance, work, None), placing)
+            return await self._long(command, work, await beside(_advance, work, None), placing)
         step = _advance(work, None)
         while not isinstance(step, _Done):
             answer = await self._answer(step, placing)
             if isinstance(answer, list) and any(_long(reply) for reply in answer):
                 if lists_all(command):
                     return await self._all(context, command, work, answer, placing)
-                async with self._one_at_a_time:
-                    return await self._long(command, work, await beside(_advance, work, answer), placing)
+                return await self._long(command, work, await beside(_advance, work, answer), placing)
             step = _advance(work, answer)
         return step.body
 
@@ -82,7 +81,7 @@ class Composer:
 
     async def _all(self, context: Context, command: Compose, work: Handler, replies: Any, placing: Placing) -> bytes:
         """The list of all topics, made anew only where it would be another one than the last."""
-        async with self._one_at_a_time:
+        async with self._listing:
             known = self._listings.listing(context, command, replies)
             if known.brokers is not None:
                 nodes = placing(await self._nodes.ensure(known.brokers))

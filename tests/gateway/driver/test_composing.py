@@ -154,3 +154,29 @@ def test_a_long_request_is_read_beside_the_loop_and_refused_where_it_cannot_be_r
             await house.composer.compose(context, command._replace(request=request[:-9]), dict)
 
     asyncio.run(scenario())
+
+
+def test_nobody_waits_for_a_cluster_that_is_slow_to_answer_somebody_elses_long_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        # Given a request that names many topics, whose cluster does not answer
+        house = House(monkeypatch)
+        hangs = asyncio.Event()
+        at_once = house.clusters.ask_all
+
+        async def ask_all(asks: Sequence[Any]) -> list[Reply]:
+            if asks[0].message["topics"] is not None:
+                await hangs.wait()
+            return await at_once(asks)
+
+        monkeypatch.setattr(house.clusters, "ask_all", ask_all)
+        waiting = asyncio.create_task(house.ask("other", names=[f"t{n}" for n in range(MANY)]))
+        await asyncio.sleep(0.1)
+        # When somebody asks for all topics, then they are told
+        async with asyncio.timeout(5):
+            assert len((await house.ask())["topics"]) == MANY
+        hangs.set()
+        assert len((await waiting)["topics"]) == MANY
+
+    asyncio.run(scenario())
