@@ -35,6 +35,8 @@ class Inquiries:
         self._view = view
         self._asked: dict[Inquire, float] = {}
         self._tasks: dict[Inquire | LookUp, asyncio.Task[None]] = {}
+        self._looking = 0
+        """How many of them are look-ups: the others must not take their places, since a retry waits for seconds."""
 
     def ask(self, command: Inquire | LookUp) -> None:
         if isinstance(command, Inquire):
@@ -44,11 +46,16 @@ class Inquiries:
             if len(self._asked) > 10_000:
                 self._asked.clear()
             self._asked[command] = now
-        if command in self._tasks or (isinstance(command, LookUp) and len(self._tasks) >= MOST_AT_ONCE):
+        if command in self._tasks or (isinstance(command, LookUp) and self._looking >= MOST_AT_ONCE):
             return
         work = self._inquire(command) if isinstance(command, Inquire) else self._look_up(command)
+        self._looking += isinstance(command, LookUp)
         self._tasks[command] = task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(lambda _: self._tasks.pop(command, None))
+        task.add_done_callback(lambda _: self._ended(command))
+
+    def _ended(self, command: Inquire | LookUp) -> None:
+        self._looking -= isinstance(command, LookUp)
+        del self._tasks[command]
 
     async def _inquire(self, command: Inquire) -> None:
         cluster, topic, partition = command

@@ -11,7 +11,7 @@ import pytest
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
 from gateway.driver.inquiries import MOST_AT_ONCE, Inquiries
 from gateway.links.links import Links
-from gateway.session.commands import LookUp
+from gateway.session.commands import Inquire, LookUp
 from gateway.session.recalled import Held, Known, Recalled
 from gateway.session.terms import Terms
 from ha_core.model import Crossing, Extent, Topic, View
@@ -36,6 +36,10 @@ class Brokers:
         self.topology = topology(east={"orders": {0: 1}}, west={"orders": {0: 1}})
         self.asked: list[str] = []
         self.away = False
+
+    async def ask(self, *question: Any) -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
 
     async def ask_all(self, asks: Sequence[Ask]) -> list[Reply]:
         await asyncio.sleep(0)
@@ -85,3 +89,21 @@ def test_only_so_many_look_ups_run_at_once() -> None:
         await asyncio.sleep(0.05)
 
     asyncio.run(play())
+
+
+def test_a_look_up_waits_for_no_other_questions() -> None:
+    # Given a cluster that does not say which producers it knows in many partitions
+    brokers, recalled = Brokers(), Recalled()
+    brokers.topology = topology(east={"orders": {0: 1}, "other": dict.fromkeys(range(MOST_AT_ONCE), 1)})
+
+    async def play() -> None:
+        view = View(1, topics={"orders": CROSSING})
+        inquiries = Inquiries(cast(Links, brokers), Terms(), recalled, lambda: view)
+        for partition in range(MOST_AT_ONCE):
+            inquiries.ask(Inquire("east", "other", partition))
+        # When a batch comes again that an earlier term holds, then it is looked up at once
+        inquiries.ask(LookUp(wanted()))
+        await asyncio.sleep(0.05)
+
+    asyncio.run(play())
+    assert recalled.offset(wanted(), 0.0) == 30
