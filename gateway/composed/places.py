@@ -82,6 +82,12 @@ def is_fenced(context: Context, topic: str) -> bool:
     return document is not None and document.fence is not None
 
 
+def is_moving(context: Context, topic: str) -> bool:
+    """Whether an operation stands in the topic's document: fenced, or with a cut that lies ahead."""
+    document = context.view.topics.get(topic)
+    return document is not None and bool(document.fence or document.transaction_fence or document.crossing)
+
+
 def extents(context: Context, topic: str, partition: int) -> tuple[Extent, ...]:
     """The extents of a mapped topic's partition; () where its map is damaged, so that no answer is guessed from it."""
     document = context.view.topics[topic]

@@ -77,14 +77,15 @@ def delete_topics(context: Context, version: int, request: Message) -> Handler:
 def create_partitions(context: Context, version: int, request: Message) -> Handler:
     """New partitions of a moved topic are made in its writer's cluster only.
 
-    A partition that the map does not list is one that never left the writer; older clusters hold nothing of it.
+    A partition that the map does not list is one that never left the writer; older clusters hold nothing of it. So
+    none may come while the writer changes.
     """
     topics = {topic["name"]: topic for topic in request["topics"]}
     refused: dict[str, Outcome] = {}
     wanted: dict[str, list[Message]] = {}
     for name, topic in topics.items():
         cluster = places.resolve(context, name).cluster
-        if places.is_fenced(context, name):
+        if places.is_moving(context, name):
             refused[name] = (ErrorCode.POLICY_VIOLATION, _being_moved(context, name))
         elif cluster is None:
             refused[name] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
@@ -146,8 +147,9 @@ def _unseen(context: Context) -> list[str]:
 
 
 def _being_moved(context: Context, topic: str) -> str:
-    fence = context.view.topics[topic].fence
-    return f"topic {topic} is being moved by operation {fence.operation if fence else '?'}; try again when it has ended"
+    found = context.view.topics[topic]
+    mover = found.fence or found.transaction_fence or found.crossing
+    return f"topic {topic} is being moved by operation {mover.operation if mover else '?'}; try again when it has ended"
 
 
 def _assignments(context: Context, cluster: str, assignments: list[Message], topic: str) -> list[Message] | str:

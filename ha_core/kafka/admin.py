@@ -87,6 +87,10 @@ class Admin:
         """The topics of `names` that exist (None: all). Partitions whose leader does not answer lack in `ends`."""
         return topics.describe(self._brokers, names, self._deadline(timeout_s), offsets, partial=True)
 
+    def partition_counts(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, int]:
+        """How many partitions topics have at this moment; costs one question to each broker."""
+        return topics.partition_counts(self._brokers, names, self._deadline(timeout_s))
+
     def create_topics(
         self,
         specs: Iterable[TopicSpec],

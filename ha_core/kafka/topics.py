@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import TopicMissingError, refusal
+from ha_core.kafka.errors import KafkaAdminError, TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, Partition, TopicSpec
 from ha_core.kafka.offsets import check_topic, ends
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -19,6 +20,7 @@ _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _OF_THE_TOPIC = 1
 """Config source of what was set on the topic itself."""
 _MOST_PER_REQUEST = 1_000
+_AT_ONCE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,18 @@ def describe(
         )
         for name, topic in found.items()
     }
+
+
+def partition_counts(brokers: Brokers, names: Collection[str], deadline: Deadline) -> dict[str, int]:
+    """topic → how many partitions it has by now, as that broker says which knows of most: the others learn of new ones
+    a little later, when clients may write to them already. One that does not answer at once is not waited for."""
+    at_once = deadline.within(_AT_ONCE_S)
+    answers = brokers.on_each({node: partial(brokers.metadata, names, at_once, node) for node in brokers.nodes})
+    said = [answer for answer in answers.values() if not isinstance(answer, KafkaAdminError)]
+    counts: dict[str, int] = {}
+    for topic in (topic for answer in said or [brokers.metadata(names, deadline)] for topic in answer["topics"]):
+        counts[topic["name"]] = max(counts.get(topic["name"], 0), len(topic["partitions"]))
+    return counts
 
 
 def own_config(brokers: Brokers, names: Collection[str], deadline: Deadline) -> dict[str, dict[str, str]]:

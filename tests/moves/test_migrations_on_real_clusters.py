@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs do not say so
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]  # its stubs do not say so
 
 from ha_core.model import GatewayRecord, Operation
 from ha_core.model.producer import FIRST_CLIENT_ID
@@ -243,6 +243,26 @@ def test_partitions_that_nobody_writes_to_are_ended_behind_a_fence(
 
     assert report.result == "succeeded", report.error
     assert_over(environment, operation.id, topic, RECORDS, RECORDS + AHEAD)
+
+
+def test_partitions_that_a_topic_got_while_it_crossed_over_are_not_left_behind(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    operation = begin(environment, topic)
+    assert run.run_all(environment, operation.id).result == "crossing"
+    # When both copies grow, and somebody writes to the new partition, which is the origin's as long as it is the writer
+    for cluster in ("east", "west"):
+        admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
+        admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)])[topic].result(20)
+    write(stack, "east", topic, 1, PARTITIONS)
+
+    report = run.resume(environment, operation.id, at_once=True)
+
+    # Then the target does not become the writer: it would be that of the new partition, too
+    assert report.result == "crossing"
+    assert f"{PARTITIONS + 1} partitions" in report.error
+    document = environment.store.load().topics[topic]
+    assert (document.writer, document.fence) == ("east", None)
 
 
 def test_a_crossing_that_was_to_have_ended_is_ended_by_whoever_looks(environment: Environment, topic: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs do not say so
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]  # its stubs do not say so
 from typer.testing import CliRunner
 
 from ha_core.cli.app import build
@@ -293,6 +293,24 @@ def test_what_appears_behind_the_fence_is_not_left_behind_either(
     report = run.run_all(environment, operation_id)
     assert report.result == "undone"
     assert f"topic:late-{work.topic}" in report.error
+    assert_nothing_left(environment, operation_id, work)
+
+
+def test_partitions_that_a_topic_gets_right_before_the_fence_are_not_left_behind(
+    stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fence = cut_over._fence
+
+    def grow_and_fence(*args: Any) -> int:
+        admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
+        admin.create_partitions([NewPartitions(work.topic, PARTITIONS + 1)])[work.topic].result(20)
+        return fence(*args)
+
+    monkeypatch.setattr(cut_over, "_fence", grow_and_fence)
+    operation_id = begin(environment, work)
+    report = run.run_all(environment, operation_id)
+    assert report.result == "undone"
+    assert f"{PARTITIONS + 1} partitions" in report.error
     assert_nothing_left(environment, operation_id, work)
 
 

@@ -17,6 +17,7 @@ from ha_core.moves.errors import BypassError, StepFailedError
 from ha_core.moves.gateways import await_drained
 from ha_core.moves.journal import Journal
 from ha_core.moves.sides import admin_of, asked
+from ha_core.moves.switch.window import require_not_grown
 from ha_core.plan.crossing import finish_change, hold_change, lift_change
 from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.facts import Partition
@@ -65,6 +66,8 @@ def _end(journal: Journal, names: Sequence[str]) -> None:
         rest = {key: min(cut, sides.origin[key].log_end) for key, cut in cuts.items() if key not in below}
         below.update(read_below(origin, rest))
         _require_unmoved(sides, read_ends(environment, journal.operation, cuts))
+        listed = {name: max(touched.view.topics[name].partitions) + 1 for name in names}
+        require_not_grown(listed, origin.partition_counts(names))
         producers = {key: found for key, found in below.items() if found is not None}
         operation = without_below(journal.operation, names)
         documents = finish_change(operation, touched.view, names, sides.ends, producers)

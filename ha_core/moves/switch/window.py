@@ -6,6 +6,7 @@ wait for what happens behind it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -71,6 +72,7 @@ class Window:
         """Ends of both sides, twice for the origin, and its producers. Reads the groups' offsets at the same time.
 
         :raises StepFailedError: replication does not catch up or a transaction stays open for the drain timeout.
+            Or a topic has got partitions since it was warmed.
         :raises BypassError: the origin's ends move although nothing passes the gateways.
         """
         pool = self.environment.pool
@@ -79,6 +81,8 @@ class Window:
         if self.origin is None or self.forced:
             groups.result()
             return self._without_rest(there.result())
+        names = Counter(topic for topic, _ in self.partitions)
+        counts = pool.submit(self.origin.partition_counts, names)
         first = self._quiet_ends(self.origin)
         producers = self._producers()
         second = self.origin.ends(self.partitions)
@@ -93,6 +97,7 @@ class Window:
                 "while the fence stood and every gateway had drained. Find who produces directly to "
                 f"{self.origin.cluster.bootstrap}, let it go through a gateway or stop it, then repeat the move."
             )
+        require_not_grown(names, counts.result())
         groups.result()
         return Found(
             {key: PartitionEnds(target=one.log_end, origin=second[key].log_end) for key, one in there.result().items()},
@@ -214,6 +219,22 @@ class Window:
             )
             for key, known in found.items()
         }
+
+
+def require_not_grown(before: Mapping[str, int], now: Mapping[str, int]) -> None:
+    """What the map does not list is its writer's: partitions that a topic got meanwhile would be left behind in the
+    origin, with what was written to them.
+
+    :param now: topic → how many partitions the origin has of it, asked behind the fence.
+    :raises StepFailedError: more than before.
+    """
+    grown = sorted(name for name, count in before.items() if now.get(name, count) > count)
+    if grown:
+        name = grown[0]
+        raise StepFailedError(
+            f"Topic {name} has {now[name]} partitions in the origin, {before[name]} when the move began: the new ones "
+            "would be left behind. Give the copy in the target as many, if it stays, then try again."
+        )
 
 
 def _why(ends: LogEnds) -> str:

@@ -12,7 +12,7 @@ from gateway.composed.cluster import describe_cluster
 from gateway.composed.configs import alter_configs, describe_configs, incremental_alter_configs
 from gateway.composed.metadata import metadata
 from gateway.composed.topics_admin import create_partitions, create_topics, delete_topics
-from ha_core.model import Fence, Topic, UserBindings
+from ha_core.model import Crossing, Fence, Topic, UserBindings
 from ha_core.wire.codes import ApiKey
 from tests.gateway.composed.playbook import CLUSTER_ID, Playbook, away, moved, requested, world
 
@@ -146,8 +146,19 @@ def test_a_moved_topic_grows_in_its_writers_cluster() -> None:
     assert outcomes(play, "results") == [("orders", 0)]
 
 
-def test_a_topic_does_not_grow_while_it_is_being_moved() -> None:
-    assert outcomes(growing(world(topics=(moved(fence=True),)), "orders"), "results") == [("orders", POLICY)]
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"fence": Fence(operation="op-9")},
+        {"transaction_fence": Fence(operation="op-9")},
+        {"writer": "east", "crossing": Crossing(operation="op-9", state="open")},
+    ],
+)
+def test_a_topic_does_not_grow_while_it_is_being_moved(how: dict[str, Any]) -> None:
+    play = growing(world(topics=(moved().model_copy(update=how),)), "orders")
+
+    assert outcomes(play, "results") == [("orders", POLICY)]
+    assert "op-9" in play.encodes(GROW, 3)["results"][0]["error_message"]
 
 
 def configs(context: Context, *resources: tuple[int, str]) -> Playbook:
