@@ -200,7 +200,8 @@ def _await(
             else:
                 failures.append(refusal(brokers.cluster, f"{what} {name}", error.code(), error.str()))
     if failures:
-        raise failures[0]
+        # What was not answered comes first: it may happen yet.
+        raise next((one for one in failures if isinstance(one, ClusterUnreachableError)), failures[0])
     return out
 
 

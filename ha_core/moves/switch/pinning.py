@@ -51,6 +51,8 @@ def unpin(journal: Journal) -> None:
     """Take the identity maps back where the topic is in the origin only. May be repeated.
 
     The others stay: a map that says what was true all along harms nobody, and a copy without one is a second topic.
+    So do those of topics that were asked for without an answer, by a process that stands still, or of a cluster that
+    was too slow: they may be made yet.
     """
     environment = journal.environment
     request, _ = asked(journal.operation)
@@ -66,12 +68,13 @@ def unpin(journal: Journal) -> None:
         journal.append("unpin", "note", detail={"left": f"{text}: {error}"})
         return
     touched = Touched.read(journal)
-    alone = [name for name in pinned if name not in left]
+    kept = {*left, *journal.operation.evidence.get("unsettled", ())}
+    alone = [name for name in pinned if name not in kept]
     maps = [topic for name in alone if (topic := touched.view.topics.get(name)) is not None]
     for some in in_batches(maps, {}):
         documents = unpin_change(journal.operation, touched.view, [topic.name for topic in some])
         _commit(journal, touched, documents, "unpin")
-    detail = {"topics": len(maps), "kept": sorted(left)}
+    detail = {"topics": len(maps), "kept": sorted(kept.intersection(pinned))}
     journal.append("unpin", "undone", (environment.monotonic() - before) * 1000, detail)
 
 

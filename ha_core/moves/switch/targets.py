@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError
+from ha_core.kafka.errors import ClusterUnreachableError, GroupNotStableError, KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import MoveSet, Topic
 from ha_core.moves.context import Environment
@@ -33,9 +33,17 @@ def prepare_targets(journal: Journal) -> None:
         created = list(dict.fromkeys([*journal.operation.evidence.get("created", []), *missing]))
         live = {gateway.id for gateway in environment.store.gateways()}
         gateways = sorted(live.union(journal.operation.evidence.get("gateways", ())))
-        evidence = {**journal.operation.evidence, "created": created, "gateways": gateways}
+        evidence = {**journal.operation.evidence, "created": created, "gateways": gateways, "unsettled": missing}
         journal.update(state="running", evidence=evidence)
-        made = target.create_topics(specs, still_ours=journal.still_ours)
+        try:
+            made = target.create_topics(specs, still_ours=journal.still_ours)
+        except ClusterUnreachableError:
+            raise  # asked for, and made later, maybe
+        except KafkaAdminError:
+            journal.evidence(unsettled=[])
+            raise
+        if missing:
+            journal.evidence(unsettled=[])
         seen.update(created=list(made.created), existing=list(made.existing), notes=list(made.notes))
         for note in made.notes:
             environment.say(note)
