@@ -47,12 +47,12 @@ class OpenTransactions:
         holder._topics.pop(transactional_id, None)
 
     def kept_out(self, transactional_id: str) -> None:
-        """A fence has refused it a topic."""
+        """It was refused a topic."""
         if transactional_id not in self._topics and len(self._kept_out) < MOST_REMEMBERED:
             self._kept_out.add(transactional_id)
 
     def never_begun(self, transactional_id: str) -> bool:
-        """Whether it has nothing in any log, because a fence kept it out."""
+        """Whether it has nothing in any log, because it was kept out."""
         return transactional_id in self._kept_out
 
     def topics(self, transactional_id: str) -> tuple[bytes, ...]:

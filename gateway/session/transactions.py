@@ -15,6 +15,7 @@ from gateway.session.conversation import Conversation
 from gateway.session.issuing import issued_by, shown
 from gateway.session.slots import Frames, Kind, Slot
 from ha_core.model.producer import is_gateway_id
+from ha_core.plan.extents import written
 from ha_core.wire import (
     ApiKey,
     ErrorCode,
@@ -173,6 +174,12 @@ def _add_partitions(session: Conversation, header: RequestHeader, request: dict[
         session.transactions.kept_out(name)
         _refuse(session, header, request, ErrorCode.CONCURRENT_TRANSACTIONS, fence)
         return
+    if _written_elsewhere(session, request):
+        # Taken in, it would get the marker of the transaction's end here: in a copy that is to stay empty until its
+        # cut, or behind the end of what was left.
+        session.transactions.kept_out(name)
+        _refuse(session, header, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return
 
     def added(answer: dict[str, Any]) -> None:
         results = (one for topic in answer["results_by_topic"] for one in topic["results_by_partition"])
@@ -180,6 +187,17 @@ def _add_partitions(session: Conversation, header: RequestHeader, request: dict[
             session.transactions.begun(name, topics)
 
     _ask(session, header, request, added, topics)
+
+
+def _written_elsewhere(session: Conversation, request: dict[str, Any]) -> bool:
+    """Whether a partition has its writer in another cluster than the transaction its coordinator."""
+    topics = session.snapshot.view.topics
+    return any(
+        written(topic, partition).cluster != session.port.cluster
+        for asked in request["topics"]
+        if (topic := topics.get(asked["name"])) is not None and topic.mapped
+        for partition in asked["partitions"]
+    )
 
 
 def _add_offsets(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from gateway.session.commands import Compose
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Crossing, Extent, Fence, Group, Member, Topic, UserBindings, View
 from ha_core.model.producer import issued_id
+from ha_core.plan.extents import identity
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import batches
 from tests.gateway.session.batch import batch
@@ -181,6 +182,27 @@ def test_a_transaction_of_another_cluster_gets_no_further(api_key: int, version:
     talk.ask(api_key, version, REQUESTS[api_key])
     assert errors(talk.answers()[0])[-1] == expected
     assert not talk.asked(WEST)
+
+
+@pytest.mark.parametrize(
+    "orders",
+    [
+        pytest.param(Topic(name="orders", writer="west", partitions={0: identity("west")}), id="not-moved-yet"),
+        pytest.param(moved(), id="moved-without-its-producer"),
+    ],
+)
+def test_what_is_written_in_another_cluster_gets_no_marker_where_the_transaction_ends(orders: Topic) -> None:
+    # Given a producer that is bound to another cluster than the one in which the topic is written
+    talk = Talk(bound("east", orders))
+    # When it sets out to write there
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS, "other", "orders"))
+    # Then its coordinator does not hear of it: an end would be marked in a log that nobody may write to
+    assert set(errors(talk.answers()[0])) == {MAPPING}
+    assert not talk.asked(EAST)
+    # And what was never begun is aborted without it
+    talk.ask(END, 3, end(EASTS, committed=False))
+    assert [errors(answer) for answer in talk.answers()] == [[0]]
+    assert not talk.asked(EAST)
 
 
 @pytest.mark.parametrize("api_key", [INIT, ADD_PARTITIONS, ADD_OFFSETS])

@@ -28,7 +28,12 @@ def start(environment: Environment, told: dict[str, Any]) -> Operation:
     topic, origin, target, operation_id = told["topic"], told["origin"], told["target"], told["operation"]
     if told["kind"] == Kind.SWITCH:
         request = make_request(
-            [f"topic:{topic}"], origin, target, reason="test", drain_timeout_s=30.0, include_followers=True
+            [f"topic:{topic}", *told["users"].split()],
+            origin,
+            target,
+            reason="test",
+            drain_timeout_s=30.0,
+            include_followers=True,
         )
         return run.start(environment, plan(environment, request), "test", operation_id)
     proposal = plan_migration(

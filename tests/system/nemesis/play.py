@@ -142,6 +142,7 @@ class Play:
             "origin": self.origin,
             "target": self.target,
             "clock_s": str(self.round.clock_s),
+            "users": f"user:{self._user(Bound.ORIGIN)}" if self._transactions else "",
         }
         executor = self._executor = Executor.start(self.stack, step, told)
         assert executor.begun.wait(60)

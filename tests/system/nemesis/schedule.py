@@ -135,7 +135,8 @@ def drawn(seed: int, gap_s: float = 4.0) -> Round:
     chance = random.Random(seed)
     kind = chance.choice(tuple(Kind))
     steps = STEPS[kind]
-    transactions = kind is not Kind.PREDICTED and chance.random() < 0.3
+    # A transaction writes in its user's cluster: he moves along, which a switch can do only.
+    transactions = kind is Kind.SWITCH and chance.random() < 0.3
     halves = [one for one in EVERYBODY if one.sends in (Sends.HALVES, Sends.SILENT_HALVES)]
     others = [one for one in EVERYBODY if one not in halves and (one.sends is not Sends.TRANSACTIONAL or transactions)]
     writers = (*chance.sample(others, 3), *chance.sample(halves, 2))
