@@ -56,7 +56,7 @@ def fate(part: Part, first: int, name: bytes, partition: int, routes: Routes, le
     mapped = topic is not None and topic.mapped
     extents = extents_of(topic, partition) if topic is not None and mapped else _unmapped(part, name, routes)
     held = next((one for one in extents if _same(one, part.origin)), None)
-    if held is None or held.ignored or held.known_end is not None:
+    if held is None or held.ignored or (held.known_end is not None and not held.surplus):
         return Fate.REFUSED
     if held.end is None or after <= held.end:
         return Fate.TAKEN if lease else Fate.UNDECIDED

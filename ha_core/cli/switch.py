@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 import typer
 from rich.table import Table
@@ -15,6 +15,7 @@ from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.model import MoveRequest
 from ha_core.moves import run
+from ha_core.moves.errors import RefusedError
 from ha_core.moves.report import Report
 from ha_core.moves.switch.prepare import Proposal, make_request, plan
 from ha_core.moves.switch.preview import preview_lines
@@ -75,8 +76,27 @@ def add_to(app: typer.Typer) -> None:
                 "--finish-with-barrier", help="A migration with cuts ahead: cut at the logs' ends now, behind a fence."
             ),
         ] = False,
+        without_origin: Annotated[
+            bool,
+            typer.Option(
+                "--without-origin", help="A migration with cuts ahead whose origin is lost: end it with what is known."
+            ),
+        ] = False,
+        unread: Annotated[
+            str | None, typer.Option("--unread", help="Without origin: what readers below the cut do: wait | skip.")
+        ] = None,
+        force: Annotated[bool, typer.Option("--force", help="Without origin: although it answers.")] = False,
     ) -> int:
-        return show_report(session, run.resume(session.environment, operation, at_once))
+        if without_origin and unread not in ("wait", "skip"):
+            raise RefusedError("Say what readers do that have not read all below the cuts: --unread wait or skip.")
+        report = run.resume(
+            session.environment,
+            operation,
+            at_once,
+            without_origin=cast(Literal["wait", "skip"], unread) if without_origin else None,
+            force=force,
+        )
+        return show_report(session, report)
 
     @app.command("undo", help="Undo an operation that has not cut yet: fences, adopted members, created topics, locks.")
     @connected

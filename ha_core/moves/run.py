@@ -11,12 +11,14 @@ from collections.abc import Callable
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveRequest, Operation
+from ha_core.model.operation import Unread
 from ha_core.moves import single
 from ha_core.moves.caretaking import take_care
 from ha_core.moves.context import Environment
 from ha_core.moves.creating import create
 from ha_core.moves.crossing.advance import advance
 from ha_core.moves.crossing.way_back import roll_back, undo_crossing
+from ha_core.moves.crossing.without_origin import end_without_origin
 from ha_core.moves.errors import MoveError, NotServedError, RefusedError, StepFailedError
 from ha_core.moves.interrupted import interrupted_twin
 from ha_core.moves.journal import ASKED_FOR, Journal, held, new_operation_id
@@ -74,6 +76,7 @@ def start(
                 "Look at a new proposal."
             )
     request, now = proposal.request, environment.now()
+    _end_crossings(environment, proposal)
     operation = Operation(
         id=operation_id or new_operation_id("switch", now),
         kind="switch",
@@ -84,7 +87,22 @@ def start(
         request=request,
         moves=proposal.moves,
     )
-    return create(environment, operation, lock_keys(request, proposal.moves), {})
+    keys = {*lock_keys(request, proposal.moves), *(f"topic:{name}" for name in proposal.crossings)}
+    ended = {"ended_without_origin": dict(proposal.crossings)} if proposal.crossings else {}
+    return create(environment, operation, sorted(keys), ended)
+
+
+def _end_crossings(environment: Environment, proposal: Proposal) -> None:
+    """End what crosses over out of a cluster that a forced move takes for dead: it is where it belongs then.
+
+    :raises RefusedError: it could not be ended.
+    """
+    request = proposal.request
+    for operation_id in sorted(set(proposal.crossings.values())):
+        environment.say(f"operation {operation_id} crosses over from {request.origin}: ending it without that")
+        report = resume(environment, operation_id, without_origin=request.unread, force=request.force)
+        if report.result != "succeeded":
+            raise RefusedError(f"The crossing of operation {operation_id} could not be ended: {report.error}")
 
 
 def run_step(environment: Environment, operation_id: str, step: str) -> Operation:
@@ -115,13 +133,32 @@ def run_all(environment: Environment, operation_id: str) -> Report:
         return _to_the_end(journal)
 
 
-def resume(environment: Environment, operation_id: str, at_once: bool = False) -> Report:
+def resume(
+    environment: Environment,
+    operation_id: str,
+    at_once: bool = False,
+    *,
+    without_origin: Unread | None = None,
+    force: bool = False,
+) -> Report:
     """Continue an interrupted operation of any kind, or one that crosses over.
 
     :param at_once: end a crossing now, behind a fence.
+    :param without_origin: end it now although its origin is dead, and what readers below the cuts do then.
+    :param force: with it, take the origin for dead although it answers.
+    :raises RefusedError: no such operation, somebody alive works on it, or it has no crossing to end.
     """
     with held(environment, operation_id) as journal:
         operation = journal.operation
+        if without_origin is not None:
+            if operation.kind != "migrate":
+                raise RefusedError(
+                    f"Operation {operation_id} is a {operation.kind} and crosses nothing: leave --without-origin out."
+                )
+            try:
+                end_without_origin(journal, without_origin, force)
+            except MoveDamagedError as error:
+                raise StepFailedError(f"{error}.") from error
         if operation.kind in {"switch", "migrate"}:
             return _to_the_end(journal, at_once)
         if operation.state in FINAL:

@@ -88,7 +88,7 @@ def open_change(
     require_state(operation, "crossing")
     puts: list[Document] = []
     for name in topics:
-        topic = _at(operation, view, name, "proposed")
+        topic = at_stage(operation, view, name, "proposed")
         require_partitions(topic, ends)
         beyond = passed(topic, ends)
         if beyond:
@@ -114,15 +114,15 @@ def settle_change(
     require_state(operation, "crossing")
     puts: list[Document] = []
     for name in topics:
-        topic = _at(operation, view, name, "open")
+        topic = at_stage(operation, view, name, "open")
         if topic.fence is not None:
             raise MoveDamagedError(f"topic {name} is fenced: its crossing ends behind the fence")
         require_partitions(topic, ends)
         behind = set(filter(topic.crosses, topic.partitions)) - set(passed(topic, ends))
         if behind:
             raise MoveDamagedError(f"topic {name}: partitions {sorted(behind)} have not reached their cuts")
-        puts += _ended(operation, topic, dict(topic.partitions), view, producers)
-    return Documents((*puts, _after(_with_cuts(operation, view, puts), view, puts)))
+        puts += ended(operation, topic, dict(topic.partitions), view, producers)
+    return Documents((*puts, after_end(operation, view, puts)))
 
 
 def retreat_change(operation: Operation, view: View) -> Documents:
@@ -145,7 +145,7 @@ def reopen_change(operation: Operation, view: View) -> Documents:
     """Give up the way back: what was open is open again. Needs no look at ends, see the invariant."""
     retreated = operation.evidence.get("retreated", ())
     puts = [
-        _in_state(_at(operation, view, name, "proposed"), "open")
+        _in_state(at_stage(operation, view, name, "proposed"), "open")
         for name in retreated
         if stage(operation, view.topics.get(name)) == "proposed"
     ]
@@ -166,7 +166,7 @@ def withdraw_change(operation: Operation, view: View, ends: Mapping[Partition, P
     for name, found in stages(operation, view.topics).items():
         if found == "ahead":
             continue
-        topic = _at(operation, view, name, "proposed")
+        topic = at_stage(operation, view, name, "proposed")
         if name in retreated:
             require_base(topic, ends)
         partitions = {p: uncut(request, topic, p) if topic.crosses(p) else old for p, old in topic.partitions.items()}
@@ -180,7 +180,7 @@ def hold_change(operation: Operation, view: View, topics: Collection[str]) -> Do
     """Fence `topics`, to end their crossing at once: for those that nobody writes to."""
     require_state(operation, "crossing", "fenced")
     puts = [
-        _at(operation, view, name, "open").model_copy(update={"fence": Fence(operation=operation.id)})
+        at_stage(operation, view, name, "open").model_copy(update={"fence": Fence(operation=operation.id)})
         for name in topics
     ]
     return Documents((*puts, operation.model_copy(update={"state": "fenced"})))
@@ -214,7 +214,7 @@ def finish_change(
     request, _ = asked(operation)
     puts: list[Document] = []
     for name in topics:
-        topic = _at(operation, view, name, "open")
+        topic = at_stage(operation, view, name, "open")
         if not fenced(operation, topic):
             raise MoveDamagedError(f"the fence of operation {operation.id} on topic {name} does not stand any more")
         require_partitions(topic, ends)
@@ -231,15 +231,16 @@ def finish_change(
                 )
             at = to_client(origin.model_copy(update={"end": None}), end_of(name, partition, ends))
             partitions[partition] = cut_at(request, where, uncut(request, topic, partition), at, target.base)
-        puts += _ended(operation, topic, partitions, view, producers)
-    return Documents((*puts, _after(_with_cuts(operation, view, puts), view, puts)))
+        puts += ended(operation, topic, partitions, view, producers)
+    return Documents((*puts, after_end(operation, view, puts)))
 
 
-def _at(operation: Operation, view: View, name: str, wanted: Stage) -> Topic:
+def at_stage(operation: Operation, view: View, name: str, *wanted: Stage) -> Topic:
+    """The topic. :raises MoveDamagedError: it stands at another stage."""
     topic = view.topics.get(name)
     found = stage(operation, topic)
-    if topic is None or found != wanted:
-        raise MoveDamagedError(f"topic {name} is {_words(topic, found)}, not {wanted}")
+    if topic is None or found not in wanted:
+        raise MoveDamagedError(f"topic {name} is {_words(topic, found)}, not {' or '.join(wanted)}")
     return topic
 
 
@@ -253,13 +254,19 @@ def _in_state(topic: Topic, state: Literal["proposed", "open"]) -> Topic:
     return topic.model_copy(update={"crossing": topic.crossing.model_copy(update={"state": state})})
 
 
-def _ended(
+def ended(
     operation: Operation,
     topic: Topic,
     partitions: dict[int, tuple[Extent, ...]],
     view: View,
     producers: Producers,
+    complete: bool = True,
 ) -> list[Document]:
+    """The topic without its crossing, and its last sequences where they have changed.
+
+    :param complete: `producers` has all that wrote below the cuts of its partitions; else only those that it names are
+        known, and a producer that has no sequence may all the same have written.
+    """
     request, _ = asked(operation)
     writer = writer_after(request, topic, partitions)
     puts: list[Document] = [
@@ -272,7 +279,8 @@ def _ended(
         found = producers.get((topic.name, partition))
         if found is not None:
             known[partition] = merge_sequences(known.get(partition, {}), found, origin.term)
-            terms[partition] = target.term
+            if complete:
+                terms[partition] = target.term
     known = {partition: one for partition, one in known.items() if one}
     if known != (old.partitions if old else {}) or terms != (old.terms if old else {}):
         puts.append(LastSequences(name=topic.name, partitions=known, terms=terms))
@@ -290,8 +298,9 @@ def _with_cuts(operation: Operation, view: View, puts: Sequence[Document]) -> Op
     return operation.model_copy(update={"evidence": {**operation.evidence, "cuts": cuts}})
 
 
-def _after(operation: Operation, view: View, puts: Sequence[Document]) -> Operation:
+def after_end(operation: Operation, view: View, puts: Sequence[Document]) -> Operation:
     """The operation behind a revision that ends the crossing of some topics: `cut` with the last of them."""
+    operation = _with_cuts(operation, view, puts)
     now = {**view.topics, **{put.name: put for put in puts if isinstance(put, Topic)}}
     if all(one == "settled" for one in stages(operation, now).values()):
         return operation.model_copy(update={"state": "cut"})

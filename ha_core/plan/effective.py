@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from ha_core.model import Identity, MoveRequest, MoveSet, View
 from ha_core.plan.closure import Closure
+from ha_core.plan.crossing_without_origin import crossing_out
 from ha_core.plan.facts import Facts
 from ha_core.plan.moving import written_in
 from ha_core.plan.resolve import cluster_for_group, cluster_for_topic
 
 
 def effective(view: View, request: MoveRequest, closure: Closure, facts: Facts) -> MoveSet:
-    """The move set without what is in the target already, or is nowhere and was only ever used."""
+    """The move set without what is in the target already, gets there by the end of its crossing (`crossing_out`), or is
+    nowhere and was only ever used."""
     moves = closure.moves
-    topics = tuple(t for t in moves.topics if writer_of(view, request, closure, facts, t) == request.origin)
+    topics = tuple(
+        t
+        for t in moves.topics
+        if writer_of(view, request, closure, facts, t) == request.origin
+        and crossing_out(request, view.topics.get(t)) is None
+    )
     groups = tuple(g for g in moves.groups if coordinator_of(view, request, closure, g) != request.target)
     kept = {*(f"topic:{t}" for t in topics), *(f"group:{g}" for g in groups)}
     reasons = {key: why for key, why in moves.reasons.items() if key in kept}

@@ -212,7 +212,7 @@ def _within(extent: Extent, cluster: str, base: int) -> Extent:
     return extent.model_copy(update={"end": extent.start + (held - extent.base), "ignored": False, **_CONFIRMED})
 
 
-_CONFIRMED = {"known_end": None, "found_end": None}
+_CONFIRMED = {"known_end": None, "found_end": None, "surplus": None}
 
 
 def _without_empty(extents: Sequence[Extent]) -> tuple[Extent, ...]:

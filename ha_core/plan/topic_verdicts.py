@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from ha_core.model import MoveRequest, MoveSet, Topic, View
 from ha_core.plan.closure import Closure
+from ha_core.plan.crossing_stages import crossings
+from ha_core.plan.crossing_without_origin import crossing_out
 from ha_core.plan.effective import writer_of
 from ha_core.plan.extents import physical_end
 from ha_core.plan.facts import Facts, TopicFacts
@@ -36,9 +38,30 @@ def topic_verdicts(view: View, request: MoveRequest, closure: Closure, facts: Fa
                 f"Topic {topic} is written in {writer}, not in {request.origin}.",
                 f"Move it with --from {writer}, or leave it out.",
             )
+        elif (operation := crossing_out(request, view.topics.get(topic))) is not None:
+            yield _crossing(view.topics[topic], operation, request)
         else:
             yield from _target_topic(view.topics.get(topic), topic, request, facts)
             yield from _origin_topic(topic, request, facts)
+
+
+def _crossing(topic: Topic, operation: str, request: MoveRequest) -> Verdict:
+    there = next(target.cluster for _, _, target in crossings(topic))
+    about, text = f"topic {topic.name}", f"Topic {topic.name} crosses over to {there} in operation {operation}"
+    if there != request.target:
+        return Verdict(
+            "error",
+            about,
+            f"{text}, and what lies above its cut is written there already.",
+            f"Use --to {there}; from there it can be moved on.",
+        )
+    return Verdict(
+        "warning",
+        about,
+        f"{text}: that is ended without {request.origin}. Its cut stays, and {there} goes on from there; records below "
+        f"it that {request.origin} alone has cannot be read until it returns.",
+        "Prefer to let it end (`switchyard settle`) when the origin can be repaired soon.",
+    )
 
 
 def _target_topic(document: Topic | None, topic: str, request: MoveRequest, facts: Facts) -> Iterator[Verdict]:

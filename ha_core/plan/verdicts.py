@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from ha_core.model import GatewayRecord, Identity, Lock, MoveRequest, MoveSet, View
 from ha_core.plan.closure import Closure
+from ha_core.plan.crossing_without_origin import crossing_out
 from ha_core.plan.effective import effective, outside_topics
 from ha_core.plan.facts import ClusterFacts, Facts
 from ha_core.plan.group_verdicts import group_verdicts
@@ -39,7 +40,7 @@ def preflight(
     found = list(_clusters(view, request, facts))
     if not any(v.level == "error" for v in found):
         found += _identities(view, request, closure)
-        found += _locks(request, closure.moves, locks)
+        found += _locks(view, request, closure.moves, locks)
         found += topic_verdicts(view, request, closure, facts)
         found += partition_verdicts(view, request, facts)
         moves = effective(view, request, closure, facts)
@@ -192,10 +193,11 @@ def _identities(view: View, request: MoveRequest, closure: Closure) -> Iterator[
             )
 
 
-def _locks(request: MoveRequest, moves: MoveSet, locks: Collection[Lock]) -> Iterator[Verdict]:
+def _locks(view: View, request: MoveRequest, moves: MoveSet, locks: Collection[Lock]) -> Iterator[Verdict]:
     wanted = set(lock_keys(request, moves))
+    ended_first = {crossing_out(request, view.topics.get(name)) for name in moves.topics}
     for lock in sorted(locks, key=lambda held: held.key):
-        if lock.key in wanted:
+        if lock.key in wanted and lock.operation not in ended_first:
             yield Verdict(
                 "error",
                 lock.key.replace(":", " ", 1),
@@ -218,7 +220,7 @@ def _gateways(gateways: Collection[GatewayRecord]) -> Iterator[Verdict]:
 
 def _nothing(view: View, request: MoveRequest, closure: Closure, facts: Facts) -> bool:
     moves = effective(view, request, closure, facts)
-    if moves.topics or moves.groups:
+    if moves.topics or moves.groups or any(crossing_out(request, view.topics.get(t)) for t in closure.moves.topics):
         return False
     scope = request.scope
     bound = [cluster_for_user(view, Identity(u, i)) for u, i in (*((u, "") for u in scope.users), *scope.instances)]

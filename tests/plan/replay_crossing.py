@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
 from ha_core.model.producer import FIRST_CLIENT_ID, client_id, upstream_id
+from ha_core.plan import crossing_without_origin as without_origin
 from ha_core.plan.below import below_cut
 from ha_core.plan.crossing import (
     finish_change,
@@ -36,10 +37,12 @@ from ha_core.plan.crossing_stages import (
     resume,
     stages,
 )
+from ha_core.plan.crossing_without_origin import crossed_with
 from ha_core.plan.extents import check, extents_of, identity, live, written
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.move import Documents, MoveDamagedError
 from ha_core.plan.pinning import pin_change, to_pin, unpin_change
+from ha_core.plan.returned import look_at, settled, unconfirmed
 
 TOPIC, ORIGIN, TARGET = "orders", "east", "west"
 PARTITIONS = (0, 1)
@@ -156,6 +159,9 @@ class World:
         self.acknowledged: dict[tuple[int, Record], int | None] = {}
         """(partition, record) → the client offset that was told; None: answered as a duplicate."""
         self.idle: set[int] = set()
+        self.dead = False
+        self.unanswered: set[tuple[int, Record]] = set()
+        """(partition, record) that the origin held when it died, and nobody had been told of: it may come twice."""
         self.locked = True
         named = {TOPIC: self.moving} if shape == "single" else {}
         scope = Scope(topics=(TOPIC,), partitions=named)
@@ -198,7 +204,8 @@ class World:
         if topic is not None and topic.fence is not None:
             return
         if topic is None or written(topic, partition).cluster == ORIGIN:
-            gateway.flights.append(Flight(partition, batch, topic))
+            if not self.dead:
+                gateway.flights.append(Flight(partition, batch, topic))
             return
         held = gateway.view.sequences.get(TOPIC) or LastSequences(name=TOPIC)
         last = held.partitions.get(partition, {}).get(producer, (0, -1))[1]
@@ -243,12 +250,28 @@ class World:
         for number, record in enumerate(batch):
             self.acknowledged[partition, record] = None if offset is None else offset + number
 
+    def kill_origin(self) -> None:
+        """What it was asked lands or does not, and nobody is told."""
+        self.seen = {p: self.random.randrange(len(self.logs[ORIGIN, p].records) + 1) for p in PARTITIONS}
+        for gateway in self.gateways:
+            for flight in [one for one in gateway.flights if one.cluster == ORIGIN and one.answer is None]:
+                if self.random.random() < 0.5:
+                    self.logs[ORIGIN, flight.partition].append(flight.batch[0].producer, flight.batch)
+                gateway.flights.remove(flight)
+        self.dead = True
+        held = {(p, record) for p in PARTITIONS for _, record in self.logs[ORIGIN, p].records}
+        self.unanswered = held - self.acknowledged.keys()
+
     def kill_gateway(self) -> None:
         """Its node vanishes; what it had in flight lands or does not, and nobody is told."""
         gateway = self.gateways.pop()
         for flight in gateway.flights:
             if self.random.random() < 0.5 and flight.cluster == ORIGIN:
                 self.logs[ORIGIN, flight.partition].append(flight.batch[0].producer, flight.batch)
+            elif flight.cluster == TARGET and flight.known is not None and self.random.random() < 0.5:
+                extent = live(extents_of(flight.known, flight.partition))
+                own = upstream_id(flight.batch[0].producer, extent.term)
+                self.logs[TARGET, flight.partition].append(own, flight.rest)
 
     def check(self, end: bool = False) -> None:
         """What was acknowledged is read once, in order and where it was said to be.
@@ -260,6 +283,8 @@ class World:
             return
         for partition in PARTITIONS:
             seen = self.visible(partition)
+            if self.dead:
+                seen = self.told_once(partition, seen)
             at = {record: offset for offset, record in seen}
             if len(at) != len(seen):
                 raise BrokenError(f"partition {partition} has a record twice")
@@ -272,6 +297,16 @@ class World:
                     raise BrokenError(f"{record} was acknowledged in partition {p} and cannot be read")
                 if p == partition and offset is not None and at[record] != offset:
                     raise BrokenError(f"{record} was acknowledged at {offset} and is read at {at[record]}")
+
+    def told_once(self, partition: int, seen: list[tuple[int, Record]]) -> list[tuple[int, Record]]:
+        """Without the dead origin's copies of what it had told nobody, and the target was sent again."""
+        topic = self.view.topics.get(TOPIC)
+        start = 0 if topic is None else live(extents_of(topic, partition)).start
+        newest = {record for offset, record in seen if offset >= start}
+        again = {record for offset, record in seen if offset < start and record in newest}
+        if not {(partition, record) for record in again} <= self.unanswered:
+            raise BrokenError(f"partition {partition} has a record twice that one cluster had answered")
+        return [(offset, record) for offset, record in seen if offset >= start or record not in again]
 
     def visible(self, partition: int) -> list[tuple[int, Record]]:
         topic = self.view.topics.get(TOPIC)
@@ -417,6 +452,47 @@ class World:
     def _verify(self) -> Iterator[str]:
         yield from self.served()
         self.operation = self.operation.model_copy(update={"state": "succeeded"})
+
+    def run_without_origin(self) -> Iterator[str]:
+        """The forced end: ends of the target alone, and what was seen of the origin at some time."""
+        if isinstance(self.decide(), Lift):
+            self.publish(lift_change(self.operation, self.view))
+            yield "lifted"
+        if self.operation.evidence.get("undoing"):
+            self.publish(reopen_change(self.operation, self.view))
+            yield "opened again"
+        if {*stages(self.operation, self.view.topics).values()} & {"proposed", "open"}:
+            self.publish(without_origin.hold_change(self.operation, self.view, [TOPIC]))
+            yield "fenced"
+            if "drain behind the fence" not in self.faults:
+                yield from self.served()
+            producers: dict[Partition, tuple[ProducerFacts, ...]] = {}
+            ends: dict[Partition, PartitionEnds] = {}
+            for p, origin, target in crossings(self.view.topics[TOPIC]):
+                yield "asking the target"
+                log = self.logs[TARGET, p]
+                found = crossed_with(log.surplus(target.base), target, origin)
+                if found is not None and "sequences" not in self.faults:
+                    producers[TOPIC, p] = found
+                ends[TOPIC, p] = PartitionEnds(len(log.records), None, self.seen[p])
+            documents = without_origin.end_change(
+                self.operation, self.view, [TOPIC], ends, producers, "wait", reserve=1000
+            )
+            yield "about to end without the origin"
+            self.publish(documents)
+        yield from self._verify()
+        self.locked = False
+
+    def bring_origin_back(self) -> None:
+        """Its extents are closed where they truly end."""
+        topic = self.view.topics[TOPIC]
+        partitions = dict(topic.partitions)
+        for _, p, extent in unconfirmed(self.view):
+            found = look_at(TOPIC, p, extent, len(self.logs[ORIGIN, p].records))
+            if found.outcome != "whole":
+                raise BrokenError(f"what came back is {found}")
+            partitions[p] = settled(partitions[p], found)
+        self.view = replace(self.view, topics={TOPIC: topic.model_copy(update={"partitions": partitions})})
 
     def begin_back(self) -> None:
         self.publish(retreat_change(self.operation, self.view))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ha_core.plan.crossing_stages import Done
+from ha_core.plan.extents import extents_of
 from ha_core.plan.move import MoveDamagedError
 from tests.plan.replay_crossing import ORIGIN, PARTITIONS, TARGET, TOPIC, BrokenError, Shape, World
 
@@ -144,6 +145,83 @@ def test_a_gateway_that_dies_at_any_point_neither_blocks_the_crossing_nor_breaks
         bring_to_an_end(world)
         if not died:
             break
+
+
+def end_without_origin(world: World, interrupted_after: int) -> None:
+    """The origin is dead; what it held comes back at the end."""
+    advance(world, world.run_without_origin(), interrupted_after)
+    for _ in range(4):
+        world.tick()
+    assert advance(world, world.run_without_origin(), None)
+    for _ in range(20):
+        world.tick()
+    world.settle()
+    world.require_sound_end()
+    world.bring_origin_back()
+    world.require_sound_end()
+
+
+@pytest.mark.parametrize(("seed", "shape"), [(0, "whole"), (1, "whole"), (2, "whole"), (1, "single"), (1, "rest")])
+def test_a_crossing_whose_origin_dies_at_any_point_ends_without_it_and_loses_nothing_that_was_acknowledged(
+    seed: int, shape: Shape
+) -> None:
+    ended = 0
+    for prefix in range(BEYOND):
+        world = a_world(seed, shape=shape)
+        finished = advance(world, world.run(world.decide()), prefix)
+        for _ in range(6):
+            world.tick()
+        standing = world.view.topics.get(TOPIC)
+        if standing is not None and standing.crossing is not None:
+            world.kill_origin()
+            end_without_origin(world, prefix % 12)
+            assert world.operation.state == "succeeded"
+            assert all(extents_of(world.view.topics[TOPIC], p)[-1].cluster == TARGET for p in world.moving)
+            ended += 1
+        if finished:
+            break
+    assert ended > 5
+
+
+def test_an_origin_that_dies_on_the_way_back_of_a_crossing_is_done_without() -> None:
+    for seed in range(20):
+        world = a_world(seed)
+        work = world.run(world.decide())
+        for _ in work:
+            world.tick()
+            topic = world.view.topics.get(TOPIC)
+            if topic is not None and topic.crossing is not None and topic.crossing.state == "open":
+                break
+        for _ in range(30):
+            world.tick()
+        world.begin_back()
+        for _ in range(3):
+            world.tick()
+        world.kill_origin()
+        end_without_origin(world, seed % 9)
+
+
+def test_a_batch_that_the_target_has_the_rest_of_would_come_twice_if_nobody_knew_with_what_it_crossed() -> None:
+    def attempt(seed: int, *faults: str) -> None:
+        world = a_world(seed, *faults)
+        for _ in world.run(world.decide()):
+            world.tick()
+            on_their_way = [g for g in world.gateways for f in g.flights if f.cluster == TARGET and f.rest != f.batch]
+            if on_their_way:
+                world.gateways.sort(key=lambda gateway: gateway is on_their_way[0])
+                break
+        world.kill_gateway()
+        world.kill_origin()
+        end_without_origin(world, BEYOND)
+
+    broken = 0
+    for seed in range(30):
+        attempt(seed)
+        try:
+            attempt(seed, "sequences")
+        except BrokenError:
+            broken += 1
+    assert broken > 0
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.kafka.facts import LogEnds
 from ha_core.model import Operation, Topic
 from ha_core.moves.context import Environment
@@ -164,7 +165,12 @@ def progress_of(environment: Environment, operation: Operation, topics: Mapping[
     crossing = [name for name, one in at.items() if one in {"proposed", "open"}]
     if not crossing:
         return Progress(operation, at)
-    ends = read_sides(environment, operation, crossing).replicated
+    try:
+        ends = read_sides(environment, operation, crossing).replicated
+    except ClusterUnreachableError as error:
+        if error.cluster != request.origin:
+            raise
+        raise StepFailedError(f"{error} {way_on(operation)}") from error
     rows = tuple(_rows(environment, operation, (topics[name] for name in crossing), ends))
     return Progress(operation, at, rows, ends)
 
@@ -199,6 +205,15 @@ def _of(evidence: Mapping[str, Any], name: str, topic: str, partition: int) -> f
 
 def _seconds_since(environment: Environment, at: str) -> float:
     return (datetime.fromisoformat(environment.now()) - datetime.fromisoformat(at)).total_seconds()
+
+
+def way_on(operation: Operation) -> str:
+    """The way out where the origin of a crossing does not answer."""
+    request, _ = asked(operation)
+    return (
+        f"If {request.origin} is lost: `switchyard resume {operation.id} --without-origin --unread wait|skip`, or "
+        f"`switchyard migrate-from-fault`, ends the crossing without it."
+    )
 
 
 def overdue(environment: Environment, operation: Operation) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.model import Operation, Topic
 from ha_core.moves.context import Environment
 from ha_core.moves.crossing.documents import commit
-from ha_core.moves.crossing.ends import read_sides
+from ha_core.moves.crossing.ends import read_sides, way_on
 from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotDrainedError, RefusedError, StepFailedError
 from ha_core.moves.gateways import await_drained
@@ -43,7 +43,10 @@ def require_way_back(environment: Environment, operation: Operation, topics: Map
     over = [name for name, one in found.items() if one == "settled"]
     if not over and not operation.evidence.get("undoing"):
         opened = [name for name, one in found.items() if one == "open"]
-        target = read_sides(environment, operation, opened).target if opened else {}
+        try:
+            target = read_sides(environment, operation, opened).target if opened else {}
+        except ClusterUnreachableError as error:
+            raise StepFailedError(f"{error} Nothing was changed. {way_on(operation)}") from error
         over = [
             name
             for name in opened

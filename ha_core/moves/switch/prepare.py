@@ -17,6 +17,7 @@ from ha_core.moves.proposal import BaseProposal
 from ha_core.moves.scope import format_scope, parse_scope
 from ha_core.moves.switch.preview import Preview, preview
 from ha_core.plan.closure import closure
+from ha_core.plan.crossing_without_origin import crossing_out
 from ha_core.plan.facts import Facts
 from ha_core.plan.verdicts import effective, outside_topics, preflight
 
@@ -30,6 +31,8 @@ class Proposal(BaseProposal):
     """Topic → who uses it outside of the scope, as `user` or `user+instance`."""
     preview: Preview | None = None
     """What it costs, where somebody is to read it."""
+    crossings: dict[str, str] = Field(default_factory=dict)
+    """Forced only: topic that crosses over out of the dead cluster → the operation that is ended without it first."""
 
     @property
     def title(self) -> str:
@@ -80,11 +83,17 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
         if stranger.topic in moves.topics:
             who = f"{stranger.user}+{stranger.instance}" if stranger.instance else stranger.user
             strangers[stranger.topic] = (*strangers.get(stranger.topic, ()), who)
+    crossings = {
+        name: operation
+        for name in found.moves.topics
+        if (operation := crossing_out(request, view.topics.get(name))) is not None
+    }
     return Proposal(
         request=request,
         revision=view.revision,
         moves=moves,
         strangers=strangers,
+        crossings=crossings,
         verdicts=tuple(verdicts),
         preview=preview(environment, view, request, moves, facts) if read else None,
     )

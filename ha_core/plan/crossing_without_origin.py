@@ -1,0 +1,137 @@
+"""The end of a crossing whose origin has died: the target is ordered from the cut on, without a word of the origin.
+
+While a crossing is *open*, nothing was acknowledged at or above its cut that is not in the target, so the cut stands:
+the origin's extent keeps it as its end, and the target is the writer from there on. What the origin alone held lies
+below the cut, and is waited for, or skipped, as after any forced move. What its log holds above the cut is surplus,
+which is neither lost nor doubled when it comes back: the extent says so (`Extent.surplus`).
+
+While it is only *proposed*, gateways that did not know the cut may have acknowledged what lies above it. Nothing is in
+the target then, so it is a forced cut like any other, above all that the origin can have given out.
+
+Both happen behind a fence that every gateway has drained: no answer of the origin is on its way any more, and whoever
+follows writes to the target alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ha_core.model import Document, Extent, Fence, MoveRequest, Operation, Topic, View
+from ha_core.model.operation import Unread
+from ha_core.model.producer import client_id, is_gateway_id, upstream_id
+from ha_core.plan.crossing import Producers, after_end, at_stage, ended
+from ha_core.plan.crossing_maps import uncut
+from ha_core.plan.crossing_stages import crossings, fenced
+from ha_core.plan.extents import append, check, live
+from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
+from ha_core.plan.forced import RESERVE, forced_cut
+from ha_core.plan.moving import written_in
+from ha_core.plan.revision import Documents, MoveDamagedError, asked, require_state
+
+
+def crossing_out(request: MoveRequest, topic: Topic | None) -> str | None:
+    """The operation whose crossing out of the request's origin a forced move ends first, where that is all that is left
+    of the topic there. None: there is no such crossing."""
+    if request.mode != "forced" or topic is None or topic.crossing is None:
+        return None
+    if request.origin not in written_in(request, topic):
+        return None
+    left = [p for p, extents in topic.partitions.items() if live(extents).cluster == request.origin]
+    return None if left else topic.crossing.operation
+
+
+def hold_change(operation: Operation, view: View, topics: Collection[str]) -> Documents:
+    """Fence `topics`, whether their cuts are proposed or open. May be repeated."""
+    require_state(operation, "crossing", "fenced")
+    fence = Fence(operation=operation.id)
+    puts = [at_stage(operation, view, name, "proposed", "open").model_copy(update={"fence": fence}) for name in topics]
+    return Documents((*puts, operation.model_copy(update={"state": "fenced"})))
+
+
+def end_change(
+    operation: Operation,
+    view: View,
+    topics: Collection[str],
+    ends: Mapping[Partition, PartitionEnds],
+    producers: Producers,
+    unread: Unread,
+    reserve: int = RESERVE,
+) -> Documents:
+    """The revision that ends the crossing of `topics` behind their fence.
+
+    :param ends: of what crosses over: the target's, and what is known of the origin's.
+    :param producers: what is known of last sequences below cuts, see `crossed_with`; partitions may be missing.
+    :param unread: what readers below the cuts do.
+    :param reserve: offsets above the last known end, of cuts that were only proposed.
+    :raises MoveDamagedError: the fence does not stand, ends were not read, or a map would be wrong.
+    """
+    require_state(operation, "fenced")
+    request, _ = asked(operation)
+    puts: list[Document] = []
+    for name in topics:
+        topic = at_stage(operation, view, name, "proposed", "open")
+        if not fenced(operation, topic):
+            raise MoveDamagedError(f"the fence of operation {operation.id} on topic {name} does not stand any more")
+        assert topic.crossing is not None
+        partitions = dict(topic.partitions)
+        for partition, origin, target in crossings(topic):
+            where = f"topic {name} partition {partition}"
+            found = ends.get((name, partition))
+            if found is None:
+                raise MoveDamagedError(f"{where}: the end in {target.cluster} was not read")
+            if topic.crossing.state == "open":
+                closed = origin.model_copy(update={"known_end": _known_end(origin, target, found), "surplus": True})
+                after = (*topic.partitions[partition][:-2], closed, target)
+            else:
+                after = _forced(request, uncut(request, topic, partition), target, found, reserve)
+            if unread == "skip":
+                after = tuple(
+                    one.model_copy(update={"ignored": True}) if one.cluster == request.origin else one for one in after
+                )
+            if problems := check(after):
+                raise MoveDamagedError(f"{where} would get a wrong map: {'; '.join(problems)}")
+            partitions[partition] = after
+        puts += ended(operation, topic, partitions, view, producers, complete=False)
+    return Documents((*puts, after_end(operation, view, puts)))
+
+
+def crossed_with(surplus: Surplus, target: Extent, origin: Extent) -> tuple[ProducerFacts, ...] | None:
+    """Last sequences below a cut, told by the target alone: the one before the first that each producer wrote there.
+
+    The target takes what the origin's log has at and above the cut, in its order. Without this, a batch of which the
+    target has the rest already would be out of order there when it comes again. None: the target's first batches are
+    gone.
+
+    :param surplus: the headers of the target's batches from its base on.
+    """
+    if not surplus.whole:
+        return None
+    found = {client_id(own): last for own, last in surplus.first.items() if own == _own(own, target)}
+    return tuple(
+        ProducerFacts(upstream_id(client, origin.term), epoch, sequence - 1, 0)
+        for client, (epoch, sequence) in found.items()
+        if sequence > 0
+    )
+
+
+def _own(own: int, target: Extent) -> int | None:
+    client = client_id(own)
+    return upstream_id(client, target.term) if is_gateway_id(client) else None
+
+
+def _known_end(origin: Extent, target: Extent, found: PartitionEnds) -> int:
+    """Up to which client offset the origin is known to have given out; the cut at most."""
+    assert origin.end is not None
+    if found.target > target.base:
+        return origin.end  # what is in the target came to lie above the cut in the origin's log first
+    ends = [origin.start + end - origin.base for end in (found.origin, found.seen) if end is not None]
+    committed = [found.known] if found.known is not None and found.known <= origin.end else []
+    return min(origin.end, max([origin.start, *ends, *committed]))
+
+
+def _forced(
+    request: MoveRequest, before: tuple[Extent, ...], target: Extent, found: PartitionEnds, reserve: int
+) -> tuple[Extent, ...]:
+    at, known_end = forced_cut(live(before), found, reserve)
+    # Below the proposed cut gateways acknowledge what the origin took, also those that come late.
+    return append(before, request.target, max(at, target.start), found.target, known_end)

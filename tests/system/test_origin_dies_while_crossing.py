@@ -1,0 +1,158 @@
+"""The origin dies while a crossing is open: the crossing ends without it, and nothing that was acknowledged is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ha_core.model import Topic
+from ha_core.store import connect
+from stack.clients.process import Client
+from stack.harness import Stack
+from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
+from tests.system.conftest import MakeRun, two_clusters
+from tests.system.migrating import PARTITIONS, Migration
+from tests.system.watching import acked, assert_ascending, given, led_from, until
+
+pytestmark = pytest.mark.stack
+RATE = 120
+
+stack = pytest.fixture(two_clusters, scope="module")
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
+    """A user bound to east, with a topic there; east lives again afterwards, whatever happened."""
+    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
+    bind(stack, name, "east")
+    until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
+    yield make_run(stack, user=name)
+    if any(part["part"].startswith("cluster/east") and part["state"] != "ready" for part in stack.status()):
+        stack.restart("cluster/east")
+
+
+def at_work(run: Run, name: str) -> tuple[list[Client], Client]:
+    """An idempotent producer, a plain one, and a reader from the beginning."""
+    small = ("batch.num.messages=8", "reconnect.backoff.max.ms=500")
+    producers = [
+        run.start("confluent-producer", f"w{n}-{name[-20:]}", name, rate=RATE, idempotence=idempotence, settings=small)
+        for n, idempotence in enumerate(("on", "off"))
+    ]
+    reader = run.start("confluent-consumer", f"r-{name[-20:]}", name, seek="beginning", settings=small[1:])
+    for producer in producers:
+        producer.wait_for(200, "acknowledged")
+    reader.wait_for(100, "delivered")
+    switchyard(run.stack, "facts", "record")
+    return producers, reader
+
+
+def opened(run: Run, name: str, folder: Path, preparation_s: float) -> Migration:
+    """A crossing that is open, and that nobody looks after."""
+    migration = Migration(run.stack, name, ("east", "west"), 2 * RATE / PARTITIONS, preparation_s, folder)
+    until(lambda: migration.stage == "open", "the crossing is open")
+    migration.process.kill()
+    migration.process.wait()
+    return migration
+
+
+def known_ends(stack: Stack, name: str) -> dict[int, tuple[int | None, int]]:
+    """Partition → known end and cut of east's extent."""
+    store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
+    try:
+        found = store.read(Topic, name)
+    finally:
+        store.close()
+    assert found is not None
+    assert found[0].crossing is None
+    return {p: (extents[-2].known_end, extents[-1].start) for p, extents in found[0].partitions.items()}
+
+
+def assert_all_is_read(run: Run, name: str, producers: list[Client], reader: Client) -> None:
+    """East is back: everything that was acknowledged is read, where it was said to be, and nothing else is doubled than
+    what east had appended and told nobody."""
+    promised = {one.value for producer in producers for one in acked(producer)}
+    until(lambda: {one.value for one in given(reader)} >= promised, "all is read", timeout_s=60)
+    reader.stop()
+    assert_ascending(reader)
+    places: dict[str, list[tuple[int, int]]] = {}
+    for one in given(reader):
+        places.setdefault(one.value, []).append((one.partition, one.offset))
+    twice = {value for value, several in places.items() if len(several) > 1}
+    for producer in producers:
+        for one in acked(producer):
+            if one.offset >= 0 and one.value not in twice:
+                assert places[one.value] == [(one.partition, one.offset)]
+    cut = {p: c for p, (_, c) in known_ends(run.stack, name).items()} if twice else {}
+    assert all(min(o for _, o in places[value]) < cut[places[value][0][0]] for value in twice)
+
+
+def test_migrate_from_fault_ends_a_crossing_whose_origin_is_dead_and_its_log_is_whole_when_it_returns(
+    run: Run, stack: Stack, name: str, tmp_path: Path
+) -> None:
+    # Given: a crossing in which every partition is written to both clusters already
+    producers, reader = at_work(run, name)
+    migration = opened(run, name, tmp_path, 2.0)
+    cuts = migration.cuts
+    newest = lambda: {one.partition: one.offset for producer in producers for one in acked(producer)}  # noqa: E731
+    until(lambda: all(newest().get(p, 0) > cut + 20 for p, cut in cuts.items()), "all have reached their cuts")
+
+    # When
+    stack.kill("cluster/east")
+    with pytest.raises(CommandFailedError, match="--without-origin"):
+        switchyard(stack, "resume", migration.operation)
+    words = ("--from", "east", "--to", "west", "--unread", "wait", "--reason", "rack fire")
+    proposed = switchyard(stack, "migrate-from-fault", name, *words, "--dry-run")
+    document = switchyard(stack, "migrate-from-fault", name, *words, "--yes")
+
+    # Then: producers go on at once, at the same cuts, below which east is known to have held everything
+    assert proposed["crossings"] == {name: migration.operation}
+    assert document["result"] == "succeeded"
+    assert migration.state == "succeeded"
+    for producer in producers:
+        producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
+    assert known_ends(stack, name) == {p: (cut, cut) for p, cut in cuts.items()}
+    stack.restart("cluster/east")
+    checked = switchyard(stack, "origins", "check", name)
+    assert {(one["outcome"], one["beyond"]) for one in checked["returned"]} == {("whole", 0)}
+    for producer in producers:
+        producer.stop()
+    assert_all_is_read(run, name, producers, reader)
+    migration.end()
+
+
+def test_a_crossing_that_nobody_has_reached_ends_without_its_dead_origin_and_says_what_is_not_known(
+    run: Run, stack: Stack, name: str, tmp_path: Path
+) -> None:
+    producers, reader = at_work(run, name)
+    migration = opened(run, name, tmp_path, 60.0)
+    cuts = migration.cuts
+    for producer in producers:
+        producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
+    with pytest.raises(CommandFailedError, match="answers"):
+        switchyard(stack, "resume", migration.operation, "--without-origin", "--unread", "wait")
+    stack.kill("cluster/east")
+
+    document = switchyard(stack, "resume", migration.operation, "--without-origin", "--unread", "wait")
+
+    assert document["result"] == "succeeded"
+    for producer in producers:
+        producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
+    ends = known_ends(stack, name)
+    assert {p: cut for p, (_, cut) in ends.items()} == cuts
+    assert all(0 < (known or 0) < cut for known, cut in ends.values())
+    (entry,) = [
+        one
+        for one in switchyard(stack, "history", migration.operation)["history"]
+        if (one["step"], one["outcome"]) == ("finish", "done")
+    ]
+    assert entry["detail"]["known_end_and_cut"] == {name: {str(p): list(ends[p]) for p in ends}}
+    stack.restart("cluster/east")
+    checked = switchyard(stack, "origins", "check", name)
+    assert {one["outcome"] for one in checked["returned"]} == {"whole"}
+    assert sum(one["beyond"] for one in checked["returned"]) > 0
+    for producer in producers:
+        producer.stop()
+    assert_all_is_read(run, name, producers, reader)
+    migration.end()
