@@ -56,7 +56,7 @@ def check(
     )
     out.result(result.to_json())
     for one in result.found:
-        out.show(Text(words(one), style="bold red" if one.outcome == "less" else ""))
+        out.show(Text(words(one), style="bold red" if one in result.unaccepted else ""))
     for name, why in sorted(result.away.items()):
         out.show(away_words(name, why))
     for text in result.put_off:
@@ -65,7 +65,7 @@ def check(
         out.show("No extent waits for its cluster.")
     if any(report.result != "succeeded" for report in result.reports):
         return FAILURE
-    return ATTENTION if result.less else SUCCESS
+    return ATTENTION if result.unaccepted else SUCCESS
 
 
 @app.command("give-up", help="What a cluster still holds is lost for ever: readers go on behind it. Cannot be undone.")

@@ -59,7 +59,9 @@ def _words(extent: Extent, style: Mapping[str, tuple[str, str]]) -> Text:
     words.append(f" [{extent.start}, {end}) → {extent.base} term {extent.term}", style="default")
     if extent.ignored:
         words.append(" skipped by readers", style="dim")
-    if extent.found_end is not None:
+    if extent.found_end is not None and extent.end is not None and extent.found_end > extent.end:
+        words.append(f" LOST: its log goes on to {extent.found_end}, above the cut", style="bold red")
+    elif extent.found_end is not None:
         words.append(f" LOST: held up to {extent.known_end}, has up to {extent.found_end}", style="bold red")
     elif extent.known_end is not None:
         words.append(f" end not confirmed: known up to {extent.known_end}", style="yellow")

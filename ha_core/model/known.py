@@ -24,6 +24,8 @@ class KnownTopic(Document):
     """Only what was set for the topic itself."""
     ends: dict[int, int] = Field(default_factory=dict)
     """partition → log end; those whose leader did not answer are missing."""
+    look_s: float = 0.0
+    """How long before it was written the first of the offsets was read, at most; by a clock that nobody sets."""
 
     @property
     def key(self) -> str:

@@ -37,7 +37,8 @@ class Extent(BaseModel):
     """Set while `end` is only an upper bound, because the cluster was dead at the cut: the client offset, exclusive, up
     to which it was known to have given out. None: the end is true."""
     found_end: int | None = None
-    """Set when the cluster came back with less than `known_end`: where its log ended. Nobody has accepted that yet."""
+    """Set when the cluster came back with less than `known_end`, or with more than has room below `end`: where its log
+    ended. Nobody has accepted that yet."""
     surplus: bool | None = None
     """Set with `known_end` where the cluster died while a cut lay ahead that every gateway knew: what its log holds at
     and above `end` was never acknowledged, but for what the next extent holds as well."""

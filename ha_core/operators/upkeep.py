@@ -42,10 +42,10 @@ class CheckOriginsOperator(SwitchyardOperator):
             self.log.info("%s", away_words(name, why))
         for text in result.put_off:
             self.log.info("left for the next check: %s", text)
-        if result.newly_less and not form["dry_run"]:
+        if result.newly_found and not form["dry_run"]:
             raise AirflowFailException(
-                f"{len(result.newly_less)} partitions came back with less than was known of them: they are marked, "
-                f"and readers wait. {words(result.newly_less[0])}"
+                f"{len(result.newly_found)} partitions came back with less than was known of them, or with more than "
+                f"has room below the cut: they are marked. {words(result.newly_found[0])}"
             )
         if not result.found and not result.reports:
             raise AirflowSkipException("No extent waits for a cluster that answers.")

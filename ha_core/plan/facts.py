@@ -120,6 +120,7 @@ class PartitionEnds:
     """None: the origin cannot be asked."""
     seen: int | None = None
     """Log end of the origin when it was last looked at."""
-    seen_age_s: float = 0.0
+    seen_age_s: float | None = 0.0
+    """None: nobody can say how long ago that was."""
     known: int | None = None
     """Highest *client* offset that groups have committed, here or in another cluster."""

@@ -14,8 +14,13 @@ RESERVE = 1_000_000
 """Offsets between the last known end of a dead origin and the forced cut, at least."""
 FASTEST_PER_S = 10_000_000
 """Records per second that no partition's leader can append: what is known ages by as many offsets."""
+LEAST_AGE_S = 300.0
+"""However fresh it is said to be, what is known counts as so old. No clock takes that away: an age is the difference of
+two readings, and this is how far they may be wrong together. A leader that still answers may be one that its cluster
+has replaced. Five minutes are five looks of the gateways' recorder; ten times as much would only make the hole longer,
+over which jobs that divide offsets into portions go portion by portion."""
 UNKNOWN_RESERVE = 1 << 40
-"""The reserve where no end is known at all: years of records."""
+"""The reserve where no end is known at all, or nobody can say how long ago it was: years of records."""
 
 
 def forced_cut(current: Extent, found: PartitionEnds, reserve: int = RESERVE) -> tuple[int, int]:
@@ -24,10 +29,9 @@ def forced_cut(current: Extent, found: PartitionEnds, reserve: int = RESERVE) ->
     :param current: the writer's extent, in the origin.
     """
     ends = [current.start + max(0, end - current.base) for end in (found.origin, found.seen) if end is not None]
-    if ends:
-        # An origin that still answered has told its end just now.
-        grown = 0 if found.origin is not None else int(found.seen_age_s * FASTEST_PER_S)
-        room = reserve + grown
+    age_s = found.seen_age_s if found.seen is not None else 0.0
+    if ends and age_s is not None:
+        room = reserve + int(max(age_s, LEAST_AGE_S) * FASTEST_PER_S)
     else:
         room = max(reserve, UNKNOWN_RESERVE)
     known = max([current.start, *ends])

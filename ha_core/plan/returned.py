@@ -7,6 +7,10 @@ still have had in its sockets was never acknowledged.
 
 A log that ends below what was known has lost records. What lies there now may not even be what was there, so nothing is
 concluded from it: readers keep waiting, the extent is marked, and an operator decides.
+
+A log that goes on above the cut has taken what has no place in the map: clocks were wrong by more than the cut allows
+for, or somebody writes there past the gateways. That is told as loudly, and marked in the same way, until an operator
+has looked at it. (Above a cut that lay ahead it is surplus, and nothing to tell.)
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import Literal, NamedTuple
 from ha_core.model import Extent, Topic, View
 from ha_core.plan.extents import close, physical_end
 
-Outcome = Literal["whole", "less", "accepted"]
+Outcome = Literal["whole", "less", "more", "accepted"]
 
 
 class Return(NamedTuple):
@@ -30,15 +34,23 @@ class Return(NamedTuple):
     """Exclusive: what it was known to hold when it died."""
     found_end: int
     """Exclusive: what it holds now."""
+    cut: int
+    """Where its extent ends at most: what lies above has no place."""
     outcome: Outcome
-    """`less`: than was known, and nobody has accepted that. `accepted`: somebody has."""
+    """`less`: than was known. `more`: than there is room for below the cut. Nobody has accepted that. `accepted`:
+    somebody has."""
     skipped: bool
     """Readers skip it, so nothing of it is served."""
 
     @property
     def beyond(self) -> int:
         """Records, at most, that it had taken after it was last seen: nobody knew of them, or had read them."""
-        return max(0, self.found_end - self.known_end)
+        return max(0, min(self.found_end, self.cut) - self.known_end)
+
+    @property
+    def above(self) -> int:
+        """Offsets above the cut, in no extent: nobody reads them, though producers may have been told of them."""
+        return max(0, self.found_end - self.cut)
 
     @property
     def missing(self) -> int:
@@ -82,16 +94,17 @@ def look_at(topic: str, partition: int, extent: Extent, log_end: int | None, acc
     known, end = extent.known_end, physical_end(extent)
     assert known is not None
     assert end is not None
-    held = extent.base if log_end is None else min(end, max(log_end, extent.base))
-    found = extent.start + held - extent.base
-    whole = found >= known and log_end is not None
-    outcome: Outcome = "whole" if whole else "accepted" if accept_loss else "less"
-    return Return(topic, partition, extent.cluster, known, found, outcome, extent.ignored)
+    assert extent.end is not None
+    held = extent.base if log_end is None else max(log_end, extent.base)
+    found = extent.start + (min(held, end) if extent.surplus else held) - extent.base
+    less, more = found < known or log_end is None, found > extent.end
+    outcome: Outcome = "whole" if not (less or more) else "accepted" if accept_loss else "less" if less else "more"
+    return Return(topic, partition, extent.cluster, known, found, extent.end, outcome, extent.ignored)
 
 
 def settled(extents: Sequence[Extent], found: Return) -> tuple[Extent, ...]:
     """The partition's extents after `found`: closed at the true end, or marked with what was found."""
-    if found.outcome == "less":
+    if found.outcome in {"less", "more"}:
         return tuple(
             extent.model_copy(update={"found_end": found.found_end})
             if extent.cluster == found.cluster and extent.known_end is not None
@@ -99,7 +112,7 @@ def settled(extents: Sequence[Extent], found: Return) -> tuple[Extent, ...]:
             for extent in extents
         )
     extent = next(one for one in extents if one.cluster == found.cluster and one.known_end is not None)
-    return close(extents, found.cluster, extent.base + found.found_end - extent.start)
+    return close(extents, found.cluster, extent.base + min(found.found_end, found.cut) - extent.start)
 
 
 def read_again(topic: Topic, cluster: str) -> Topic:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -41,6 +42,36 @@ def read(tree: Tree, kind: type[K], cluster: str, names: Collection[str] | None)
     else:
         wanted = [paths.path_of(kind, known_key(cluster, name)) for name in sorted(names)]
     return {document.name: document for document in readable(tree, kind, wanted)}
+
+
+def ages_s(tree: Tree, kind: type[K], cluster: str, names: Collection[str]) -> dict[str, float]:
+    """See `Store.known_ages_s`."""
+    now_ms = _now_ms(tree)
+    order = sorted(names)
+    nodes = tree.get_many([paths.path_of(kind, known_key(cluster, name)) for name in order])
+    return {
+        name: (now_ms - node.written_ms) / 1000 for name, node in zip(order, nodes, strict=True) if node is not None
+    }
+
+
+def _now_ms(tree: Tree) -> int:
+    """What time it is for the tree: when a node was written that is written now, by us or by somebody else."""
+    before = tree.get(paths.CLOCK)
+    version = -1 if before is None else before.version
+
+    def write() -> int:
+        with suppress(RefusedError):
+            tree.write([Create(paths.CLOCK) if before is None else Put(paths.CLOCK, b"", before.version)])
+        written = look()
+        if written is None:
+            raise StoreUnavailableError(f"{paths.CLOCK} is deleted all the time; repeat it")
+        return written
+
+    def look() -> int | None:
+        node = tree.get(paths.CLOCK)
+        return None if node is None or node.version == version else node.written_ms
+
+    return once(tree, "asking what time it is", write, look)
 
 
 def _batches(wanted: Mapping[str, bytes | None]) -> Iterator[dict[str, bytes | None]]:

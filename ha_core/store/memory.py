@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +22,10 @@ class _Memory:
     lock: threading.RLock = field(default_factory=threading.RLock)
     watches: dict[str, dict[Callable[[], None], MemoryTree]] = field(default_factory=dict)
     sessions: int = 0
+    clock_s: Callable[[], float] = time.time
+
+    def written(self, data: bytes, version: int, owner: int) -> Node:
+        return Node(data, version, owner, int(self.clock_s() * 1000))
 
     def place(self, path: str, node: Node) -> None:
         if path not in self.nodes:
@@ -153,7 +158,7 @@ class MemoryTree:
                 raise RefusedError(index, "exists")
             if parent and parent not in memory.nodes:
                 raise RefusedError(index, "missing")
-            memory.place(op.path, Node(op.data, 0, self._session if op.ephemeral else 0))
+            memory.place(op.path, memory.written(op.data, 0, self._session if op.ephemeral else 0))
             return
         if node is None:
             raise RefusedError(index, "missing")
@@ -162,7 +167,7 @@ class MemoryTree:
         if isinstance(op, Check):
             return
         if isinstance(op, Put):
-            memory.place(op.path, Node(op.data, node.version + 1, node.owner))
+            memory.place(op.path, memory.written(op.data, node.version + 1, node.owner))
             return
         assert isinstance(op, Remove)
         if memory.children.get(op.path):
@@ -226,11 +231,15 @@ class MemoryStore(TreeStore):
         """Get the connection back."""
         self._memory_tree.turn("connected")
 
+    def set_clock(self, clock_s: Callable[[], float]) -> None:
+        """The clock by which the tree says when nodes were written."""
+        self._memory.clock_s = clock_s
+
     def plant(self, path: str, data: bytes) -> None:
         """Put any bytes at a path (relative to the root), as another version or a person with a shell might."""
         with self._memory.lock:
             old = self._memory.nodes.get(path)
-            self._memory.place(path, Node(data, 0 if old is None else old.version + 1, 0))
+            self._memory.place(path, self._memory.written(data, 0 if old is None else old.version + 1, 0))
             self._memory.fire({path})
 
     def uproot(self, path: str) -> None:

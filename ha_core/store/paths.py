@@ -30,6 +30,8 @@ GATEWAYS = "/gateways"
 NODES = "/nodes"
 PRODUCER_IDS = "/producer_ids"
 CLUSTER_ID = "/cluster_id"
+CLOCK = "/clock"
+"""Written by who wants to know what time it is for the tree."""
 
 FOLDERS: dict[type[Document], str] = {
     Cluster: "/clusters",

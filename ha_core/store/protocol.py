@@ -237,5 +237,9 @@ class Store(Protocol):
     def known(self, kind: type[K], cluster: str, names: Collection[str] | None = None) -> dict[str, K]:
         """What was last seen of topics or groups of `cluster` (None: all), by name; unreadable ones are left out."""
 
+    def known_ages_s(self, kind: type[K], cluster: str, names: Collection[str]) -> dict[str, float]:
+        """Seconds since what is known of each was written, by ZooKeeper's clock alone: of whoever wrote it and whoever
+        asks only that one counts. Below zero where that clock was set back since."""
+
     def close(self) -> None:
         """End followers, registrations and the session."""

@@ -144,6 +144,9 @@ class TreeStore:
     def known(self, kind: type[K], cluster: str, names: Collection[str] | None = None) -> dict[str, K]:
         return known.read(self._tree, kind, cluster, names)
 
+    def known_ages_s(self, kind: type[K], cluster: str, names: Collection[str]) -> dict[str, float]:
+        return known.ages_s(self._tree, kind, cluster, names)
+
     def close(self) -> None:
         with self._guard:
             opened, self._open = self._open, []
@@ -165,6 +168,7 @@ def _skeleton() -> tuple[tuple[str, bytes], ...]:
         (paths.PRODUCER_IDS, allocation.next_to_bytes(FIRST_CLIENT_ID)),
         (paths.CLUSTER_ID, allocation.new_cluster_id()),
         (paths.CHANGES, notes.revision_to_bytes(0)),
+        (paths.CLOCK, b""),
     )
 
 

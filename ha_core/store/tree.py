@@ -52,6 +52,8 @@ class Node(NamedTuple):
     version: int
     owner: int
     """Session of an ephemeral node, else 0."""
+    written_ms: int = 0
+    """When it was last written, by the clock of the tree: one clock, whoever writes."""
 
 
 class RefusedError(Exception):

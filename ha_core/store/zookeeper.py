@@ -57,7 +57,7 @@ class ZooKeeperReads:
             data, stat = self._read(lambda: self.link.client.get_async(self._root + path, watch=watch))
         except NoNodeError:
             return None
-        return Node(data or b"", stat.version, stat.ephemeralOwner)
+        return Node(data or b"", stat.version, stat.ephemeralOwner, stat.mtime)
 
     def get_many(self, paths: Sequence[str]) -> list[Node | None]:
         return read_in_batches([self._root + path for path in paths], self._multi_read)

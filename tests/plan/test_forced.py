@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from ha_core.model import Extent
 from ha_core.plan.extents import Place, append, check, close, identity, live, locate, to_client
 from ha_core.plan.facts import PartitionEnds
-from ha_core.plan.forced import FASTEST_PER_S, RESERVE, forced_cut
+from ha_core.plan.forced import FASTEST_PER_S, LEAST_AGE_S, RESERVE, UNKNOWN_RESERVE, forced_cut
 
+FLOOR = int(LEAST_AGE_S * FASTEST_PER_S)
 STAY = Extent(cluster="east", start=100, end=None, base=7, term=2)
 
 
@@ -32,7 +33,34 @@ def test_no_log_that_grows_since_it_was_seen_gets_to_the_cut(
 
 
 def test_what_was_seen_before_the_stay_began_says_only_that_it_began() -> None:
-    assert forced_cut(STAY, PartitionEnds(0, seen=3)) == (100 + RESERVE, 100)
+    assert forced_cut(STAY, PartitionEnds(0, seen=3)) == (100 + RESERVE + FLOOR, 100)
+
+
+def test_what_a_clock_makes_fresh_counts_as_some_minutes_old_all_the_same() -> None:
+    """25,000 records a second, seen a minute ago by a recorder whose clock is a minute ahead."""
+    true_end = 1_000_000 + 60 * 25_000
+
+    at, known_end = forced_cut(STAY, PartitionEnds(0, seen=1_000_000, seen_age_s=0.0))
+
+    assert known_end == to_client(STAY, 1_000_000)
+    assert at > to_client(STAY, true_end) + RESERVE
+
+
+def test_what_was_seen_at_no_known_time_leaves_room_for_years() -> None:
+    at, known_end = forced_cut(STAY, PartitionEnds(0, seen=1_000_000, seen_age_s=None))
+
+    assert (at - known_end, known_end) == (UNKNOWN_RESERVE, to_client(STAY, 1_000_000))
+
+
+@given(seen=st.integers(0, 10**6), age_s=st.floats(0, 10**5), share=st.floats(0, 1), stale=st.integers(0, 10**6))
+def test_a_leader_that_was_replaced_long_ago_and_still_answers_takes_no_room_away(
+    seen: int, age_s: float, share: float, stale: int
+) -> None:
+    true_end = max(STAY.base, seen) + int(age_s * FASTEST_PER_S * share)
+
+    at, _ = forced_cut(STAY, PartitionEnds(0, seen=seen, seen_age_s=age_s, origin=min(stale, true_end)))
+
+    assert to_client(STAY, true_end) < at
 
 
 def test_one_offset_never_means_two_records_however_much_comes_back() -> None:

@@ -26,7 +26,7 @@ from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, compose_aliases, merge_sequences
 from ha_core.plan.extents import cut, identity, live
 from ha_core.plan.facts import AdoptedGroup, PartitionEnds, ProducerFacts
-from ha_core.plan.forced import FASTEST_PER_S, RESERVE, UNKNOWN_RESERVE
+from ha_core.plan.forced import FASTEST_PER_S, LEAST_AGE_S, RESERVE, UNKNOWN_RESERVE
 from ha_core.plan.move import (
     Continue,
     Documents,
@@ -219,18 +219,25 @@ def test_a_log_end_below_the_stay_is_refused_as_lost_records() -> None:
         cut_now(operation("fenced"), fenced_view(moved), ends={("t", 0): PartitionEnds(5, 6)})
 
 
+ROOM = RESERVE + int(LEAST_AGE_S * FASTEST_PER_S)
+"""Between the last known end and the cut, however fresh that is said to be."""
+
+
 @pytest.mark.parametrize(
     ("ends", "expected"),
     [
         (PartitionEnds(target=0), UNKNOWN_RESERVE),
         (PartitionEnds(target=0, known=50), 50 + UNKNOWN_RESERVE),
-        (PartitionEnds(target=0, seen=50), 50 + RESERVE),
-        (PartitionEnds(target=0, seen=50, known=70), 70 + RESERVE),
-        (PartitionEnds(target=0, seen=50, known=60 + RESERVE), 50 + RESERVE),
-        (PartitionEnds(target=0, seen=50, seen_age_s=60), 50 + RESERVE + 60 * FASTEST_PER_S),
-        (PartitionEnds(target=0, seen=50, seen_age_s=60, origin=60), 60 + RESERVE),
-        (PartitionEnds(target=0, origin=60, known=50), 60 + RESERVE),
-        (PartitionEnds(target=0, origin=40, known=50), 50 + RESERVE),
+        (PartitionEnds(target=0, seen=50), 50 + ROOM),
+        (PartitionEnds(target=0, seen=50, known=70), 70 + ROOM),
+        (PartitionEnds(target=0, seen=50, known=61 + ROOM), 50 + ROOM),
+        (PartitionEnds(target=0, seen=50, seen_age_s=60), 50 + ROOM),
+        (PartitionEnds(target=0, seen=50, seen_age_s=3600), 50 + RESERVE + 3600 * FASTEST_PER_S),
+        (PartitionEnds(target=0, seen=50, seen_age_s=3600, origin=60), 60 + RESERVE + 3600 * FASTEST_PER_S),
+        (PartitionEnds(target=0, seen=50, seen_age_s=None), 50 + UNKNOWN_RESERVE),
+        (PartitionEnds(target=0, seen=50, seen_age_s=60, origin=60), 60 + ROOM),
+        (PartitionEnds(target=0, origin=60, known=50), 60 + ROOM),
+        (PartitionEnds(target=0, origin=40, known=50), 50 + ROOM),
     ],
 )
 def test_a_forced_cut_lies_above_all_that_anybody_knows_of(ends: PartitionEnds, expected: int) -> None:

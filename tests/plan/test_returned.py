@@ -27,6 +27,28 @@ def test_what_came_back_is_counted_against_what_was_known(
     assert (found.outcome, found.beyond, found.missing) == (outcome, beyond, missing)
 
 
+def test_what_lies_above_the_cut_is_told_and_marked_until_somebody_has_accepted_it() -> None:
+    """It has no place in the topic, and its producers may have been told of it."""
+    found = look_at("orders", 0, OLD, CUT + 500)
+
+    assert (found.outcome, found.above, found.beyond, found.missing) == ("more", 500, CUT - 100, 0)
+    after = settled(MOVED, found)
+    assert after[0] == OLD.model_copy(update={"found_end": CUT + 500})
+    assert check(after) == []
+    assert look_at("orders", 0, after[0], CUT + 500).outcome == "more"
+    accepted = look_at("orders", 0, after[0], CUT + 500, accept_loss=True)
+    assert settled(after, accepted) == (Extent(cluster="east", start=0, end=CUT, base=0, term=0), MOVED[1])
+
+
+def test_surplus_above_a_cut_that_lay_ahead_is_nothing_to_tell() -> None:
+    surplus = OLD.model_copy(update={"surplus": True})
+
+    found = look_at("orders", 0, surplus, CUT + 500)
+
+    assert (found.outcome, found.found_end, found.above) == ("whole", CUT, 0)
+    assert settled((surplus, MOVED[1]), found)[0] == Extent(cluster="east", start=0, end=CUT, base=0, term=0)
+
+
 def test_its_extent_is_closed_at_its_true_end_and_its_records_are_served_in_their_place() -> None:
     after = settled(MOVED, look_at("orders", 0, OLD, 140))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ha_core.model import Cluster, Document, KnownGroup, KnownTopic
@@ -77,3 +79,23 @@ def test_clusters_are_read_without_the_rest_of_the_state_and_without_one_that_is
     session.plant("/topics/orders", b"{}")
 
     assert session.store.clusters() == {"east": east, "west": west}
+
+
+def test_its_age_is_told_by_the_stores_own_clock(session: Session, other: Session) -> None:
+    session.store.keep_known(KnownTopic, "east", [topic("orders")])
+    time.sleep(0.25)
+    session.store.keep_known(KnownTopic, "east", [topic("orders"), topic("bills")])
+
+    ages = other.store.known_ages_s(KnownTopic, "east", ["orders", "bills", "missing"])
+
+    assert ages.keys() == {"orders", "bills"}
+    assert 0 <= ages["bills"] < 0.25 <= ages["orders"] < 10
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_asking_how_old_it_is_survives_a_lost_reply(session: Session, made: bool) -> None:
+    session.store.keep_known(KnownTopic, "east", [topic("orders")])
+    session.lose_next_reply(made)
+
+    assert 0 <= session.store.known_ages_s(KnownTopic, "east", ["orders"])["orders"] < 10
+    assert session.losses_left() == 0

@@ -111,12 +111,14 @@ def age_s(environment: Environment, at: str) -> float:
 
 
 def _record(environment: Environment, cluster: Cluster) -> Look:
-    at, store = environment.now(), environment.store
+    at, begun, store = environment.now(), environment.monotonic(), environment.store
     try:
         admin = environment.admin(cluster)
         topics = known_topics(admin, at, partial(store.known, KnownTopic, cluster.name))
         groups = known_groups(admin, at)
-        store.keep_known(KnownTopic, cluster.name, topics.values())
+        look_s = environment.monotonic() - begun
+        seen = [one.model_copy(update={"look_s": look_s}) if one.at == at else one for one in topics.values()]
+        store.keep_known(KnownTopic, cluster.name, seen)
         store.keep_known(KnownGroup, cluster.name, groups.values())
     except StoreUnavailableError:
         raise

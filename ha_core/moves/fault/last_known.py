@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from ha_core.kafka.facts import Partition, TopicSpec
 from ha_core.kafka.group_offsets import Committed
@@ -11,6 +12,9 @@ from ha_core.model import KnownGroup, KnownTopic, MoveSet
 from ha_core.moves.context import Environment
 from ha_core.moves.fault.known import age_s
 from ha_core.plan.facts import Facts, GroupFacts, PartitionEnds, TopicFacts
+
+WOBBLE_S = 5.0
+"""Clocks that NTP keeps differ by less. What was seen further in the future was seen at no known time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,10 @@ class LastKnown:
     groups: Mapping[str, KnownGroup] = field(default_factory=dict)
     committed: Mapping[Partition, int] = field(default_factory=dict)
     """The highest client offset that any group of any cluster had committed."""
+    ages_s: Mapping[str, float | None] = field(default_factory=dict)
+    """Topic → how long ago it was looked at, at `read_at`; None where clocks contradict each other."""
+    read_at: float = 0.0
+    """On the monotonic clock."""
 
     @classmethod
     def read(cls, environment: Environment, origin: str, moves: MoveSet) -> LastKnown:
@@ -31,9 +39,11 @@ class LastKnown:
                 for topic in moves.topics:
                     for partition, offset in group.offsets.get(topic, {}).items():
                         committed[topic, partition] = max(offset, committed.get((topic, partition), 0))
-        return cls(
-            store.known(KnownTopic, origin, moves.topics), store.known(KnownGroup, origin, moves.groups), committed
-        )
+        read_at = environment.monotonic()
+        topics = store.known(KnownTopic, origin, moves.topics)
+        written = store.known_ages_s(KnownTopic, origin, topics)
+        ages = {name: _age_s(environment, topic, written.get(name)) for name, topic in topics.items()}
+        return cls(topics, store.known(KnownGroup, origin, moves.groups), committed, ages, read_at)
 
     def specs(self) -> dict[str, TopicSpec]:
         """How each topic was made in the origin."""
@@ -49,7 +59,9 @@ class LastKnown:
         """
         topic = self.topics.get(key[0])
         seen = None if topic is None else topic.ends.get(key[1])
-        age = 0.0 if topic is None or seen is None else age_s(environment, topic.at)
+        age = self.ages_s.get(key[0])
+        if age is not None:
+            age += environment.monotonic() - self.read_at
         return PartitionEnds(target, origin, seen, age, self.committed.get(key))
 
     def group_offsets(self) -> dict[str, dict[Partition, Committed]]:
@@ -62,6 +74,15 @@ class LastKnown:
             }
             for name, group in self.groups.items()
         }
+
+
+def _age_s(environment: Environment, topic: KnownTopic, written_s: float | None) -> float | None:
+    """How long ago a topic was looked at, by the clock that makes it longer: that of ZooKeeper, which has written it,
+    or those of the two machines that looked then and ask now."""
+    clocks_s = (datetime.fromisoformat(environment.now()) - datetime.fromisoformat(topic.at)).total_seconds()
+    if written_s is None or min(clocks_s, written_s) < -WOBBLE_S:
+        return None
+    return max(0.0, clocks_s, written_s + topic.look_s)
 
 
 def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -> Facts:

@@ -31,22 +31,26 @@ class Returned:
     put_off: tuple[str, ...] = ()
     """In words: what was left for the next check."""
     reports: tuple[Report, ...] = ()
-    newly_less: tuple[Return, ...] = ()
-    """Those of `found` with less than was known that no check has seen before."""
+    newly_found: tuple[Return, ...] = ()
+    """Those `unaccepted` that no check has seen before."""
 
     def to_json(self) -> dict[str, Any]:
         """The machine form."""
         return {
-            "result": "less" if self.less else "succeeded",
-            "returned": [{**one._asdict(), "beyond": one.beyond, "missing": one.missing} for one in self.found],
+            "result": self.unaccepted[0].outcome if self.unaccepted else "succeeded",
+            "returned": [
+                {**one._asdict(), "beyond": one.beyond, "missing": one.missing, "above": one.above}
+                for one in self.found
+            ],
             "away": dict(self.away),
             "put_off": list(self.put_off),
             "operations": [report.to_json() for report in self.reports],
         }
 
     @property
-    def less(self) -> tuple[Return, ...]:
-        return tuple(one for one in self.found if one.outcome == "less")
+    def unaccepted(self) -> tuple[Return, ...]:
+        """What an operator has to look at, losses first."""
+        return tuple(one for outcome in ("less", "more") for one in self.found if one.outcome == outcome)
 
 
 def check_origins(
@@ -82,11 +86,13 @@ def check_origins(
     marked = {
         (topic, partition): extent.found_end for topic, partition, extent in wanted if extent.found_end is not None
     }
-    newly_less = tuple(
-        one for one in found if one.outcome == "less" and marked.get((one.topic, one.partition)) != one.found_end
+    newly_found = tuple(
+        one
+        for one in found
+        if one.outcome in {"less", "more"} and marked.get((one.topic, one.partition)) != one.found_end
     )
     reports = () if dry_run else _write(environment, found, served, reason, put_off)
-    return Returned(tuple(found), away, tuple(put_off), reports, newly_less)
+    return Returned(tuple(found), away, tuple(put_off), reports, newly_found)
 
 
 def words(one: Return) -> str:
@@ -98,8 +104,15 @@ def words(one: Return) -> str:
             f"missing. Readers wait, for nothing is concluded from it. Restore them, or `switchyard origins check "
             f"{one.topic} --accept-loss`"
         )
+    if one.outcome == "more":
+        return (
+            f"{where} ends at {one.found_end}, above the cut at {one.cut}: {one.above} offsets have no place in the "
+            f"topic and nobody reads them, though producers may have been told of them. Copy what matters from "
+            f"{one.cluster}, then `switchyard origins check {one.topic} --accept-loss`"
+        )
     served = "skipped by readers, as was asked for" if one.skipped else "served in their place"
-    lost = f", {one.missing} offsets are given up" if one.missing else ""
+    left = one.missing + one.above
+    lost = f", {left} offsets are given up" if left else ""
     return f"{where} ends at {one.found_end}: {one.beyond} records beyond what was known are {served}{lost}"
 
 
