@@ -134,7 +134,17 @@ def compare(declared: Declared, stored: Mapping[str, UserBindings]) -> tuple[Dif
     if declared.complete:
         wanted.update({user: None for user in stored if user not in wanted})
     return tuple(
-        Difference(user, stored.get(user), after)
+        Difference(user, stored.get(user), _onto(stored.get(user), after))
         for user, after in sorted(wanted.items())
         if levels(stored.get(user)) != levels(after)
     )
+
+
+def _onto(before: UserBindings | None, after: UserBindings | None) -> UserBindings | None:
+    """`after` with what this version does not know of `before`."""
+    if before is None or after is None:
+        return after
+    return before.model_copy(update={name: getattr(after, name) for name in _LEVELS})
+
+
+_LEVELS = ("cluster", "instances", "topics", "groups")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ha_core.model.document import Document
+from ha_core.model.document import Document, Part
 
 
-class Mask(BaseModel):
+class Mask(Part):
     """Why and since when operators have taken a cluster out of service."""
-
-    model_config = ConfigDict(frozen=True)
 
     since: str
     """UTC, ISO 8601."""

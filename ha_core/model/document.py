@@ -11,14 +11,24 @@ class UnreadableDocumentError(ValueError):
     """A stored document that this version cannot read. Readers keep the last good state and raise an alarm."""
 
 
-class Document(BaseModel):
-    """A JSON document of the state tree.
+class Part(BaseModel):
+    """What documents are made of.
 
-    Unknown fields are ignored, so that an older reader survives a newer writer; a higher `schema` is refused,
-    because its meaning may have changed.
+    Fields that this version does not know are kept, here and in documents, and written again: a newer version has put
+    them there, and whoever rewrites a document for a reason of its own must not take them away.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class Document(Part):
+    """A JSON document of the state tree.
+
+    Unknown fields are nothing to stumble over, so an older reader survives a newer writer; a higher `schema` is
+    refused, because the meaning of what is known may have changed. So it is never rewritten either.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
     SCHEMA: ClassVar[int] = 1
 
     schema_: int = Field(default=1, alias="schema")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ha_core.model.document import Document
+from ha_core.model.document import Document, Part
 from ha_core.model.topic import Fence
 
 
-class Member(BaseModel):
+class Member(Part):
     """A member as one coordinator knows it."""
-
-    model_config = ConfigDict(frozen=True)
 
     member_id: str
     generation: int

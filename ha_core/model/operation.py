@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ha_core.model.document import Document
+from ha_core.model.document import Document, Part
 
 Mode = Literal["planned", "forced"]
 Unread = Literal["wait", "skip"]
@@ -20,10 +20,8 @@ OperationState = Literal["planned", "running", "crossing", "fenced", "cut", "suc
 on only forward. The last three are final."""
 
 
-class Scope(BaseModel):
+class Scope(Part):
     """What is to move. Each entry is written as operators write it."""
-
-    model_config = ConfigDict(frozen=True)
 
     users: tuple[str, ...] = ()
     instances: tuple[tuple[str, str], ...] = ()
@@ -35,10 +33,8 @@ class Scope(BaseModel):
     """Of those of `topics` of which only these partitions move. The others move whole."""
 
 
-class MoveRequest(BaseModel):
+class MoveRequest(Part):
     """Parameters of a switch, as given by the operator."""
-
-    model_config = ConfigDict(frozen=True)
 
     scope: Scope
     origin: str
@@ -62,10 +58,8 @@ class MoveRequest(BaseModel):
     they are looked for, and moved, when the topics have been."""
 
 
-class MoveSet(BaseModel):
+class MoveSet(Part):
     """What a move takes along, as the closure over usage found it."""
-
-    model_config = ConfigDict(frozen=True)
 
     topics: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()

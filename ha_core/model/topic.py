@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ha_core.model.document import Document
+from ha_core.model.document import Document, Part
 
 _NAME = r"^[a-zA-Z0-9._-]{1,249}$"
 
@@ -17,14 +17,12 @@ def legal_name(name: str) -> bool:
     return re.fullmatch(_NAME, name) is not None and name not in {".", ".."}
 
 
-class Extent(BaseModel):
+class Extent(Part):
     """A run of one partition's client offsets that lives in one cluster.
 
     Client offset `o` in `[start, end)` is offset `base + (o - start)` there; `end` None means open.
     `term` counts the stays of the writer: 0 for the first cluster, and one more at every cut, for ever.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     cluster: str
     start: int = Field(ge=0)
@@ -44,22 +42,18 @@ class Extent(BaseModel):
     and above `end` was never acknowledged, but for what the next extent holds as well."""
 
 
-class Fence(BaseModel):
+class Fence(Part):
     """A retriable refusal while an operation moves the thing."""
-
-    model_config = ConfigDict(frozen=True)
 
     operation: str
 
 
-class Crossing(BaseModel):
+class Crossing(Part):
     """Cuts that lie ahead of the origin's log ends: the partitions still write to the origin first.
 
     `proposed`: not every gateway knows the cut yet, so what comes to lie at or above it waits for its answer, and no
     record is in the target. `open`: what comes to lie at or above it is written to the target.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     operation: str
     state: Literal["proposed", "open"]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from ha_core.model.document import Document
+from ha_core.model.document import Document, Part
 
 
-class Use(BaseModel):
+class Use(Part):
     """First use of a topic or group by one user and instance."""
-
-    model_config = ConfigDict(frozen=True)
 
     instance: str = ""
     how: Literal["produce", "fetch", "commit", "join", "declared"]

@@ -166,18 +166,15 @@ def _served(environment: Environment, report: Report) -> int:
 
 
 def _wanted(environment: Environment, name: str, bootstrap: str, security: str, default: bool) -> Cluster:
-    """The document as it is asked for; a mask stays.
+    """The document as it is asked for; a mask stays, and what is unknown of it.
 
     :raises RefusedError: the name or the address is not usable.
     """
     found = environment.store.read(Cluster, name)
     try:
-        wanted = Cluster(
-            name=name,
-            bootstrap=bootstrap,
-            security=security,
-            default=default,
-            masked=found[0].masked if found else None,
+        kept = found[0].model_dump(by_alias=True) if found else {}
+        wanted = Cluster.model_validate(
+            {**kept, "name": name, "bootstrap": bootstrap, "security": security, "default": default}
         )
     except ValidationError as error:
         first = error.errors()[0]

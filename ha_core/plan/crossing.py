@@ -283,7 +283,8 @@ def ended(
                 terms[partition] = target.term
     known = {partition: one for partition, one in known.items() if one}
     if known != (old.partitions if old else {}) or terms != (old.terms if old else {}):
-        puts.append(LastSequences(name=topic.name, partitions=known, terms=terms))
+        before = old or LastSequences(name=topic.name)
+        puts.append(before.model_copy(update={"partitions": known, "terms": terms}))
     return puts
 
 

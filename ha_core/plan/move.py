@@ -370,7 +370,7 @@ def _sequences(
     after = {partition: known for partition, known in after.items() if known}
     if after == before and terms == (old.terms if old else {}):
         return None
-    return LastSequences(name=topic.name, partitions=after, terms=terms)
+    return (old or LastSequences(name=topic.name)).model_copy(update={"partitions": after, "terms": terms})
 
 
 def _bindings(request: MoveRequest, view: View) -> list[UserBindings]:

@@ -163,13 +163,13 @@ def test_a_cluster_that_lost_its_disk_is_told_apart_marked_and_left_to_the_opera
     first = check_origins(environment, ["t.less"])
     second = check_origins(environment, ["t.less"])
 
-    (less,) = first.less
+    (less,) = first.unaccepted
     assert (less.partition, less.known_end, less.found_end, less.missing) == (0, SEEN, 0, SEEN)
     assert "nothing is concluded" in words(less)
     assert extents(environment, "t.less") == (before[0].model_copy(update={"found_end": 0}), before[1])
     assert extents(environment, "t.less", 1)[0].end == SEEN + BEYOND
-    assert first.newly_less == (less,)
-    assert (second.newly_less, second.less, second.reports) == ((), (less,), ())
+    assert first.newly_found == (less,)
+    assert (second.newly_found, second.unaccepted, second.reports) == ((), (less,), ())
     back = plan(environment, make_request(["topic:t.less"], "west", "east", reason="back"))
     assert any(v.level == "error" and "--accept-loss" in v.remedy for v in back.verdicts)
     with pytest.raises(RefusedError, match="which topics"):
@@ -184,7 +184,7 @@ def test_a_cluster_that_lost_its_disk_is_told_apart_marked_and_left_to_the_opera
 def test_a_topic_that_is_gone_is_a_loss_too(environment: Environment) -> None:
     result = check_origins(environment, ["t.gone"], dry_run=True)
 
-    assert [(one.found_end, one.missing) for one in result.less] == [(0, SEEN)] * PARTITIONS
+    assert [(one.found_end, one.missing) for one in result.unaccepted] == [(0, SEEN)] * PARTITIONS
     assert extents(environment, "t.gone")[0].found_end is None
 
 

@@ -1,0 +1,151 @@
+"""What a newer version has written and this one does not know is still there when this one has rewritten it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ha_core.bindings_file import compare, parse
+from ha_core.model import (
+    Cluster,
+    Document,
+    Group,
+    LastSequences,
+    Operation,
+    Topic,
+    UnreadableDocumentError,
+    Usage,
+    Use,
+    UserBindings,
+    View,
+)
+from ha_core.moves.context import Environment
+from ha_core.moves.registry import add_cluster
+from ha_core.plan.crossing import propose_change
+from ha_core.plan.facts import PartitionEnds, ProducerFacts
+from ha_core.plan.move import cut_change, fence_change
+from ha_core.store import Change, MemoryStore
+from ha_core.store.protocol import Sighting
+from ha_core.store.usage import merge
+
+NEW: dict[str, Any] = {"new": {"a": [1, 2]}}
+"""A field of a version to come."""
+EXTENT = {"cluster": "east", "start": 0, "base": 0, "term": 0, **NEW}
+REQUEST = {"scope": {"topics": ["t"], **NEW}, "origin": "east", "target": "west", "reason": "r", **NEW}
+OPERATION = {"id": "op-1", "kind": "switch", "by": "t", "reason": "r", "started": "2026-11-22T07:00:00Z"}
+STORED: dict[type[Document], dict[str, Any]] = {
+    Cluster: {
+        "name": "east",
+        "bootstrap": "h:1",
+        "masked": {"since": "s", "reason": "r", "by": "b", **NEW},
+    },
+    UserBindings: {"user": "ann", "cluster": "east"},
+    Topic: {"name": "t", "writer": "east", "partitions": {"0": [EXTENT]}, "fence": {"operation": "op-1", **NEW}},
+    LastSequences: {"name": "t", "terms": {"0": 1}},
+    Group: {"name": "g", "cluster": "east", "aliases": {"1:m": {"member_id": "n", "generation": 2, **NEW}}},
+    Usage: {"user": "ann", "topics": {"t": [{"instance": "", "how": "fetch", "since": "s", **NEW}]}},
+    Operation: {**OPERATION, "request": REQUEST, "moves": {"topics": ["t"], **NEW}},
+}
+
+
+def stored(kind: type[Document]) -> Any:
+    return kind.from_bytes(json.dumps({**STORED[kind], **NEW}).encode(), "/somewhere")
+
+
+def fields(document: Document) -> Any:
+    return json.loads(document.to_bytes())
+
+
+def kept(found: Any, wanted: Any) -> bool:
+    """Whether everything of `wanted` is in `found`, however deep."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(
+            key in found and kept(found[key], value) for key, value in wanted.items()
+        )
+    return bool(found == wanted) if not isinstance(wanted, list) else all(map(kept, found, wanted))
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_a_document_and_its_parts_are_written_again_with_what_is_unknown_of_them(kind: type[Document]) -> None:
+    assert kept(fields(stored(kind)), {**STORED[kind], **NEW})
+
+
+def test_a_document_of_a_newer_schema_is_refused_so_nobody_rewrites_it() -> None:
+    with pytest.raises(UnreadableDocumentError, match="newer than"):
+        UserBindings.from_bytes(b'{"schema":99,"user":"ann"}', "/bindings/ann")
+
+
+def test_a_move_keeps_what_is_unknown_of_all_that_it_writes() -> None:
+    operation = stored(Operation)
+    scope = {"topics": ("t",), "users": ("ann",)}
+    operation = operation.model_copy(
+        update={
+            "request": operation.request.model_copy(update={"scope": operation.request.scope.model_copy(update=scope)}),
+            "moves": operation.moves.model_copy(update={"groups": ("g",)}),
+        }
+    )
+    view = View(
+        topics={"t": stored(Topic)},
+        groups={"g": stored(Group)},
+        bindings={"ann": stored(UserBindings)},
+        sequences={"t": stored(LastSequences)},
+    )
+    fenced = {type(put): put for put in fence_change(operation, view).puts}
+    view = View(
+        topics={"t": fenced[Topic]},  # type: ignore[dict-item]
+        groups={"g": fenced[Group]},  # type: ignore[dict-item]
+        bindings=view.bindings,
+        sequences=view.sequences,
+    )
+
+    producers = {("t", 0): (ProducerFacts(1 << 44, 0, 7, 1),)}
+    documents = cut_change(fenced[Operation], view, {("t", 0): PartitionEnds(0, 5)}, producers, {})  # type: ignore[arg-type]
+
+    written = {type(put): fields(put) for put in documents.puts}
+    assert written.keys() == {Topic, Group, UserBindings, LastSequences, Operation}
+    assert all(one["new"] == NEW["new"] for one in written.values())
+    assert written[Topic]["partitions"]["0"][0] == {**EXTENT, "end": 5, "ignored": False}
+    assert written[Operation]["request"]["scope"]["new"] == NEW["new"]
+
+
+def test_a_crossing_keeps_what_is_unknown_of_a_map() -> None:
+    topic = stored(Topic).model_copy(update={"fence": None})
+    ends = {("t", 0): PartitionEnds(0, 5)}
+
+    documents = propose_change(stored(Operation), View(topics={"t": topic}), ["t"], ends, {("t", 0): 9})
+
+    (after,) = [fields(put) for put in documents.puts if isinstance(put, Topic)]
+    assert after["new"] == NEW["new"]
+    assert after["partitions"]["0"][0]["new"] == NEW["new"]
+
+
+def test_a_cluster_that_is_registered_again_keeps_what_is_unknown_of_it() -> None:
+    with Environment(MemoryStore(), by="test") as environment:
+        environment.store.commit(Change(change_id="1", puts=(stored(Cluster),), expected={(Cluster, "east"): None}))
+
+        add_cluster(environment, "east", "h:2")
+
+        found = environment.store.read(Cluster, "east")
+        assert found is not None
+        assert fields(found[0]) == {**STORED[Cluster], **NEW, "bootstrap": "h:2", "schema": 1} | {
+            "security": "none",
+            "default": False,
+        }
+
+
+def test_a_declaration_of_bindings_keeps_what_is_unknown_of_a_user() -> None:
+    declared = parse("bindings: {ann: {cluster: west}}", "all.yaml")
+
+    (difference,) = compare(declared, {"ann": stored(UserBindings)})
+
+    assert difference.after is not None
+    assert fields(difference.after)["new"] == NEW["new"]
+    assert difference.after.cluster == "west"
+
+
+def test_usage_that_is_added_to_keeps_what_is_unknown_of_it() -> None:
+    merged, _ = merge(stored(Usage), [Sighting("topic", "u", Use(how="fetch", since="s"))])
+
+    assert kept(fields(merged), {**STORED[Usage], **NEW})
