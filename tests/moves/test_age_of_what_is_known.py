@@ -60,4 +60,4 @@ def test_it_grows_older_until_the_fence_has_drained() -> None:
         ages_s = [known.ends(environment, ("t", 0), 0, None).seen_age_s for _ in range(2)]
 
     assert ages_s[0] is not None
-    assert ages_s[1] == ages_s[0] + 5
+    assert ages_s[1] == pytest.approx(ages_s[0] + 5)

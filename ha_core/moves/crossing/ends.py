@@ -160,7 +160,7 @@ def look(environment: Environment, operation: Operation) -> Progress:
 
 def progress_of(environment: Environment, operation: Operation, topics: Mapping[str, Topic]) -> Progress:
     """`look` on documents that were read already."""
-    _, moves = asked(operation)
+    request, moves = asked(operation)
     at = {name: stage(operation, topics.get(name)) for name in moves.topics}
     crossing = [name for name, one in at.items() if one in {"proposed", "open"}]
     if not crossing:
