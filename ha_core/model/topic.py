@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from itertools import accumulate, pairwise
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_serializer, field_validator
 
 from ha_core.model.document import Document, Part
 
@@ -105,5 +106,38 @@ class LastSequences(Document):
     terms: dict[int, int] = Field(default_factory=dict)
     """partition → the term at whose beginning they were read: all producers of the terms before are known then.
 
-    Missing, or of an older term, where the origin could not be asked (it was dead, or older than Kafka 2.8).
+    Missing, or of an older term, where the origin could not be asked (it was dead, or older than Kafka 2.8), or where
+    there were more than are kept.
     """
+    read_ms: dict[int, int] = Field(default_factory=dict)
+    """partition → when they were read, milliseconds since 1970."""
+
+    @field_serializer("partitions")
+    def _in_columns(self, partitions: dict[int, dict[int, tuple[int, int]]]) -> dict[int, Any]:
+        """Many producers as columns (steps between their ids, epochs, sequences): less than half as long when they are
+        compressed. A few stay readable."""
+        return {p: known if len(known) < _COLUMNS_FROM else _columns(known) for p, known in partitions.items()}
+
+    @field_validator("partitions", mode="before")
+    @classmethod
+    def _of_columns(cls, partitions: Any) -> Any:
+        if not isinstance(partitions, dict):
+            return partitions
+        return {p: _rows(known) if isinstance(known, list) else known for p, known in partitions.items()}
+
+
+_COLUMNS_FROM = 16
+
+
+def _columns(known: dict[int, tuple[int, int]]) -> list[list[int]]:
+    ids = sorted(known)
+    steps = [ids[0], *(later - earlier for earlier, later in pairwise(ids))]
+    return [steps, [known[one][0] for one in ids], [known[one][1] for one in ids]]
+
+
+def _rows(columns: list[Any]) -> dict[int, tuple[int, int]]:
+    """:raises ValueError: not three columns of numbers, equally long."""
+    steps, epochs, sequences = columns
+    if not all(isinstance(step, int) for step in steps):
+        raise ValueError("ids of producers are numbers")
+    return {one: (epoch, last) for one, epoch, last in zip(accumulate(steps), epochs, sequences, strict=True)}

@@ -102,6 +102,10 @@ class Environment:
         found = self.pool.map(look, view.clusters.values())
         return sorted(name for name in found if name is not None)
 
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return int(datetime.fromisoformat(self.now()).timestamp() * 1000)
+
     def say(self, text: str) -> None:
         """One line for people and for the log."""
         self.log.info("%s", text)

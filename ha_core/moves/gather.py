@@ -81,6 +81,7 @@ def _topics(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str,
             ends={partition: ends.log_end for partition, ends in topic.ends.items()},
             replication=topic.replication,
             transactional=name in transactional,
+            producers=sum(len(states) for key, states in producers.items() if key[0] == name),
         )
     return facts
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ha_core.plan.facts import ProducerFacts, Surplus
 
-_NEWEST_MS = 1 << 62
+NEWEST_MS = 1 << 62
 """A producer that the leader did not know yet when it was asked wrote after all the others."""
 
 
@@ -28,6 +28,6 @@ def below_cut(known: Sequence[ProducerFacts], surplus: Surplus) -> tuple[Produce
         remembered = last.get(producer_id)
         if remembered is not None and remembered.epoch < epoch:
             continue  # it raised its epoch at the cut (KIP-360) after the leader was asked
-        at_ms = _NEWEST_MS if remembered is None else remembered.last_timestamp_ms
+        at_ms = NEWEST_MS if remembered is None else remembered.last_timestamp_ms
         last[producer_id] = ProducerFacts(producer_id, epoch, sequence - 1, at_ms)
     return tuple(producer for producer in last.values() if producer.last_sequence >= 0)

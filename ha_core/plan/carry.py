@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
-from ha_core.model import Group, Member
+from ha_core.model import Group, LastSequences, Member
 from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE, client_id
 from ha_core.plan.facts import AdoptedGroup, ProducerFacts
 
@@ -12,6 +14,11 @@ MAX_ALIASES = 10_000
 """Per group: beyond it, members join once more."""
 MAX_SEQUENCES = 20_000
 """Per partition, the producers that wrote last."""
+MAX_TOPIC_SEQUENCES = 150_000
+"""Per topic, over all partitions: as stored about 850 kB at most, of the 1 MiB that ZooKeeper takes at once."""
+FORGOTTEN_MS = 86_400_000
+"""Kafka forgets a producer that has not written for `producer.id.expiration.ms`, a day, by the same timestamps; clients
+give a record up much earlier (`delivery.timeout.ms` is 2 minutes in Java, 5 in librdkafka)."""
 
 
 def compose_aliases(old: Group | None, adopted: AdoptedGroup) -> dict[str, Member]:
@@ -32,6 +39,52 @@ def compose_aliases(old: Group | None, adopted: AdoptedGroup) -> dict[str, Membe
     return dict(list(aliases.items())[:MAX_ALIASES])
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A term of one partition that ends, and what the cluster that had it says of its producers."""
+
+    term: int
+    next_term: int
+    producers: Sequence[ProducerFacts]
+    complete: bool = True
+    """False: only those that are named are known, others may have written as well."""
+
+
+def carry_sequences(
+    name: str, old: LastSequences | None, ended: Mapping[int, Ended], read_ms: int | None
+) -> LastSequences | None:
+    """The topic's last sequences when the terms of some partitions end; None where nothing changes.
+
+    A producer that Kafka itself would have forgotten by now is left out: nobody sends a batch of a day ago again, and a
+    broker that is asked a day later does not know it either. More than `MAX_TOPIC_SEQUENCES` do not fit into one write:
+    of each partition those that wrote last stay, and where some were left out not all are known (`terms`).
+
+    :param read_ms: when the producers were asked, milliseconds since 1970; None: nobody is too old.
+    """
+    before = old or LastSequences(name=name)
+    partitions, terms, read = dict(before.partitions), dict(before.terms), dict(before.read_ms)
+    for partition, one in ended.items():
+        earlier = partitions.get(partition, {})
+        producers = one.producers
+        if read_ms is not None:
+            oldest_ms = read_ms - FORGOTTEN_MS
+            producers = [producer for producer in producers if producer.last_timestamp_ms >= oldest_ms]
+            earlier = earlier if read.get(partition, read_ms) >= oldest_ms else {}
+            read[partition] = read_ms
+        partitions[partition] = merge_sequences(earlier, producers, one.term)
+        if one.complete:
+            terms[partition] = one.next_term
+    most = _most_of_each(partitions.values())
+    for partition, known in partitions.items():
+        if len(known) > most:
+            partitions[partition] = dict(islice(known.items(), most))
+            terms.pop(partition, None)
+    partitions = {partition: known for partition, known in partitions.items() if known}
+    if partitions == before.partitions and terms == before.terms:
+        return None
+    return before.model_copy(update={"partitions": partitions, "terms": terms, "read_ms": read})
+
+
 def merge_sequences(
     old: Mapping[int, tuple[int, int]], found: Iterable[ProducerFacts], term: int
 ) -> dict[int, tuple[int, int]]:
@@ -46,8 +99,18 @@ def merge_sequences(
         if producer.last_sequence >= 0 and _belongs(producer.producer_id, term)
     ]
     newest = {producer: last for _, producer, last in sorted(mine, key=lambda entry: (-entry[0], entry[1]))}
-    merged = {**newest, **{producer: last for producer, last in old.items() if producer not in newest}}
-    return dict(list(merged.items())[:MAX_SEQUENCES])
+    return {**newest, **{producer: last for producer, last in old.items() if producer not in newest}}
+
+
+def _most_of_each(partitions: Iterable[Collection[int]]) -> int:
+    """How many producers of each partition stay, so that all of a topic are no more than it may have."""
+    sizes = sorted(len(known) for known in partitions)
+    left = MAX_TOPIC_SEQUENCES
+    for index, size in enumerate(sizes):
+        if size * (len(sizes) - index) > left:
+            return min(MAX_SEQUENCES, left // (len(sizes) - index))
+        left -= size
+    return MAX_SEQUENCES
 
 
 def _belongs(upstream: int, term: int) -> bool:

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from ha_core.model import Crossing, Document, Extent, Fence, LastSequences, Operation, Topic, View
-from ha_core.plan.carry import merge_sequences
+from ha_core.model import Crossing, Document, Extent, Fence, Operation, Topic, View
+from ha_core.plan.carry import Ended, carry_sequences
 from ha_core.plan.crossing_maps import cut_at, proposed_map, require_base, require_partitions, uncut
 from ha_core.plan.crossing_stages import Stage, crossings, end_of, fenced, passed, stage, stages
 from ha_core.plan.extents import live, to_client
@@ -104,11 +104,13 @@ def settle_change(
     topics: Collection[str],
     ends: Mapping[Partition, PartitionEnds],
     producers: Producers,
+    read_ms: int | None = None,
 ) -> Documents:
     """The end of the crossing of `topics`, all of whose partitions have reached their cuts.
 
     :param ends: the origin's replicated ends, its high watermarks: what could be lost again has not reached a cut.
     :param producers: what each had appended below the cut; partitions where that cannot be known are missing.
+    :param read_ms: when they were asked, see `carry_sequences`.
     :raises MoveDamagedError: a partition has not reached its cut, or some are missing.
     """
     require_state(operation, "crossing")
@@ -121,7 +123,7 @@ def settle_change(
         behind = set(filter(topic.crosses, topic.partitions)) - set(passed(topic, ends))
         if behind:
             raise MoveDamagedError(f"topic {name}: partitions {sorted(behind)} have not reached their cuts")
-        puts += ended(operation, topic, dict(topic.partitions), view, producers)
+        puts += ended(operation, topic, dict(topic.partitions), view, producers, read_ms=read_ms)
     return Documents((*puts, after_end(operation, view, puts)))
 
 
@@ -204,6 +206,7 @@ def finish_change(
     topics: Collection[str],
     ends: Mapping[Partition, PartitionEnds],
     producers: Producers,
+    read_ms: int | None = None,
 ) -> Documents:
     """The end of the crossing behind a fence: cuts that were not reached are lowered to the origin's end.
 
@@ -231,7 +234,7 @@ def finish_change(
                 )
             at = to_client(origin.model_copy(update={"end": None}), end_of(name, partition, ends))
             partitions[partition] = cut_at(request, where, uncut(request, topic, partition), at, target.base)
-        puts += ended(operation, topic, partitions, view, producers)
+        puts += ended(operation, topic, partitions, view, producers, read_ms=read_ms)
     return Documents((*puts, after_end(operation, view, puts)))
 
 
@@ -261,6 +264,7 @@ def ended(
     view: View,
     producers: Producers,
     complete: bool = True,
+    read_ms: int | None = None,
 ) -> list[Document]:
     """The topic without its crossing, and its last sequences where they have changed.
 
@@ -272,19 +276,14 @@ def ended(
     puts: list[Document] = [
         topic.model_copy(update={"writer": writer, "partitions": partitions, "crossing": None, "fence": None})
     ]
-    old = view.sequences.get(topic.name)
-    known = dict(old.partitions) if old else {}
-    terms = dict(old.terms) if old else {}
-    for partition, origin, target in crossings(topic):
-        found = producers.get((topic.name, partition))
-        if found is not None:
-            known[partition] = merge_sequences(known.get(partition, {}), found, origin.term)
-            if complete:
-                terms[partition] = target.term
-    known = {partition: one for partition, one in known.items() if one}
-    if known != (old.partitions if old else {}) or terms != (old.terms if old else {}):
-        before = old or LastSequences(name=topic.name)
-        puts.append(before.model_copy(update={"partitions": known, "terms": terms}))
+    over = {
+        partition: Ended(origin.term, target.term, found, complete)
+        for partition, origin, target in crossings(topic)
+        if (found := producers.get((topic.name, partition))) is not None
+    }
+    sequences = carry_sequences(topic.name, view.sequences.get(topic.name), over, read_ms)
+    if sequences is not None:
+        puts.append(sequences)
     return puts
 
 

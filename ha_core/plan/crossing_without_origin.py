@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping
 from ha_core.model import Document, Extent, Fence, MoveRequest, Operation, Topic, View
 from ha_core.model.operation import Unread
 from ha_core.model.producer import client_id, is_gateway_id, upstream_id
+from ha_core.plan.below import NEWEST_MS
 from ha_core.plan.crossing import Producers, after_end, at_stage, ended
 from ha_core.plan.crossing_maps import uncut
 from ha_core.plan.crossing_stages import crossings, fenced
@@ -56,6 +57,7 @@ def end_change(
     producers: Producers,
     unread: Unread,
     reserve: int = RESERVE,
+    read_ms: int | None = None,
 ) -> Documents:
     """The revision that ends the crossing of `topics` behind their fence.
 
@@ -63,6 +65,7 @@ def end_change(
     :param producers: what is known of last sequences below cuts, see `crossed_with`; partitions may be missing.
     :param unread: what readers below the cuts do.
     :param reserve: offsets above the last known end, of cuts that were only proposed.
+    :param read_ms: when the target was asked for its producers.
     :raises MoveDamagedError: the fence does not stand, ends were not read, or a map would be wrong.
     """
     require_state(operation, "fenced")
@@ -91,7 +94,7 @@ def end_change(
             if problems := check(after):
                 raise MoveDamagedError(f"{where} would get a wrong map: {'; '.join(problems)}")
             partitions[partition] = after
-        puts += ended(operation, topic, partitions, view, producers, complete=False)
+        puts += ended(operation, topic, partitions, view, producers, complete=False, read_ms=read_ms)
     return Documents((*puts, after_end(operation, view, puts)))
 
 
@@ -108,7 +111,7 @@ def crossed_with(surplus: Surplus, target: Extent, origin: Extent) -> tuple[Prod
         return None
     found = {client_id(own): last for own, last in surplus.first.items() if own == _own(own, target)}
     return tuple(
-        ProducerFacts(upstream_id(client, origin.term), epoch, sequence - 1, 0)
+        ProducerFacts(upstream_id(client, origin.term), epoch, sequence - 1, NEWEST_MS)
         for client, (epoch, sequence) in found.items()
         if sequence > 0
     )

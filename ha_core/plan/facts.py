@@ -43,6 +43,8 @@ class TopicFacts:
     replication: int = 0
     transactional: bool = False
     """Its leaders remember transactional producers."""
+    producers: int = 0
+    """Producers that its leaders remember, counted in each partition."""
     age_s: float | None = None
     """None: it was asked just now. Else the cluster does not answer, and this is what was last seen of it."""
 

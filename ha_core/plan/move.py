@@ -37,7 +37,7 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.plan.carry import compose_aliases, merge_sequences
+from ha_core.plan.carry import Ended, carry_sequences, compose_aliases
 from ha_core.plan.extents import append, check, extents_of, live, to_client
 from ha_core.plan.facts import AdoptedGroup, Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.forced import RESERVE, forced_cut
@@ -197,6 +197,7 @@ def cut_change(
     producers: Mapping[Partition, Sequence[ProducerFacts]],
     adopted: Mapping[str, AdoptedGroup],
     reserve: int = RESERVE,
+    read_ms: int | None = None,
 ) -> Documents:
     """The revision of the cut: everything moves at once, and the fences end with it.
 
@@ -205,6 +206,7 @@ def cut_change(
     :param producers: per partition; missing where the origin could not be asked.
     :param adopted: groups that were joined in the target; members of the others join once more.
     :param reserve: forced only, offsets above the last known end of the origin.
+    :param read_ms: when the producers were asked, see `carry_sequences`.
     :raises MoveDamagedError: a fence of the operation does not stand, partitions are missing, a copy that was made for
         the move is not empty, or a map would be wrong.
     """
@@ -229,7 +231,7 @@ def cut_change(
                 unknown.setdefault(name, []).append(partition)
         writer = writer_after(request, topic, partitions)
         puts.append(topic.model_copy(update={"writer": writer, "partitions": partitions, "fence": None}))
-        sequences = _sequences(request, topic, view.sequences.get(name), producers)
+        sequences = _sequences(request, topic, view.sequences.get(name), producers, read_ms)
         if sequences is not None:
             puts.append(sequences)
     for name in moves.groups:
@@ -357,20 +359,15 @@ def _sequences(
     topic: Topic,
     old: LastSequences | None,
     producers: Mapping[Partition, Sequence[ProducerFacts]],
+    read_ms: int | None,
 ) -> LastSequences | None:
-    before = old.partitions if old else {}
-    after = dict(before)
-    terms = dict(old.terms) if old else {}
     moved = moving(request, topic, [partition for name, partition in producers if name == topic.name])
+    ended: dict[int, Ended] = {}
     for (name, partition), found in producers.items():
         if name == topic.name and partition in moved:
             ending = live(listed(request, topic, partition)).term
-            after[partition] = merge_sequences(before.get(partition, {}), found, ending)
-            terms[partition] = ending + 1
-    after = {partition: known for partition, known in after.items() if known}
-    if after == before and terms == (old.terms if old else {}):
-        return None
-    return (old or LastSequences(name=topic.name)).model_copy(update={"partitions": after, "terms": terms})
+            ended[partition] = Ended(ending, ending + 1, found)
+    return carry_sequences(topic.name, old, ended, read_ms)
 
 
 def _bindings(request: MoveRequest, view: View) -> list[UserBindings]:

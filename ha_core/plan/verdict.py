@@ -23,6 +23,12 @@ class Verdict:
     cause: Cause = "asked"
 
 
+def by_level(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """Errors first."""
+    order = {"error": 0, "warning": 1, "info": 2}
+    return sorted(verdicts, key=lambda verdict: order[verdict.level])
+
+
 def listed(items: Iterable[str]) -> str:
     """The first few of `items`, and how many more there are."""
     names = list(items)

@@ -15,7 +15,7 @@ from ha_core.plan.partition_verdicts import partition_verdicts
 from ha_core.plan.resolve import cluster_for_user
 from ha_core.plan.scope import lock_keys, named_in
 from ha_core.plan.topic_verdicts import stranger_verdicts, topic_verdicts
-from ha_core.plan.verdict import Verdict, listed
+from ha_core.plan.verdict import Verdict, by_level, listed
 
 __all__ = ["Verdict", "effective", "outside_topics", "preflight"]
 
@@ -52,8 +52,7 @@ def preflight(
             about = listed(named_in(request.scope)) or "scope"
             text = f"Nothing is to move from {request.origin} to {request.target}."
             found.append(Verdict("error", about, text, "Check the scope, --from and --to; `switchyard status` helps."))
-    order = {"error": 0, "warning": 1, "info": 2}
-    return sorted(found, key=lambda verdict: order[verdict.level])
+    return by_level(found)
 
 
 def _clusters(view: View, request: MoveRequest, facts: Facts) -> Iterator[Verdict]:

@@ -6,7 +6,6 @@ behalf of the operation checks it. So an executor that was believed dead and wak
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import uuid
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ha_core.model import Lock, Operation, UnreadableDocumentError
-from ha_core.store import paths
+from ha_core.store import documents, paths
 from ha_core.store.commits import fenced_off
 from ha_core.store.errors import (
     ConflictError,
@@ -37,7 +36,7 @@ WAIT_STEP_S = 0.1
 
 def create_operation(tree: Tree, operation: Operation, lock_keys: Sequence[str]) -> int:
     """See `Store.create_operation`."""
-    path, data = paths.path_of(Operation, operation.id), operation.to_bytes()
+    path, data = paths.path_of(Operation, operation.id), documents.to_bytes(operation)
     nonce = uuid.uuid4().hex.encode()
     ops: list[Op] = [
         Create(path, data),
@@ -164,8 +163,8 @@ def _still_held(tree: Tree, operation_id: str, held: Node) -> StillHeldError:
     path = paths.path_of(Operation, operation_id)
     node = tree.get(path)
     try:
-        by = json.loads(node.data)["by"] if node is not None else "somebody"
-    except (ValueError, KeyError, TypeError):
+        by = documents.from_bytes(Operation, node.data, path).by if node is not None else "somebody"
+    except UnreadableDocumentError:
         by = "somebody"
     return StillHeldError(operation_id, by, held.owner)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ha_core.model import HistoryEntry, Operation, UnreadableDocumentError
-from ha_core.store import paths
+from ha_core.store import documents, paths
 from ha_core.store.commits import fenced_off
 from ha_core.store.errors import StoreUnavailableError, UnknownOperationError
 from ha_core.store.locks import locks
@@ -21,7 +21,7 @@ MAX_ATTEMPTS = 20
 
 def update_operation(tree: Tree, operation: Operation, epoch: int) -> None:
     """See `Store.update_operation`."""
-    path, data = paths.path_of(Operation, operation.id), operation.to_bytes()
+    path, data = paths.path_of(Operation, operation.id), documents.to_bytes(operation)
 
     def write() -> bool:
         for _ in range(MAX_ATTEMPTS):
@@ -125,7 +125,7 @@ def _read(tree: Tree, names: Sequence[str]) -> list[Operation]:
         if node is None:
             continue
         try:
-            readable.append(Operation.from_bytes(node.data, path))
+            readable.append(documents.from_bytes(Operation, node.data, path))
         except UnreadableDocumentError as error:
             log.warning("left out: %s", error)
     return readable

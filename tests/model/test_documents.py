@@ -1,11 +1,23 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ha_core.model import ANONYMOUS, Cluster, Extent, Identity, Topic, UnreadableDocumentError, View, identify
+from ha_core.model import (
+    ANONYMOUS,
+    Cluster,
+    Extent,
+    Identity,
+    LastSequences,
+    Topic,
+    UnreadableDocumentError,
+    View,
+    identify,
+)
 from ha_core.model.producer import (
     FIRST_CLIENT_ID,
     MAX_TERM,
@@ -104,3 +116,29 @@ def test_a_transactional_producers_id_tells_who_issued_it_and_is_no_idempotent_p
 @given(st.integers(-1, TERM_STRIDE - 1))
 def test_no_node_has_issued_other_ids(producer: int) -> None:
     assert issuer(producer)[0] < 1
+
+
+@given(
+    st.dictionaries(
+        st.integers(0, 5),
+        st.dictionaries(
+            st.integers(0, 2**63 - 1),
+            st.tuples(st.integers(0, 2**15 - 1), st.integers(0, 2**31 - 1)),
+            max_size=40,
+        ),
+    )
+)
+def test_last_sequences_are_read_back_however_many_they_are(partitions: dict[int, dict[int, tuple[int, int]]]) -> None:
+    document = LastSequences(name="t", partitions=partitions, terms={0: 1})
+
+    assert LastSequences.from_bytes(document.to_bytes(), "/sequences/t") == document
+
+
+@pytest.mark.parametrize(
+    "columns", [[], [[1], [0]], [[1, 2], [0], [5]], [["a"], [0], [5]], [[1], [0], ["b"]], [[None]] * 3]
+)
+def test_columns_of_last_sequences_that_do_not_fit_each_other_cannot_be_read(columns: list[object]) -> None:
+    data = json.dumps({"name": "t", "partitions": {"0": columns}}).encode()
+
+    with pytest.raises(UnreadableDocumentError, match="/sequences/t: partitions"):
+        LastSequences.from_bytes(data, "/sequences/t")

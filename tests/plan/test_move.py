@@ -23,7 +23,7 @@ from ha_core.model import (
 )
 from ha_core.model.operation import OperationState
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
-from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, compose_aliases, merge_sequences
+from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, Ended, carry_sequences, compose_aliases, merge_sequences
 from ha_core.plan.extents import cut, identity, live
 from ha_core.plan.facts import AdoptedGroup, PartitionEnds, ProducerFacts
 from ha_core.plan.forced import FASTEST_PER_S, LEAST_AGE_S, RESERVE, UNKNOWN_RESERVE
@@ -336,11 +336,33 @@ def test_last_sequences_come_from_the_term_that_ends_under_the_clients_own_ids()
 
 def test_last_sequences_are_bounded_and_the_newest_stay() -> None:
     found = [ProducerFacts(FIRST_CLIENT_ID + n, 0, 1, n) for n in range(MAX_SEQUENCES + 5)]
-    merged = merge_sequences({P1: (0, 1), FIRST_CLIENT_ID + 10**6: (0, 1)}, found, 0)
+    old = LastSequences(name="t", partitions={0: {P1: (0, 1), FIRST_CLIENT_ID + 10**6: (0, 1)}}, terms={1: 3})
 
-    assert len(merged) == MAX_SEQUENCES
-    assert next(iter(merged)) == FIRST_CLIENT_ID + MAX_SEQUENCES + 4
-    assert P1 not in merged
+    merged = carry_sequences("t", old, {0: Ended(0, 1, found), 2: Ended(0, 1, found[:7])}, None)
+
+    assert merged is not None
+    assert len(merged.partitions[0]) == MAX_SEQUENCES
+    assert next(iter(merged.partitions[0])) == FIRST_CLIENT_ID + MAX_SEQUENCES + 4
+    assert P1 not in merged.partitions[0]
+    assert merged.terms == {1: 3, 2: 1}, "not all of partition 0 are known"
+
+
+def test_producers_that_kafka_has_forgotten_are_not_carried() -> None:
+    """Nobody sends a batch of a day ago again, and its own broker would not know it either."""
+    now, day = 10**12, 86_400_000
+    found = [ProducerFacts(P1, 0, 5, now - day), ProducerFacts(P2, 0, 6, now - day - 1)]
+    other = FIRST_CLIENT_ID + 99
+
+    first = carry_sequences("t", None, {0: Ended(0, 1, found)}, now)
+    assert first is not None
+    assert (first.partitions, first.read_ms) == ({0: {P1: (0, 5)}}, {0: now})
+    soon = [ProducerFacts(upstream_id(other, 1), 0, 7, now + 9)]
+    second = carry_sequences("t", first, {0: Ended(1, 2, soon)}, now + day)
+    assert second is not None
+    assert second.partitions == {0: {other: (0, 7), P1: (0, 5)}}
+    third = carry_sequences("t", second, {0: Ended(2, 3, [])}, now + 3 * day)
+    assert third is not None
+    assert (third.partitions, third.terms) == ({}, {0: 3})
 
 
 def test_sequences_of_a_cut_are_written_beside_the_map() -> None:

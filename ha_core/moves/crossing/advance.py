@@ -199,7 +199,8 @@ def _settle(journal: Journal, names: Collection[str]) -> None:
             read_below(admin_of(environment, request.origin), {k: cut for k, cut in cuts.items() if k not in below})
         )
         producers = {key: found for key, found in below.items() if found is not None}
-        documents = settle_change(without_below(journal.operation, names), touched.view, names, ends, producers)
+        operation = without_below(journal.operation, names)
+        documents = settle_change(operation, touched.view, names, ends, producers, environment.now_ms())
         revision = commit(journal, touched, documents, "settle")
         journal.update(revision=revision)
         seen.update(

@@ -70,7 +70,7 @@ def _end(journal: Journal, names: Sequence[str]) -> None:
         require_not_grown(listed, origin.partition_counts(names))
         producers = {key: found for key, found in below.items() if found is not None}
         operation = without_below(journal.operation, names)
-        documents = finish_change(operation, touched.view, names, sides.ends, producers)
+        documents = finish_change(operation, touched.view, names, sides.ends, producers, environment.now_ms())
         revision = commit(journal, touched, documents, "finish")
     except BaseException:
         patiently(environment, lambda: lift(journal))

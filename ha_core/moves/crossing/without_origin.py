@@ -111,7 +111,7 @@ def _end(journal: Journal, unread: Unread, names: Sequence[str]) -> None:
         below.update({key: found for key, found in written.below().items() if below.get(key) is None})
         producers = {key: found for key, found in below.items() if found is not None}
         operation = without_below(journal.operation, names)
-        documents = end_change(operation, touched.view, names, ends, producers, unread)
+        documents = end_change(operation, touched.view, names, ends, producers, unread, read_ms=environment.now_ms())
         revision = commit(journal, touched, documents, "finish")
     except BaseException:
         patiently(environment, lambda: lift(journal))

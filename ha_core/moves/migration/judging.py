@@ -16,6 +16,7 @@ from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts
 from ha_core.plan.extents import writers
 from ha_core.plan.facts import Facts, Partition
 from ha_core.plan.moving import of_all
+from ha_core.plan.verdict import by_level
 from ha_core.plan.verdicts import Verdict, effective, preflight
 
 _WILD = frozenset("*?[")
@@ -37,6 +38,8 @@ class Judged:
         """topic → all its partitions."""
         self.creates: dict[str, int] = {}
         """Topics that are missing in the target → partitions that they get."""
+        self.producers: dict[str, int] = {}
+        """topic → producers that its leaders remember, counted in each partition."""
         self._locks = environment.store.locks()
         self._gateways = environment.store.gateways()
         self._in_sync: dict[str, int] | None = None
@@ -47,8 +50,7 @@ class Judged:
 
     @property
     def sorted_verdicts(self) -> tuple[Verdict, ...]:
-        order = {"error": 0, "warning": 1, "info": 2}
-        return tuple(sorted(dict.fromkeys(self.verdicts), key=lambda verdict: order[verdict.level]))
+        return tuple(by_level(dict.fromkeys(self.verdicts)))
 
     def judge(self, names: Collection[str]) -> None:
         request = self.request.model_copy(
@@ -77,6 +79,7 @@ class Judged:
             here = facts.topic(request.origin, name)
             ends = dict(here.ends) if here is not None else {}
             self.counts[name] = len(ends)
+            self.producers[name] = here.producers if here is not None else 0
             keys = of_all(request, self.view.topics, [(name, partition) for partition in ends])
             self.ends[name] = {partition: ends[partition] for _, partition in keys}
 

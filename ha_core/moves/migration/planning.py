@@ -28,11 +28,13 @@ from ha_core.moves.migration.judging import Judged, resolve
 from ha_core.moves.proposal import BaseProposal
 from ha_core.moves.switch.prepare import Proposal, make_request
 from ha_core.moves.switch.preview import expected_fence
+from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
 from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.crossing_verdicts import cut_verdicts
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records, reached_words
 from ha_core.plan.facts import Partition
 from ha_core.plan.scope import lock_keys, users_of
+from ha_core.plan.size_verdicts import SEQUENCE_BYTES
 from ha_core.plan.verdicts import Verdict
 
 TOPICS_PER_BATCH = 200
@@ -302,7 +304,9 @@ def _batches(
 ) -> Iterator[Batch]:
     runs: list[tuple[CutMode, list[str]]] = []
     for mode, names in (("predicted", judged.ahead), ("barrier", judged.barrier)):
-        sizes = {name: _bytes(view.topics.get(name), judged.counts[name]) for name in names}
+        # Of cuts ahead each topic may be settled by itself; behind a fence all of a batch is one revision.
+        producers = judged.producers if mode == "barrier" else {}
+        sizes = {name: _bytes(view.topics.get(name), judged.counts[name], producers.get(name, 0)) for name in names}
         runs += [(mode, some) for some in _chunks(names, max(1, most), sizes)]  # type: ignore[misc]  # both literals
     for number, (mode, names) in enumerate(runs, start=1):
         keys = [(name, p) for name in names for p in judged.ends[name]]
@@ -336,10 +340,12 @@ def _with_groups(batches: tuple[Batch, ...], followers: Followers) -> tuple[Batc
     return (batch.model_copy(update={"request": request, "moves": moves}),)
 
 
-def _bytes(topic: Topic | None, partitions: int) -> int:
-    """About what the map will take as JSON. Stored it is a fraction of that; but last sequences, rates and cuts come on
-    top, and what moves behind a barrier waits behind it as a whole: 3,500 partitions are enough."""
-    return _BYTES_PER_PARTITION * partitions + (len(topic.to_bytes()) if topic is not None else 0)
+def _bytes(topic: Topic | None, partitions: int, producers: int) -> int:
+    """About what the map will take as JSON, and last sequences as they are stored. Stored the map is a fraction of
+    that; but rates and cuts come on top, and what moves behind a barrier waits behind it as a whole: 3,500 partitions
+    are enough."""
+    sequences = SEQUENCE_BYTES * min(producers, MAX_TOPIC_SEQUENCES)
+    return _BYTES_PER_PARTITION * partitions + (len(topic.to_bytes()) if topic is not None else 0) + sequences
 
 
 def _chunks(names: Iterable[str], most: int, sizes: Mapping[str, int] | None = None) -> Iterator[list[str]]:

@@ -133,7 +133,7 @@ def _cut(journal: Journal, touched: Touched, window: Window, watch: Stopwatch) -
         # The others of a topic grow on in the origin.
         leaving = {key: found.origin[key] for key in of_all(request, touched.view.topics, found.origin)}
         known = operation.model_copy(update={"evidence": {**operation.evidence, "origin_ends": _by_topic(leaving)}})
-        documents = cut_change(known, touched.view, found.ends, found.producers, alive)
+        documents = cut_change(known, touched.view, found.ends, found.producers, alive, read_ms=environment.now_ms())
         revision = touched.commit(journal, documents, "cut")
         seen["revision"] = revision
     return revision

@@ -19,6 +19,8 @@ from ha_core.moves.switch.preview import Preview, preview
 from ha_core.plan.closure import closure
 from ha_core.plan.crossing_without_origin import crossing_out
 from ha_core.plan.facts import Facts
+from ha_core.plan.size_verdicts import size_verdicts
+from ha_core.plan.verdict import by_level
 from ha_core.plan.verdicts import effective, outside_topics, preflight
 
 
@@ -78,6 +80,7 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
     facts = judged_facts(environment, view, found.moves, request)
     verdicts = preflight(view, request, found, facts, store.locks(), store.gateways())
     moves = effective(view, request, found, facts)
+    verdicts = by_level([*verdicts, *size_verdicts(view, request, moves, facts)])
     strangers: dict[str, tuple[str, ...]] = {}
     for stranger in found.strangers:
         if stranger.topic in moves.topics:

@@ -1,0 +1,79 @@
+"""Pre-flight of how much a move writes at once: what does not fit is found out here, and not behind the fence.
+
+A move is one revision, and a revision is one write. What it takes is estimated from counts; the numbers below are those
+of documents as they are stored, and rather too high than too low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ha_core.model import MoveRequest, MoveSet, View
+from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
+from ha_core.plan.facts import Facts
+from ha_core.plan.scope import users_of
+from ha_core.plan.verdict import Verdict
+
+REVISION_BYTES = 1_000_000
+"""ZooKeeper takes 1 MiB at once."""
+_PER_DOCUMENT = 500
+"""Its node, its path there and in the note, what every document has."""
+_PER_PARTITION = 33
+"""Two extents in the map; the cut and the origin's end in what the operation keeps."""
+_PER_EXTENT = 14
+"""Each further one."""
+_PER_ASKED = 30
+"""A partition whose producers were asked."""
+SEQUENCE_BYTES = 6
+"""The last sequence of one producer in one partition."""
+_PER_MEMBER = 160
+"""The name of a group's member, as it is carried."""
+_PER_USER = 400
+
+
+def revision_bytes(view: View, request: MoveRequest, moves: MoveSet, facts: Facts) -> int:
+    """About what the revision of the cut takes."""
+    return (
+        sum(topic_bytes(view, request, name, facts) for name in moves.topics)
+        + sum(_group_bytes(request, name, facts) for name in moves.groups)
+        + _PER_USER * len(users_of(request.scope))
+        + 2 * _PER_DOCUMENT
+    )
+
+
+def topic_bytes(view: View, request: MoveRequest, name: str, facts: Facts) -> int:
+    """About what one topic adds to it: its map, its evidence, and the last sequences of its producers."""
+    here, document = facts.topic(request.origin, name), view.topics.get(name)
+    known = document.partitions if document is not None else {}
+    partitions = max(len(known), here.partitions if here is not None else 0)
+    extents = sum(map(len, known.values()))
+    old = view.sequences.get(name)
+    producers = (here.producers if here is not None else 0) + sum(map(len, old.partitions.values() if old else ()))
+    size = _PER_DOCUMENT + 3 * len(name) + _PER_PARTITION * partitions + _PER_EXTENT * extents
+    if producers:
+        size += _PER_DOCUMENT + len(name) + _PER_ASKED * partitions
+    return size + SEQUENCE_BYTES * min(producers, MAX_TOPIC_SEQUENCES)
+
+
+def size_verdicts(view: View, request: MoveRequest, moves: MoveSet, facts: Facts) -> Iterator[Verdict]:
+    """:param moves: what really moves."""
+    size = revision_bytes(view, request, moves, facts)
+    if size <= REVISION_BYTES:
+        return
+    sizes = {name: topic_bytes(view, request, name, facts) for name in moves.topics}
+    largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
+    yield Verdict(
+        "error",
+        "size",
+        f"{len(moves.topics)} topics and {len(moves.groups)} groups move in one revision of about "
+        f"{size / 1e6:.1f} MB, and ZooKeeper takes {REVISION_BYTES / 1e6:.0f} MB at once. The largest topics are "
+        f"{', '.join(f'{name} ({sizes[name] / 1e6:.2f} MB)' for name in largest)}.",
+        f"Move the topics first, in as many revisions as they need: `switchyard migrate TOPIC… --from {request.origin} "
+        f"--to {request.target}`; then what is left of this. Or name fewer, or single partitions: topic:NAME:0-24.",
+    )
+
+
+def _group_bytes(request: MoveRequest, name: str, facts: Facts) -> int:
+    found = facts.group(request.origin, name)
+    members = len(found.members) if found is not None else 0
+    return _PER_DOCUMENT + 2 * len(name) + _PER_MEMBER * members
