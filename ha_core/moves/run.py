@@ -100,7 +100,7 @@ def _end_crossings(environment: Environment, proposal: Proposal) -> None:
     request = proposal.request
     for operation_id in sorted(set(proposal.crossings.values())):
         environment.say(f"operation {operation_id} crosses over from {request.origin}: ending it without that")
-        report = resume(environment, operation_id, without_origin=request.unread, force=request.force)
+        report = resume(environment, operation_id, without_origin=request.unread or "wait", force=request.force)
         if report.result != "succeeded":
             raise RefusedError(f"The crossing of operation {operation_id} could not be ended: {report.error}")
 
