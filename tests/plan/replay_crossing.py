@@ -472,7 +472,7 @@ class World:
                 yield "asking the target"
                 log = self.logs[TARGET, p]
                 found = crossed_with(log.surplus(target.base), target, origin)
-                if found is not None and "sequences" not in self.faults:
+                if found is not None:
                     producers[TOPIC, p] = found
                 ends[TOPIC, p] = PartitionEnds(len(log.records), None, self.seen[p])
             documents = without_origin.end_change(

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from ha_core.model import Crossing, GatewayRecord, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model import (
+    Crossing,
+    Extent,
+    GatewayRecord,
+    LastSequences,
+    MoveRequest,
+    MoveSet,
+    Operation,
+    Scope,
+    Topic,
+    View,
+)
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.crossing import (
     finish_change,
@@ -20,9 +31,10 @@ from ha_core.plan.crossing import (
 )
 from ha_core.plan.crossing_stages import stage
 from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts, cut_verdicts
+from ha_core.plan.crossing_without_origin import crossed_with
 from ha_core.plan.cuts import cut_ahead, doubled_records
 from ha_core.plan.extents import append, identity
-from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, TopicFacts
+from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, Surplus, TopicFacts
 from ha_core.plan.migration_status import status_of
 from ha_core.plan.move import Documents, MoveDamagedError
 from ha_core.plan.pinning import pinned_map
@@ -318,3 +330,16 @@ def test_a_crossing_is_written_by_the_schema_it_is_read_with() -> None:
     topic = view.topics["orders"]
     assert topic.crossing == Crossing(operation="m-1", state="open")
     assert Topic.from_bytes(topic.to_bytes(), "/topics/orders") == topic
+
+
+def test_what_the_target_was_given_first_by_each_producer_tells_its_last_sequence_below_the_cut() -> None:
+    origin = Extent(cluster="east", start=0, end=100, base=0, term=2)
+    target = Extent(cluster="west", start=100, base=7, term=3)
+    mine, fresh, older = (FIRST_CLIENT_ID + n for n in range(3))
+    first = {upstream_id(mine, 3): (1, 57), upstream_id(fresh, 3): (0, 0), upstream_id(older, 1): (0, 9), 12: (0, 4)}
+
+    found = crossed_with(Surplus(first), target, origin)
+
+    assert found is not None
+    assert [(one.producer_id, one.epoch, one.last_sequence) for one in found] == [(upstream_id(mine, 2), 1, 56)]
+    assert crossed_with(Surplus(first, whole=False), target, origin) is None

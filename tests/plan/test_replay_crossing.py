@@ -201,29 +201,6 @@ def test_an_origin_that_dies_on_the_way_back_of_a_crossing_is_done_without() -> 
         end_without_origin(world, seed % 9)
 
 
-def test_a_batch_that_the_target_has_the_rest_of_would_come_twice_if_nobody_knew_with_what_it_crossed() -> None:
-    def attempt(seed: int, *faults: str) -> None:
-        world = a_world(seed, *faults)
-        for _ in world.run(world.decide()):
-            world.tick()
-            on_their_way = [g for g in world.gateways for f in g.flights if f.cluster == TARGET and f.rest != f.batch]
-            if on_their_way:
-                world.gateways.sort(key=lambda gateway: gateway is on_their_way[0])
-                break
-        world.kill_gateway()
-        world.kill_origin()
-        end_without_origin(world, BEYOND)
-
-    broken = 0
-    for seed in range(30):
-        attempt(seed)
-        try:
-            attempt(seed, "sequences")
-        except BrokenError:
-            broken += 1
-    assert broken > 0
-
-
 @pytest.mark.parametrize(
     "fault",
     [
