@@ -17,7 +17,7 @@ from tests.system.migrating import PARTITIONS, Migration
 from tests.system.watching import acked, assert_ascending, given, led_from, until
 
 pytestmark = pytest.mark.stack
-RATE = 120
+RATE = 60
 
 stack = pytest.fixture(two_clusters, scope="module")
 
