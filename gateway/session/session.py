@@ -30,6 +30,8 @@ from gateway.session.snapshot import Snapshot
 from ha_core.wire import ApiKey, RemoteProtocolError, RequestHeader, WireError, read_request_header
 from ha_core.wire.frames import frame_size
 
+MOST_REQUESTS = 100
+"""Within one event: thousands that have no answer fit into what is read at once, and others are to have their turn."""
 LEAST_REQUEST_BYTES = 10
 """API key, version, correlation id and the length of the client id."""
 
@@ -270,10 +272,12 @@ class Session(Conversation):
         elif self._gather is not None:
             pos = self._continue_gather(buf, end)
         limits = self.settings.limits
+        taken = 0
         while self.closed is None and self.leaving is None and not self.held and end - pos >= 4:
-            if self._full(1) or self.given_bytes >= MOST_GIVEN_BYTES:
+            if taken >= MOST_REQUESTS or self._full(1) or self.given_bytes >= MOST_GIVEN_BYTES:
                 self.held = True
                 break
+            taken += 1
             if self.sasl is not None and self.sasl.raw_tokens:
                 token_at, pos = pos, entrance.raw_token(self, self.sasl, buf, pos, end)
                 if pos == token_at:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.session.commands import Cause, Compose, ToClient, Wake
 from gateway.session.conversation import MOST_GIVEN_BYTES, MOST_QUESTIONS
+from gateway.session.session import MOST_REQUESTS
 from ha_core.model import Extent, Topic, View
 from ha_core.wire import encode, encode_request
 from tests.gateway.session.batch import batch
@@ -122,3 +123,17 @@ def test_each_partition_of_a_produce_that_is_judged_holds_one_batch() -> None:
     assert talk.closed is not None
     assert talk.closed.cause is Cause.MALFORMED
     assert talk.asked(EAST) == []
+
+
+def test_requests_without_an_answer_that_come_in_one_piece_leave_others_their_turn() -> None:
+    # Given ten thousand of them fit into what is read at once, and nothing is ever awaited for them
+    talk = Talk()
+    one = request(PRODUCE, 3, 1, acks=0, timeout_ms=1000, transactional_id=None, topic_data=[])
+    talk.send(one * 1000)
+    # Then a part of them is sent within one event, and the rest bit by bit, with other events in between
+    assert talk.session.paused
+    assert bytes(talk.upstream[EAST]) == one * MOST_REQUESTS
+    while goes_on(talk):
+        pass
+    assert bytes(talk.upstream[EAST]) == one * 1000
+    assert not talk.session.paused
