@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from gateway import clock
@@ -14,6 +15,8 @@ from gateway.session.snapshot import Lease
 _log = logging.getLogger(__name__)
 
 RETRY_S = 0.05
+_THREAD = ThreadPoolExecutor(1, "lease")
+"""Its own: the loop's threads are few, and each look-up of a name that nobody answers holds one for many seconds."""
 
 
 C = TypeVar("C")
@@ -62,7 +65,7 @@ async def keep(
         why = "this gateway is not registered"
         try:
             registered = current() is not None
-            newest = await asyncio.to_thread(confirm)
+            newest = await asyncio.get_running_loop().run_in_executor(_THREAD, confirm)
             follows = current()
             if registered and follows is not None:
                 why = f"revision {newest} is published, {follows} is followed"

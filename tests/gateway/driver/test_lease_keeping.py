@@ -1,0 +1,49 @@
+"""The lease is confirmed whatever else the process waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from gateway import clock
+from gateway.composed import NodeAddress
+from gateway.driver import lease as leases
+from gateway.driver.answering import Answering
+from gateway.driver.peers import Peer
+from gateway.session.snapshot import Lease
+
+LEASE_MS = 400
+
+
+def test_names_that_nobody_resolves_do_not_cost_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolved = threading.Event()
+
+    def nobody(*_: Any, **__: Any) -> Any:
+        resolved.wait(10)
+        raise socket.gaierror("no answer")
+
+    async def scenario() -> None:
+        # Given a gateway that keeps its lease, and others whose names no server resolves
+        lease = Lease()
+        keeping = asyncio.create_task(leases.keep(lease, lambda: 1, lambda: 1, LEASE_MS, lambda: None))
+        names = [Peer(f"gw-{n}", NodeAddress(n, f"gone-{n}", 9092), 20_000, frozenset()) for n in range(100)]
+        asking = asyncio.create_task(Answering("own", timeout_s=0.1).of(names))
+        # When it looks for them for longer than a lease
+        await asyncio.sleep(3 * LEASE_MS / 1000)
+        # Then it still has its lease
+        try:
+            assert lease.holds(clock.now())
+        finally:
+            resolved.set()
+            keeping.cancel()
+            asking.cancel()
+            with suppress(asyncio.CancelledError):
+                await asking
+
+    monkeypatch.setattr(socket, "getaddrinfo", nobody)
+    asyncio.run(scenario())
