@@ -8,10 +8,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Protocol
+from typing import Any, Protocol
 
 from gateway.metrics import CONTENT_TYPE
 
@@ -65,21 +67,30 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self._free = threading.BoundedSemaphore(_MOST_CALLERS)
+        self._callers: dict[socket.socket, None] = {}
+        """In the order in which they came."""
+        self._changing = threading.Lock()
         super().__init__(address, handler)
 
-    def process_request(self, request: object, client_address: object) -> None:
-        # Each caller is a thread: one that opens connections and says nothing must not fill the process with them.
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)  # type: ignore[arg-type]
-            return
-        super().process_request(request, client_address)  # type: ignore[arg-type]
+    def process_request(self, request: Any, client_address: Any) -> None:
+        # Each caller is a thread: one that opens connections and says nothing, or a letter now and then, must neither
+        # fill the process with them nor keep out the probe by whose answer the process lives. The oldest has had most
+        # time.
+        with self._changing:
+            self._callers[request] = None
+            if len(self._callers) > _MOST_CALLERS:
+                oldest = next(iter(self._callers))
+                del self._callers[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
 
-    def process_request_thread(self, request: object, client_address: object) -> None:
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
-            super().process_request_thread(request, client_address)  # type: ignore[arg-type]
+            super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            with self._changing:
+                self._callers.pop(request, None)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A caller that hangs up is no event."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Literal, cast
@@ -15,7 +16,10 @@ from ha_core.store import Sighting
 _log = logging.getLogger(__name__)
 
 FLUSH_S = 0.1
-MOST_REMEMBERED = 200_000
+MOST_BYTES = 128 << 20
+MOST_BYTES_OF_A_USER = 8 << 20
+"""More than the store takes of one user. Names come from the wire: whoever makes them up fills his own share."""
+_USE_BYTES = 100
 
 
 class Sightings:
@@ -24,6 +28,9 @@ class Sightings:
     def __init__(self, record: Callable[[str, list[Sighting]], int]) -> None:
         self._record = record
         self._known: set[tuple[str, str, str, str, str]] = set()
+        self._bytes: Counter[str] = Counter()
+        """Of what is known, by user."""
+        self._all_bytes = 0
         self._fresh: dict[str, list[Sighting]] = {}
         self._writing = asyncio.Lock()
 
@@ -35,8 +42,12 @@ class Sightings:
     def saw(self, command: Saw) -> None:
         user, instance, _ = command.identity
         key = (user, instance, command.what, command.name, command.how)
-        if key in self._known or len(self._known) >= MOST_REMEMBERED:
+        size = _USE_BYTES + len(instance) + len(command.name)
+        full = self._all_bytes + size > MOST_BYTES or self._bytes[user] + size > MOST_BYTES_OF_A_USER
+        if key in self._known or full:
             return
+        self._bytes[user] += size
+        self._all_bytes += size
         self._known.add(key)
         use = Use(
             instance=instance,

@@ -143,3 +143,17 @@ def test_a_port_that_is_taken_is_named(address: str) -> None:
 
     with pytest.raises(OSError, match=rf"http 127\.0\.0\.1:{port}: Address already in use; change http\.port"):
         second.start()
+
+
+def test_callers_that_never_finish_their_request_do_not_keep_a_probe_out(address: str) -> None:
+    # Given more callers than are served at once, each of which says a letter now and then
+    host, port = address.removeprefix("http://").split(":")
+    callers = [socket.create_connection((host, int(port))) for _ in range(40)]
+    for caller in callers:
+        caller.sendall(b"G")
+    # When a probe comes
+    answer = httpx.get(f"{address}/healthz", timeout=2)
+    # Then it is answered
+    assert answer.status_code == 200
+    for caller in callers:
+        caller.close()

@@ -1,0 +1,36 @@
+"""What clients use is recorded, whatever others make up."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.driver.sightings import MOST_BYTES_OF_A_USER, Sightings
+from gateway.session.commands import Saw
+from ha_core.model import Identity
+from ha_core.store import Sighting
+
+
+def test_a_user_who_makes_names_up_does_not_keep_what_others_use_from_being_recorded() -> None:
+    async def scenario() -> None:
+        written: dict[str, list[Sighting]] = {}
+
+        def record(user: str, uses: list[Sighting]) -> int:
+            written.setdefault(user, []).extend(uses)
+            return 0
+
+        sightings = Sightings(record)
+        # Given a user who uses names without end
+        for n in range(250_000):
+            sightings.saw(Saw(Identity("greedy", "app"), "topic", f"topic-{n}", "fetch"))
+        for n in range(1_000):
+            sightings.saw(Saw(Identity("long", "app"), "topic", f"{n}" * 10_000, "fetch"))
+        # When another one uses a topic
+        sightings.saw(Saw(Identity("modest", "app"), "topic", "orders", "produce"))
+        await sightings.flush()
+        # Then that is recorded, and little of what was made up is kept
+        assert [use.name for use in written["modest"]] == ["orders"]
+        assert sum(len(use.name) for use in written["long"]) <= MOST_BYTES_OF_A_USER
+        # And the first user's share was spent on what came first
+        assert written["greedy"][0].name == "topic-0"
+
+    asyncio.run(scenario())
