@@ -91,7 +91,8 @@ class Conversation:
         self.sasl: SaslServer | None = None
         """While the client proves who it is."""
         self.damping = Damping()
-        self.seen: set[tuple[str, bytes]] = set()
+        self.seen: set[int] = set()
+        """Hashes of what was told to be used."""
         self.fetch_topics: set[bytes] = set()
         """Topics of the fetch session that the client has with the broker, as far as requests named them."""
         self.fetch_reset = False

@@ -8,7 +8,7 @@ from gateway.session import answers, groups, refusals
 from gateway.session.commands import Cause, Node, Refresh, Saw
 from gateway.session.conversation import Conversation
 from gateway.session.slots import Kind, Slot
-from ha_core.wire import ApiKey, ErrorCode, RequestHeader, decode, encode, encode_request, encode_response
+from ha_core.wire import ApiKey, ErrorCode, RequestHeader, decode, encode, encode_request, encode_response, inline
 from ha_core.wire.policy import peek_group
 
 _HOW = {ApiKey.JOIN_GROUP: "join", ApiKey.OFFSET_COMMIT: "commit"}
@@ -32,7 +32,7 @@ def _request(session: Conversation, header: RequestHeader, buf: bytearray, end: 
         header.api_version,
         "request",
         memoryview(buf)[header.body_at : end],
-        limits=session.settings.limits,
+        limits=inline(session.settings.limits),
     )
 
 
@@ -127,8 +127,9 @@ def wake_joiners(session: Conversation) -> None:
 
 def _notice(session: Conversation, header: RequestHeader, name: bytes) -> None:
     how = _HOW.get(ApiKey(header.api_key))
-    if how is not None and (how, name) not in session.seen and len(session.seen) < 10_000:
-        session.seen.add((how, name))
+    key = hash((how, name))
+    if how is not None and key not in session.seen and len(session.seen) < 10_000:
+        session.seen.add(key)
         session.emit(Saw(session.identity(header.client_id), "group", name.decode("utf-8", "replace"), how))
 
 

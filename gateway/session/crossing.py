@@ -36,6 +36,7 @@ from ha_core.wire import (
     encode,
     encode_request,
     encode_response,
+    inline,
 )
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import Batch, batches, rewrite_producer_id
@@ -91,7 +92,7 @@ def send(
     crossing: Mapping[Key, Part],
 ) -> None:
     """Sends to the port's broker what was not refused; the rest follows when its answer is there."""
-    request = decode(ApiKey.PRODUCE, header.api_version, "request", body, limits=session.settings.limits)
+    request = decode(ApiKey.PRODUCE, header.api_version, "request", body, limits=inline(session.settings.limits))
     if verdict.refused:
         request = producing.without(request, verdict.refused)
     request["acks"] = _ALL

@@ -22,6 +22,7 @@ from ha_core.wire import (
     encode,
     encode_request,
     encode_response,
+    inline,
 )
 from ha_core.wire.fetch import FetchScan, scan_fetch_request
 from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
@@ -30,6 +31,11 @@ CROSSING_WAIT_MS = 20
 """Longest wait of a fetch that is answered by two clusters: the one with records waits for the one without."""
 _TAKEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 _NO_OFFSETS: Mapping[producing.Key, int] = {}
+MOST_NAME_BYTES = 249
+"""Of a topic that can exist: whatever has a longer name is in no map."""
+MOST_IN_SESSION = 40_000
+"""Topics of a fetch session, as one full request may name them; what is left out later is not taken off. Of more, the
+client is asked to begin anew."""
 MAX_COLD_BYTES = 16 << 20
 """Most bytes that one request reads from a closed extent: that answer is held in memory whole."""
 
@@ -39,7 +45,7 @@ def _slot(header: RequestHeader, kind: Kind) -> Slot:
 
 
 def _notice(session: Conversation, header: RequestHeader, topic: bytes, how: str) -> None:
-    key = (how, topic)
+    key = hash((how, topic))  # names come from the wire, and may be long
     if key not in session.seen and len(session.seen) < 10_000:
         session.seen.add(key)
         session.emit(Saw(session.identity(header.client_id), "topic", topic.decode("utf-8", "replace"), how))
@@ -152,7 +158,7 @@ def _write(
             header.api_version,
             "request",
             memoryview(buf)[header.body_at : end],
-            limits=session.settings.limits,
+            limits=inline(session.settings.limits),
         )
         kept = producing.without(request, verdict.refused)
         body = encode(ApiKey.PRODUCE, header.api_version, "request", kept)
@@ -252,7 +258,8 @@ def fetch(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
     passes = routes.plain or all(routes.topic(topic).fetch is Way.PASS for topic in topics)
     if passes and not session.fetch_reset and not routes.closed:
         if scan.session_epoch >= 0:
-            session.fetch_topics.update(topics)
+            session.fetch_topics.update(topic for topic in topics if len(topic) <= MOST_NAME_BYTES)
+            session.fetch_reset = len(session.fetch_topics) > MOST_IN_SESSION
         if scan.rack_bytes:
             # KIP-392: a broker would send this consumer to a replica by its own node id, which is no virtual node.
             buf[scan.rack_at : scan.rack_at + scan.rack_bytes] = b"-" * scan.rack_bytes
@@ -276,7 +283,7 @@ def fetch(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
         header.api_version,
         "request",
         memoryview(buf)[header.body_at : end],
-        limits=session.settings.limits,
+        limits=inline(session.settings.limits),
     )
     _read(session, header, request, routes)
 

@@ -24,6 +24,7 @@ from ha_core.wire import (
     encode,
     encode_request,
     encode_response,
+    inline,
 )
 
 _MOST_EPOCH = 32_766
@@ -46,7 +47,7 @@ def stays_open(answer: dict[str, Any]) -> bool:
 def transaction(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
     """A request for a transaction coordinator, or about a transaction's offsets."""
     body = memoryview(buf)[header.body_at : end]
-    request = decode(header.api_key, header.api_version, "request", body, limits=session.settings.limits)
+    request = decode(header.api_key, header.api_version, "request", body, limits=inline(session.settings.limits))
     if header.api_key == ApiKey.INIT_PRODUCER_ID:
         if request["transactional_id"] is None:
             _idempotent(session, header, request)

@@ -24,7 +24,7 @@ from ha_core.wire.header import (
     read_request_header,
     response_body_at,
 )
-from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.limits import DEFAULT_LIMITS, Limits, inline
 from ha_core.wire.policy import POLICIES, Policy, Route, advertised, peek_group, peek_transactional_id
 from ha_core.wire.produce import ProduceScan, patch_produce_response, peek_acks, scan_produce
 from ha_core.wire.records import Batch, batches, rewrite_producer_id, shift_batches, trim
@@ -67,6 +67,7 @@ __all__ = [
     "following",
     "frame_size",
     "header_versions",
+    "inline",
     "last_sequence",
     "parse_plain",
     "patch_produce_response",

@@ -82,6 +82,7 @@ class _Cursor:
         self.end = end
         self.version = version
         self.tagged = version >= _FLEXIBLE
+        self.left = 2 * DEFAULT_LIMITS.max_partitions  # and as many topics
 
     def size(self, classic: Any, width: int) -> int:
         """A length or count, -1 for null."""
@@ -93,7 +94,8 @@ class _Cursor:
 
     def count(self, least: int) -> int:
         count = self.size(_INT, 4)
-        if count < 0 or count * least > self.end - self.at or count > DEFAULT_LIMITS.max_array:
+        self.left -= count
+        if count < 0 or count * least > self.end - self.at or self.left < 0:
             raise RemoteProtocolError(f"fetch request: {count} elements in the last {self.end - self.at} bytes")
         return count
 

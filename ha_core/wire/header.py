@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
-from ha_core.wire.varint import read_uvarint
+from ha_core.wire.varint import MOST_TAGS, read_uvarint
 
 _FIXED = Struct(">hhih")  # API key, version, correlation id, length of the client id
 _SIZE = Struct(">i")
@@ -149,6 +149,8 @@ def skip_tags(buf: Any, pos: int, limit: int) -> int:
     IndexError where a count or size is cut off, RemoteProtocolError where the section passes `limit`.
     """
     count, pos = read_uvarint(buf, pos)
+    if count > MOST_TAGS:
+        raise RemoteProtocolError(f"tagged section of {count} tags before byte {pos}")
     while count:
         _, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)

@@ -1,6 +1,7 @@
 """Bounds on everything that a peer can count or measure for us."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ha_core.wire.errors import LocalProtocolError
 
@@ -12,7 +13,9 @@ class Limits:
     max_array bounds one array, max_elements all arrays of one message together: nested arrays of tiny elements would
     otherwise turn each byte of a frame into some hundred bytes of objects. The size defaults are the brokers' own
     (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch. max_login_bytes
-    bounds a request of somebody who has not logged in yet.
+    bounds a request of somebody who has not logged in yet. max_partitions bounds those of one produce or fetch, and
+    max_inline all elements of another request that is read while everybody else waits: a request of 8 MB that names a
+    million partitions takes as long as a lease.
     """
 
     max_request_bytes: int = 104_857_600
@@ -22,6 +25,8 @@ class Limits:
     max_string: int = 32_767
     max_sasl_bytes: int = 65_536
     max_login_bytes: int = 131_072
+    max_partitions: int = 20_000
+    max_inline: int = 100_000
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -31,3 +36,9 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+@lru_cache(maxsize=16)
+def inline(limits: Limits) -> Limits:
+    """The bounds of a message that is decoded while everybody else waits."""
+    return replace(limits, max_elements=min(limits.max_elements, limits.max_inline))

@@ -9,7 +9,7 @@ from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.header import response_body_at, skip_tags
 from ha_core.wire.limits import DEFAULT_LIMITS
-from ha_core.wire.varint import read_uvarint
+from ha_core.wire.varint import MOST_TAGS, read_uvarint
 
 _SHORT = Struct(">h").unpack_from
 _INT = Struct(">i").unpack_from
@@ -86,7 +86,7 @@ def _classic(buf: Any, p: int, end: int, frame_end: int, partitions: list[Entry]
     acks, timeout_ms = _ACKS(buf, p)
     topics = _INT(buf, p + 6)[0]
     p += 10
-    if topics < 0 or topics * 6 > frame_end - p or topics > DEFAULT_LIMITS.max_array:
+    if topics < 0 or topics * 6 > frame_end - p or topics > DEFAULT_LIMITS.max_partitions:
         raise _bad("count of topics", topics)
     try:
         p = _classic_topics(buf, p, end, frame_end, topics, partitions)
@@ -114,7 +114,7 @@ def _classic_topics(buf: Any, p: int, end: int, frame_end: int, topics: int, par
         topic = bytes(buf[p + 2 : q])
         count = _INT(buf, q)[0]
         p = q + 4
-        if count < 0 or count * 8 > frame_end - p or count > DEFAULT_LIMITS.max_array:
+        if count < 0 or count * 8 > frame_end - p or count > DEFAULT_LIMITS.max_partitions:
             raise _bad("count of partitions", count)
         while count:
             count -= 1
@@ -124,7 +124,7 @@ def _classic_topics(buf: Any, p: int, end: int, frame_end: int, topics: int, par
             p += 8
             if size < -1 or size > frame_end - p:
                 raise _bad("records", size)
-            partitions.append((topic, partition, p, size))
+            _add(partitions, (topic, partition, p, size))
             if size > 0:
                 p += size
     return p
@@ -146,7 +146,7 @@ def _flexible(buf: Any, p: int, end: int, frame_end: int, partitions: list[Entry
     acks, timeout_ms = _ACKS(buf, p)
     topics, p = _uvarint(buf, p + 6, end)
     topics -= 1
-    if topics < 0 or topics * 3 > frame_end - p or topics > DEFAULT_LIMITS.max_array:
+    if topics < 0 or topics * 3 > frame_end - p or topics > DEFAULT_LIMITS.max_partitions:
         raise _bad("count of topics", topics)
     try:
         p = _flexible_topics(buf, p, end, frame_end, topics, partitions)
@@ -175,7 +175,7 @@ def _flexible_topics(buf: Any, p: int, end: int, frame_end: int, topics: int, pa
         count, p = _uvarint(buf, q, end)
         count -= 1
         topics -= 1
-        if count < 0 or count * 6 > frame_end - p or count > DEFAULT_LIMITS.max_array:
+        if count < 0 or count * 6 > frame_end - p or count > DEFAULT_LIMITS.max_partitions:
             raise _bad("count of partitions", count)
         while count:
             if end - p < 5:
@@ -185,11 +185,17 @@ def _flexible_topics(buf: Any, p: int, end: int, frame_end: int, topics: int, pa
             q = p + size - 1 if size else p
             if q + 3 > frame_end:  # three tagged sections follow at least
                 raise _bad("records", size - 1)
-            partitions.append((topic, partition, p, size - 1))
+            _add(partitions, (topic, partition, p, size - 1))
             count -= 1
             p = _behind_tags(buf, q, end, frame_end, count or topics)
         p = _behind_tags(buf, p, end, frame_end, topics)
     return _behind_tags(buf, p, end, frame_end, 0)
+
+
+def _add(partitions: list[Entry], entry: Entry) -> None:
+    if len(partitions) >= DEFAULT_LIMITS.max_partitions:
+        raise RemoteProtocolError(f"produce request names more than {DEFAULT_LIMITS.max_partitions} partitions")
+    partitions.append(entry)
 
 
 def _bad(what: str, size: int) -> RemoteProtocolError:
@@ -218,6 +224,8 @@ def _behind_tags(buf: Any, p: int, end: int, frame_end: int, more: int) -> int:
         return p + 1
     try:
         count, p = _uvarint(buf, p, end)
+        if count > MOST_TAGS:
+            raise _bad("count of tags", count)
         while count:
             _, p = _uvarint(buf, p, end)
             size, p = _uvarint(buf, p, end)

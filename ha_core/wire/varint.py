@@ -7,6 +7,9 @@ from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 
 _MOST = 0xFFFFFFFF
 
+MOST_TAGS = 100
+"""Of one tagged section: Kafka's longest has four. Without a bound the smallest are read for minutes."""
+
 
 def read_uvarint(b: Any, p: int) -> tuple[int, int]:
     """(value, position after it). IndexError where the bytes end, RemoteProtocolError above 32 bits."""
