@@ -7,8 +7,10 @@ is encoded there: everybody else's requests go on meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from gateway.composed import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handler
 from gateway.composed.ask import ClusterUnavailableError
@@ -17,7 +19,7 @@ from gateway.heavy import beside, heavy
 from gateway.links.links import Links
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
-from ha_core.wire import decode, encode
+from ha_core.wire import decode, encode, inline
 
 Placing = Callable[[Mapping[BrokerKey, NodeAddress]], dict[BrokerKey, NodeAddress]]
 """Own virtual nodes → the same at the ports of the gateway that serves this client."""
@@ -42,9 +44,13 @@ class Composer:
     def __init__(self, links: Links, nodes: NodeBook) -> None:
         self._links, self._nodes = links, nodes
         self._listings = Listings()
-        self._listing = asyncio.Lock()
-        """All topics: who waits for it mostly finds the list made. Nobody else waits here, above all not for what a
-        cluster takes to answer somebody: the work itself is done one after the other anyway (`heavy`)."""
+        self._one_at_a_time = asyncio.Lock()
+        """Steps of long answers; more at once would only take longer, and each takes memory. Not held while a cluster
+        or ZooKeeper is asked: others have no part in that."""
+        self._of_user: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """One of each user waits for that, however many he has asked for: the next one of another user comes next."""
+        self._one_list = asyncio.Lock()
+        """Of all topics: who asks for the same one meanwhile is given that."""
 
     async def compose(self, context: Context, command: Compose, placing: Placing) -> Body:
         """The response body of one composed request.
@@ -52,20 +58,26 @@ class Composer:
         :raises RemoteProtocolError: the request is not what it should be.
         """
         if isinstance(command.request, bytes):
-            request = await beside(
-                decode, command.api_key, command.api_version, "request", command.request, limits=context.limits
-            )
+            async with self._turn(command):
+                request = await beside(
+                    decode,
+                    command.api_key,
+                    command.api_version,
+                    "request",
+                    command.request,
+                    limits=inline(context.limits),
+                )
             command = command._replace(request=request)
         work = handler(command.api_key)(context, command.api_version, command.request)
         if heavy(command.request):
-            return await self._long(command, work, await beside(_advance, work, None), placing)
+            return await self._long(command, work, None, placing)
         step = _advance(work, None)
         while not isinstance(step, _Done):
             answer = await self._answer(step, placing)
             if isinstance(answer, list) and any(_long(reply) for reply in answer):
                 if lists_all(command):
                     return await self._all(context, command, work, answer, placing)
-                return await self._long(command, work, await beside(_advance, work, answer), placing)
+                return await self._long(command, work, answer, placing)
             step = _advance(work, answer)
         return step.body
 
@@ -74,26 +86,42 @@ class Composer:
             return placing(await self._nodes.ensure(step.brokers))
         return await self._links.ask_all(step)
 
-    async def _long(self, command: Compose, work: Handler, step: Any, placing: Placing) -> bytes:
-        while not isinstance(step, _Done):
-            step = await beside(_advance, work, await self._answer(step, placing))
-        return await beside(encode, command.api_key, command.api_version, "response", step.body)
+    @asynccontextmanager
+    async def _turn(self, command: Compose) -> AsyncIterator[None]:
+        user = command.identity.user
+        mine = self._of_user.setdefault(user, asyncio.Lock())
+        async with mine, self._one_at_a_time:
+            yield
+
+    async def _step(self, command: Compose, work: Handler, answer: Any) -> Any:
+        """What the handler asks next; its answer, encoded, where it is done."""
+        async with self._turn(command):
+            step = await beside(_advance, work, answer)
+            if isinstance(step, _Done):
+                return await beside(encode, command.api_key, command.api_version, "response", step.body)
+            return step
+
+    async def _long(self, command: Compose, work: Handler, answer: Any, placing: Placing) -> bytes:
+        while not isinstance(step := await self._step(command, work, answer), bytes):
+            answer = await self._answer(step, placing)
+        return step
 
     async def _all(self, context: Context, command: Compose, work: Handler, replies: Any, placing: Placing) -> bytes:
         """The list of all topics, made anew only where it would be another one than the last."""
-        async with self._listing:
+        async with self._one_list:
             known = self._listings.listing(context, command, replies)
             if known.brokers is not None:
                 nodes = placing(await self._nodes.ensure(known.brokers))
                 body = known.bodies.get(placement(nodes, known.brokers))
                 if body is not None:
                     return body
-            step = await beside(_advance, work, replies)
-            while isinstance(step, NeedNodes):
-                known.brokers = step.brokers
-                nodes = placing(await self._nodes.ensure(step.brokers))
-                step = await beside(_advance, work, nodes)
-            body = await self._long(command, work, step, placing)
+            answer = replies
+            while not isinstance(body := await self._step(command, work, answer), bytes):
+                if isinstance(body, NeedNodes):
+                    known.brokers = body.brokers
+                    answer = nodes = placing(await self._nodes.ensure(body.brokers))
+                else:
+                    answer = await self._answer(body, placing)
             if known.brokers is not None:
                 known.bodies[placement(nodes, known.brokers)] = body
             return body

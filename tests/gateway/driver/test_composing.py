@@ -180,3 +180,21 @@ def test_nobody_waits_for_a_cluster_that_is_slow_to_answer_somebody_elses_long_r
         assert len((await waiting)["topics"]) == MANY
 
     asyncio.run(scenario())
+
+
+def test_a_user_who_asks_for_much_at_once_does_not_keep_others_waiting_for_all_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        # Given a user who has asked many long questions
+        house = House(monkeypatch)
+        names = [f"t{n}" for n in range(MANY)]
+        greedy = [asyncio.create_task(house.ask("greedy", names=names)) for _ in range(20)]
+        await asyncio.sleep(0)
+        # When another one asks
+        await house.ask("modest", names=names)
+        # Then most of the first one's are still to come
+        assert sum(task.done() for task in greedy) <= 10
+        await asyncio.gather(*greedy)
+
+    asyncio.run(scenario())
