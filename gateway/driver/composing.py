@@ -95,16 +95,18 @@ class Composer:
 
     async def _step(self, command: Compose, work: Handler, answer: Any) -> Any:
         """What the handler asks next; its answer, encoded, where it is done."""
-        async with self._turn(command):
-            step = await beside(_advance, work, answer)
-            if isinstance(step, _Done):
-                return await beside(encode, command.api_key, command.api_version, "response", step.body)
-            return step
+        step = await beside(_advance, work, answer)
+        if isinstance(step, _Done):
+            return await beside(encode, command.api_key, command.api_version, "response", step.body)
+        return step
 
     async def _long(self, command: Compose, work: Handler, answer: Any, placing: Placing) -> bytes:
-        while not isinstance(step := await self._step(command, work, answer), bytes):
+        while True:
+            async with self._turn(command):
+                step = await self._step(command, work, answer)
+            if isinstance(step, bytes):
+                return step
             answer = await self._answer(step, placing)
-        return step
 
     async def _all(self, context: Context, command: Compose, work: Handler, replies: Any, placing: Placing) -> bytes:
         """The list of all topics, made anew only where it would be another one than the last."""
@@ -116,6 +118,7 @@ class Composer:
                 if body is not None:
                     return body
             answer = replies
+            # Not in the turn of its user: whoever waits for the list would wait for all that he has asked for.
             while not isinstance(body := await self._step(command, work, answer), bytes):
                 if isinstance(body, NeedNodes):
                     known.brokers = body.brokers
