@@ -15,6 +15,19 @@ LONG_BYTES = 32 << 10
 """Of a composed request: a longer one is decoded by the driver, beside its event loop."""
 _NONE = (0, -1)
 """Versions of what is not offered."""
+_BY_THE_MAP = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
+    }
+)
+"""Composed changes that go where maps and bindings lead: by old ones a gateway that slept would delete elsewhere."""
 
 Whole = Callable[[Conversation, RequestHeader, bytearray, int, int], None]
 
@@ -66,6 +79,10 @@ def partial(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
 
 
 def _compose(session: Conversation, header: RequestHeader, buf: bytearray, end: int) -> None:
+    if header.api_key in _BY_THE_MAP and not session.settings.lease.holds(session.now):
+        # There is no one retriable error for them all; whose connection ends asks again.
+        leaving.leave(session, Cause.LEASE_LOST, "a change of topics or groups came while the lease was lost")
+        return
     slot = Slot(header.api_key, header.api_version, header.correlation_id, Kind.WAIT)
     body = memoryview(buf)[header.body_at : end]
     request: dict[str, Any] | bytes = bytes(body)

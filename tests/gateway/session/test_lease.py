@@ -220,3 +220,33 @@ def test_a_lease_whose_session_ended_is_lost_at_once_and_comes_back_as_another()
     assert not lease.holds(10.1)
     lease.renew(10.2, 3.0)
     assert lease.generation == 2
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "body"),
+    [
+        (19, 4, {"topics": [], "timeout_ms": 1000, "validate_only": False}),
+        (20, 4, {"topic_names": ["orders"], "timeout_ms": 1000}),
+        (21, 1, {"topics": [], "timeout_ms": 1000}),
+        (DELETE_GROUPS, 1, {"groups_names": ["billing"]}),
+    ],
+    ids=["create topics", "delete topics", "delete records", "delete groups"],
+)
+def test_without_the_lease_nothing_is_made_or_deleted_by_a_map_that_may_be_old(
+    api_key: int, version: int, body: dict[str, Any]
+) -> None:
+    talk = Talk(state(), lease=False)
+
+    talk.ask(api_key, version, body)
+
+    assert not any(isinstance(command, Compose) for command in talk.others)
+    assert talk.closed is not None
+    assert talk.closed.cause is Cause.LEASE_LOST
+
+
+def test_without_the_lease_clients_are_still_told_of_topics() -> None:
+    talk = Talk(state(), lease=False)
+
+    talk.ask(3, 4, {"topics": [{"name": "orders"}], "allow_auto_topic_creation": False})
+
+    assert any(isinstance(command, Compose) for command in talk.others)

@@ -1,0 +1,133 @@
+"""Gateways that stand still in the middle of a request, and gateways that end, while clients write."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from ha_core.wire import ApiKey, decode, encode, encode_request, response_body_at
+from stack.clients.halting_sender import batch
+from stack.harness import Stack
+from tests.kit.running import Run, bind, bootstrap, create_topic
+from tests.system.conftest import MakeRun, two_clusters
+from tests.system.watching import acked
+
+pytestmark = [pytest.mark.stack, pytest.mark.soak]
+METADATA, PRODUCE = 1, 7
+LONGER_THAN_A_SESSION_S = 9.0
+
+stack = pytest.fixture(two_clusters, scope="module")
+
+
+@pytest.fixture
+def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
+    create_topic(bootstrap(stack, "east"), name, partitions=1)
+    bind(stack, name, "east")
+    return make_run(stack, user=name)
+
+
+class Sender:
+    """A client by hand: one connection, requests in pieces."""
+
+    def __init__(self, address: str, user: str) -> None:
+        host, port = address.rsplit(":", 1)
+        self.sock = socket.create_connection((host, int(port)), timeout=20)
+        self.user = user
+
+    def request(self, api_key: int, version: int, body: dict[str, Any]) -> bytes:
+        return bytes(encode_request(api_key, version, 1, f"HA#{self.user}#", encode(api_key, version, "request", body)))
+
+    def answer(self, api_key: int, version: int) -> dict[str, Any] | None:
+        """None: the connection ended without one."""
+        try:
+            head = self.sock.recv(4, socket.MSG_WAITALL)
+            frame = head + self.sock.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+        except ConnectionError:
+            return None
+        if len(frame) < 8:
+            return None
+        return decode(api_key, version, "response", frame[response_body_at(api_key, version, frame, 4) :])
+
+
+def leader(stack: Stack, name: str) -> str:
+    """Where a client of the user's writes."""
+    sender = Sender(stack.bootstrap.split(",")[0], name)
+    sender.sock.sendall(sender.request(ApiKey.METADATA, METADATA, {"topics": [{"name": name}]}))
+    found = sender.answer(ApiKey.METADATA, METADATA)
+    assert found is not None
+    node = found["topics"][0]["partitions"][0]["leader_id"]
+    return next(f"{one['host']}:{one['port']}" for one in found["brokers"] if one["node_id"] == node)
+
+
+def produce(sender: Sender, name: str, value: bytes) -> bytes:
+    data = [{"index": 0, "records": batch(value, int(time.time() * 1000))}]
+    topics = [{"name": name, "partition_data": data}]
+    body = {"transactional_id": None, "acks": -1, "timeout_ms": 10_000, "topic_data": topics}
+    return sender.request(ApiKey.PRODUCE, PRODUCE, body)
+
+
+def test_half_of_a_request_in_a_gateway_that_slept_through_a_move_is_not_acknowledged(
+    run: Run, stack: Stack, name: str
+) -> None:
+    # Given a user whose topic the gateways have seen in use, and half of a request
+    sender = Sender(leader(stack, name), name)
+    sender.sock.sendall(produce(sender, name, b"whole"))
+    first = sender.answer(ApiKey.PRODUCE, PRODUCE)
+    assert first is not None
+    assert first["responses"][0]["partition_responses"][0]["error_code"] == 0
+    time.sleep(3.0)
+    request = produce(sender, name, b"halves" * 100_000)
+    sender.sock.sendall(request[:300_000])
+    time.sleep(0.5)
+
+    # When the gateways stand still while the topic moves, and the rest comes the instant they go on
+    for gateway in ("gateway/1", "gateway/2"):
+        stack.pause(gateway)
+    time.sleep(LONGER_THAN_A_SESSION_S)
+    run.switch("east", "west")
+    sender.sock.sendall(request[300_000:])
+    for gateway in ("gateway/1", "gateway/2"):
+        stack.resume(gateway)
+
+    # Then nobody says that it was taken, and it is in no log
+    assert sender.answer(ApiKey.PRODUCE, PRODUCE) is None
+    time.sleep(2.0)
+    assert [(cut.origin, cut.target) for cut in run.cuts([name])] == [("east", "west")]
+    logs = {dump.cluster: list(dump.records.values()) for dump in run.dumps(name)}
+    assert logs["east"] == ["whole"]
+    assert logs.get("west", []) == []
+
+
+def test_a_gateway_that_is_stopped_in_order_makes_no_plain_producer_write_twice(
+    run: Run, stack: Stack, name: str
+) -> None:
+    # Given producers without idempotence on both gateways, with requests in flight at any time
+    settings = ("linger.ms=0", "queue.buffering.max.messages=100000")
+    producers = [
+        run.start(
+            "confluent-producer", f"w{n}", name, rate=200, idempotence="off", acks="all", settings=settings,
+            client_id=f"HA#{name}#{n}",
+        )
+        for n in range(4)
+    ]  # fmt: skip
+    for producer in producers:
+        producer.wait_for(200, "acknowledged")
+
+    # When each gateway is stopped in order, and started again
+    for gateway in ("gateway/1", "gateway/2"):
+        stack.restart(gateway)
+        counts = [producer.count("acknowledged") for producer in producers]
+        for producer, count in zip(producers, counts, strict=True):
+            producer.wait_for(count + 200, "acknowledged")
+    for producer in producers:
+        producer.stop()
+
+    # Then each record is there once
+    (log,) = (dump for dump in run.dumps(name) if dump.cluster == "east")
+    times = Counter(log.records.values())
+    assert sum(len(acked(producer)) for producer in producers) > 1_500
+    assert [value for value, count in times.items() if count > 1] == []
