@@ -32,6 +32,7 @@ _METADATA, _PRODUCE, _CREATE_TOPICS = 1, 7, 2
 _REQUEST_S = 20.0
 """Longest wait for an answer, beyond the pause."""
 _RETRY_S = 0.1
+_ACKS = {"0": 0, "1": 1, "all": -1}
 _LEAST_BYTES = 64_000
 """Of a request, so that no proxy waits for its rest before it forwards anything."""
 _REFUSED = frozenset(
@@ -110,26 +111,37 @@ class HaltingSender:
         self._options, self._recorder = options, recorder
         self._chance = random.Random(options.seed or zlib.crc32(options.client.encode()))
         self._bootstrap = [_address(one) for one in options.bootstrap.split(",")]
-        self._acks = {"all": -1, "": -1}.get(options.acks) or int(options.acks or 0)
         self._leaders: dict[int, tuple[str, int]] = {}
         self._open: dict[tuple[str, int], _Broker] = {}
 
     def send(self, number: int) -> None:
-        """One record, until it is taken, or nobody knows what became of it."""
+        """One record, until it is taken, or nobody knows what became of it.
+
+        With acks `mixed` it is sent with acks=0, or with acks=1 behind a whole one with acks=0, which may still be on
+        its way when the halves are.
+        """
+        acks = _ACKS.get(self._options.acks, -1)
+        if self._options.acks == "mixed":
+            acks = self._chance.choice((0, 1))
+            if acks == 1:
+                self._send(f"{number}s", 0, halves=False)
+        self._send(str(number), acks)
+
+    def _send(self, number: str, acks: int, halves: bool = True) -> None:
         name, value = self._value(number)
         partition = self._chance.randrange(max(self._leaders or self._find_leaders(), default=0) + 1)
         self._recorder.write(Sent(self._options.client, time.time(), self._options.topic, name, None, partition))
         self._recorder.flush()
-        while not self._attempt(name, value, partition):
+        while not self._attempt(name, value, partition, acks, halves):
             time.sleep(_RETRY_S)
             self._find_leaders()
 
-    def _attempt(self, name: str, value: bytes, partition: int) -> bool:
+    def _attempt(self, name: str, value: bytes, partition: int, acks: int, halves: bool) -> bool:
         address = self._leaders.get(partition)
         if address is None:
             return False
         try:
-            found = self._ask(address, value, partition)
+            found = self._ask(address, value, partition, acks, halves)
         except (OSError, NoAnswerError) as error:
             self._close(address)
             self._leaders.clear()
@@ -151,26 +163,28 @@ class HaltingSender:
                 self._recorder.write(Noted(self._options.client, time.time(), text, fatal=True))
         return True
 
-    def _ask(self, address: tuple[str, int], value: bytes, partition: int) -> dict[str, Any] | None:
+    def _ask(
+        self, address: tuple[str, int], value: bytes, partition: int, acks: int, halves: bool
+    ) -> dict[str, Any] | None:
         """The partition's answer; None where none is expected."""
         broker = self._open.get(address)
         if broker is None:
             broker = self._open[address] = _Broker(address, self._options.identifier)
         records = batch(value, int(time.time() * 1000))
         topic = {"name": self._options.topic, "partition_data": [{"index": partition, "records": records}]}
-        body = {"transactional_id": None, "acks": self._acks, "timeout_ms": 10_000, "topic_data": [topic]}
+        body = {"transactional_id": None, "acks": acks, "timeout_ms": 10_000, "topic_data": [topic]}
         request = broker.request(ApiKey.PRODUCE, _PRODUCE, body)
         seam = len(request) - len(records) + records.index(value) + len(value) // 2
         broker.send(request[:seam])
-        time.sleep(self._chance.random() * self._options.halt_s)
+        time.sleep(self._chance.random() * self._options.halt_s if halves else 0.0)
         broker.send(request[seam:])
-        if self._acks == 0:
+        if acks == 0:
             return None
         answer = broker.answer(ApiKey.PRODUCE, _PRODUCE)
         found: dict[str, Any] = answer["responses"][0]["partition_responses"][0]
         return found
 
-    def _value(self, number: int) -> tuple[str, bytes]:
+    def _value(self, number: str) -> tuple[str, bytes]:
         """The record's value, of which the second half begins with a request."""
         half = max(self._options.size_bytes, _LEAST_BYTES) // 2
         name, start = value_of(self._options.client, number, half)

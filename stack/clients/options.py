@@ -28,7 +28,7 @@ class Options:
     size_bytes: int = field(default=0, metadata={"help": "least length of a value"})
     keys: int = field(default=0, metadata={"help": "so many different keys in turn; 0: records without a key"})
     compression: str = field(default="", metadata={"help": "none | gzip | snappy | lz4 | zstd"})
-    acks: str = field(default="", metadata={"help": "0 | 1 | all"})
+    acks: str = field(default="", metadata={"help": "0 | 1 | all, and mixed (halting-sender)"})
     idempotence: str = field(default="", metadata={"help": "on | off"})
     linger_ms: int = field(default=-1, metadata={"help": "-1: the library's default"})
     transaction_records: int = field(default=20, metadata={"help": "records per transaction (transactional producer)"})

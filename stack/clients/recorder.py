@@ -101,7 +101,7 @@ class Pace:
         return number
 
 
-def value_of(client: str, number: int, size_bytes: int) -> tuple[str, bytes]:
+def value_of(client: str, number: int | str, size_bytes: int) -> tuple[str, bytes]:
     """(value id, record's value): the id, then a space and dots up to the size."""
     name = f"{client}-{number}"
     return name, (name + " ").encode().ljust(size_bytes, b".") if size_bytes > len(name) else name.encode()

@@ -44,7 +44,7 @@ def _sending(writer: Writer, name: str, seed: int) -> tuple[str, Mapping[str, ob
         Sends.SILENT: ("confluent-producer", {**common, "acks": "0"}),
         Sends.TRANSACTIONAL: ("confluent-transactions", {**common, "transaction_records": 10}),
         Sends.HALVES: ("halting-sender", {**halves, "acks": "1"}),
-        Sends.SILENT_HALVES: ("halting-sender", {**halves, "acks": "0"}),
+        Sends.SILENT_HALVES: ("halting-sender", {**halves, "acks": "mixed"}),
     }
     return table[writer.sends]
 

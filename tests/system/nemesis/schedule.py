@@ -45,6 +45,7 @@ class Sends(StrEnum):
     HALVES = "halves"
     """One request in flight, sent by halves."""
     SILENT_HALVES = "silent halves"
+    """Halves with acks=0, and halves with acks=1 behind a whole request with acks=0."""
 
 
 class Does(StrEnum):
