@@ -17,8 +17,8 @@ MAX_SEQUENCES = 20_000
 MAX_TOPIC_SEQUENCES = 150_000
 """Per topic, over all partitions: as stored about 850 kB at most, of the 1 MiB that ZooKeeper takes at once."""
 FORGOTTEN_MS = 86_400_000
-"""Kafka forgets a producer that has not written for `producer.id.expiration.ms`, a day, by the same timestamps; clients
-give a record up much earlier (`delivery.timeout.ms` is 2 minutes in Java, 5 in librdkafka)."""
+"""Kafka forgets a producer that has not written for `producer.id.expiration.ms`, a day; clients give a record up much
+earlier (`delivery.timeout.ms` is 2 minutes in Java, 5 in librdkafka)."""
 
 
 def compose_aliases(old: Group | None, adopted: AdoptedGroup) -> dict[str, Member]:
@@ -55,23 +55,21 @@ def carry_sequences(
 ) -> LastSequences | None:
     """The topic's last sequences when the terms of some partitions end; None where nothing changes.
 
-    A producer that Kafka itself would have forgotten by now is left out: nobody sends a batch of a day ago again, and a
-    broker that is asked a day later does not know it either. More than `MAX_TOPIC_SEQUENCES` do not fit into one write:
-    of each partition those that wrote last stay, and where some were left out not all are known (`terms`).
+    What was read at a cut a day ago, and has not written since, is left out: nobody sends a batch of then again. Of
+    those that the origin still knows nobody is too old, whatever timestamp it tells: that is the one of the records,
+    where applications set it, which may be those of last year. More than `MAX_TOPIC_SEQUENCES` do not fit into one
+    write: of each partition those that wrote last stay, and where some were left out not all are known (`terms`).
 
-    :param read_ms: when the producers were asked, milliseconds since 1970; None: nobody is too old.
+    :param read_ms: when the producers were asked, milliseconds since 1970; None: nothing is too old.
     """
     before = old or LastSequences(name=name)
     partitions, terms, read = dict(before.partitions), dict(before.terms), dict(before.read_ms)
     for partition, one in ended.items():
         earlier = partitions.get(partition, {})
-        producers = one.producers
         if read_ms is not None:
-            oldest_ms = read_ms - FORGOTTEN_MS
-            producers = [producer for producer in producers if producer.last_timestamp_ms >= oldest_ms]
-            earlier = earlier if read.get(partition, read_ms) >= oldest_ms else {}
+            earlier = earlier if read.get(partition, read_ms) >= read_ms - FORGOTTEN_MS else {}
             read[partition] = read_ms
-        partitions[partition] = merge_sequences(earlier, producers, one.term)
+        partitions[partition] = merge_sequences(earlier, one.producers, one.term)
         if one.complete:
             terms[partition] = one.next_term
     most = _most_of_each(partitions.values())

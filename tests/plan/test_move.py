@@ -347,10 +347,22 @@ def test_last_sequences_are_bounded_and_the_newest_stay() -> None:
     assert merged.terms == {1: 3, 2: 1}, "not all of partition 0 are known"
 
 
-def test_producers_that_kafka_has_forgotten_are_not_carried() -> None:
+def test_a_producer_whose_records_are_old_is_carried_like_any_other() -> None:
+    """What DescribeProducers tells is the timestamp of the records: whoever writes those of last year has just done so,
+    and sends the batch at the cut again as others do. Not known, it would be written twice."""
+    now, year = 10**12, 365 * 86_400_000
+    found = [ProducerFacts(P1, 0, 5, now), ProducerFacts(P2, 0, 6, now - year)]
+
+    carried = carry_sequences("t", None, {0: Ended(0, 1, found)}, now)
+
+    assert carried is not None
+    assert (carried.partitions, carried.terms) == ({0: {P1: (0, 5), P2: (0, 6)}}, {0: 1})
+
+
+def test_what_was_carried_a_day_ago_is_not_carried_again() -> None:
     """Nobody sends a batch of a day ago again, and its own broker would not know it either."""
     now, day = 10**12, 86_400_000
-    found = [ProducerFacts(P1, 0, 5, now - day), ProducerFacts(P2, 0, 6, now - day - 1)]
+    found = [ProducerFacts(P1, 0, 5, now)]
     other = FIRST_CLIENT_ID + 99
 
     first = carry_sequences("t", None, {0: Ended(0, 1, found)}, now)
