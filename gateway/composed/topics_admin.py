@@ -20,8 +20,9 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
     topics = {topic["name"]: topic for topic in request["topics"]}
     # The topology may be some seconds old, and a topic must not come to be in two clusters.
     usable = places.usable(context)
-    looked = (yield tuple(places.ask_topics(c, topics) for c in usable)) if usable and topics else []
-    found = places.holders(usable, looked)
+    found: dict[str, set[str]] = {}
+    if usable and topics:
+        found = places.holders(usable, (yield tuple(places.ask_topics(c, topics) for c in usable)))
     refused: dict[str, Outcome] = {}
     wanted: dict[str, list[Message]] = {}
     for name, topic in topics.items():

@@ -315,3 +315,8 @@ def test_what_may_be_done_to_a_cluster_that_is_away_is_not_said() -> None:
     play = Playbook(describe_cluster(world(), 1, request)).wants(("east", 1), ("east", 2))
     play.answers({"east": away("east")})
     assert play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)["cluster_authorized_operations"] == -(1 << 31)
+
+
+def test_who_creates_no_topics_is_told_so_as_by_a_broker() -> None:
+    play = Playbook(create_topics(world(), 6, requested(ApiKey.CREATE_TOPICS, 6, topics=[])))
+    assert play.encodes(ApiKey.CREATE_TOPICS, 6)["topics"] == []
