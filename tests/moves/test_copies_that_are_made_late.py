@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, RequestRefusedError
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSettledError, RequestRefusedError
 from ha_core.kafka.facts import CreatedTopics, TopicSpec
 from ha_core.model import Cluster, MoveRequest, MoveSet, Operation, Scope, Topic
 from ha_core.moves.context import Environment
@@ -76,12 +76,19 @@ def raises(error: KafkaAdminError) -> Callable[[], None]:
     return instead
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClusterUnreachableError("west", "127.0.0.1:1", "did not create topic orders"),
+        NotSettledError("west", "broker 2 knows no leaders yet for orders"),
+    ],
+)
 def test_a_topic_that_was_asked_for_without_an_answer_keeps_the_map_that_leads_nobody_to_it(
-    journal: Journal, sides: dict[str, Side]
+    journal: Journal, sides: dict[str, Side], error: KafkaAdminError
 ) -> None:
-    # Given a controller that takes its time
-    sides["west"].instead = raises(ClusterUnreachableError("west", "127.0.0.1:1", "did not create topic orders"))
-    with pytest.raises(ClusterUnreachableError):
+    # Given a controller that takes its time, or brokers that do
+    sides["west"].instead = raises(error)
+    with pytest.raises(type(error)):
         prepare_targets(journal)
     # When the move is undone, and the topic made then
     undo_all(journal)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.errors import ClusterUnreachableError, GroupNotStableError, KafkaAdminError
+from ha_core.kafka.errors import ClusterUnreachableError, GroupNotStableError, KafkaAdminError, NotSettledError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import MoveSet, Topic
 from ha_core.moves.context import Environment
@@ -37,8 +37,8 @@ def prepare_targets(journal: Journal) -> None:
         journal.update(state="running", evidence=evidence)
         try:
             made = target.create_topics(specs, still_ours=journal.still_ours)
-        except ClusterUnreachableError:
-            raise  # asked for, and made later, maybe
+        except (ClusterUnreachableError, NotSettledError):
+            raise  # asked for, and made later, maybe; or made, and some broker does not know of it yet
         except KafkaAdminError:
             journal.evidence(unsettled=[])
             raise
