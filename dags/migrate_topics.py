@@ -167,4 +167,5 @@ with DAG(
 
     plan >> approve >> batches >> migrate >> await_cuts >> report
     await_cuts >> release.as_teardown(on_failure_fail_dagrun=True)
+    migrate >> [report, release]  # where one batch fails `await_cuts` fails at once, while others are still at work
     dag.add_result(report.output)

@@ -59,8 +59,11 @@ def outcome(tasks: Sequence[Told], rejected_by: str | None = None) -> Outcome:
 
 
 def _failure(task: Told) -> str:
+    text = task.text.removeprefix("Nothing was changed.").strip() if task.kind == REFUSED else task.text
+    if task.text and len(task.states) > 1:  # what one batch says of itself is not true of the others
+        missed = sum(state != "success" for state in task.states)
+        return f"{FAILED} in {task.task}: {missed} of {len(task.states)} did not succeed: {text}"
     if task.kind == REFUSED:
-        text = task.text.removeprefix("Nothing was changed.").strip()
         return f"{REFUSED}: nothing changed. {text}"
     if task.kind == FAILED:
         return f"{FAILED} in {task.task}: {task.text}"

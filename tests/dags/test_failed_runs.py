@@ -65,6 +65,15 @@ def test_every_failure_reaches_a_leaf_that_is_no_teardown(dagbag: Any, dag_id: s
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
+def test_nothing_is_released_or_reported_while_one_of_several_batches_is_at_work(dagbag: Any, dag_id: str) -> None:
+    dag = dagbag.dags[dag_id]
+    ends = {task.task_id for task in dag.tasks if task.is_teardown or issubclass(of(task), OutcomeOperator)}
+
+    for task in (one for one in dag.tasks if one.is_mapped):
+        assert ends <= task.downstream_task_ids, task.task_id  # a task between them fails before the last has ended
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
 def test_a_release_that_fails_fails_the_run(dagbag: Any, dag_id: str) -> None:
     assert all(task.on_failure_fail_dagrun for task in dagbag.dags[dag_id].tasks if task.is_teardown)
 

@@ -61,6 +61,12 @@ def test_one_of_several_batches_that_fails_is_enough() -> None:
     assert outcome([PLAN, Told("migrate", ("success", "failed"), FAILED, "no lock")]).failed
 
 
+def test_a_batch_that_is_refused_does_not_speak_for_those_that_have_moved() -> None:
+    found = outcome([PLAN, Told("migrate", ("failed", "success", "success"), REFUSED, "Nothing was changed. No lock.")])
+
+    assert (found.line, found.failed) == ("FAILED in migrate: 1 of 3 did not succeed: No lock.", True)
+
+
 @pytest.mark.parametrize(("who", "words"), [("bob", "by bob"), ("", "because nobody answered in time")])
 def test_a_rejected_run_names_who_said_no(who: str, words: str) -> None:
     found = outcome([PLAN, SKIPPED], rejected_by=who)
