@@ -44,7 +44,10 @@ def add(
     name: _Name,
     bootstrap: Annotated[str, typer.Option("--bootstrap", help="host:port[,host:port…]")],
     security: Annotated[str, typer.Option("--security", help="Name of a security profile.")] = "none",
-    default: Annotated[bool, typer.Option("--default", help="Serves identities without a binding.")] = False,
+    default: Annotated[
+        bool | None,
+        typer.Option("--default/--no-default", help="Serves identities without a binding. Unsaid: as it is."),
+    ] = None,
     unprobed: Annotated[
         bool, typer.Option("--unprobed", help="Without a look at it: it is not running yet, or cannot be reached.")
     ] = False,
@@ -65,8 +68,9 @@ def add(
 def remove(
     session: Session,
     name: _Name,
+    force: Annotated[bool, typer.Option("--force", help="Although topics that never moved are written there.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")] = "removed by hand",
 ) -> None:
-    revision = registry.remove_cluster(session.environment, name, reason)
+    revision = registry.remove_cluster(session.environment, name, reason, force)
     session.out.result({"cluster": name, "revision": revision})
     session.out.show(f"Cluster {name} is removed (revision {revision}).")

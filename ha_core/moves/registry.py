@@ -10,10 +10,12 @@ from pydantic import ValidationError
 from ha_core.model import Cluster, Operation, Use, View
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import RefusedError
+from ha_core.moves.mask import who_depends
 from ha_core.moves.report import Report
 from ha_core.moves.single import Expected, run_single
 from ha_core.plan.move import FINAL
 from ha_core.plan.returned import gone_for_good
+from ha_core.plan.verdict import listed
 from ha_core.store.protocol import Sighting
 
 MAX_LISTED = 10_000
@@ -77,7 +79,7 @@ def require_alive(environment: Environment, name: str, bootstrap: str, security:
     :raises RefusedError: nothing answers there, the account is not taken, or it is another registered cluster: then a
         move between the two names would find its own records in the target.
     """
-    wanted = _wanted(environment, name, bootstrap, security, default=False)
+    wanted = _wanted(environment, name, bootstrap, security, default=None)
     view = environment.store.load()
     found = environment.admin(wanted).probe(timeout_s=LOOK_S)
     if not found.reachable:
@@ -107,11 +109,12 @@ def add_cluster(
     name: str,
     bootstrap: str,
     security: str = "none",
-    default: bool = False,
+    default: bool | None = None,
     reason: str = "registered by hand",
 ) -> tuple[int, bool]:
     """Register a cluster or change how it is reached. Returns the revision, and whether anything changed.
 
+    :param default: None: as it is. A new address must not take away where everybody without a binding is served.
     :raises RefusedError: the name or the address is not usable, or another cluster is the default already.
     """
     store = environment.store
@@ -120,10 +123,10 @@ def add_cluster(
     view = store.load()
     others = [c.name for c in view.clusters.values() if c.default and c.name != name]
     if default and others:
-        raise RefusedError(f"Cluster {others[0]} is the default already. Add it again without --default first.")
+        raise RefusedError(f"Cluster {others[0]} is the default already. Add it again with --no-default first.")
     if found is not None and found[0] == wanted:
         return view.revision, False
-    detail = {"cluster": name, "bootstrap": bootstrap, "security": security, "default": default}
+    detail = {"cluster": name, "bootstrap": bootstrap, "security": security, "default": wanted.default}
     if found is not None:
         detail["before"] = found[0].model_dump(mode="json", include={"bootstrap", "security", "default"})
     expected: Expected = {(Cluster, name): found[1] if found else None}
@@ -131,10 +134,12 @@ def add_cluster(
     return _served(environment, report), True
 
 
-def remove_cluster(environment: Environment, name: str, reason: str = "removed by hand") -> int:
+def remove_cluster(environment: Environment, name: str, reason: str = "removed by hand", force: bool = False) -> int:
     """Forget a cluster that no binding, map or group refers to. Returns the revision.
 
-    :raises RefusedError: unknown, or still referred to.
+    :param force: although topics that never moved are written there. Their clients are led to another cluster, which
+        may create them anew: the same offsets then mean other records.
+    :raises RefusedError: unknown, still referred to, or topics are written there.
     """
     store = environment.store
     found = store.read(Cluster, name)
@@ -149,6 +154,14 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
         raise RefusedError(
             f"Cluster {name} is still referred to by {', '.join(uses[:5])}{more}. Move them away first; "
             f"{gone_for_good(name)}."
+        )
+    written = () if force else who_depends(environment, name).written
+    if written:
+        raise RefusedError(
+            f"Nothing was changed. {len(written)} topics that never moved are written in {name}: {listed(written)}. "
+            f"Without it their clients are led to another cluster, and begin them anew there. Move them first "
+            f"(`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead). If nobody needs them, say "
+            "--force."
         )
     key = (Cluster, name)
     detail = {"cluster": name, "bootstrap": found[0].bootstrap}
@@ -165,17 +178,16 @@ def _served(environment: Environment, report: Report) -> int:
     return report.revision
 
 
-def _wanted(environment: Environment, name: str, bootstrap: str, security: str, default: bool) -> Cluster:
-    """The document as it is asked for; a mask stays, and what is unknown of it.
+def _wanted(environment: Environment, name: str, bootstrap: str, security: str, default: bool | None) -> Cluster:
+    """The document as it is asked for; a mask stays, what is unknown of it, and what is not said.
 
     :raises RefusedError: the name or the address is not usable.
     """
     found = environment.store.read(Cluster, name)
     try:
         kept = found[0].model_dump(by_alias=True) if found else {}
-        wanted = Cluster.model_validate(
-            {**kept, "name": name, "bootstrap": bootstrap, "security": security, "default": default}
-        )
+        said = {} if default is None else {"default": default}
+        wanted = Cluster.model_validate({**kept, "name": name, "bootstrap": bootstrap, "security": security, **said})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

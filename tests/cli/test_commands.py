@@ -23,6 +23,7 @@ from ha_core.model import (
     Fence,
     GatewayRecord,
     KnownGroup,
+    KnownTopic,
     MoveRequest,
     MoveSet,
     Operation,
@@ -180,6 +181,33 @@ def test_a_cluster_under_a_second_name_is_no_second_cluster(
     assert code == 2
     assert "is the cluster east" in data["error"]
     assert store.load() == before
+
+
+def test_a_cluster_in_which_topics_that_never_moved_are_written_is_removed_only_by_force(
+    store: MemoryStore,
+) -> None:
+    run("clusters", "add", "north", "--unprobed", "--bootstrap", "127.0.0.1:1")
+    seen = KnownTopic(cluster="north", name="bills", at="2026-08-01T12:00:00.000Z", partitions=1, replication=1)
+    store.keep_known(KnownTopic, "north", [seen])
+    before = store.load()
+
+    code, data = run("clusters", "remove", "north")
+
+    assert code == 2
+    assert "topics that never moved are written in north: bills" in data["error"]
+    assert store.load() == before
+    assert run("clusters", "remove", "north", "--force")[0] == 0
+
+
+def test_a_new_address_leaves_a_cluster_the_default_unless_it_is_said(store: MemoryStore) -> None:
+    again = ("clusters", "add", "east", "--unprobed", "--bootstrap", "127.0.0.1:3")
+
+    assert run(*again)[0] == 0
+    moved = store.load().clusters["east"]
+    assert run(*again, "--no-default")[0] == 0
+
+    assert (moved.bootstrap, moved.default) == ("127.0.0.1:3", True)
+    assert not store.load().clusters["east"].default
 
 
 def test_clusters_that_are_added_changed_and_removed_are_in_the_history(store: MemoryStore) -> None:

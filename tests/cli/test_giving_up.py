@@ -132,7 +132,9 @@ def test_it_leaves_the_maps_the_history_has_the_evidence_and_the_cluster_can_be_
         },
     }
     assert store.locks() == []
-    assert run("clusters", "remove", "east")[0] == 0
+    code, kept = run("clusters", "remove", "east")
+    assert (code, "topics that never moved are written in east: forgotten" in kept["error"]) == (2, True)
+    assert run("clusters", "remove", "east", "--force")[0] == 0
 
 
 def test_done_again_there_is_nothing_to_do(store: MemoryStore) -> None:

@@ -231,7 +231,8 @@ def summary_lines(plan: GivingUp) -> Iterator[str]:
     if plan.never_moved:
         yield (
             f"{len(plan.never_moved)} topics were last seen in {cluster} and never moved, so nobody can use them: "
-            f"{listed(plan.never_moved)}. `switchyard migrate-from-fault` gives them a new home"
+            f"{listed(plan.never_moved)}. `switchyard migrate-from-fault` gives them a new home; "
+            f"until then {plan.cluster} is removed only with --force"
         )
     if plan.pointing:
         yield f"{len(plan.pointing)} still refer to {cluster}, move them away: {listed(plan.pointing)}"
