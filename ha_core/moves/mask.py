@@ -58,6 +58,12 @@ def objections(environment: Environment, name: str, change: str, depends: Affect
     return []
 
 
+def stands_already(environment: Environment, name: str, change: str) -> str:
+    """Why there is nothing to do for the `change` ("mask" or "unmask"); empty where there is. Changes nothing."""
+    cluster, _ = _read(environment, name)
+    return _already(cluster) if (cluster.masked is not None) == (change == "mask") else ""
+
+
 def mask_cluster(environment: Environment, name: str, reason: str, force: bool = False) -> MaskOutcome:
     """Mask the cluster in one revision. Already masked: nothing is done, and that is said.
 
@@ -68,10 +74,7 @@ def mask_cluster(environment: Environment, name: str, reason: str, force: bool =
         raise RefusedError(f"Masking cluster {name} needs a reason. Say --reason.")
     cluster, version = _read(environment, name)
     if cluster.masked is not None:
-        return MaskOutcome(
-            f"Cluster {name} is masked already, since {cluster.masked.since} by {cluster.masked.by}: "
-            f"{cluster.masked.reason}"
-        )
+        return MaskOutcome(_already(cluster))
     depends = who_depends(environment, name)
     against = objections(environment, name, "mask", depends, force)
     if against:
@@ -87,7 +90,7 @@ def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutc
     """
     cluster, version = _read(environment, name)
     if cluster.masked is None:
-        return MaskOutcome(f"Cluster {name} is not masked.")
+        return MaskOutcome(_already(cluster))
     against = objections(environment, name, "unmask", Affected())
     if against:
         raise RefusedError(f"Nothing was changed. {' '.join(against)}")
@@ -113,6 +116,13 @@ def depends_lines(name: str, depends: Affected) -> Iterator[str]:
             yield f"{len(names)} {what}: {listed(names)}"
     for user, uses in depends.users.items():
         yield f"user {user}: {listed(uses) or 'bound there, no use of it is known'}"
+
+
+def _already(cluster: Cluster) -> str:
+    if cluster.masked is None:
+        return f"Cluster {cluster.name} is not masked."
+    mask = cluster.masked
+    return f"Cluster {cluster.name} is masked already, since {mask.since} by {mask.by}: {mask.reason}"
 
 
 def _changed(

@@ -13,6 +13,8 @@ from ha_core.operators.base import Context, DryRunEnds, SwitchyardOperator, run_
 class LookAtClusterOperator(SwitchyardOperator):
     """Who depends on a cluster, line by line in the log, and what speaks against the change. Changes nothing.
 
+    Fails where something speaks against it; a dry run skips where nothing is to be done.
+
     :param cluster: name.
     :param change: `mask` or `unmask`.
     """
@@ -27,18 +29,23 @@ class LookAtClusterOperator(SwitchyardOperator):
     def work(self, context: Context) -> dict[str, Any]:
         from dataclasses import asdict
 
-        from ha_core.moves.mask import depends_lines, objections, who_depends
+        from ha_core.moves.errors import RefusedError
+        from ha_core.moves.mask import depends_lines, objections, stands_already, who_depends
 
         name = self.cluster.strip()
         with self.environment(context) as environment:
             depends = who_depends(environment, name)
+            done = stands_already(environment, name, self.change)
             against = objections(environment, name, self.change, depends, force=bool(context["params"].get("force")))
         lines = [*depends_lines(name, depends)]
         for line in lines:
             self.log.info("%s", line)
-        for text in against:
-            self.log.warning("%s", text)
-        self.would(context, f"would {self.change} {name}", objections=against or ["none"], depends=lines)
+        context["ti"].xcom_push(key="return_value", value=asdict(depends))
+        if against:
+            raise RefusedError(f"Nothing was changed. {' '.join(against)}")
+        if done and context["params"].get("dry_run"):
+            raise AirflowSkipException(done)
+        self.would(context, f"would {self.change} {name}", objections=["none"], depends=lines)
         return asdict(depends)
 
 

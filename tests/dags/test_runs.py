@@ -198,16 +198,21 @@ def test_a_step_that_fails_leaves_neither_fence_nor_lock_nor_topic(
 @pytest.mark.usefixtures("workload")
 def test_a_cluster_is_masked_once_and_unmasked_once(run_dag: Run, environment: Environment) -> None:
     refused = run_dag("mask_cluster", {"cluster": "east", "reason": "maintenance", "dry_run": False})
+    would_be = run_dag("mask_cluster", {"cluster": "east", "reason": "maintenance"})
     looked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance"})
     untouched = environment.store.load().clusters["west"].masked
     masked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance", "force": True, "dry_run": False})
     again = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance", "dry_run": False})
+    in_vain = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance"})
     seen = environment.store.load().clusters["west"].masked
     unmasked = run_dag("unmask_cluster", {"cluster": "west", "dry_run": False})
 
-    assert refused.tasks["mask"] == "failed"
-    assert refused.state == "failed"
-    assert "written in east and nowhere else" in refused.results["report"]["outcome"]
+    for one in (refused, would_be):
+        assert one.tasks["mask"] == "upstream_failed"
+        assert one.state == "failed"
+        assert one.results["report"]["outcome"].startswith("REFUSED: nothing changed. ")
+        assert "written in east and nowhere else" in one.results["report"]["outcome"]
+    assert in_vain.results["report"]["outcome"].startswith("NOTHING TO DO: Cluster west is masked already, since ")
     assert looked.tasks == {"look": "success", "mask": "skipped", "release": "success", "report": "success"}
     assert looked.results["report"]["outcome"] == "DRY RUN: would mask west"
     assert untouched is None
