@@ -167,7 +167,8 @@ def show_report(session: Session, report: Report) -> int:
                 [(p.topic, p.partition, p.cut, p.origin, p.target) for p in report.partitions],
             )
         )
-    out.show(f"{report.operation}: {report.result}, revision {report.revision}")
+    served = f", revision {report.revision}" if report.revision else ""
+    out.show(f"{report.operation}: {report.result}{served}")
     if report.result == "undone":
         return UNDONE
     return SUCCESS if report.result in {"succeeded", "crossing"} and not report.error else FAILURE

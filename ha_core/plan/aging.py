@@ -207,7 +207,10 @@ def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts, now_ms
         )
     first, last = max(log.start, extent.base), min(end, log.end)
     if first < last:
-        yield Block("held", f"{extent.cluster} holds offsets {first} to {last}: {_retention(log.config)}")
+        shift = extent.start - extent.base  # in the offsets that clients know, which stand beside it
+        yield Block(
+            "held", f"{extent.cluster} holds offsets {first + shift} to {last + shift}: {_retention(log.config)}"
+        )
     mapped_end = physical_end([one for one in extents if one.cluster == extent.cluster][-1])
     if mapped_end is not None and log.end > mapped_end:
         grown = log.earlier_end is not None and log.end > max(mapped_end, log.earlier_end)

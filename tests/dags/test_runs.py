@@ -199,7 +199,7 @@ def test_a_step_that_fails_leaves_neither_fence_nor_lock_nor_topic(
 def test_a_cluster_is_masked_once_and_unmasked_once(run_dag: Run, environment: Environment) -> None:
     refused = run_dag("mask_cluster", {"cluster": "east", "reason": "maintenance", "dry_run": False})
     would_be = run_dag("mask_cluster", {"cluster": "east", "reason": "maintenance"})
-    looked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance"})
+    looked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance", "force": True})
     untouched = environment.store.load().clusters["west"].masked
     masked = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance", "force": True, "dry_run": False})
     again = run_dag("mask_cluster", {"cluster": "west", "reason": "maintenance", "dry_run": False})

@@ -66,6 +66,12 @@ def test_what_holds_the_records_is_said(config: dict[str, str], words: str) -> N
     assert words in block.text
 
 
+def test_what_it_holds_is_said_in_the_offsets_of_clients() -> None:
+    (block,) = blocks((OLD, LIVE), OLD, LogFacts(30, 120), (), NOW_MS)
+
+    assert block.text.startswith("east holds offsets 10 to 100: ")
+
+
 def test_a_masked_cluster_is_to_be_unmasked_and_never_given_up() -> None:
     found = blocks((OLD, LIVE), OLD, None, (), NOW_MS, unasked=["east", "north"], masked={"east": "rack fire"})
 
