@@ -62,7 +62,7 @@ def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Proble
         if not state.reachable and state.cluster.masked is None:
             yield Problem(
                 f"cluster {state.cluster.name}",
-                f"It {state.words}",
+                f"It {'' if state.answers else 'is '}{state.words}",
                 "Repair it or the way to it; if it stays away, `switchyard mask` spares clients the waiting, and "
                 "`switchyard migrate-from-fault` gives its topics a new home.",
             )

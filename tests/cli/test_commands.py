@@ -405,3 +405,22 @@ def test_a_defect_is_one_line_that_names_the_debug_option(store: MemoryStore, mo
     assert ended.exit_code == DEFECT
     assert "--debug" in json.loads(ended.stdout)["error"]
     assert "Traceback" not in ended.stderr
+
+
+def test_a_masked_cluster_that_is_away_stays_masked_and_its_exit_code_says_that_it_is_out_of_reach(
+    store: MemoryStore,
+) -> None:
+    assert run("mask", "west", "--reason", "a flood", "--force")[0] == 0
+
+    code, data = run("unmask", "west")
+
+    assert code == OUT_OF_REACH
+    assert "stays masked" in data["error"]
+
+
+def test_a_cluster_that_is_away_is_said_in_a_sentence(store: MemoryStore) -> None:
+    _, data = run("status", "--check")
+
+    assert {one["text"].split(":")[0] for one in data["problems"] if one["about"].startswith("cluster ")} == {
+        "It is not reachable"
+    }

@@ -109,6 +109,8 @@ def _rate(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -
             continue
         oldest = max(oldest, seconds)
         grown += _growth(seen.ends, facts_now.ends) / seconds
+    if not oldest and known:
+        return None, "their logs cannot be asked now, or were recorded a moment ago"
     if not oldest:
         return None, "nothing was recorded of them; `switchyard facts record` does"
     return round(grown, 1), f"what the logs grew since they were recorded, {oldest:.0f} s ago"
