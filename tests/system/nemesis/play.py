@@ -166,7 +166,11 @@ class Play:
                 thread.join()
 
     def _strike(self, strike: Strike, executor: Executor | None) -> None:
-        time.sleep(strike.delay_s)
+        if strike.at_the_fence:
+            assert executor is not None
+            self._await_fence(executor)
+        else:
+            time.sleep(strike.delay_s)
         with self.run.fault(str(strike), settle_s=5.0):
             if strike.hits is Hits.EXECUTOR:
                 assert executor is not None
@@ -183,6 +187,19 @@ class Play:
             begin(part)
             time.sleep(strike.lasts_s)
             end(part)
+
+    def _await_fence(self, executor: Executor) -> None:
+        """Until clients stand, or may: as fast as can be, since the next step lifts it again."""
+        store = connect(self.stack.zookeeper, root=ZOOKEEPER_ROOT)
+        try:
+            while executor.process.poll() is None:
+                topic = store.read(Topic, self.topic)
+                if topic is not None and (
+                    topic[0].fence or (topic[0].crossing and topic[0].crossing.state == "proposed")
+                ):
+                    return
+        finally:
+            store.close()
 
     def goes_on(self) -> None:
         """Everybody is served again, although nobody resumes anything."""

@@ -80,10 +80,13 @@ class Strike:
     before: bool
     delay_s: float
     lasts_s: float
+    at_the_fence: bool = False
+    """Not before the topic is fenced, or a cut of it proposed: a window too small to be met by chance."""
 
     def __str__(self) -> str:
         where = "before" if self.before else f"{self.delay_s:.2f} s into"
-        return f"{self.does} {self.hits} for {self.lasts_s:.1f} s, {where} {self.step}"
+        fence = ", at its fence" if self.at_the_fence else ""
+        return f"{self.does} {self.hits} for {self.lasts_s:.1f} s, {where} {self.step}{fence}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +156,22 @@ def drawn(seed: int, gap_s: float = 4.0) -> Round:
 
 
 def _strikes(chance: random.Random, steps: tuple[str, ...]) -> list[Strike]:
-    """None, one or two; the executor is hit once at most, and one half of all strikes on gateways outlast a session."""
+    """None, one or two, on different parts. The executor is hit where clients may stand; half of the time they do."""
     found: list[Strike] = []
     for _ in range(chance.choice((0, 1, 1, 2))):
-        hits = chance.choice(tuple(Hits))
-        does = Does.KILL if hits in (Hits.ORIGIN, Hits.TARGET) else chance.choice(tuple(Does))
-        if hits is Hits.ZOOKEEPER:
+        hits = chance.choice((*Hits, Hits.EXECUTOR))
+        does = chance.choice(tuple(Does))
+        step = chance.choice(steps)
+        before = chance.random() < 0.3
+        if hits in (Hits.ORIGIN, Hits.TARGET):
+            does = Does.KILL
+        elif hits is Hits.ZOOKEEPER:
             does = Does.PAUSE
-        before = hits is not Hits.EXECUTOR and chance.random() < 0.3
-        strike = Strike(
-            does, hits, chance.choice(steps), before, chance.uniform(0, 0.6), chance.choice((SHORT_S, LONG_S))
-        )
+        elif hits is Hits.EXECUTOR:
+            step, before = "cut_over" if "cut_over" in steps else "run", False
+        fence = hits is Hits.EXECUTOR and chance.random() < 0.5
+        lasts_s = chance.choice((SHORT_S, LONG_S))
+        strike = Strike(does, hits, step, before, chance.uniform(0, 0.6), lasts_s, fence)
         if all(one.hits is not hits for one in found):
             found.append(strike)
     return found

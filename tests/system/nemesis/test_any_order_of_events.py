@@ -14,6 +14,8 @@ from tests.system.nemesis.schedule import drawn
 
 pytestmark = pytest.mark.stack
 ROUNDS = int(os.environ.get("NEMESIS_ROUNDS", "40"))
+SHORT = (3, 111, 163)
+"""An executor that stops behind its fence, one that is killed there, and a gateway that sleeps past its session."""
 SEED = os.environ.get("NEMESIS_SEED")
 """Of one round, to see the same again."""
 
@@ -34,9 +36,11 @@ def play(stack: Stack, make_run: MakeRun, seed: int) -> None:
         raise
 
 
-@pytest.mark.parametrize("number", range(3))
-def test_a_move_in_any_order_of_events_costs_nothing(stack: Stack, make_run: MakeRun, number: int) -> None:
-    play(stack, make_run, int(SEED) if SEED else random.SystemRandom().randrange(1 << 32))
+@pytest.mark.parametrize("seed", [int(SEED)] if SEED else SHORT)
+def test_a_move_in_an_order_of_events_that_once_cost_records_costs_nothing(
+    stack: Stack, make_run: MakeRun, seed: int
+) -> None:
+    play(stack, make_run, seed)
 
 
 @pytest.mark.soak
