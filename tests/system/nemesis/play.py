@@ -27,6 +27,8 @@ PARTITIONS = 2
 RATE = 40
 HALT_S = 8.0
 """Longer than a session at times, so that a move can go by between the halves."""
+SHORT_HALT_S = 0.8
+"""Shorter than the time for which an operation waits for the rest: what is written between the halves goes through."""
 UNAIDED_S = 45.0
 """After the last strike clients are served again within this time, though nobody resumes anything."""
 BACK_SOON = "reconnect.backoff.max.ms=500"
@@ -44,7 +46,7 @@ def _sending(writer: Writer, name: str, seed: int) -> tuple[str, Mapping[str, ob
         Sends.SILENT: ("confluent-producer", {**common, "acks": "0"}),
         Sends.TRANSACTIONAL: ("confluent-transactions", {**common, "transaction_records": 10}),
         Sends.HALVES: ("halting-sender", {**halves, "acks": "1"}),
-        Sends.SILENT_HALVES: ("halting-sender", {**halves, "acks": "mixed"}),
+        Sends.SILENT_HALVES: ("halting-sender", {**halves, "acks": "mixed", "halt_s": SHORT_HALT_S}),
     }
     return table[writer.sends]
 
