@@ -42,12 +42,14 @@ def bootstrap(stack: Stack, cluster: str) -> str:
     return str(stack.clusters[cluster]["bootstrap"])
 
 
-def write(stack: Stack, cluster: str, topic: str, count: int, *partitions: int) -> None:
-    """`count` records of an idempotent producer to each partition."""
+def write(stack: Stack, cluster: str, topic: str, count: int, *partitions: int, first: int = 0) -> None:
+    """`count` records of an idempotent producer to each partition, the `first` of them in batches of their own."""
     producer = Producer({"bootstrap.servers": bootstrap(stack, cluster), "enable.idempotence": True})
     for number in range(count):
         for partition in partitions or range(PARTITIONS):
             producer.produce(topic, value=b"%d" % number, partition=partition)
+        if number + 1 == first:
+            assert producer.flush(20) == 0
     assert producer.flush(20) == 0
 
 
@@ -150,7 +152,7 @@ def test_what_each_producer_had_below_the_cut_goes_with_the_topic(
     monkeypatch.setattr(below, "below_cut", of_gateways)
     operation = begin(environment, topic)
     assert run.run_all(environment, operation.id).result == "crossing"
-    write(stack, "east", topic, AHEAD + 25)
+    write(stack, "east", topic, AHEAD + 25, first=AHEAD)
 
     assert run.resume(environment, operation.id).result == "succeeded"
 

@@ -61,7 +61,7 @@ def test_brokers_that_do_not_answer_fail_the_connection_test(monkeypatch: pytest
 def test_a_mistyped_root_is_not_made_by_a_scheduled_run(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Connection] = []
 
-    def connect(connection: Connection, _by: str) -> SimpleNamespace:
+    def connect(connection: Connection, _by: str, **_options: Any) -> SimpleNamespace:
         opened.append(connection)
         return SimpleNamespace(profiles={})
 
