@@ -33,6 +33,7 @@ from tests.kit.running import (
     switchyard_command,
 )
 from tests.system.conftest import MakeRun, two_clusters
+from tests.system.watching import client_id_at
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 RATE = 100
@@ -110,23 +111,6 @@ def until(holds: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None
     while not holds():
         assert time.monotonic() < deadline, f"not after {timeout_s:.0f} s: {what}"
         time.sleep(0.02)
-
-
-def client_id_at(stack: Stack, user: str, gateway: int) -> str:
-    """A client id of the user whose clients are sent to the ports of that gateway."""
-    from confluent_kafka.admin import AdminClient
-
-    first_port = next(
-        one["first_node_port"] for one in switchyard(stack, "status")["gateways"] if one["id"] == f"gw-{gateway}"
-    )
-    for number in range(40):
-        client_id = f"HA#{user}#{number}"
-        client = AdminClient({"bootstrap.servers": stack.bootstrap, "client.id": client_id, "log_level": 3})
-        found = client.list_topics(user, timeout=20)
-        leaders = {one.leader for one in found.topics[user].partitions.values()}
-        if all(0 <= found.brokers[leader].port - first_port < 100 for leader in leaders):
-            return client_id
-    raise AssertionError(f"none of 40 client ids is served by gateway {gateway}")
 
 
 def assert_nothing_stands(stack: Stack, user: str) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from stack.harness import Stack
 from stack.history.events import Acked, Failed, Noted
-from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
+from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun, two_clusters
+from tests.system.watching import client_id_at
 
 pytestmark = pytest.mark.stack
 PARTITIONS = 3
@@ -29,28 +30,12 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
     return make_run(stack, user=name)
 
 
-def served_by(stack: Stack, gateway: int, user: str) -> str:
-    """A client id of the user whose clients are sent to the ports of that gateway."""
-    from confluent_kafka.admin import AdminClient
-
-    known = switchyard(stack, "status")["gateways"]
-    first_port = next(one["first_node_port"] for one in known if one["id"] == f"gw-{gateway}")
-    for number in range(40):
-        client_id = f"HA#{user}#{number}"
-        client = AdminClient({"bootstrap.servers": stack.bootstrap, "client.id": client_id, "log_level": 3})
-        found = client.list_topics(user, timeout=20)
-        leaders = {one.leader for one in found.topics[user].partitions.values()}
-        if all(0 <= found.brokers[leader].port - first_port < 100 for leader in leaders):
-            return client_id
-    raise AssertionError(f"none of 40 client ids is served by gateway {gateway}")
-
-
 @pytest.mark.timeout(400)
 def test_what_was_appended_before_a_move_and_is_sent_again_behind_it_is_told_the_offset_at_which_it_is_read(
     stack: Stack, run: Run, name: str
 ) -> None:
     producers = [
-        run.start("confluent-producer", f"w{n}", name, client_id=served_by(stack, 1, name), **AT_FULL_SPEED)
+        run.start("confluent-producer", f"w{n}", name, client_id=client_id_at(stack, name, 1), **AT_FULL_SPEED)
         for n in range(2)
     ]
     for origin, target in (("east", "west"), ("west", "east")):

@@ -9,7 +9,7 @@ from ha_core.store import connect
 from stack.clients.process import Client, history_of
 from stack.harness import Stack
 from stack.history.events import Acked, Delivered, Failed, Noted
-from tests.kit.running import ZOOKEEPER_ROOT, bootstrap
+from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, switchyard
 
 
 def until(holds: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
@@ -35,6 +35,23 @@ def led_from(stack: Stack, name: str) -> set[str]:
         partitions = AdminClient(settings).list_topics(name, timeout=20).topics[name].partitions.values()
         found |= {clusters.get(one.leader, "nowhere") for one in partitions}
     return found
+
+
+def client_id_at(stack: Stack, user: str, gateway: int) -> str:
+    """A client id of the user whose clients are sent to the ports of that gateway."""
+    from confluent_kafka.admin import AdminClient
+
+    first_port = next(
+        one["first_node_port"] for one in switchyard(stack, "status")["gateways"] if one["id"] == f"gw-{gateway}"
+    )
+    for number in range(40):
+        client_id = f"HA#{user}#{number}"
+        client = AdminClient({"bootstrap.servers": stack.bootstrap, "client.id": client_id, "log_level": 3})
+        found = client.list_topics(user, timeout=20)
+        leaders = {one.leader for one in found.topics[user].partitions.values()}
+        if all(0 <= found.brokers[leader].port - first_port < 100 for leader in leaders):
+            return client_id
+    raise AssertionError(f"none of 40 client ids is served by gateway {gateway}")
 
 
 def leaders(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
