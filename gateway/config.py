@@ -125,6 +125,8 @@ class Limits(_Section):
 
     max_request_bytes: Annotated[int, Field(ge=1024, le=2_147_483_647)] = 104_857_600
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    max_connections_per_user: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Of those, of one user. Default: half, or all where only one user can log in."""
     max_in_flight_per_connection: Annotated[int, Field(ge=1, le=10_000)] = 100
     idle_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 600_000
     login_ms: Annotated[int, Field(ge=1000, le=86_400_000)] = 30_000

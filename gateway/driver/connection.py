@@ -81,6 +81,7 @@ class Connection:
         self.address = address
         self.stranger = not session.entered
         """It has not said yet who it is."""
+        self.user = session.user
         self.session = session
         self.client = Wire(house.loop, sock)
         self.links: dict[Node, Link] = {}
@@ -114,9 +115,7 @@ class Connection:
             return
         self.house.counts.bytes_from_clients += count
         self._feed(session.receive, BUFFER, kept + count, now)
-        if self.stranger and session.entered:
-            self.stranger = False
-            self.house.entered(self)
+        self._look_who_it_is()
 
     def _go_on(self) -> None:
         """What the session held back is given to it again."""
@@ -127,6 +126,12 @@ class Connection:
             kept = len(session.carry)
             BUFFER[:kept] = session.carry
             self._feed(session.receive, BUFFER, kept, clock.now())
+            self._look_who_it_is()
+
+    def _look_who_it_is(self) -> None:
+        if self.session.user != self.user and not self.ended:
+            self.stranger, self.user = False, self.session.user
+            self.house.entered(self)
 
     def _client_gone(self, now: float) -> None:
         self.client.want(False, self._client_readable, self._client_writable)

@@ -32,6 +32,7 @@ from gateway.driver.peers import Peer, addresses, peer
 from gateway.driver.producer_ids import ProducerIds
 from gateway.driver.recorder import Recorder, elected, order
 from gateway.driver.reports import Reports
+from gateway.driver.shares import Shares, share
 from gateway.driver.sightings import Sightings
 from gateway.driver.strangers import Strangers
 from gateway.links.dial import BrokerSocket
@@ -48,7 +49,7 @@ from gateway.session.session import Session
 from gateway.session.snapshot import Lease, Port, Snapshot
 from gateway.session.terms import Terms, changed_topics
 from gateway.topology import Topology
-from ha_core.model import GatewayRecord, View
+from ha_core.model import ANONYMOUS, GatewayRecord, View
 from ha_core.store import Follower, Registration, State, Store, StoreError
 from ha_core.wire import RemoteProtocolError, advertised
 
@@ -76,6 +77,7 @@ class Gateway:
         self.connections: set[Connection] = set()
         self.ended: Counter[str] = Counter()
         self.strangers = Strangers[Connection](config.limits.max_logins, config.limits.login_ms / 1000)
+        self.shares = Shares[Connection]()
         self.most_connections = config.limits.max_connections
         self.damped = Damped()
         self.listeners = Listeners(self.loop, self._has_room, self._arrived, self.damped)
@@ -185,6 +187,12 @@ class Gateway:
     def unreadable(self) -> Mapping[str, str]:
         """Path → why, of documents in ZooKeeper that this version cannot read."""
         return self._follower.unreadable if self._follower is not None else {}
+
+    @property
+    def most_per_user(self) -> int:
+        auth = self.config.authentication
+        said = self.config.limits.max_connections_per_user
+        return share(self.most_connections, len(auth.users) + auth.anonymous) if said is None else said
 
     @property
     def unready(self) -> list[str]:
@@ -344,6 +352,8 @@ class Gateway:
         self.connections.add(connection)
         if connection.stranger:
             self.strangers.came(connection, clock.now())
+        else:
+            self.entered(connection)
 
     # -- what connections need ----------------------------------------------------------------------------------
 
@@ -366,6 +376,9 @@ class Gateway:
 
     def entered(self, connection: Connection) -> None:
         self.strangers.entered(connection)
+        user, most = connection.session.user or ANONYMOUS, self.most_per_user
+        if not self.shares.take(connection, user, most):
+            connection.leave(Cause.TOO_MANY, f"the user has {most} connections here, and may have no more")
 
     def refresh(self) -> None:
         for cluster in self.snapshot.view.clusters:
@@ -384,6 +397,7 @@ class Gateway:
         self.connections.discard(connection)
         self._without_lease.discard(connection)
         self.strangers.entered(connection)
+        self.shares.give_back(connection)
         self.ended[cause.value] += 1
         self.drains.progressed(connection)
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)

@@ -95,6 +95,8 @@ class Cause(Enum):
     UNSUPPORTED = "unsupported"
     NOT_AUTHENTICATED = "not_authenticated"
     AUTHENTICATION_FAILED = "authentication_failed"
+    TOO_MANY = "too_many"
+    """Its user has as many as one user may have."""
     REFUSED_WITHOUT_ANSWER = "refused_without_answer"
     UPSTREAM_LOST = "upstream_lost"
     UPSTREAM_MALFORMED = "upstream_malformed"

@@ -9,15 +9,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from gateway import descriptors
-from gateway.config import Config
+from gateway.config import Config, load
 from gateway.driver.damped import Damped
 from gateway.driver.gateway import Gateway
 from gateway.driver.listeners import ACCEPTS_PER_TURN, Listeners
+from gateway.driver.shares import Shares, share
 from gateway.driver.strangers import HURRY_S, Strangers
 from gateway.session.snapshot import Port
 from ha_core.store import MemoryStore
+from ha_core.wire import encode, encode_request
 
 
 class Loop:
@@ -162,6 +165,82 @@ def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
         assert gateway.most_connections == 384
         assert any("may open 1024 files, so 384 clients are served" in text for text in caplog.messages)
         writer.close()
+        await gateway.stop()
+
+    asyncio.run(scenario())
+
+
+def test_nobody_has_more_connections_than_his_share_and_half_is_kept_for_the_others() -> None:
+    shares = Shares[str]()
+    # Given a user who has as many as he may have
+    assert [shares.take(name, "greedy", 2) for name in ("a", "b", "c")] == [True, True, False]
+    # Then another one still gets in, and so does he when one of his has gone
+    assert shares.take("d", "modest", 2)
+    shares.give_back("c")
+    assert not shares.take("c", "greedy", 2)
+    shares.give_back("a")
+    assert shares.take("c", "greedy", 2)
+    # And who says later who he is is no longer counted as nobody
+    assert shares.take("e", "anonymous", 1)
+    assert shares.take("e", "modest", 2)
+    assert shares.take("f", "anonymous", 1)
+    assert (share(10_000, users=2), share(10_000, users=1), share(1, users=9)) == (5000, 10_000, 1)
+
+
+def test_one_user_cannot_take_all_connections_of_a_gateway(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        # Given a gateway that serves five connections to two users
+        (tmp_path / "users.yaml").write_text("greedy: secret\nmodest: secret\n")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        (tmp_path / "gateway.yaml").write_text(
+            yaml.safe_dump(
+                {
+                    "id": "gw",
+                    "zookeeper": {"hosts": "nowhere:1"},
+                    "listen": {"port": port},
+                    "authentication": {"users_file": "users.yaml"},
+                    "limits": {"max_connections": 5},
+                    "record_facts_s": 0,
+                }
+            )
+        )
+        gateway = Gateway(load(tmp_path / "gateway.yaml"), MemoryStore(), "test")
+        await gateway.start()
+        clients = []
+
+        async def stays(user: str) -> bool:
+            """Whether a connection is still open when its user has logged in by it."""
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            clients.append(writer)
+            for key, body in (
+                (17, {"mechanism": "PLAIN"}),
+                (36, {"auth_bytes": f"\0{user}\0secret".encode()}),
+            ):
+                writer.write(encode_request(key, 1, key, "app", encode(key, 1, "request", body)))
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                await reader.readexactly(size)
+            try:
+                await asyncio.wait_for(reader.read(1), 0.2)
+            except TimeoutError:
+                return True
+            return False
+
+        # When one of them connects again and again
+        greedy = [await stays("greedy") for _ in range(5)]
+        # Then he has half of them, and there is room for the other
+        assert greedy == [True, True, False, False, False]
+        assert [await stays("modest") for _ in range(3)] == [True, True, False]
+        assert gateway.ended == {"too_many": 4}
+        # And when one of his has gone he may have another
+        clients[0].close()
+        async with asyncio.timeout(5):
+            while len(gateway.connections) == 4:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert await stays("greedy")
+        for writer in clients:
+            writer.close()
         await gateway.stop()
 
     asyncio.run(scenario())
