@@ -106,8 +106,9 @@ class Scene:
 def alive(file: Path) -> bool:
     """Whether the process that wrote its pid there lives."""
     try:
-        return not Path(f"/proc/{file.read_text()}/stat").read_text().partition(") ")[2].startswith("Z")
-    except FileNotFoundError:
+        pid = file.read_text()  # empty: it has begun to write
+        return bool(pid) and not Path(f"/proc/{pid}/stat").read_text().partition(") ")[2].startswith("Z")
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
