@@ -10,6 +10,7 @@ import pytest
 from gateway.composed import Any_, Ask, Broker, BrokerKey, ClusterUnavailableError, Context, Coordinator
 from gateway.composed.coordinator import find_coordinator
 from gateway.composed.groups_admin import (
+    MOST_ALONE,
     delete_groups,
     describe_consumer_groups,
     describe_groups,
@@ -143,6 +144,26 @@ def test_many_groups_are_described_by_one_question_to_each_coordinator() -> None
     assert [(g["group_id"], g["error_code"], g["group_state"]) for g in groups] == [
         (name, 0, "Stable in east") for name in names
     ]
+
+
+def test_many_groups_whose_coordinators_nobody_knows_are_asked_for_in_bounded_portions() -> None:
+    # Given 340 groups, and nothing known of who leads __consumer_offsets
+    names = [f"group-{number}" for number in range(340)]
+    left = names
+    for _ in range(6):
+        # When they are described
+        play = Playbook(describe_groups(world(), 5, requested(ApiKey.DESCRIBE_GROUPS, 5, groups=left)))
+        # Then so many questions are asked, and of the others the client is told to ask again
+        assert len(play.asks) == min(len(left), MOST_ALONE)
+        play.answers({"east": described})
+        groups = play.encodes(ApiKey.DESCRIBE_GROUPS, 5)["groups"]
+        assert [g["group_id"] for g in groups] == left
+        assert [g["error_code"] for g in groups] == [0] * len(left[:MOST_ALONE]) + [NOT_AVAILABLE] * len(
+            left[MOST_ALONE:]
+        )
+        # And it is told of all of them so
+        left = left[MOST_ALONE:]
+    assert not left
 
 
 def test_a_newer_group_that_clients_of_the_cluster_made_is_described_without_topic_ids() -> None:
