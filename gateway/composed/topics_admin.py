@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
@@ -17,13 +18,13 @@ AWAY = ErrorCode.REQUEST_TIMED_OUT
 
 
 def create_topics(context: Context, version: int, request: Message) -> Handler:
-    topics = {topic["name"]: topic for topic in request["topics"]}
+    refused = _named_twice(topic["name"] for topic in request["topics"])
+    topics = {topic["name"]: topic for topic in request["topics"] if topic["name"] not in refused}
     # The topology may be some seconds old, and a topic must not come to be in two clusters.
     usable = places.usable(context)
     found: dict[str, set[str]] = {}
     if usable and topics:
         found = places.holders(usable, (yield tuple(places.ask_topics(c, topics) for c in usable)))
-    refused: dict[str, Outcome] = {}
     wanted: dict[str, list[Message]] = {}
     for name, topic in topics.items():
         cluster = places.resolve(context, name, found).cluster
@@ -49,14 +50,16 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
     answers = yield from _ask(request, ApiKey.CREATE_TOPICS, wanted, more, "topics", refused)
     # A refused topic has no configurations to show, which is null and not none.
     results = {name: {"configs": None} | answer | {"topic_id": bytes(16)} for name, answer in answers.items()}
-    return {"topics": [results[name] for name in topics]}
+    return {"topics": [results[name] for name in dict.fromkeys(topic["name"] for topic in request["topics"])]}
 
 
 def delete_topics(context: Context, version: int, request: Message) -> Handler:
     names = [topic["name"] or "" for topic in request["topics"]] if version >= 6 else request["topic_names"]
-    refused: dict[str, Outcome] = {}
+    refused = _named_twice(names)
     wanted: dict[str, list[Message]] = {}
     for name in dict.fromkeys(names):
+        if name in refused:
+            continue
         cluster = places.resolve(context, name).cluster
         if not name:
             refused[name] = (ErrorCode.UNKNOWN_TOPIC_ID, "topic ids are not offered here: delete by name")
@@ -81,10 +84,12 @@ def create_partitions(context: Context, version: int, request: Message) -> Handl
     A partition that the map does not list is one that never left the writer; older clusters hold nothing of it. So
     none may come while the writer changes.
     """
-    topics = {topic["name"]: topic for topic in request["topics"]}
-    refused: dict[str, Outcome] = {}
+    refused = _named_twice(topic["name"] for topic in request["topics"])
     wanted: dict[str, list[Message]] = {}
-    for name, topic in topics.items():
+    for topic in request["topics"]:
+        name = topic["name"]
+        if name in refused:
+            continue
         cluster = places.resolve(context, name).cluster
         if places.is_moving(context, name):
             refused[name] = (ErrorCode.POLICY_VIOLATION, _being_moved(context, name))
@@ -100,7 +105,13 @@ def create_partitions(context: Context, version: int, request: Message) -> Handl
                 wanted.setdefault(cluster, []).append(topic | {"assignments": assignments})
     more = {"validate_only": request["validate_only"]}
     answers = yield from _ask(request, ApiKey.CREATE_PARTITIONS, wanted, more, "results", refused)
-    return {"results": [answers[name] for name in topics]}
+    return {"results": [answers[name] for name in dict.fromkeys(topic["name"] for topic in request["topics"])]}
+
+
+def _named_twice(names: Iterable[str]) -> dict[str, Outcome]:
+    """As controllers answer: which of the two is meant is not for them to say."""
+    times = Counter(names)
+    return {name: (ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in times if times[name] > 1}
 
 
 def _ask(

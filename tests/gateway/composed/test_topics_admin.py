@@ -19,7 +19,7 @@ from tests.gateway.composed.playbook import CLUSTER_ID, Playbook, away, moved, r
 CREATE, DELETE, GROW = ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS
 WEST = UserBindings(user="alice", cluster="west")
 BEING_MOVED = Topic(name="t", fence=Fence(operation="op-9"))
-POLICY, EXISTS, BAD_ASSIGNMENT, TIMED_OUT = 44, 36, 39, 7
+POLICY, EXISTS, BAD_ASSIGNMENT, TIMED_OUT, INVALID_REQUEST = 44, 36, 39, 7, 42
 
 NOTHING: dict[str, Any] = {"topics": []}
 
@@ -111,6 +111,29 @@ def test_a_cluster_that_does_not_answer_is_a_timeout_that_clients_retry() -> Non
     play.answers({"east": NOTHING, "west": NOTHING}).answers({"east": away("east")})
 
     assert outcomes(play) == [("t", TIMED_OUT)]
+
+
+@pytest.mark.parametrize("key", [CREATE, DELETE, GROW])
+def test_a_topic_that_a_request_names_twice_is_refused_as_controllers_do_and_the_others_are_served(key: int) -> None:
+    # Given a request that names a topic twice, with another one
+    context = world(east={} if key == CREATE else {"t": {0: 1}, "u": {0: 1}})
+    if key == CREATE:
+        play = creating(context, "t", "u", "t")
+        assert [topic["name"] for topic in play.asks[0].message["topics"]] == ["u"]
+        play.answers({"east": NOTHING, "west": NOTHING})
+    elif key == DELETE:
+        play = deleting(context, "t", "u", "t")
+    else:
+        topics = [{"name": name, "count": count, "assignments": None} for name, count in (("t", 2), ("u", 2), ("t", 3))]
+        play = Playbook(create_partitions(context, 3, requested(GROW, 3, topics=topics, timeout_ms=5000)))
+    # When it is answered
+    play.asked(("east", Controller(), key))
+    assert [topic["name"] for topic in play.asks[0].message["topics"]] == ["u"]
+    field = {CREATE: "topics", DELETE: "responses", GROW: "results"}[ApiKey(key)]
+    play.answers({"east": {field: [{"name": "u", "error_message": None}]}})
+    # Then it is told once that this makes no sense, and the other one is served
+    assert outcomes(play, field) == [("t", INVALID_REQUEST), ("u", 0)]
+    play.encodes(key, {CREATE: 6, DELETE: 5, GROW: 3}[ApiKey(key)])
 
 
 def deleting(context: Context, *names: str) -> Playbook:
