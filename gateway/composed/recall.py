@@ -76,9 +76,11 @@ class _Log:
         topics = [{"name": self._wanted.topic.decode(), "partitions": [{**entry, "current_leader_epoch": -1}]}]
         body = {"replica_id": -1, "isolation_level": 0, "topics": topics}
         said = yield from self._ask(ApiKey.LIST_OFFSETS, body)
-        (found,) = (partition for topic in said["topics"] for partition in topic["partitions"])
-        self._demand(found["error_code"])
-        return int(found["offset"])
+        found = [partition for topic in said["topics"] for partition in topic["partitions"]]
+        if len(found) != 1:
+            raise ClusterUnavailableError(self._cluster, "it left the partition out of its answer")
+        self._demand(found[0]["error_code"])
+        return int(found[0]["offset"])
 
     def walk(self, start: int, stop: int, budget: list[int]) -> Generator[tuple[Ask, ...], Sequence[Reply], int | None]:
         """The client offset, if the batch begins in `[start, stop)`.

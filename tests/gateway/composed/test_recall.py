@@ -117,3 +117,12 @@ def test_nothing_is_concluded_while_a_cluster_is_away() -> None:
         run((EAST,), east=log)
     with pytest.raises(ClusterUnavailableError):
         run((EAST,))
+
+
+def test_nothing_is_concluded_from_an_answer_without_the_partition() -> None:
+    # Given a broker that leaves the partition out of what it says of times
+    log = Log(0, 600, written(430, 0))
+    log.answer = lambda _: {"topics": []}  # type: ignore[method-assign]
+    # When it is asked, then the client has to ask again
+    with pytest.raises(ClusterUnavailableError):
+        run((EAST,), east=log)
