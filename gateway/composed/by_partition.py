@@ -75,14 +75,18 @@ def to_leaders(
             outcomes[key] = shape.error(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             found[key] = Replica(cluster, *key)
-    leaders = yield from places.leaders(context, found.values())
+    absent: set[Replica] = set()
+    leaders = yield from places.leaders(context, found.values(), absent)
+    if places.in_doubt(context):
+        absent.clear()  # a cluster that is out of reach may hold the topic, and clients must not give it up
     batches: dict[tuple[str, int], list[Partition]] = {}
     for key, replica in found.items():
         leader = leaders.get(replica)
         if leader is not None:
             batches.setdefault((replica.cluster, leader), []).append(key)
         else:
-            outcomes[key] = shape.error(key[1], shape.away)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if replica in absent else shape.away
+            outcomes[key] = shape.error(key[1], code)
     if not batches:
         return outcomes
     replies = yield tuple(

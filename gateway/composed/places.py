@@ -10,7 +10,7 @@ from ha_core.model import Extent
 from ha_core.plan.extents import extents_of, live, written
 from ha_core.plan.extents import writers as all_writers
 from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
-from ha_core.wire.codes import ApiKey
+from ha_core.wire.codes import ApiKey, ErrorCode
 
 SURVEY_MS = 3_000
 """How long METADATA may take: a client behind it waits for the slowest cluster."""
@@ -150,10 +150,14 @@ def holders(asked: Iterable[str], replies: Iterable[Reply]) -> dict[str, set[str
     return found
 
 
-def leaders(context: Context, replicas: Iterable[Replica]) -> Generator[tuple[Ask, ...], Any, dict[Replica, int]]:
+def leaders(
+    context: Context, replicas: Iterable[Replica], absent: set[Replica] | None = None
+) -> Generator[tuple[Ask, ...], Any, dict[Replica, int]]:
     """The leader's broker id of each partition that has one; clusters are asked where the topology does not know it.
 
     A topic may be seconds old and the topology of this gateway as many older.
+
+    :param absent: told which of them their cluster says do not exist.
     """
     found: dict[Replica, int] = {}
     missing: dict[str, set[str]] = {}
@@ -170,11 +174,18 @@ def leaders(context: Context, replicas: Iterable[Replica]) -> Generator[tuple[As
     for cluster, reply in zip(sorted(missing), replies, strict=True):
         if isinstance(reply, ClusterUnavailableError):
             continue
+        said: set[str] = set()
+        there: set[Replica] = set()
         for topic in reply["topics"]:
+            if topic["error_code"] in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                said.add(topic["name"])
             for partition in topic["partitions"]:
                 replica = Replica(cluster, topic["name"], partition["partition_index"])
+                there.add(replica)
                 if replica in wanted and partition["leader_id"] >= 0:
                     found[replica] = partition["leader_id"]
+        if absent is not None:
+            absent |= {r for r in wanted - there if r.cluster == cluster and r.topic in said}
     return found
 
 

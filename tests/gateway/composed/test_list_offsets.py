@@ -18,7 +18,7 @@ from tests.gateway.composed.playbook import Playbook, away, moved, requested, wo
 
 KEY = ApiKey.LIST_OFFSETS
 LATEST, EARLIEST, MAX = -1, -2, -3
-NO_LEADER, NOT_LEADER = 5, 6
+UNKNOWN, NO_LEADER, NOT_LEADER = 3, 5, 6
 HOLDS = {"orders": {0: 1, 1: 1}}
 
 
@@ -190,6 +190,24 @@ def test_the_leader_of_a_topic_that_is_seconds_old_is_asked_for_first() -> None:
     play.answers({"east": {"topics": [{"name": "new", "partitions": partitions}]}})
 
     play.asked(("east", Broker(2), KEY))
+
+
+@pytest.mark.parametrize(
+    ("said", "down", "code"),
+    [
+        ({"error_code": UNKNOWN}, "", UNKNOWN),
+        ({"partitions": [{"partition_index": 0, "leader_id": 2}]}, "", UNKNOWN),
+        ({"error_code": UNKNOWN}, "west", NO_LEADER),
+        ({"partitions": [{"partition_index": 7, "leader_id": -1}]}, "", NO_LEADER),
+    ],
+)
+def test_what_does_not_exist_is_told_apart_from_what_has_no_leader(said: Any, down: str, code: int) -> None:
+    # Given a partition whose leader is not known
+    play = Playbook(list_offsets(world(port=("east", 1), down=down), 7, ask(LATEST, "new", partition=7)))
+    # When the cluster says that there is no such topic, no such partition, or no leader
+    play.answers({"east": {"topics": [{"name": "new", **said}]}})
+    # Then the client is told so, unless a cluster that is out of reach may hold the topic
+    assert play.encodes(KEY, 7)["topics"][0]["partitions"][0]["error_code"] == code
 
 
 def test_a_client_that_comes_by_the_port_of_a_cluster_it_is_no_longer_bound_to_has_to_look_again() -> None:
