@@ -6,11 +6,10 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from gateway import clock, descriptors
 from gateway.composed.ask import Context, NodeAddress
@@ -24,6 +23,7 @@ from gateway.driver.composing import Composer
 from gateway.driver.connection import Connection
 from gateway.driver.damped import Damped
 from gateway.driver.drains import Drains
+from gateway.driver.errands import Errands
 from gateway.driver.farewell import Farewells
 from gateway.driver.following import Following
 from gateway.driver.inquiries import Inquiries
@@ -51,7 +51,7 @@ from gateway.session.terms import Terms, changed_topics
 from gateway.topology import Topology
 from ha_core.model import ANONYMOUS, GatewayRecord, View
 from ha_core.store import Follower, Registration, State, Store, StoreError
-from ha_core.wire import RemoteProtocolError, advertised
+from ha_core.wire import POLICIES, RemoteProtocolError, advertised
 
 _log = logging.getLogger(__name__)
 
@@ -106,6 +106,7 @@ class Gateway:
         )
         self.inquiries = Inquiries(self.links, self.terms, self.recalled, lambda: self.snapshot.view)
         self.composer = Composer(self.links, self.nodes)
+        self.errands = Errands[Connection](self.loop)
         self.drains = Drains(self._report)
         self._without_lease = leases.Waiting[Connection](self.loop, Connection.lease_is_back)
         self.following = Following[Connection](self.loop, self._follows)
@@ -136,7 +137,6 @@ class Gateway:
         self._registration: Registration | None = None
         self._follower: Follower | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._composing: set[asyncio.Task[None]] = set()
 
     # -- life ---------------------------------------------------------------------------------------------------
 
@@ -173,9 +173,9 @@ class Gateway:
         """Takes nothing more from clients, answers what is in flight, then ends everything."""
         self.listeners.close()
         await stopping.part(self.connections, self.farewells)
-        for task in (*self._tasks, *self._composing):
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, *self._composing, return_exceptions=True)
+        await asyncio.gather(*self._tasks, self.errands.close(), return_exceptions=True)
         self.reports.close()
         await self.sightings.flush()
         await self.links.close()
@@ -398,6 +398,7 @@ class Gateway:
         self._without_lease.discard(connection)
         self.strangers.entered(connection)
         self.shares.give_back(connection)
+        self.errands.gone(connection)
         self.ended[cause.value] += 1
         self.drains.progressed(connection)
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
@@ -408,12 +409,7 @@ class Gateway:
             )
 
     def compose(self, connection: Connection, command: Compose) -> None:
-        self._in_background(self._compose(connection, command))
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self.loop.create_task(work)
-        self._composing.add(task)
-        task.add_done_callback(self._composing.discard)
+        self.errands.begin(connection, self._compose(connection, command), POLICIES[command.api_key].completes)
 
     async def _compose(self, connection: Connection, command: Compose) -> None:
         body = None

@@ -26,13 +26,18 @@ class Route(Enum):
 
 
 class Policy(NamedTuple):
-    """One line of the table. Both versions are included; a hidden API has (0, -1)."""
+    """One line of the table. Both versions are included; a hidden API has (0, -1).
+
+    :ivar completes: of what a handler may answer: it changes something, and is carried to its end when nobody waits for
+        it any more.
+    """
 
     key: ApiKey
     min_version: int
     max_version: int
     route: Route
     why: str = ""
+    completes: bool = False
 
 
 _K = ApiKey
@@ -77,9 +82,9 @@ _TABLE = (
     Policy(
         _K.API_VERSIONS, 0, 3, _LOCAL, "4 changes supported features only; KIP-1242 has 5 name the cluster asked for"
     ),
-    Policy(_K.CREATE_TOPICS, 2, 6, _COMPOSED, "7 returns topic ids (KIP-516)"),
-    Policy(_K.DELETE_TOPICS, 1, 5, _COMPOSED, "6 names topics by id (KIP-516)"),
-    Policy(_K.DELETE_RECORDS, 0, 2, _COMPOSED),
+    Policy(_K.CREATE_TOPICS, 2, 6, _COMPOSED, "7 returns topic ids (KIP-516)", completes=True),
+    Policy(_K.DELETE_TOPICS, 1, 5, _COMPOSED, "6 names topics by id (KIP-516)", completes=True),
+    Policy(_K.DELETE_RECORDS, 0, 2, _COMPOSED, completes=True),
     # A request without transactional id is answered by the gateway: its producer ids are valid in every cluster.
     Policy(
         _K.INIT_PRODUCER_ID, 0, 4, _TRANSACTION, "5 and 6 bring TRANSACTION_ABORTABLE and two phases (KIP-890, KIP-939)"
@@ -87,28 +92,28 @@ _TABLE = (
     Policy(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, _COMPOSED),
     Policy(_K.ADD_PARTITIONS_TO_TXN, 0, 3, _TRANSACTION, "4 carries several transactions (KIP-890)"),
     Policy(_K.ADD_OFFSETS_TO_TXN, 0, 3, _TRANSACTION, "4 brings TRANSACTION_ABORTABLE (KIP-890)"),
-    Policy(_K.END_TXN, 0, 3, _TRANSACTION, "5 raises the producer epoch on every end (KIP-890)"),
+    Policy(_K.END_TXN, 0, 3, _TRANSACTION, "5 raises the producer epoch on every end (KIP-890)", completes=True),
     _hidden(_K.WRITE_TXN_MARKERS, _BROKERS),
     Policy(_K.TXN_OFFSET_COMMIT, 0, 3, _TRANSACTION, "4 and 5 belong to the newer transactions (KIP-890)"),
     Policy(_K.DESCRIBE_ACLS, 1, 3, _COMPOSED),
-    Policy(_K.CREATE_ACLS, 1, 3, _COMPOSED),
-    Policy(_K.DELETE_ACLS, 1, 3, _COMPOSED),
+    Policy(_K.CREATE_ACLS, 1, 3, _COMPOSED, completes=True),
+    Policy(_K.DELETE_ACLS, 1, 3, _COMPOSED, completes=True),
     Policy(_K.DESCRIBE_CONFIGS, 1, 4, _COMPOSED),
-    Policy(_K.ALTER_CONFIGS, 0, 2, _COMPOSED),
+    Policy(_K.ALTER_CONFIGS, 0, 2, _COMPOSED, completes=True),
     _hidden(_K.ALTER_REPLICA_LOG_DIRS, "disks of one cluster are its operator's"),
     Policy(_K.DESCRIBE_LOG_DIRS, 1, 4, _NODE),
     Policy(_K.SASL_AUTHENTICATE, 0, 2, _LOCAL),
-    Policy(_K.CREATE_PARTITIONS, 0, 3, _COMPOSED),
+    Policy(_K.CREATE_PARTITIONS, 0, 3, _COMPOSED, completes=True),
     _hidden(_K.CREATE_DELEGATION_TOKEN, _TOKENS),
     _hidden(_K.RENEW_DELEGATION_TOKEN, _TOKENS),
     _hidden(_K.EXPIRE_DELEGATION_TOKEN, _TOKENS),
     _hidden(_K.DESCRIBE_DELEGATION_TOKEN, _TOKENS),
-    Policy(_K.DELETE_GROUPS, 0, 2, _COMPOSED),
+    Policy(_K.DELETE_GROUPS, 0, 2, _COMPOSED, completes=True),
     _hidden(_K.ELECT_LEADERS, "leaders of one cluster are its operator's"),
-    Policy(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, _COMPOSED),
+    Policy(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, _COMPOSED, completes=True),
     _hidden(_K.ALTER_PARTITION_REASSIGNMENTS, "replicas of one cluster are its operator's"),
     _hidden(_K.LIST_PARTITION_REASSIGNMENTS, "names real broker ids, which clients never see"),
-    Policy(_K.OFFSET_DELETE, 0, 0, _COMPOSED),
+    Policy(_K.OFFSET_DELETE, 0, 0, _COMPOSED, completes=True),
     _hidden(_K.DESCRIBE_CLIENT_QUOTAS, _QUOTAS),
     _hidden(_K.ALTER_CLIENT_QUOTAS, _QUOTAS),
     _hidden(_K.DESCRIBE_USER_SCRAM_CREDENTIALS, "the gateway authenticates; a cluster's users are not its users"),

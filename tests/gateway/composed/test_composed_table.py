@@ -28,6 +28,15 @@ def test_every_composed_api_has_a_handler_and_no_other_has(policy: Policy) -> No
             handler(key)
 
 
+_READS = ("LIST_", "DESCRIBE_", "FIND_", "METADATA", "OFFSET_FOR_", "CONSUMER_GROUP_DESCRIBE")
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda p: p.key.name)
+def test_what_is_composed_and_does_more_than_read_is_carried_to_its_end(policy: Policy) -> None:
+    composed = policy.route is Route.COMPOSED or policy.key is ApiKey.END_TXN
+    assert policy.completes == (composed and not policy.key.name.startswith(_READS))
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.name)
 def test_handlers_know_no_clock_no_network_and_no_loop(file: Path) -> None:
     imported: set[str] = set()

@@ -198,3 +198,19 @@ def test_a_user_who_asks_for_much_at_once_does_not_keep_others_waiting_for_all_o
         await asyncio.gather(*greedy)
 
     asyncio.run(scenario())
+
+
+def test_whoever_leaves_while_his_long_list_is_made_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        # Given somebody whose list of all topics is being made
+        house = House(monkeypatch)
+        leaving = asyncio.create_task(house.ask("leaving"))
+        while not house.makers:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        # When he leaves
+        leaving.cancel()
+        # Then others are told theirs, whole
+        async with asyncio.timeout(5):
+            assert len((await house.ask())["topics"]) == MANY
+
+    asyncio.run(scenario())

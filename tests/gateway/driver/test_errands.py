@@ -1,0 +1,91 @@
+"""What is composed for a client that has gone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.composed import NodeAddress
+from gateway.config import Config
+from gateway.driver.errands import Errands
+from gateway.driver.gateway import Gateway
+from gateway.session.commands import Cause, Compose
+from gateway.session.snapshot import Port
+from ha_core.model import Identity
+from ha_core.store import MemoryStore
+from ha_core.wire import ApiKey
+
+
+def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carried_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        # Given two clients of a gateway whose clusters are slow
+        config = Config.model_validate(
+            {"id": "gw", "zookeeper": {"hosts": "nowhere:1"}, "authentication": {"anonymous": True}}
+        )
+        gateway = Gateway(config, MemoryStore(), "test")
+        gateway.self_node = NodeAddress(1, "gw", 1)
+        gateway.snapshot = replace(gateway.snapshot, fresh=True)
+        slow = asyncio.Event()
+        ends: list[tuple[int, str]] = []
+
+        async def compose(_: Any, command: Compose, __: Any) -> dict[str, Any]:
+            try:
+                await slow.wait()
+            except asyncio.CancelledError:
+                ends.append((command.token, "left"))
+                raise
+            ends.append((command.token, "done"))
+            return {}
+
+        monkeypatch.setattr(gateway.composer, "compose", compose)
+        pairs = [socket.socketpair() for _ in range(2)]
+        for ours, _ in pairs:
+            ours.setblocking(False)
+            gateway._arrived(ours, Port(), "127.0.0.1")
+        gone, stays = sorted(gateway.connections, key=lambda one: one.client.sock.fileno())
+        identity = Identity("anonymous", "app")
+        for connection, token, key in (
+            (gone, 1, ApiKey.METADATA),
+            (gone, 2, ApiKey.DELETE_TOPICS),
+            (stays, 3, ApiKey.METADATA),
+        ):
+            gateway.compose(connection, Compose(token, key, 1, identity, {}))
+        await asyncio.sleep(0)
+        # When one of them goes
+        gone.end(Cause.CLIENT_LEFT)
+        await asyncio.sleep(0.01)
+        # Then nobody works any more on what it only wanted to know
+        assert ends == [(1, "left")]
+        # And what it wanted to have done is done, as is what the other asks
+        slow.set()
+        await asyncio.sleep(0.01)
+        assert ends == [(1, "left"), (2, "done"), (3, "done")]
+        assert not gateway.errands
+        stays.end(Cause.SHUTDOWN)
+        for _, theirs in pairs:
+            theirs.close()
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_kept_of_what_is_done_and_a_stop_ends_all_that_is_left() -> None:
+    async def scenario() -> None:
+        errands = Errands[str](asyncio.get_running_loop())
+        for completes in (True, False):
+            errands.begin("client", asyncio.sleep(0), completes)
+        await asyncio.sleep(0.01)
+        assert not errands
+        assert not errands._ends_with
+        for completes in (True, False):
+            errands.begin("client", asyncio.sleep(60), completes)
+        await errands.close()
+        await asyncio.sleep(0)
+        assert not errands
+
+    asyncio.run(scenario())
