@@ -13,9 +13,9 @@ class Limits:
     max_array bounds one array, max_elements all arrays of one message together: nested arrays of tiny elements would
     otherwise turn each byte of a frame into some hundred bytes of objects. The size defaults are the brokers' own
     (`socket.request.max.bytes`); a response may exceed a consumer's `fetch.max.bytes` by one batch. max_login_bytes
-    bounds a request of somebody who has not logged in yet. max_partitions bounds those of one produce or fetch, and
-    max_inline all elements of another request that is read while everybody else waits: a request of 8 MB that names a
-    million partitions takes as long as a lease.
+    bounds a request of somebody who has not logged in yet. max_partitions bounds the topics and the partitions of one
+    produce, twice as much both together of one fetch, and max_inline all elements of another request that is read while
+    everybody else waits: a request of 8 MB that names a million partitions takes as long as a lease.
     """
 
     max_request_bytes: int = 104_857_600
