@@ -54,8 +54,7 @@ def demand_one_batch(frame: Any, scan: ProduceScan) -> None:
     :raises RemoteProtocolError: there are more, or none that is whole.
     """
     for _, _, at, length in scan.partitions:
-        batch = first_batch(frame, at, at + length, at + length) if length > 0 else None
-        if length > 0 and (batch is None or batch.magic != 2 or batch.end != at + length):
+        if length > 0 and first_batch(frame, at, at + length, at + length) is None:
             raise RemoteProtocolError("a produce request with other than one whole batch in a partition")
 
 

@@ -33,7 +33,7 @@ from tests.kit.running import (
     switchyard_command,
 )
 from tests.system.conftest import MakeRun, two_clusters
-from tests.system.watching import client_id_at
+from tests.system.watching import client_id_at, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 RATE = 100
@@ -103,14 +103,6 @@ class Work:
         assert [one for one in events if isinstance(one, Failed) or (isinstance(one, Noted) and one.fatal)] == []
         assert_nothing_stands(stack, self.topic)
         print(result)
-
-
-def until(holds: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
-    """Wait for a condition; an AssertionError names it."""
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, f"not after {timeout_s:.0f} s: {what}"
-        time.sleep(0.02)
 
 
 def assert_nothing_stands(stack: Stack, user: str) -> None:

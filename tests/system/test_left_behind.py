@@ -10,8 +10,8 @@ import pytest
 from stack.harness import Stack
 from tests.kit.running import Run
 from tests.system.conftest import two_clusters
-from tests.system.test_faults import Command, Onlooker, looking, until
-from tests.system.watching import assert_no_client_has_failed
+from tests.system.test_faults import Command, Onlooker, looking
+from tests.system.watching import assert_no_client_has_failed, until
 
 pytestmark = pytest.mark.stack
 AT_MOST_S = 5.0

@@ -17,7 +17,7 @@ def until(holds: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None
     deadline = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline, f"not after {timeout_s:.0f} s: {what}"
-        time.sleep(0.05)
+        time.sleep(0.02)
 
 
 def led_from(stack: Stack, name: str) -> set[str]:
