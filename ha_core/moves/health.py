@@ -8,16 +8,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from ha_core.model import GatewayRecord, Operation, View
+from ha_core.model import GatewayRecord, KnownTopic, Operation, View
+from ha_core.moves.caretaking import Caretaking
 from ha_core.moves.context import Environment
 from ha_core.moves.crossing.ends import overdue
-from ha_core.moves.interrupted import QUIET_S, quiet_s
+from ha_core.moves.interrupted import QUIET_S, held, quiet_s
 from ha_core.moves.registry import ClusterState
+from ha_core.plan.abandoned import patience_s
+from ha_core.plan.masking import affected
 from ha_core.plan.returned import unconfirmed
 from ha_core.plan.verdict import duration, listed
 
 WAITING_S = 900.0
 """An operation that holds nobody up may wait between two tasks, for a slot or for somebody's word."""
+LEFT_S = 3.0
+"""Whoever lives goes on with what clients wait for within so long: what nobody has taken up then is left."""
 PAUSE_S = 0.2
 BEHIND_S = 3.0
 """A gateway may need so long for a new revision; one that is still behind then does not follow."""
@@ -42,6 +47,7 @@ def problems(
     """All that is wrong now. Changes nothing."""
     found = [
         *_clusters(view, clusters),
+        *_masked(environment, view, clusters),
         *_gateways(environment, view, gateways),
         *_operations(environment, running),
         *_topics(view, running),
@@ -65,6 +71,28 @@ def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Proble
                 f"It {'' if state.answers else 'is '}{state.words}",
                 "Repair it or the way to it; if it stays away, `switchyard mask` spares clients the waiting, and "
                 "`switchyard migrate-from-fault` gives its topics a new home.",
+            )
+
+
+def _masked(environment: Environment, view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
+    """Masked clusters without which something cannot be written, as far as is known without asking any."""
+    masked = [state.cluster.name for state in clusters if state.cluster.masked is not None]
+    if not masked:
+        return
+    holders: dict[str, set[str]] = {}
+    for cluster in view.clusters:
+        for topic in environment.store.known(KnownTopic, cluster):
+            holders.setdefault(topic, set()).add(cluster)
+    usage = environment.store.usage()
+    for name in masked:
+        written = affected(view, usage, name, holders).written
+        if written:
+            yield Problem(
+                f"cluster {name}",
+                f"It is masked, and {len(written)} topics are written there and nowhere else: {listed(written)}. "
+                "Nobody can write them.",
+                f"`switchyard unmask {name}` when it is healthy, or `switchyard migrate-from-fault` gives them a new "
+                "home.",
             )
 
 
@@ -97,17 +125,36 @@ def _behind(environment: Environment, view: View, gateways: Collection[GatewayRe
 
 
 def _operations(environment: Environment, running: Collection[Operation]) -> Iterator[Problem]:
+    left = _left(environment)
     for operation in running:
         about, way = f"operation {operation.id}", f"`switchyard resume {operation.id}`"
-        if operation.state == "crossing":
-            if overdue(environment, operation):
-                yield Problem(about, "It was to have crossed over by now.", f"{way} --finish-with-barrier")
-            continue
-        quiet = quiet_s(environment, operation)
-        if quiet >= (QUIET_S if operation.state in {"fenced", "cut"} else WAITING_S):
+        if operation.id in left or _forgotten(environment, operation):
             stands = " Its fence stands: clients wait." if operation.state == "fenced" else ""
-            text = f"Nobody has worked on it for {duration(quiet)}; it is {operation.state}.{stands}"
+            last = f"the last was done {duration(quiet_s(environment, operation))} ago"
+            text = f"Nobody works on it, {last}; it is {operation.state}.{stands}"
             yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`")
+        elif operation.state == "crossing" and overdue(environment, operation):
+            yield Problem(about, "It was to have crossed over by now.", f"{way} --finish-with-barrier")
+
+
+def _left(environment: Environment) -> frozenset[str]:
+    """Operations that clients wait for, that have no executor, and that nobody takes up."""
+    caretaking = Caretaking(environment)
+    deadline = environment.monotonic() + LEFT_S
+    found = caretaking.look()
+    while caretaking.waiting and environment.monotonic() < deadline:
+        environment.sleep(PAUSE_S)
+        found = caretaking.look()
+    return frozenset(found)
+
+
+def _forgotten(environment: Environment, operation: Operation) -> bool:
+    """Whether it has no executor and its next task does not come. One that is held may be silent for as long as it
+    likes: its holder goes with its session."""
+    if operation.state == "crossing" or held(environment, operation):
+        return False
+    patience = patience_s(operation, {})
+    return quiet_s(environment, operation) >= (WAITING_S if patience is None else max(patience, QUIET_S))
 
 
 def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:

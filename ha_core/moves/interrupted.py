@@ -27,7 +27,7 @@ def interrupted_twin(environment: Environment, request: MoveRequest) -> Operatio
             and operation.driver == "command"
             and asked is not None
             and _same(asked, request)
-            and not _held(environment, operation)
+            and not held(environment, operation)
             and quiet_s(environment, operation) >= BEGUN_S
         ):
             return operation
@@ -40,7 +40,8 @@ def _same(one: MoveRequest, other: MoveRequest) -> bool:
     return one.model_copy(update=words) == other
 
 
-def _held(environment: Environment, operation: Operation) -> bool:
+def held(environment: Environment, operation: Operation) -> bool:
+    """Whether an executor that lives works on it at this moment."""
     holding = environment.store.holding(operation.id)
     return holding is not None and holding.held
 

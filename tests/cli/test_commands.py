@@ -289,6 +289,7 @@ def test_an_operation_that_nobody_works_on_is_found_and_one_that_crosses_over_is
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
+    monkeypatch.setattr(health, "LEFT_S", 0.8)
     left: dict[str, Any] = {"by": "cli:somebody", "reason": "test", "started": "2026-01-01T12:00:00Z"}
     store.create_operation(Operation(id="switch-1", kind="switch", state="fenced", **left), ["topic:a"])
     request = MoveRequest(scope=Scope(topics=("b",)), origin="east", target="west", reason="t", cut="predicted")
@@ -304,6 +305,72 @@ def test_an_operation_that_nobody_works_on_is_found_and_one_that_crosses_over_is
     (one,) = [problem for problem in found if problem["about"].startswith("operation")]
     assert one["about"] == "operation switch-1"
     assert "Its fence stands: clients wait." in one["text"]
+
+
+def test_who_works_on_an_operation_is_told_by_its_holder_and_not_by_its_history(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given an executor that lives and has written nothing for long, and one that has just died behind its fence
+    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
+    monkeypatch.setattr(health, "LEFT_S", 0.8)
+    lives, dies = store.client(), store.client()
+    begun = {"by": "cli:somebody", "reason": "test", "state": "fenced"}
+    for executor, name, at in ((lives, "switch-1", "2026-01-01T12:00:00Z"), (dies, "switch-2", utc_now())):
+        operation = Operation.model_validate({"id": name, "kind": "switch", "started": at, **begun})
+        executor.create_operation(operation, [f"topic:{name}"])
+    with lives.hold("switch-1", 0), dies.hold("switch-2", 0):
+        assert not any("operation" in one["about"] for one in run("status", "--check")[1]["problems"])
+        # When its session has ended
+        dies.expire_session()
+        # Then it is named at once, and the other is not
+        found = run("status", "--check")[1]["problems"]
+        assert [one["about"] for one in found if "operation" in one["about"]] == ["operation switch-2"]
+
+
+def test_what_somebody_takes_up_in_a_moment_waits_for_nobody(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
+    begun = {"by": "cli:somebody", "reason": "test", "state": "fenced", "started": utc_now()}
+    store.create_operation(Operation.model_validate({"id": "switch-1", "kind": "switch", **begun}), ["topic:a"])
+    looked, caretaker = threading.Event(), store.client()
+    done = threading.Event()
+
+    def take_up() -> None:
+        looked.wait(5)
+        with caretaker.hold("switch-1", caretaker.take_over("switch-1", 1)):
+            done.wait(5)
+
+    working = threading.Thread(target=take_up)
+    working.start()
+    threading.Timer(0.4, looked.set).start()
+
+    found = run("status", "--check")[1]["problems"]
+
+    done.set()
+    working.join()
+    assert not any("operation" in one["about"] for one in found)
+
+
+def test_a_masked_cluster_that_topics_are_written_in_waits_for_somebody_and_another_one_does_not(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given both clusters masked, of which the west is the writer of a topic that was moved
+    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
+    for name in ("east", "west"):
+        assert run("mask", name, "--reason", "test", "--force")[0] == 0
+
+    def masked() -> dict[str, str]:
+        found = run("status", "--check")[1]["problems"]
+        return {one["about"]: one["text"] for one in found if one["about"].startswith("cluster ")}
+
+    # Then that is said of it alone
+    assert list(masked()) == ["cluster west"]
+    assert "1 topics are written there and nowhere else: orders" in masked()["cluster west"]
+    # And of the other as soon as it is known to hold a topic that was never moved
+    bills = KnownTopic(cluster="east", name="bills", at=utc_now(), partitions=1, replication=1)
+    store.keep_known(KnownTopic, "east", [bills])
+    assert "bills" in masked()["cluster east"]
 
 
 def test_all_groups_and_all_topics_are_tables_of_their_own_with_lag(
