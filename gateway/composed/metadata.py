@@ -209,6 +209,8 @@ def _moved(context: Context, topic: Message, cluster: str, seen: _Seen) -> _Chos
     others: dict[str, dict[int, Message]] = {}
     for partition in topic["partitions"]:
         index = partition["partition_index"]
+        if places.withheld(context, name, index):
+            continue  # a producer that knows of it would wait for it until the crossing has ended
         writer = places.written_in(context, name, index)
         if writer is not None and writer != cluster:
             if writer not in others:

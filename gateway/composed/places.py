@@ -116,6 +116,12 @@ def writers(context: Context, topic: str) -> frozenset[str]:
         return frozenset({document.writer} if document.writer else ())
 
 
+def withheld(context: Context, topic: str, partition: int) -> bool:
+    """Whether the partition is shown to nobody yet: it was added while its topic crosses over."""
+    document = context.view.topics.get(topic)
+    return document is not None and document.withheld(partition)
+
+
 def ahead(context: Context, topic: str, partition: int) -> bool:
     """Whether the partition's cut lies ahead: its second last extent still grows."""
     document = context.view.topics.get(topic)

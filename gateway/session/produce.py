@@ -93,9 +93,8 @@ def judge(
             fence = route.fence or fence
             continue
         extent = written(route.topic, partition)
-        if extent.cluster != routes.port.cluster or (
-            not route.topic.crosses(partition) and _under_way(overtaking, key, frame, at, length, now)
-        ):
+        elsewhere = extent.cluster != routes.port.cluster or route.topic.withheld(partition)
+        if elsewhere or (not route.topic.crosses(partition) and _under_way(overtaking, key, frame, at, length, now)):
             refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             continue
         if length > 0 and extent.term > 0:
@@ -137,6 +136,8 @@ def judge_head(
         return ProduceVerdict({}, {}, None, {})
     extent = written(route.topic, partition)
     if extent.cluster != routes.port.cluster or route.topic.crosses(partition) or overtaking.under_way(key, batch, now):
+        return None
+    if route.topic.withheld(partition):
         return None
     openers: dict[Key, tuple[int, int]] = {}
     if extent.term > 0:

@@ -92,6 +92,11 @@ class Topic(Document):
             return False
         return not crossing.partitions or partition in crossing.partitions
 
+    def withheld(self, partition: int) -> bool:
+        """Whether nobody is led to the partition yet: it was added while others of the topic cross over, and whose it
+        is turns out when that ends."""
+        return self.crossing is not None and partition not in self.partitions
+
 
 class LastSequences(Document):
     """`/sequences/{topic}`: what producers had appended when terms of the topic ended.

@@ -25,7 +25,15 @@ from typing import Literal
 
 from ha_core.model import Crossing, Document, Extent, Fence, Operation, Topic, View
 from ha_core.plan.carry import Ended, carry_sequences
-from ha_core.plan.crossing_maps import cut_at, proposed_map, require_base, require_partitions, uncut
+from ha_core.plan.crossing_maps import (
+    cut_at,
+    proposed_map,
+    require_base,
+    require_not_added,
+    require_partitions,
+    uncut,
+    with_added,
+)
 from ha_core.plan.crossing_stages import Stage, crossings, end_of, fenced, passed, stage, stages
 from ha_core.plan.extents import live, to_client
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
@@ -79,17 +87,24 @@ def propose_change(
 
 
 def open_change(
-    operation: Operation, view: View, topics: Collection[str], ends: Mapping[Partition, PartitionEnds]
+    operation: Operation,
+    view: View,
+    topics: Collection[str],
+    ends: Mapping[Partition, PartitionEnds],
+    counts: Mapping[str, int],
 ) -> Documents:
-    """Let `topics` cross over. `ends` were read after every live gateway had said that it follows the proposed cuts.
+    """Let `topics` cross over. `ends` and `counts`, the origin's partitions of each topic, were read after every live
+    gateway had said that it follows the proposed cuts.
 
-    :raises MoveDamagedError: a cut was passed, or somebody wrote to the target.
+    :raises MoveDamagedError: a cut was passed, partitions were added, or somebody wrote to the target.
     """
     require_state(operation, "crossing")
+    request, _ = asked(operation)
     puts: list[Document] = []
     for name in topics:
         topic = at_stage(operation, view, name, "proposed")
         require_partitions(topic, ends)
+        require_not_added(request, topic, counts)
         beyond = passed(topic, ends)
         if beyond:
             raise MoveDamagedError(f"topic {name}: the log has passed the cut of partitions {list(beyond)}")
@@ -103,17 +118,20 @@ def settle_change(
     view: View,
     topics: Collection[str],
     ends: Mapping[Partition, PartitionEnds],
+    counts: Mapping[str, int],
     producers: Producers,
     read_ms: int | None = None,
 ) -> Documents:
     """The end of the crossing of `topics`, all of whose partitions have reached their cuts.
 
     :param ends: the origin's replicated ends, its high watermarks: what could be lost again has not reached a cut.
+    :param counts: topic → how many partitions the origin has; those that no cut was proposed for stay its own.
     :param producers: what each had appended below the cut; partitions where that cannot be known are missing.
     :param read_ms: when they were asked, see `carry_sequences`.
     :raises MoveDamagedError: a partition has not reached its cut, or some are missing.
     """
     require_state(operation, "crossing")
+    request, _ = asked(operation)
     puts: list[Document] = []
     for name in topics:
         topic = at_stage(operation, view, name, "open")
@@ -123,7 +141,7 @@ def settle_change(
         behind = set(filter(topic.crosses, topic.partitions)) - set(passed(topic, ends))
         if behind:
             raise MoveDamagedError(f"topic {name}: partitions {sorted(behind)} have not reached their cuts")
-        puts += ended(operation, topic, dict(topic.partitions), view, producers, read_ms=read_ms)
+        puts += ended(operation, topic, with_added(request, topic, counts), view, producers, read_ms=read_ms)
     return Documents((*puts, after_end(operation, view, puts)))
 
 
@@ -205,12 +223,14 @@ def finish_change(
     view: View,
     topics: Collection[str],
     ends: Mapping[Partition, PartitionEnds],
+    counts: Mapping[str, int],
     producers: Producers,
     read_ms: int | None = None,
 ) -> Documents:
     """The end of the crossing behind a fence: cuts that were not reached are lowered to the origin's end.
 
     :param ends: of both sides, read behind the fence.
+    :param counts: as for `settle_change`.
     :raises MoveDamagedError: the fence does not stand, or the target was written below a cut that was not reached.
     """
     require_state(operation, "fenced")
@@ -221,7 +241,7 @@ def finish_change(
         if not fenced(operation, topic):
             raise MoveDamagedError(f"the fence of operation {operation.id} on topic {name} does not stand any more")
         require_partitions(topic, ends)
-        partitions = dict(topic.partitions)
+        partitions = with_added(request, topic, counts)
         reached = set(passed(topic, ends))
         for partition, origin, target in crossings(topic):
             if partition in reached:
@@ -288,14 +308,19 @@ def ended(
 
 
 def _with_cuts(operation: Operation, view: View, puts: Sequence[Document]) -> Operation:
-    """The operation with its cuts as evidence, as a switch has them: the maps are changed by later ones."""
+    """The operation with its cuts as evidence, as a switch has them: the maps are changed by later ones. And with the
+    partitions that had none and remain in the origin."""
     cuts: dict[str, list[list[int]]] = dict(operation.evidence.get("cuts", {}))
+    remaining: dict[str, list[int]] = dict(operation.evidence.get("remaining", {}))
     for put in puts:
         if isinstance(put, Topic):
             crossed = [partition for partition, _, _ in crossings(view.topics[put.name])]
             after = {partition: live(put.partitions[partition]) for partition in crossed}
             cuts[put.name] = [[p, extent.start, extent.base, extent.term] for p, extent in sorted(after.items())]
-    return operation.model_copy(update={"evidence": {**operation.evidence, "cuts": cuts}})
+            if new := sorted(put.partitions.keys() - view.topics[put.name].partitions.keys()):
+                remaining[put.name] = new
+    evidence = {**operation.evidence, "cuts": cuts, **({"remaining": remaining} if remaining else {})}
+    return operation.model_copy(update={"evidence": evidence})
 
 
 def after_end(operation: Operation, view: View, puts: Sequence[Document]) -> Operation:

@@ -8,7 +8,7 @@ from ha_core.model import Extent, MoveRequest, Topic
 from ha_core.plan.crossing_stages import Stage, crossings, end_of
 from ha_core.plan.extents import append, check, extents_of, identity, live, to_client, written
 from ha_core.plan.facts import Partition, PartitionEnds
-from ha_core.plan.moving import listed
+from ha_core.plan.moving import listed, writer_after
 from ha_core.plan.revision import MoveDamagedError
 
 
@@ -69,17 +69,40 @@ def cut_at(request: MoveRequest, where: str, before: Sequence[Extent], at: int, 
 
 
 def require_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> None:
-    """:raises MoveDamagedError: ends of partitions that cross over are missing, or partitions were added meanwhile."""
-    found = sorted(partition for name, partition in ends if name == topic.name)
-    missing = set(filter(topic.crosses, topic.partitions)) - set(found)
+    """:raises MoveDamagedError: ends of partitions that cross over are missing."""
+    missing = {partition for partition, _, _ in crossings(topic) if (topic.name, partition) not in ends}
     if missing:
         raise MoveDamagedError(f"topic {topic.name}: the ends of partitions {sorted(missing)} were not read")
-    added = [partition for partition in found if partition not in topic.partitions]
-    if added:
+
+
+def require_not_added(request: MoveRequest, topic: Topic, counts: Mapping[str, int]) -> None:
+    """Before every gateway served the cuts, clients were led to whatever the topic has got: it has to come along.
+
+    :raises MoveDamagedError: partitions were added since the cuts were proposed.
+    """
+    if new := added(request, topic, counts):
         raise MoveDamagedError(
-            f"topic {topic.name} has got partitions {added} since its cuts were proposed, which have none. Go back, "
-            "and migrate it again"
+            f"topic {topic.name} has got partitions {list(new)} since its cuts were proposed, which have none. "
+            "Go back, and migrate it again"
         )
+
+
+def added(request: MoveRequest, topic: Topic, counts: Mapping[str, int]) -> tuple[int, ...]:
+    """Partitions that the origin has and the map does not list, where its writer is to change.
+
+    While the crossing stands gateways lead nobody to them (`Topic.withheld`), so they hold nothing but what somebody
+    wrote past the gateways. They stay where they are: in a map of their own, or they would be the next writer's.
+
+    :param counts: topic → how many partitions the origin has of it.
+    """
+    if topic.writer != request.origin or writer_after(request, topic, topic.partitions) == request.origin:
+        return ()  # whose they are does not change
+    return tuple(partition for partition in range(counts[topic.name]) if partition not in topic.partitions)
+
+
+def with_added(request: MoveRequest, topic: Topic, counts: Mapping[str, int]) -> dict[int, tuple[Extent, ...]]:
+    """The map, with the partitions that were added meanwhile as the origin's own."""
+    return {**topic.partitions, **dict.fromkeys(added(request, topic, counts), identity(request.origin))}
 
 
 def require_base(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> None:

@@ -58,7 +58,9 @@ def stage(operation: Operation, topic: Topic | None) -> Stage:
         return topic.crossing.state
     if not topic.mapped:
         return "ahead"
-    found = places(request, topic)
+    # What was added to the topic meanwhile remains in the origin: where it stands, its own cuts say.
+    cuts = operation.evidence.get("cuts", {}).get(topic.name)
+    found = frozenset(live(extents_of(topic, row[0])).cluster for row in cuts) if cuts else places(request, topic)
     if request.origin in found:
         return "ahead"
     if request.target in found:

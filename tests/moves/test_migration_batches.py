@@ -81,9 +81,10 @@ def test_every_revision_of_every_batch_fits_into_one_write() -> None:
         written = propose_change(operation, View(), batch, keys, dict.fromkeys(keys, 2 * 10**12))
         assert size(written) < MAX_REQUEST_BYTES
         operation, view = after(written)
-        operation, view = after(open_change(operation, view, batch, keys), view)
+        counts = dict.fromkeys(batch, PARTITIONS)
+        operation, view = after(open_change(operation, view, batch, keys, counts), view)
         reached = {key: PartitionEnds(10**12, 2 * 10**12) for key in keys}
-        done, _ = after(settle_change(operation, view, batch, reached, {}), view)
+        done, _ = after(settle_change(operation, view, batch, reached, counts, {}), view)
         assert done.state == "cut"
 
 

@@ -22,6 +22,7 @@ from ha_core.moves import run
 from ha_core.moves.context import Connection, Environment, connect
 from ha_core.moves.crossing import advance as crossing
 from ha_core.moves.crossing import below, rates
+from ha_core.moves.crossing.ends import look
 from ha_core.moves.errors import RefusedError
 from ha_core.moves.migration.planning import plan_migration, start_batch
 from ha_core.plan.facts import ProducerFacts
@@ -247,24 +248,31 @@ def test_partitions_that_nobody_writes_to_are_ended_behind_a_fence(
     assert_over(environment, operation.id, topic, RECORDS, RECORDS + AHEAD)
 
 
-def test_partitions_that_a_topic_got_while_it_crossed_over_are_not_left_behind(
-    stack: Stack, environment: Environment, topic: str
+@pytest.mark.parametrize("grown", [("east", "west"), ("east",)])
+def test_partitions_that_a_topic_got_while_it_crossed_over_remain_in_the_origin_until_they_are_moved(
+    stack: Stack, environment: Environment, topic: str, grown: tuple[str, ...]
 ) -> None:
     operation = begin(environment, topic)
     assert run.run_all(environment, operation.id).result == "crossing"
-    # When both copies grow, and somebody writes to the new partition, which is the origin's as long as it is the writer
-    for cluster in ("east", "west"):
+    # When both copies grow, or the origin's alone, and somebody writes to the new partition past the gateways
+    for cluster in grown:
         admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
         admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)])[topic].result(20)
     write(stack, "east", topic, 1, PARTITIONS)
 
+    write(stack, "east", topic, AHEAD + 3, 1)
+    progress = look(environment, operation)
     report = run.resume(environment, operation.id, at_once=True)
 
-    # Then the target does not become the writer: it would be that of the new partition, too
-    assert report.result == "crossing"
-    assert f"{PARTITIONS + 1} partitions" in report.error
+    # Then what had a cut crosses over, and the new one stays: the target is not the writer of what no map lists
+    assert f"{topic}:{PARTITIONS} came to east meanwhile" in progress.words
+    assert report.result == "succeeded", report.error
     document = environment.store.load().topics[topic]
-    assert (document.writer, document.fence) == ("east", None)
+    assert (document.writer, document.fence, document.crossing) == ("east", None, None)
+    assert [document.partitions[p][-1].cluster for p in range(PARTITIONS + 1)] == ["west"] * PARTITIONS + ["east"]
+    ended = environment.operation(operation.id)
+    assert ended is not None
+    assert f"`switchyard migrate {topic}:{PARTITIONS} --from east --to west` brings them after" in ended.result
 
 
 def test_a_crossing_that_was_to_have_ended_is_ended_by_whoever_looks(environment: Environment, topic: str) -> None:

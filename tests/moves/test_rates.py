@@ -105,7 +105,8 @@ def test_how_far_a_crossing_is_says_when_the_cut_is_reached_and_how_that_is_know
     now: str, words: str, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment.now = lambda: now
-    monkeypatch.setattr(ends, "read_sides", lambda *_: SimpleNamespace(replicated=LOOKED_AT))
+    monkeypatch.setattr(ends, "read_ends", lambda *_: SimpleNamespace(replicated=LOOKED_AT))
+    monkeypatch.setattr(ends, "admin_of", lambda *_: SimpleNamespace(partition_counts=lambda _names: {"orders": 1}))
     topic = Topic(
         name="orders",
         writer="east",

@@ -151,9 +151,11 @@ def settled(partitions: int, producers: int) -> tuple[Documents, LastSequences]:
     operation = an_operation(["orders"]).model_copy(update={"kind": "migrate"})
     ends = dict.fromkeys(keys, PartitionEnds(0, 10))
     operation, view = after(propose_change(operation, View(), ["orders"], ends, dict.fromkeys(keys, 20)))
-    operation, view = after(open_change(operation, view, ["orders"], ends), view)
+    operation, view = after(open_change(operation, view, ["orders"], ends, {"orders": partitions}), view)
     reached = dict.fromkeys(keys, PartitionEnds(9, 30))
-    documents = settle_change(operation, view, ["orders"], reached, producers_of(keys, producers), NOW_MS)
+    documents = settle_change(
+        operation, view, ["orders"], reached, {"orders": partitions}, producers_of(keys, producers), NOW_MS
+    )
     (sequences,) = [put for put in documents.puts if isinstance(put, LastSequences)]
     return documents, sequences
 

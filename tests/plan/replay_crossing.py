@@ -41,8 +41,10 @@ from ha_core.plan.crossing_without_origin import crossed_with
 from ha_core.plan.extents import check, extents_of, identity, live, written
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.move import Documents, MoveDamagedError
+from ha_core.plan.moving import of_all
 from ha_core.plan.pinning import pin_change, to_pin, unpin_change
 from ha_core.plan.returned import look_at, settled, unconfirmed
+from ha_core.plan.revision import asked
 
 TOPIC, ORIGIN, TARGET = "orders", "east", "west"
 PARTITIONS = (0, 1)
@@ -141,6 +143,7 @@ class World:
         self.random = Random(seed)
         self.faults = faults
         self.view = View()
+        self.partitions = list(PARTITIONS)
         self.moving = PARTITIONS if shape == "whole" else PARTITIONS[:1]
         self.revision = 0
         self.logs = {(cluster, p): Log() for cluster in (ORIGIN, TARGET) for p in PARTITIONS}
@@ -190,7 +193,7 @@ class World:
         self.check()
 
     def send(self, gateway: Gateway) -> None:
-        partition = self.random.choice([p for p in PARTITIONS if p not in self.idle] or [PARTITIONS[0]])
+        partition = self.random.choice([p for p in self.partitions if p not in self.idle] or [PARTITIONS[0]])
         if partition in self.idle:
             return
         producer = FIRST_CLIENT_ID + self.random.randrange(2)
@@ -202,6 +205,8 @@ class World:
             self.waiting[place] = tuple(Record(producer, first + n) for n in range(self.random.randint(1, 4)))
         batch, topic = self.waiting[place], gateway.topic
         if topic is not None and topic.fence is not None:
+            return
+        if topic is not None and topic.withheld(partition) and "withhold" not in self.faults:
             return
         if topic is None or written(topic, partition).cluster == ORIGIN:
             if not self.dead:
@@ -250,16 +255,22 @@ class World:
         for number, record in enumerate(batch):
             self.acknowledged[partition, record] = None if offset is None else offset + number
 
+    def grow(self) -> None:
+        """Somebody adds a partition to both copies, past the gateways, and producers learn of it."""
+        partition = len(self.partitions)
+        self.logs.update({(cluster, partition): Log() for cluster in (ORIGIN, TARGET)})
+        self.partitions.append(partition)
+
     def kill_origin(self) -> None:
         """What it was asked lands or does not, and nobody is told."""
-        self.seen = {p: self.random.randrange(len(self.logs[ORIGIN, p].records) + 1) for p in PARTITIONS}
+        self.seen = {p: self.random.randrange(len(self.logs[ORIGIN, p].records) + 1) for p in self.partitions}
         for gateway in self.gateways:
             for flight in [one for one in gateway.flights if one.cluster == ORIGIN and one.answer is None]:
                 if self.random.random() < 0.5:
                     self.logs[ORIGIN, flight.partition].append(flight.batch[0].producer, flight.batch)
                 gateway.flights.remove(flight)
         self.dead = True
-        held = {(p, record) for p in PARTITIONS for _, record in self.logs[ORIGIN, p].records}
+        held = {(p, record) for p in self.partitions for _, record in self.logs[ORIGIN, p].records}
         self.unanswered = held - self.acknowledged.keys()
 
     def kill_gateway(self) -> None:
@@ -281,7 +292,7 @@ class World:
         topic = self.view.topics.get(TOPIC)
         if not end and topic is not None and topic.crossing is not None and topic.crossing.state == "proposed":
             return
-        for partition in PARTITIONS:
+        for partition in self.partitions:
             seen = self.visible(partition)
             if self.dead:
                 seen = self.told_once(partition, seen)
@@ -343,9 +354,17 @@ class World:
     def ends(self) -> Iterator[str]:
         """Both sides, one partition after the other, into `found`."""
         self.found: dict[Partition, PartitionEnds] = {}
-        for p in PARTITIONS:
+        for p in self.listed():
             yield "reading ends"
             self.found[TOPIC, p] = PartitionEnds(len(self.logs[TARGET, p].records), len(self.logs[ORIGIN, p].records))
+
+    def listed(self) -> list[int]:
+        """The partitions of a topic that crosses over; before it does, all that it has."""
+        topic = self.view.topics.get(TOPIC)
+        return list(self.partitions if topic is None or topic.crossing is None else topic.partitions)
+
+    def counts(self) -> dict[str, int]:
+        return {TOPIC: len(self.partitions)}
 
     def served(self) -> Iterator[str]:
         revision = self.revision
@@ -370,7 +389,7 @@ class World:
 
     def _prepare(self) -> Iterator[str]:
         if to_pin(self.operation, self.view):
-            documents = pin_change(self.operation, self.view, {TOPIC: len(PARTITIONS)})
+            documents = pin_change(self.operation, self.view, self.counts())
             yield "about to pin"
             self.publish(documents)
         revision = self.revision
@@ -380,8 +399,9 @@ class World:
         yield from self._propose(self.found, TOPIC)
 
     def _propose(self, found: dict[Partition, PartitionEnds], *topics: str) -> Iterator[str]:
-        cuts = {(TOPIC, p): (found[TOPIC, p].origin or 0) + 1 + self.random.randrange(6) for p in self.moving}
         known = self.view.topics.get(TOPIC)
+        keys = of_all(asked(self.operation)[0], self.view.topics, found)
+        cuts = {key: (found[key].origin or 0) + 1 + self.random.randrange(6) for key in keys}
         if known is not None and known.crossing is not None:
             cuts = {key: cut for key, cut in cuts.items() if key[1] in passed(known, found)}
         try:
@@ -405,22 +425,28 @@ class World:
             return
         if "end check" in self.faults:
             low = {key: PartitionEnds(one.target, 0) for key, one in self.found.items()}
-            self.publish(open_change(self.operation, self.view, [TOPIC], low))
+            self.publish(open_change(self.operation, self.view, [TOPIC], low, self.counts()))
             return
-        documents = open_change(self.operation, self.view, [TOPIC], self.found)
+        try:
+            documents = open_change(self.operation, self.view, [TOPIC], self.found, self.counts())
+        except MoveDamagedError as error:
+            if "has got partitions" not in str(error):
+                raise
+            self.begin_back()
+            return
         yield "about to open"
         self.publish(documents)
 
     def _cross(self) -> Iterator[str]:
         yield from self.ends()
         topic = self.view.topics[TOPIC]
-        if len(passed(topic, self.found)) < len(self.moving):
+        if len(passed(topic, self.found)) < len(list(crossings(topic))):
             if self.idle and self.random.random() < 0.3:
                 yield from self._finish()
             return
         found = self.found
         yield from self._read_producers({p: target.start for p, _, target in crossings(topic)})
-        documents = settle_change(self.operation, self.view, [TOPIC], found, self.producers)
+        documents = settle_change(self.operation, self.view, [TOPIC], found, self.counts(), self.producers)
         yield "about to settle"
         self.publish(documents)
 
@@ -433,7 +459,7 @@ class World:
         topic, found = self.view.topics[TOPIC], self.found
         cuts = {p: min(target.start, found[TOPIC, p].origin or 0) for p, _, target in crossings(topic)}
         yield from self._read_producers(cuts)
-        documents = finish_change(self.operation, self.view, [TOPIC], found, self.producers)
+        documents = finish_change(self.operation, self.view, [TOPIC], found, self.counts(), self.producers)
         yield "about to end behind the fence"
         self.publish(documents)
 
@@ -519,7 +545,7 @@ class World:
 
     def settle(self) -> None:
         """Every gateway catches up, and every batch gets its answer."""
-        self.idle = set(PARTITIONS)
+        self.idle = set(self.partitions)
         for gateway in self.gateways:
             while gateway.flights:
                 self.progress(gateway, gateway.flights[0])
@@ -531,19 +557,26 @@ class World:
         if self.locked:
             raise BrokenError("locks are left")
         topic = self.view.topics.get(TOPIC)
-        if self.operation.state == "undone" and topic != self.found_map:
+        if self.operation.state == "undone" and topic != self.found_map and not self.as_found(topic):
             raise BrokenError("an undone migration leaves another map behind than it found")
         if topic is not None and (topic.crossing is not None or topic.fence is not None):
             raise BrokenError("a crossing or a fence is left")
         if set(stages(self.operation, self.view.topics).values()) - {"settled", "ahead"}:
             raise BrokenError("a topic is left between two stages")
         self.check(end=True)
-        for partition in PARTITIONS:
+        for partition in self.partitions:
             extents = identity(ORIGIN) if topic is None else extents_of(topic, partition)
             for extent in extents[:-1]:
                 ids = {one for one, _ in self.logs[extent.cluster, partition].records[extent.base :]}
                 if not {client_id(one) for one in ids} >= ids and extent.cluster == ORIGIN:
                     raise BrokenError("a term's ids are in another cluster")
+
+    def as_found(self, topic: Topic | None) -> bool:
+        """Whether the map says what it said before, also of partitions that were added and that it lists by now."""
+        found = self.found_map
+        if topic is None or found is None or topic.writer != found.writer:
+            return False
+        return all(extents_of(topic, p) == extents_of(found, p) for p in self.partitions)
 
 
 __all__ = ["Back", "BrokenError", "Done", "Go", "Lift", "World"]

@@ -41,6 +41,8 @@ from ha_core.plan.pinning import pinned_map
 
 REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted")
 KEY = ("orders", 0)
+ONE = {"orders": 1, "payments": 1}
+"""Partitions of each topic."""
 
 
 def an_operation(*topics: str, state: str = "running", **evidence: Any) -> Operation:
@@ -85,7 +87,7 @@ def proposed(cut: int = 100, before: View | None = None) -> tuple[Operation, Vie
 
 def opened(cut: int = 100) -> tuple[Operation, View]:
     operation, view = proposed(cut)
-    return after(open_change(operation, view, ["orders"], ends(60)), view)
+    return after(open_change(operation, view, ["orders"], ends(60), ONE), view)
 
 
 def shape(view: View) -> list[tuple[Any, ...]]:
@@ -121,22 +123,22 @@ def test_a_proposal_is_only_ever_raised_because_everything_below_it_is_acknowled
 def test_a_crossing_whose_cut_the_log_has_reached_is_not_opened(end: int) -> None:
     operation, view = proposed()
     with pytest.raises(MoveDamagedError, match="passed the cut"):
-        open_change(operation, view, ["orders"], ends(end))
+        open_change(operation, view, ["orders"], ends(end), ONE)
 
 
 def test_nor_is_one_whose_target_somebody_has_written_to() -> None:
     operation, view = proposed()
     with pytest.raises(MoveDamagedError, match="records were written there"):
-        open_change(operation, view, ["orders"], ends(60, target=8))
+        open_change(operation, view, ["orders"], ends(60, target=8), ONE)
 
 
 def test_a_topic_settles_with_the_sequences_below_its_cut() -> None:
     operation, view = opened()
     with pytest.raises(MoveDamagedError, match="have not reached"):
-        settle_change(operation, view, ["orders"], ends(99), {})
+        settle_change(operation, view, ["orders"], ends(99), ONE, {})
     producers = {KEY: (ProducerFacts(upstream_id(FIRST_CLIENT_ID + 5, 0), 3, 41, 0),)}
 
-    done, settled = after(settle_change(operation, view, ["orders"], ends(100), producers), view)
+    done, settled = after(settle_change(operation, view, ["orders"], ends(100), ONE, producers), view)
 
     assert done.state == "cut"
     assert done.evidence["cuts"] == {"orders": [[0, 100, 7, 1]]}
@@ -150,15 +152,36 @@ def test_a_topic_settles_with_the_sequences_below_its_cut() -> None:
 
 def test_where_sequences_cannot_be_known_the_term_says_so() -> None:
     operation, view = opened()
-    _, settled = after(settle_change(operation, view, ["orders"], ends(100), {}), view)
+    _, settled = after(settle_change(operation, view, ["orders"], ends(100), ONE, {}), view)
     assert "orders" not in settled.sequences
 
 
-def test_partitions_that_were_added_meanwhile_keep_the_crossing_open() -> None:
+def test_partitions_that_were_added_meanwhile_remain_in_the_origin_and_the_rest_crosses_over() -> None:
     operation, view = opened()
-    more = {**ends(100), ("orders", 1): PartitionEnds(0, 0)}
+
+    done, settled = after(settle_change(operation, view, ["orders"], ends(100), {"orders": 3}, {}), view)
+
+    topic = settled.topics["orders"]
+    assert (done.state, stage(done, topic)) == ("cut", "settled")
+    assert (topic.writer, topic.partitions[1], topic.partitions[2]) == ("east", identity("east"), identity("east"))
+    assert done.evidence["remaining"] == {"orders": [1, 2]}
+    assert shape(settled)[-1][0] == "west"
+
+
+def test_behind_a_fence_they_remain_there_as_well() -> None:
+    operation, view = opened()
+    held, fenced = after(hold_change(operation, view, ["orders"]), view)
+
+    done, over = after(finish_change(held, fenced, ["orders"], ends(60), {"orders": 2}, {}), fenced)
+
+    assert (over.topics["orders"].writer, over.topics["orders"].partitions[1]) == ("east", identity("east"))
+    assert (done.state, done.evidence["remaining"]) == ("cut", {"orders": [1]})
+
+
+def test_partitions_that_were_added_before_every_gateway_served_the_cuts_keep_the_crossing_shut() -> None:
+    operation, view = proposed()
     with pytest.raises(MoveDamagedError, match=r"partitions \[1\]"):
-        settle_change(operation, view, ["orders"], more, {})
+        open_change(operation, view, ["orders"], ends(60), {"orders": 2})
 
 
 def test_an_operation_is_cut_when_the_last_of_its_topics_has_crossed_over() -> None:
@@ -167,9 +190,9 @@ def test_an_operation_is_cut_when_the_last_of_its_topics_has_crossed_over() -> N
     other = view.topics["orders"].model_copy(update={"name": "payments"})
     view = View(topics={**view.topics, "payments": other})
 
-    half, now = after(settle_change(both, view, ["orders"], ends(100), {}), view)
+    half, now = after(settle_change(both, view, ["orders"], ends(100), ONE, {}), view)
     assert half.state == "crossing"
-    whole, _ = after(settle_change(half, now, ["payments"], {("payments", 0): PartitionEnds(7, 100)}, {}), now)
+    whole, _ = after(settle_change(half, now, ["payments"], {("payments", 0): PartitionEnds(7, 100)}, ONE, {}), now)
 
     assert whole.state == "cut"
 
@@ -178,9 +201,9 @@ def test_behind_a_fence_a_cut_that_was_not_reached_is_lowered_to_the_end() -> No
     operation, view = opened()
     held, fenced = after(hold_change(operation, view, ["orders"]), view)
     with pytest.raises(MoveDamagedError, match="without passing the gateways"):
-        finish_change(held, fenced, ["orders"], ends(60, target=8), {})
+        finish_change(held, fenced, ["orders"], ends(60, target=8), ONE, {})
 
-    done, over = after(finish_change(held, fenced, ["orders"], ends(60), {}), fenced)
+    done, over = after(finish_change(held, fenced, ["orders"], ends(60), ONE, {}), fenced)
     assert done.evidence["cuts"] == {"orders": [[0, 60, 7, 1]]}
 
     assert done.state == "cut"
@@ -190,10 +213,10 @@ def test_behind_a_fence_a_cut_that_was_not_reached_is_lowered_to_the_end() -> No
 
 def test_a_partition_that_never_had_a_record_leaves_nothing_of_the_origin() -> None:
     operation, view = after(propose_change(an_operation(), View(), ["orders"], ends(0), {KEY: 1}))
-    operation, view = after(open_change(operation, view, ["orders"], ends(0)), view)
+    operation, view = after(open_change(operation, view, ["orders"], ends(0), ONE), view)
     held, fenced = after(hold_change(operation, view, ["orders"]), view)
 
-    _, over = after(finish_change(held, fenced, ["orders"], ends(0), {}), fenced)
+    _, over = after(finish_change(held, fenced, ["orders"], ends(0), ONE, {}), fenced)
 
     assert shape(over) == [("west", 0, None, 7, 1)]
 

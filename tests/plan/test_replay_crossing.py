@@ -147,6 +147,46 @@ def test_a_gateway_that_dies_at_any_point_neither_blocks_the_crossing_nor_breaks
             break
 
 
+def growing_at(world: World, moment: int) -> Callable[[int], None]:
+    def meanwhile(count: int) -> None:
+        if count == moment:
+            world.grow()
+
+    return meanwhile
+
+
+@pytest.mark.parametrize("shape", ["whole", "single", "rest"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_topic_that_gets_partitions_at_any_point_crosses_over_without_them_or_not_at_all(
+    seed: int, shape: Shape
+) -> None:
+    ends = set()
+    for moment in range(BEYOND):
+        world = a_world(seed, shape=shape)
+        world.idle = {PARTITIONS[0]} if moment % 3 == 0 else set()
+        # Killed some effects after it has grown.
+        advance(world, world.run(world.decide()), moment + 1 + moment % 7, growing_at(world, moment))
+        for _ in range(6):
+            world.tick()
+        if len(world.partitions) == len(PARTITIONS):
+            break
+        world.idle = set()
+        bring_to_an_end(world)
+        topic = world.view.topics.get(TOPIC)
+        written_in = extents_of(topic, 2)[-1].cluster if topic else ORIGIN
+        ends.add((world.operation.state, written_in))
+        if topic and world.operation.state == "succeeded":
+            assert {extents_of(topic, p)[-1].cluster for p in world.moving} == {TARGET}
+        # What was refused meanwhile goes on, wherever the partition is.
+        world.idle = set(PARTITIONS)
+        for _ in range(60):
+            world.tick()
+        world.settle()
+        world.require_sound_end()
+        assert any(p == 2 for p, _ in world.acknowledged)
+    assert ("succeeded", ORIGIN) in ends
+
+
 def end_without_origin(world: World, interrupted_after: int) -> None:
     """The origin is dead; what it held comes back at the end."""
     advance(world, world.run_without_origin(), interrupted_after)
@@ -213,6 +253,7 @@ def test_an_origin_that_dies_on_the_way_back_of_a_crossing_is_done_without() -> 
         "whole",
         "drain on the way back",
         "drain behind the fence",
+        "withhold",
     ],
 )
 def test_what_the_invariant_rests_on_is_missed_when_it_is_left_out(fault: str) -> None:
@@ -223,8 +264,10 @@ def test_what_the_invariant_rests_on_is_missed_when_it_is_left_out(fault: str) -
         if fault == "drain behind the fence":
             world.idle = {PARTITIONS[1]}
         back = fault == "drain on the way back"
-        for count, _ in enumerate(world.run(world.decide())):
+        for count, effect in enumerate(world.run(world.decide())):
             assert count < BEYOND
+            if fault == "withhold" and effect == "about to settle":
+                world.grow()
             world.tick()
             if fault == "sequences" and count == seed % 30:
                 world.kill_gateway()

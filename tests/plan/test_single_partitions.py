@@ -101,11 +101,11 @@ def test_a_single_partition_crosses_over_while_the_others_are_written_as_before(
     assert topic.crossing.partitions == (1,)
     assert [topic.crosses(p) for p in range(3)] == [False, True, False]
     view = View(topics={"orders": topic})
-    (topic, operation) = open_change(operation, view, ["orders"], ENDS).puts  # type: ignore[assignment]
+    (topic, operation) = open_change(operation, view, ["orders"], ENDS, {"orders": 3}).puts  # type: ignore[assignment]
     reached = {key: PartitionEnds(one.target, 100 if key[1] == 1 else one.origin) for key, one in ENDS.items()}
     assert passed(topic, reached) == (1,)
     view = View(topics={"orders": topic})
-    (topic, operation) = settle_change(operation, view, ["orders"], reached, {}).puts  # type: ignore[assignment]
+    (topic, operation) = settle_change(operation, view, ["orders"], reached, {"orders": 4}, {}).puts  # type: ignore[assignment]
     assert operation.state == "cut"
     assert (clusters(topic), topic.writer, stage(operation, topic)) == (["east", "west", "east"], "east", "settled")
     status = status_of(topic)

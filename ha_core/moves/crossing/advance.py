@@ -16,8 +16,8 @@ from typing import Any
 from ha_core.model import Topic
 from ha_core.moves.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
 from ha_core.moves.crossing.choosing import client_ends, first_cuts, higher_cuts
-from ha_core.moves.crossing.documents import bounded, commit, in_parts, in_revisions, patiently
-from ha_core.moves.crossing.ends import Sides, overdue, progress_of, read_sides
+from ha_core.moves.crossing.documents import bounded, commit, in_parts, in_revisions, patiently, remaining_in
+from ha_core.moves.crossing.ends import Sides, overdue, progress_of, read_ends, read_sides, remaining_words
 from ha_core.moves.crossing.fence import end_behind_fence, lift
 from ha_core.moves.crossing.way_back import undo_crossing, way_back
 from ha_core.moves.documents import Touched
@@ -97,7 +97,9 @@ def _end(journal: Journal, groups_follow: Callable[[Journal], str]) -> None:
     except NotServedError as error:
         journal.finish("failed", f"{error}{unfollowed(journal.operation)}")
         raise
-    journal.finish("succeeded", f"crossed over and verified{groups_follow(journal)}")
+    remaining = remaining_words(journal.operation)
+    ended = f"crossed over and verified{groups_follow(journal)}"
+    journal.finish("succeeded", f"{ended}; {remaining}" if remaining else ended)
 
 
 def _propose(journal: Journal) -> None:
@@ -131,7 +133,7 @@ def _open(journal: Journal) -> None:
     late: set[Partition] = set()
     with journal.step("open") as seen:
         for attempt in range(1, MOST_PROPOSALS + 1):
-            sides = _served_sides(journal)
+            sides, counts = _served_sides(journal)
             touched = Touched.read(journal)
             found = stages(journal.operation, touched.view.topics)
             names = [name for name, one in found.items() if one == "proposed"]
@@ -141,7 +143,8 @@ def _open(journal: Journal) -> None:
                 opened = {"opened": environment.now(), **bounded("opened_at", ends)}
                 evidence = {**journal.operation.evidence, **opened}
                 operation = journal.operation.model_copy(update={"evidence": evidence})
-                revision = commit(journal, touched, open_change(operation, touched.view, names, sides.ends), "open")
+                documents = open_change(operation, touched.view, names, sides.ends, counts)
+                revision = commit(journal, touched, documents, "open")
                 seen.update(revision=revision, topics=len(names), proposals=attempt)
                 seen.update(bounded("client_ends", ends))
                 return
@@ -159,14 +162,16 @@ def _open(journal: Journal) -> None:
     )
 
 
-def _served_sides(journal: Journal) -> Sides:
-    """Ends, read after every live gateway followed the proposed cuts and had nothing in flight from before."""
+def _served_sides(journal: Journal) -> tuple[Sides, Mapping[str, int]]:
+    """Ends, and how many partitions the origin has of each topic: read after every live gateway followed the proposed
+    cuts and had nothing in flight from before."""
     environment, operation = journal.environment, journal.operation
     request, _ = asked(operation)
     revision = environment.store.confirm()
     await_drained(environment, revision, operation.id, request.drain_timeout_s)
     found = stages(operation, Touched.read(journal).view.topics)
-    return read_sides(environment, operation, [name for name, one in found.items() if one == "proposed"])
+    names = [name for name, one in found.items() if one == "proposed"]
+    return read_sides(environment, operation, names), admin_of(environment, request.origin).partition_counts(names)
 
 
 def _cross(journal: Journal, at_once: bool) -> bool:
@@ -193,14 +198,14 @@ def _settle(journal: Journal, names: Collection[str]) -> None:
     with journal.step("settle") as seen:
         touched = Touched.read(journal)
         cuts = physical_cuts(touched.view.topics, names)
-        ends = read_sides(environment, journal.operation, names).replicated
+        ends = read_ends(environment, journal.operation, cuts).replicated
+        origin = admin_of(environment, request.origin)
+        counts = origin.partition_counts(names)
         below = {key: found for key, found in kept_below(journal).items() if key in cuts}
-        below.update(
-            read_below(admin_of(environment, request.origin), {k: cut for k, cut in cuts.items() if k not in below})
-        )
+        below.update(read_below(origin, {key: cut for key, cut in cuts.items() if key not in below}))
         producers = {key: found for key, found in below.items() if found is not None}
         operation = without_below(journal.operation, names)
-        documents = settle_change(operation, touched.view, names, ends, producers, environment.now_ms())
+        documents = settle_change(operation, touched.view, names, ends, counts, producers, environment.now_ms())
         revision = commit(journal, touched, documents, "settle")
         journal.update(revision=revision)
         seen.update(
@@ -209,6 +214,7 @@ def _settle(journal: Journal, names: Collection[str]) -> None:
             topics=list(names),
             producers=sum(len(found) for found in producers.values()),
             unknown_sequences=[f"{name}-{p}" for (name, p), found in below.items() if found is None],
+            **remaining_in(documents, names),
             **bounded("client_ends", _client(journal, touched.view.topics, ends)),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ha_core.model import Operation, Topic
@@ -71,6 +71,13 @@ def in_parts(names: Sequence[str], write: Callable[[Sequence[str]], None]) -> No
         middle = len(names) // 2
         in_parts(names[:middle], write)
         in_parts(names[middle:], write)
+
+
+def remaining_in(documents: Documents, names: Collection[str]) -> dict[str, Any]:
+    """For the history: partitions of `names` that were added meanwhile, and remain in the origin."""
+    (operation,) = (put for put in documents.puts if isinstance(put, Operation))
+    found = {name: new for name, new in operation.evidence.get("remaining", {}).items() if name in names}
+    return {"remaining_in_origin": found} if found else {}
 
 
 def by_topic(values: Mapping[Partition, Any]) -> dict[str, dict[str, Any]]:

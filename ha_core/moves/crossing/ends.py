@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +14,9 @@ from ha_core.kafka.facts import LogEnds
 from ha_core.model import Operation, Topic
 from ha_core.moves.context import Environment
 from ha_core.moves.errors import StepFailedError
+from ha_core.moves.scope import format_topic
 from ha_core.moves.sides import admin_of, asked
+from ha_core.plan.crossing_maps import added
 from ha_core.plan.crossing_stages import Stage, client_end, crossings, stage
 from ha_core.plan.cuts import reached_words
 from ha_core.plan.facts import Partition, PartitionEnds
@@ -57,7 +60,8 @@ def read_sides(
 def read_ends(
     environment: Environment, operation: Operation, partitions: Collection[Partition], timeout_s: float = ENDS_S
 ) -> Sides:
-    """As `read_sides`, of partitions that are known to exist on both sides: behind a fence every question counts."""
+    """As `read_sides`, of partitions that are known to exist on both sides: those that cross over, whatever their topic
+    has got since; and behind a fence every question counts."""
     request, _ = asked(operation)
     origin, target = admin_of(environment, request.origin), admin_of(environment, request.target)
     there = target.ends(partitions, timeout_s=timeout_s)
@@ -120,6 +124,8 @@ class Progress:
     stages: Mapping[str, Stage]
     partitions: tuple[PartitionProgress, ...] = ()
     ends: Mapping[Partition, PartitionEnds] = field(default_factory=dict)
+    added: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """topic → partitions that it has got since its cuts were proposed: they remain in the origin."""
 
     @property
     def reached(self) -> int:
@@ -147,6 +153,8 @@ class Progress:
         if missing:
             named = "; ".join(one.words for one in missing[:NAMED])
             text += f"; {named}" + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
+        if self.added:
+            text += f"; {withheld_words(self.operation, self.added)}"
         return text
 
 
@@ -166,13 +174,16 @@ def progress_of(environment: Environment, operation: Operation, topics: Mapping[
     if not crossing:
         return Progress(operation, at)
     try:
-        ends = read_sides(environment, operation, crossing).replicated
+        keys = [(name, partition) for name in crossing for partition, _, _ in crossings(topics[name])]
+        ends = read_ends(environment, operation, keys).replicated
+        counts = admin_of(environment, request.origin).partition_counts(crossing)
     except ClusterUnreachableError as error:
         if error.cluster != request.origin:
             raise
         raise StepFailedError(f"{error} {way_on(operation)}") from error
     rows = tuple(_rows(environment, operation, (topics[name] for name in crossing), ends))
-    return Progress(operation, at, rows, ends)
+    grown = {name: new for name in crossing if (new := added(request, topics[name], counts))}
+    return Progress(operation, at, rows, ends, grown)
 
 
 def _rows(
@@ -205,6 +216,34 @@ def _of(evidence: Mapping[str, Any], name: str, topic: str, partition: int) -> f
 
 def _seconds_since(environment: Environment, at: str) -> float:
     return (datetime.fromisoformat(environment.now()) - datetime.fromisoformat(at)).total_seconds()
+
+
+def withheld_words(operation: Operation, grown: Mapping[str, Collection[int]]) -> str:
+    """What becomes of partitions that topics have got while they cross over."""
+    request, _ = asked(operation)
+    return (
+        f"{_listed(grown)} came to {request.origin} meanwhile: clients see them when the crossing has ended, and they "
+        f"remain in {request.origin}"
+    )
+
+
+def remaining_words(operation: Operation) -> str:
+    """Which partitions remain in the origin because they were added meanwhile, and how they follow; else empty."""
+    request, _ = asked(operation)
+    remaining: dict[str, list[int]] = operation.evidence.get("remaining", {})
+    if not remaining:
+        return ""
+    some = [shlex.quote(format_topic(name, tuple(new))) for name, new in list(remaining.items())[:NAMED]]
+    more = f" (and so on, {len(remaining)} topics in all)" if len(remaining) > NAMED else ""
+    return (
+        f"{sum(map(len, remaining.values()))} partitions that were added meanwhile remain in {request.origin}: "
+        f"`switchyard migrate {' '.join(some)} --from {request.origin} --to {request.target}`{more} brings them after"
+    )
+
+
+def _listed(grown: Mapping[str, Collection[int]]) -> str:
+    named = ", ".join(format_topic(name, tuple(new)) for name, new in list(grown.items())[:NAMED])
+    return named + (f" and those of {len(grown) - NAMED} more topics" if len(grown) > NAMED else "")
 
 
 def way_on(operation: Operation) -> str:

@@ -10,14 +10,13 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from ha_core.moves.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
-from ha_core.moves.crossing.documents import bounded, commit, in_parts, in_revisions, patiently
-from ha_core.moves.crossing.ends import Sides, progress_of, read_ends, read_sides
+from ha_core.moves.crossing.documents import bounded, commit, in_parts, in_revisions, patiently, remaining_in
+from ha_core.moves.crossing.ends import Sides, progress_of, read_ends
 from ha_core.moves.documents import Touched
 from ha_core.moves.errors import BypassError, StepFailedError
 from ha_core.moves.gateways import await_drained
 from ha_core.moves.journal import Journal
 from ha_core.moves.sides import admin_of, asked
-from ha_core.moves.switch.window import require_not_grown
 from ha_core.plan.crossing import finish_change, hold_change, lift_change
 from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.facts import Partition
@@ -54,7 +53,7 @@ def _end(journal: Journal, names: Sequence[str]) -> None:
     # What can be read before the fence is: surplus is long, and producers wait behind it.
     touched = Touched.read(journal)
     cuts = physical_cuts(touched.view.topics, names)
-    now = read_sides(environment, journal.operation, names).replicated
+    now = read_ends(environment, journal.operation, cuts).replicated
     below = {key: found for key, found in kept_below(journal).items() if key in cuts}
     early = {key: cut for key, cut in cuts.items() if (now[key].origin or 0) >= cut and key not in below}
     below.update(read_below(origin, early))
@@ -66,11 +65,10 @@ def _end(journal: Journal, names: Sequence[str]) -> None:
         rest = {key: min(cut, sides.origin[key].log_end) for key, cut in cuts.items() if key not in below}
         below.update(read_below(origin, rest))
         _require_unmoved(sides, read_ends(environment, journal.operation, cuts))
-        listed = {name: max(touched.view.topics[name].partitions) + 1 for name in names}
-        require_not_grown(listed, origin.partition_counts(names))
+        counts = origin.partition_counts(names)
         producers = {key: found for key, found in below.items() if found is not None}
         operation = without_below(journal.operation, names)
-        documents = finish_change(operation, touched.view, names, sides.ends, producers, environment.now_ms())
+        documents = finish_change(operation, touched.view, names, sides.ends, counts, producers, environment.now_ms())
         revision = commit(journal, touched, documents, "finish")
     except BaseException:
         patiently(environment, lambda: lift(journal))
@@ -84,6 +82,7 @@ def _end(journal: Journal, names: Sequence[str]) -> None:
     lowered = {key: ends[key] for key, cut in cuts.items() if sides.origin[key].log_end < cut}
     unknown = [f"{name}-{partition}" for (name, partition), found in below.items() if found is None]
     detail = {"revision": revision, "topics": names, "status": "Migrated", "unknown_sequences": unknown}
+    detail |= remaining_in(documents, names)
     journal.append(
         "finish", "done", fenced_ms, {**detail, **bounded("lowered_to", lowered), **bounded("client_ends", ends)}
     )

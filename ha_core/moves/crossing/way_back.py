@@ -8,7 +8,7 @@ from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.model import Operation, Topic
 from ha_core.moves.context import Environment
 from ha_core.moves.crossing.documents import commit
-from ha_core.moves.crossing.ends import read_sides, way_on
+from ha_core.moves.crossing.ends import read_ends, way_on
 from ha_core.moves.documents import Touched
 from ha_core.moves.errors import NotDrainedError, RefusedError, StepFailedError
 from ha_core.moves.gateways import await_drained
@@ -44,7 +44,8 @@ def require_way_back(environment: Environment, operation: Operation, topics: Map
     if not over and not operation.evidence.get("undoing"):
         opened = [name for name, one in found.items() if one == "open"]
         try:
-            target = read_sides(environment, operation, opened).target if opened else {}
+            keys = [(name, partition) for name in opened for partition, _, _ in crossings(topics[name])]
+            target = read_ends(environment, operation, keys).target if opened else {}
         except ClusterUnreachableError as error:
             raise StepFailedError(f"{error} Nothing was changed. {way_on(operation)}") from error
         over = [
@@ -77,9 +78,10 @@ def way_back(journal: Journal, why: str = "interrupted on the way back") -> None
             ends = {}
             if journal.operation.evidence.get("retreated"):
                 _wait_for_gateways(journal)
-                found = stages(journal.operation, Touched.read(journal).view.topics)
-                names = [name for name, one in found.items() if one == "proposed"]
-                ends = read_sides(environment, journal.operation, names).ends
+                topics = Touched.read(journal).view.topics
+                names = [name for name, one in stages(journal.operation, topics).items() if one == "proposed"]
+                keys = [(name, partition) for name in names for partition, _, _ in crossings(topics[name])]
+                ends = read_ends(environment, journal.operation, keys).ends
             touched = Touched.read(journal)
             documents = withdraw_change(journal.operation, touched.view, ends)
             seen["revision"] = commit(journal, touched, documents, "withdraw")

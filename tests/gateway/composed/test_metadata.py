@@ -8,7 +8,8 @@ import pytest
 
 from gateway.composed import Any_, Ask, NeedNodes
 from gateway.composed.metadata import metadata
-from ha_core.model import Extent, Topic, UserBindings
+from ha_core.model import Crossing, Extent, Topic, UserBindings
+from ha_core.plan.extents import identity
 from ha_core.wire.codes import ApiKey
 from tests.gateway.composed.playbook import CLUSTER_ID, GATEWAY, Playbook, address, away, moved, requested, world
 
@@ -131,6 +132,18 @@ def test_a_moved_topic_is_led_by_its_writers_brokers_and_has_no_leader_epoch() -
 
     (partition,) = play.result["topics"][0]["partitions"]
     assert (partition["leader_id"], partition["leader_epoch"]) == (22, -1)
+
+
+def test_partitions_that_a_topic_gets_while_it_crosses_over_are_shown_when_that_has_ended() -> None:
+    def partitions(crossing: Crossing | None) -> list[tuple[int, int]]:
+        topic = Topic(name="a", writer="east", partitions={7: identity("east")}, crossing=crossing)
+        play = Answer(metadata(world(east={"a": {0: 1}}, topics=(topic,)), 9, ask("a")))
+        play.asked(EAST).answers({"east": cluster("east", a=1)})
+        return [(one["partition_index"], one["leader_id"]) for one in play.result["topics"][0]["partitions"]]
+
+    # A producer that knew of partition 0 would write to it, and be refused until the crossing has ended.
+    assert partitions(Crossing(operation="m-1", state="open", partitions=(7,))) == []
+    assert partitions(None) == [(0, 11)]
 
 
 def test_a_topic_with_copies_in_two_clusters_has_no_leader_epoch_because_a_binding_may_lead_to_the_other() -> None:

@@ -15,19 +15,30 @@ from ha_core.model import Crossing, Extent, Fence, LastSequences, Topic
 from ha_core.model.producer import upstream_id
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import Batch, batches
+from tests.gateway.session.batch import batch
 from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_data_path import CLIENT_PID, FETCH, PRODUCE, entry, fetch, produce, produced, state
+from tests.gateway.session.test_data_path import (
+    CLIENT_PID,
+    FETCH,
+    PRODUCE,
+    entry,
+    fetch,
+    produce,
+    produced,
+    state,
+)
 
 CUT, BASE = 100, 7
+LARGE = b"r" * 40_000
 LEG = Node("west", 1, lane=1)
 REFUSED, TAKEN = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), 0
 IN_WEST = upstream_id(CLIENT_PID, 1)
 
 
 def topic(crossing: str | None = "open", **fields: Any) -> Topic:
+    fields.setdefault("writer", "west" if crossing is None else "east")
     return Topic(
         name="orders",
-        writer="west" if crossing is None else "east",
         partitions={
             0: (
                 Extent(cluster="east", start=0, end=CUT, base=0, term=0),
@@ -244,6 +255,27 @@ def test_producers_are_led_to_the_origin_while_the_cut_lies_ahead() -> None:
     talk = Talk(state(topic()), Port("west", 1))
     ask(talk, records(0))
     assert outcome(talk) == [(REFUSED, -1)]
+
+
+@pytest.mark.parametrize("pieces", [1, 9])
+@pytest.mark.parametrize("stage", ["proposed", "open"])
+def test_partitions_that_the_topic_gets_while_it_crosses_over_are_written_when_that_has_ended(
+    stage: str, pieces: int
+) -> None:
+    # Given a topic of one partition, whose second one was made past the gateways
+    step = len(LARGE) // pieces + 1000
+    talk = Talk(state(topic(stage)), chunks=lambda data: [data[at : at + step] for at in range(0, len(data), step)])
+    large = produce(("orders", 1, batch(payload=LARGE)))
+
+    # When a producer writes to it, in one piece or in many
+    talk.ask(PRODUCE, 9, large)
+
+    # Then nobody is told of a success: whoever settles a moment later may make the target the writer
+    assert talk.asked(EAST) == []
+    talk.follow(state(topic(None, writer="east"), revision=2))
+    assert outcome(talk) == [(REFUSED, -1)]
+    talk.ask(PRODUCE, 9, large)
+    assert len(talk.asked(EAST)) == 1
 
 
 def test_a_request_in_pieces_is_gathered_before_it_is_sent_because_it_may_have_to_go_twice() -> None:
