@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from stack.harness import Stack
 from stack.history.checker import Result
 from stack.history.events import Failed, Noted
 from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
-from tests.system.nemesis.schedule import Bound, Does, Hits, Round, Sends, Strike, Writer
+from tests.system.nemesis.schedule import HALVES, Bound, Does, Hits, Round, Sends, Strike, Writer
 
 PARTITIONS = 2
 RATE = 40
@@ -186,9 +187,22 @@ class Play:
                 if strike.does is Does.PAUSE
                 else (self.stack.kill, self.stack.restart)
             )
-            begin(part)
-            time.sleep(strike.lasts_s)
-            end(part)
+            with self._halved() if strike.between_halves else contextlib.nullcontext():
+                begin(part)
+                time.sleep(strike.lasts_s)
+                end(part)
+
+    @contextlib.contextmanager
+    def _halved(self) -> Iterator[None]:
+        """Who sends by halves stands still, and sends the rest afterwards."""
+        pids = [self._writers[one.name].pid for one in self.round.writers if one.sends in HALVES]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     def _await_fence(self, executor: Executor) -> None:
         """Until clients stand, or may: as fast as can be, since the next step lifts it again."""
@@ -209,7 +223,7 @@ class Play:
         for writer in self.round.writers:
             client = self._writers[writer.name]
             silent = writer.sends in (Sends.SILENT, Sends.SILENT_HALVES)
-            few = 1 if writer.sends in (Sends.HALVES, Sends.SILENT_HALVES) else RATE // 2
+            few = 1 if writer.sends in HALVES else RATE // 2
             what = "sent" if silent else "acknowledged"
             client.wait_for(client.count(what) + few, what, max(1.0, deadline - time.monotonic()))
         self.reader.wait_for(self.reader.count("delivered") + RATE, "delivered", max(1.0, deadline - time.monotonic()))

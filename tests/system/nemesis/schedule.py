@@ -8,7 +8,7 @@ in the gap before it.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -48,6 +48,9 @@ class Sends(StrEnum):
     """Halves with acks=0, and halves with acks=1 behind a whole request with acks=0."""
 
 
+HALVES = (Sends.HALVES, Sends.SILENT_HALVES)
+
+
 class Does(StrEnum):
     PAUSE = "pause"
     KILL = "kill"
@@ -82,11 +85,15 @@ class Strike:
     lasts_s: float
     at_the_fence: bool = False
     """Not before the topic is fenced, or a cut of it proposed: a window too small to be met by chance."""
+    between_halves: bool = False
+    """Who sends by halves stands still meanwhile, most likely half-way: the rest comes when what was struck is back,
+    for which no halt of theirs is long enough."""
 
     def __str__(self) -> str:
         where = "before" if self.before else f"{self.delay_s:.2f} s into"
         fence = ", at its fence" if self.at_the_fence else ""
-        return f"{self.does} {self.hits} for {self.lasts_s:.1f} s, {where} {self.step}{fence}"
+        halves = ", between halves" if self.between_halves else ""
+        return f"{self.does} {self.hits} for {self.lasts_s:.1f} s, {where} {self.step}{fence}{halves}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +148,10 @@ def drawn(seed: int, gap_s: float = 4.0) -> Round:
     steps = STEPS[kind]
     # A transaction writes in its user's cluster: he moves along, which a switch can do only.
     transactions = kind is Kind.SWITCH and chance.random() < 0.3
-    halves = [one for one in EVERYBODY if one.sends in (Sends.HALVES, Sends.SILENT_HALVES)]
+    halves = [one for one in EVERYBODY if one.sends in HALVES]
     others = [one for one in EVERYBODY if one not in halves and (one.sends is not Sends.TRANSACTIONAL or transactions)]
     writers = (*chance.sample(others, 3), *chance.sample(halves, 2))
-    return Round(
+    found = Round(
         seed=seed,
         kind=kind,
         westward=chance.random() < 0.5,
@@ -153,6 +160,14 @@ def drawn(seed: int, gap_s: float = 4.0) -> Round:
         strikes=tuple(_strikes(chance, steps)),
         clock_s=chance.choice((0.0, 0.0, -60.0, 60.0, 3600.0)),
     )
+    # Drawn last: what else a seed stands for stays what it was.
+    return replace(found, strikes=tuple(_perhaps_between_halves(chance, one) for one in found.strikes))
+
+
+def _perhaps_between_halves(chance: random.Random, strike: Strike) -> Strike:
+    """What stands between a client and its records is hit so half of the time."""
+    apart = chance.random() < 0.5 and strike.hits not in (Hits.EXECUTOR, Hits.ZOOKEEPER)
+    return replace(strike, between_halves=apart)
 
 
 def _strikes(chance: random.Random, steps: tuple[str, ...]) -> list[Strike]:

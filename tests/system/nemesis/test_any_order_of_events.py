@@ -14,8 +14,9 @@ from tests.system.nemesis.schedule import drawn
 
 pytestmark = pytest.mark.stack
 ROUNDS = int(os.environ.get("NEMESIS_ROUNDS", "40"))
-SHORT = (3, 111, 163)
-"""An executor that stops behind its fence, one that is killed there, and a gateway that sleeps past its session."""
+SHORT = (3, 111, 1080, 1122)
+"""An executor that stops behind its fence, one that is killed there, a gateway that sleeps past its session, and a
+cluster that dies between the halves of requests."""
 SEED = os.environ.get("NEMESIS_SEED")
 """Of one round, to see the same again."""
 

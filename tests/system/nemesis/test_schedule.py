@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.system.nemesis.schedule import STEPS, Bound, Does, Hits, Kind, Sends, drawn
+from tests.system.nemesis.schedule import HALVES, STEPS, Bound, Does, Hits, Kind, Sends, drawn
 
 MANY = [drawn(seed) for seed in range(600)]
 
@@ -18,6 +18,19 @@ def test_rounds_hit_every_part_in_every_way_and_in_every_step() -> None:
     assert {hits for hits, _ in struck} == set(Hits)
     assert {(Hits.GATEWAY_1, Does.PAUSE), (Hits.EXECUTOR, Does.PAUSE), (Hits.EXECUTOR, Does.KILL)} <= struck
     assert steps == {(kind, step, before) for kind in Kind for step in STEPS[kind] for before in (False, True)}
+
+
+def test_gateways_and_clusters_are_struck_between_the_halves_of_requests_with_and_without_answer() -> None:
+    struck = {
+        (strike.hits, writer.sends)
+        for one in MANY
+        for strike in one.strikes
+        for writer in one.writers
+        if strike.between_halves
+    }
+
+    assert {hits for hits, _ in struck} == {Hits.GATEWAY_1, Hits.GATEWAY_2, Hits.ORIGIN, Hits.TARGET}
+    assert {(hits, sends) for hits, _ in struck for sends in HALVES} <= struck
 
 
 def test_every_kind_of_writer_is_bound_to_the_target_or_to_nothing_in_some_round() -> None:
