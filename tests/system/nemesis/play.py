@@ -33,6 +33,9 @@ SHORT_HALT_S = 0.8
 UNAIDED_S = 45.0
 """After the last strike clients are served again within this time, though nobody resumes anything."""
 BACK_SOON = "reconnect.backoff.max.ms=500"
+SOON_GONE = "session.timeout.ms=10000"
+"""A coordinator that is back waits so long for the member that its group had. A client that was without it for longer
+than that comes as another member, and stands until then."""
 ONE_AT_A_TIME = "max.in.flight.requests.per.connection=1"
 """A broker that was killed and is back knows the last batch of each producer only."""
 
@@ -115,7 +118,7 @@ class Play:
             group=self.topic,
             client_id=self._client_id(Bound.ORIGIN),
             isolation=isolation,
-            settings=(BACK_SOON,),
+            settings=(BACK_SOON, SOON_GONE),
         )
         for writer in self.round.writers:
             kind, options = _sending(writer, self.topic, self.round.seed)
