@@ -198,7 +198,7 @@ class Connection:
 
     def follow(self) -> None:
         """Brings the session to the newest snapshot: before whatever else happens, so that nothing is decided on an
-        older one, and in its turn where nothing happens (`Following`)."""
+        older one, and in its turn where nothing happens (`Rounds`)."""
         snapshot = self.house.snapshot
         if self.session.snapshot is not snapshot and not self.ended:
             self._carry_out(self.session.follow, snapshot, clock.now())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from gateway import clock
 from gateway.driver.connection import Connection
+from gateway.driver.rounds import Rounds
 from gateway.session.fences import Scope
 
 HURRY_EVERY_S = 0.25
@@ -20,8 +21,9 @@ class Drains:
     the same operation is drained anew.
     """
 
-    def __init__(self, on_drained: Callable[[], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_drained: Callable[[], None]) -> None:
         self._on_drained = on_drained
+        self._hurrying = Rounds[Connection](loop, _hurry)
         self._scopes: Mapping[str, Scope] = {}
         self._since: dict[str, int] = {}
         self._waiting: dict[str, set[Connection]] = {}
@@ -35,9 +37,7 @@ class Drains:
         """Has the connections that an operation waits for look after what holds them up, for ever."""
         while True:
             await asyncio.sleep(HURRY_EVERY_S)
-            now = clock.now()
-            for connection in set[Connection]().union(*self._waiting.values()):
-                connection.hurry(now)
+            self._hurrying.begin(set[Connection]().union(*self._waiting.values()))
 
     def follow(self, revision: int, found: Mapping[str, Scope], connections: Collection[Connection]) -> None:
         """Nothing is forwarded by older rules than those of the revision from here on.
@@ -64,3 +64,7 @@ class Drains:
     def _holds_back(self, connection: Connection, operation: str) -> bool:
         scope = self._scopes[operation]
         return connection.session.holds_back(scope.topics, scope.groups, self._since[operation], scope.quiet)
+
+
+def _hurry(connection: Connection) -> None:
+    connection.hurry(clock.now())

@@ -25,13 +25,13 @@ from gateway.driver.damped import Damped
 from gateway.driver.drains import Drains
 from gateway.driver.errands import Errands
 from gateway.driver.farewell import Farewells
-from gateway.driver.following import Following
 from gateway.driver.inquiries import Inquiries
 from gateway.driver.listeners import Listeners
 from gateway.driver.peers import Peer, addresses, peer
 from gateway.driver.producer_ids import ProducerIds
 from gateway.driver.recorder import Recorder, elected, order
 from gateway.driver.reports import Reports
+from gateway.driver.rounds import Rounds
 from gateway.driver.shares import Shares, share
 from gateway.driver.sightings import Sightings
 from gateway.driver.strangers import Strangers
@@ -107,9 +107,9 @@ class Gateway:
         self.inquiries = Inquiries(self.links, self.terms, self.recalled, lambda: self.snapshot.view)
         self.composer = Composer(self.links, self.nodes)
         self.errands = Errands[Connection](self.loop)
-        self.drains = Drains(self._report)
+        self.drains = Drains(self.loop, self._report)
         self._without_lease = leases.Waiting[Connection](self.loop, Connection.lease_is_back)
-        self.following = Following[Connection](self.loop, self._follows)
+        self.following = Rounds[Connection](self.loop, self._follows)
         self._viewed_last: View | None = None
         self.farewells = Farewells(self.loop)
         self.producer_ids = ProducerIds(store.allocate_producer_ids)

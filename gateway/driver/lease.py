@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from gateway import clock
-from gateway.driver.following import Following
+from gateway.driver.rounds import Rounds
 from gateway.session.snapshot import Lease
 
 _log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class Waiting(Generic[C]):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, resume: Callable[[C], None]) -> None:
         self._waiting: set[C] = set()
-        self._resuming = Following[C](loop, resume)
+        self._resuming = Rounds[C](loop, resume)
 
     def add(self, connection: C) -> None:
         self._waiting.add(connection)

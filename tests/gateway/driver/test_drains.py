@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from contextlib import suppress
 from typing import Any, cast
 
+import pytest
+
+from gateway.driver import drains as looked_after
+from gateway.driver import rounds
 from gateway.driver.connection import Connection
 from gateway.driver.drains import Drains
 from gateway.session.fences import fences
 from ha_core.model import Fence, Topic, View
 
 FENCE = Fence(operation="op")
+NO_LOOP = cast(asyncio.AbstractEventLoop, None)
+"""Nobody is hurried."""
 
 
 class Client:
@@ -40,7 +49,7 @@ def test_a_fence_in_place_of_a_transaction_fence_waits_for_what_that_one_did_not
     # Given a client in a transaction, with a record of its own in flight besides
     client, reports = Client(), []
     client.writes = client.transactions = frozenset({b"orders"})
-    drains = Drains(lambda: reports.append(drains.drained))
+    drains = Drains(NO_LOOP, lambda: reports.append(drains.drained))
     connection = cast(Connection, client)
     # When no transaction may begin any more, and the open one ends
     follow(drains, view(transaction_fence=FENCE), connection)
@@ -59,8 +68,38 @@ def test_a_fence_in_place_of_a_transaction_fence_waits_for_what_that_one_did_not
 def test_a_client_that_is_gone_keeps_no_transaction_fence_waiting() -> None:
     client = Client()
     client.transactions = frozenset({b"orders"})
-    drains = Drains(lambda: None)
+    drains = Drains(NO_LOOP, lambda: None)
     follow(drains, view(transaction_fence=FENCE), cast(Connection, client))
     client.ended = True
     drains.progressed(cast(Connection, client))
     assert drains.drained == ("op",)
+
+
+def test_the_loop_runs_while_those_who_hold_a_fence_up_are_looked_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given twenty clients with a write in flight, each of which takes longer to look after than a slice
+    monkeypatch.setattr(looked_after, "HURRY_EVERY_S", 0.01)
+    monkeypatch.setattr(rounds, "SLICE_S", 0.001)
+    turn, hurried = 0, list[int]()
+
+    class Slow(Client):
+        def hurry(self, now: float) -> None:
+            time.sleep(0.002)
+            hurried.append(turn)
+
+    async def scenario() -> None:
+        nonlocal turn
+        clients = [cast(Connection, Slow()) for _ in range(20)]
+        drains = Drains(asyncio.get_running_loop(), lambda: None)
+        drains.follow(1, fences(view(fence=FENCE)).scopes, clients)
+        # When a fence waits for them
+        keeping = asyncio.create_task(drains.keep())
+        while len(hurried) < 20:
+            await asyncio.sleep(0)
+            turn += 1
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
+
+    asyncio.run(scenario())
+    # Then each has a turn of the loop
+    assert len(set(hurried)) >= 20

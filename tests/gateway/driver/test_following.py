@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gateway.driver import following
-from gateway.driver.following import Following
+from gateway.driver import rounds
+from gateway.driver.rounds import Rounds
 from gateway.session.commands import Cause
 from gateway.session.fences import fences
 from gateway.session.snapshot import Snapshot
@@ -110,7 +110,7 @@ def test_no_request_is_decided_on_an_older_state_than_the_newest_although_nobody
 
 def test_following_lets_the_loop_run_in_between_and_leaves_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given twenty connections of which each takes longer than a turn
-    monkeypatch.setattr(following, "SLICE_S", 0.001)
+    monkeypatch.setattr(rounds, "SLICE_S", 0.001)
     turns: list[Callable[[], None]] = []
     seen: list[int] = []
 
@@ -122,7 +122,7 @@ def test_following_lets_the_loop_run_in_between_and_leaves_nobody_out(monkeypatc
         seen.append(one)
         time.sleep(0.002)
 
-    following_all = Following[int](Loop(), follow)  # type: ignore[arg-type]
+    following_all = Rounds[int](Loop(), follow)  # type: ignore[arg-type]
     # When a revision comes, and another one while half of them have followed
     following_all.begin(range(20))
     while len(seen) < 10:

@@ -1,8 +1,8 @@
-"""Brings all connections to the newest snapshot, a few milliseconds at a time: the loop runs in between.
+"""Goes round all connections, or some of them, a few milliseconds at a time: the loop runs in between.
 
 Nothing waits for this to decide rightly: a connection that is called for anything follows the newest snapshot first
-(`Connection`). What comes here is what a snapshot sets free: answers that were held, questions behind silent writes,
-and the look at what each still has in flight for a fence.
+(`Connection`). What comes here is what somebody has been waiting for without a word: answers that a snapshot sets free,
+the look at what each still has in flight for a fence, a lease that is back.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ SLICE_S = 0.002
 C = TypeVar("C")
 
 
-class Following(Generic[C]):
-    def __init__(self, loop: asyncio.AbstractEventLoop, follow: Callable[[C], None]) -> None:
-        self._loop, self._follow = loop, follow
+class Rounds(Generic[C]):
+    def __init__(self, loop: asyncio.AbstractEventLoop, visit: Callable[[C], None]) -> None:
+        self._loop, self._visit = loop, visit
         self._rest: deque[C] = deque()
         self._scheduled = False
 
     @property
     def done(self) -> bool:
-        """Whether everybody has followed."""
+        """Whether everybody was visited."""
         return not self._rest
 
     def begin(self, everyone: Collection[C]) -> None:
-        """Everybody is to follow, from now on; those who have waited for longer first."""
+        """Everybody is visited, from now on; those who have waited for longer first."""
         if self._rest:
             before = set(self._rest)
             self._rest.extend(one for one in everyone if one not in before)
@@ -43,7 +43,7 @@ class Following(Generic[C]):
         self._scheduled = False
         rest, until = self._rest, time.monotonic() + SLICE_S
         while rest:
-            self._follow(rest.popleft())
+            self._visit(rest.popleft())
             if rest and time.monotonic() >= until:
                 self._scheduled = True
                 self._loop.call_soon(self._slice)
