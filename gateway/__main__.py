@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -12,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import uvloop
 
+from gateway import cycles
 from gateway.config import Config, ConfigError, load
 from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
@@ -43,6 +43,7 @@ def main() -> int:
     )
     logging.getLogger("kazoo").setLevel(logging.WARNING)
     sys.setswitchinterval(SWITCH_S)
+    cycles.spare_the_old()
     return uvloop.run(_serve(config))
 
 
@@ -63,9 +64,6 @@ async def _serve(config: Config) -> int:
         await asyncio.wait({starting, stop}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
-            # What lives now lives for ever: later collections need not look at it.
-            gc.collect()
-            gc.freeze()
         else:
             starting.cancel()
         broken = loop.create_task(gateway.failed.wait())

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from gateway import clock, descriptors
+from gateway import clock, cycles, descriptors
 from gateway.composed.ask import Context, NodeAddress
 from gateway.config import Config
 from gateway.counts import Counts
@@ -110,6 +110,8 @@ class Gateway:
         self.drains = Drains(self.loop, self._report)
         self._without_lease = leases.Waiting[Connection](self.loop, Connection.lease_is_back)
         self.following = Rounds[Connection](self.loop, self._follows)
+        self._idle = Rounds[Connection](self.loop, self._end_idle)
+        self._settling = Rounds[bytes](self.loop, self.terms.settle)
         self._viewed_last: View | None = None
         self.farewells = Farewells(self.loop)
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
@@ -160,6 +162,7 @@ class Gateway:
         self._spawn(self._sweep())
         self._spawn(self.drains.keep())
         await self._loaded.wait()
+        self._spawn(cycles.keep())
         with suppress(TimeoutError):
             await asyncio.wait_for(self.links.refresh(), FIRST_LOOK_S)
         await self.nodes.start(self.snapshot.view.clusters)
@@ -244,7 +247,7 @@ class Gateway:
     def _follow(self, view: View, standing: Fences, changed: Sequence[str]) -> None:
         started = clock.now()
         self.links.apply(view.clusters)
-        self.terms.follow(view, started, changed)
+        self._settling.begin(self.terms.follow(view, started, changed))
         unreadable = frozenset(self.unreadable)
         self.snapshot = Snapshot(view, self.links.topology, self.snapshot.apis, unreadable, fences=standing)
         self.drains.follow(view.revision, standing.scopes, self.connections)
@@ -321,10 +324,12 @@ class Gateway:
                 connection.end(Cause.NOT_AUTHENTICATED, f"no login within {self.config.limits.login_ms} ms")
             for kind, count in self.damped.left_out(now):
                 _log.info("%s: %d more lines of this kind were left out", kind, count)
-            before = now - self.config.limits.idle_ms / 1000
-            for connection in tuple(self.connections):
-                if connection.used_at < before and not connection.session.queue:
-                    connection.end(Cause.IDLE)
+            self._idle.begin(self.connections)
+
+    def _end_idle(self, connection: Connection) -> None:
+        idle_s = clock.now() - connection.used_at
+        if idle_s > self.config.limits.idle_ms / 1000 and not connection.session.queue:
+            connection.end(Cause.IDLE)
 
     # -- listeners ----------------------------------------------------------------------------------------------
 

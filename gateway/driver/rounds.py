@@ -1,8 +1,8 @@
-"""Goes round all connections, or some of them, a few milliseconds at a time: the loop runs in between.
+"""Goes round all connections, or whatever there is many of, a few milliseconds at a time: the loop runs in between.
 
 Nothing waits for this to decide rightly: a connection that is called for anything follows the newest snapshot first
 (`Connection`). What comes here is what somebody has been waiting for without a word: answers that a snapshot sets free,
-the look at what each still has in flight for a fence, a lease that is back.
+the look at what each still has in flight for a fence, a lease that is back, news of topics that nobody writes to.
 """
 
 from __future__ import annotations

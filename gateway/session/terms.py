@@ -25,8 +25,8 @@ WINDOW_S = 60.0
 """Longer than a client waits for the answer to a request (30 s by default), shorter than it tries to deliver a record
 (120 s): a producer whose state has expired gets through in time."""
 
-_MOST_NEWS = 8
-"""Of one topic, before they are gone through although nobody has written to it."""
+_MANY_NEWS = 8
+"""Of one topic: enough to be gone through although nobody has written to it."""
 
 
 class Terms:
@@ -44,27 +44,30 @@ class Terms:
         self._crossing: dict[str, Topic] = {}
         self._opened: dict[Key, set[int]] = {}
 
-    def follow(self, view: View, now: float, changed: Iterable[str] | None = None) -> None:
+    def follow(self, view: View, now: float, changed: Iterable[str] | None = None) -> list[bytes]:
         """A new view. Terms of the first one are old: the window of each began before this gateway did.
 
         :param changed: the topics that differ from the view before, where somebody has found them out already.
+        :return: topics with much news, which somebody has to `settle` soon, though nobody has written to them.
         """
         before, self._view = self._view, view
         if changed is None:
             changed = changed_topics(before, view)
         known_at = float("-inf") if before is None else now
+        many: list[bytes] = []
         for name in changed:
             topic = view.topics.get(name)
             if topic is not None:
                 raw = name.encode()
                 news = self._news.setdefault(raw, [])
                 news.append((topic, known_at))
-                if len(news) >= _MOST_NEWS:
-                    self._settle(raw)
+                if len(news) >= _MANY_NEWS:
+                    many.append(raw)
+        return many
 
-    def _settle(self, name: bytes) -> None:
+    def settle(self, name: bytes) -> None:
         """Goes through what a topic has become, in order."""
-        for topic, now in self._news.pop(name):
+        for topic, now in self._news.pop(name, ()):
             # Where a cut lay ahead, the term is written directly from the end of the crossing on.
             crossed = self._crossing.pop(topic.name, None)
             if topic.crossing is not None:
@@ -82,7 +85,7 @@ class Terms:
     def watched(self, key: Key, term: int, producer_id: int, now: float) -> bool:
         """Whether the producer has yet to open the term, as far as is known here."""
         if key[0] in self._news:
-            self._settle(key[0])
+            self.settle(key[0])
         began = self._began.get(key)
         if began is None or began[0] != term:
             return False
@@ -94,7 +97,7 @@ class Terms:
     def opened(self, key: Key, term: int, producer_id: int) -> None:
         """The target has taken a batch of the producer."""
         if key[0] in self._news:
-            self._settle(key[0])
+            self.settle(key[0])
         if self._began.get(key, (-1, 0.0))[0] == term:
             self._opened.setdefault(key, set()).add(producer_id)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import cast
 
 from ha_core.model import (
@@ -19,6 +17,7 @@ from ha_core.model import (
 )
 from ha_core.store import documents, notes, paths
 from ha_core.store.change import Key
+from ha_core.store.cycles import no_search
 from ha_core.store.tree import Node, Reads
 
 _Tables = dict[type[Document], dict[str, Document]]
@@ -57,7 +56,7 @@ class Replica:
             start = notes.revision_of(self._tree.get(paths.CHANGES, wake))
             fresh: _Tables = {}
             unreadable: dict[str, str] = {}
-            with _collector_paused():
+            with no_search():
                 for kind in paths.VIEW_KINDS:
                     fresh[kind] = self._read_folder(kind, unreadable)
             # What changed while this was read is named in the notes since; None: those were pruned meanwhile.
@@ -73,7 +72,7 @@ class Replica:
         if newest < own or newest - own > notes.KEPT:
             return self.reload(wake)
         tables, unreadable, changed = dict(self._tables), dict(self.unreadable), set[str]()
-        with _collector_paused():
+        with no_search():
             revision = self._pass_notes(own, tables, unreadable, changed, newest)
         if revision is None:
             return self.reload(wake)
@@ -152,18 +151,6 @@ class Replica:
             groups=cast("dict[str, Group]", tables[Group]),
             sequences=cast("dict[str, LastSequences]", tables[LastSequences]),
         )
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Half of the time of a large load or revision would go into looking for cycles; documents have none."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
 
 
 def _parse(kind: type[Document], name: str, data: bytes, path: str) -> Document:

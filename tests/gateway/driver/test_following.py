@@ -77,6 +77,20 @@ def test_a_term_is_watched_whenever_somebody_first_writes_to_it() -> None:
     assert not terms.watched((b"t", 0), 1, 7, 261.0)
 
 
+def test_news_of_topics_that_nobody_writes_to_do_not_pile_up_and_are_not_gone_through_all_at_once() -> None:
+    # Given topics that every revision changes, and to which nobody writes
+    terms = Terms()
+    topics = {f"t{n}": mapped(f"t{n}") for n in range(3)}
+    # When revisions come
+    named = [terms.follow(View(revision, topics=topics), 100.0 + revision, topics) for revision in range(1, 10)]
+    # Then somebody is told which to go through, one at a time
+    assert named == [[]] * 7 + [[b"t0", b"t1", b"t2"]] * 2
+    for name in named[-1]:
+        terms.settle(name)
+        terms.settle(name)
+    assert terms.follow(View(10, topics=topics), 110.0, topics) == []
+
+
 def produce(topic: str, acks: int) -> dict[str, Any]:
     data = [{"name": topic, "partition_data": [{"index": 0, "records": b""}]}]
     return {"acks": acks, "timeout_ms": 1000, "topic_data": data}

@@ -1,0 +1,58 @@
+"""Connections that end are freed without a search for reference cycles, and that search comes when memory grows."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from contextlib import suppress
+
+import pytest
+
+from gateway.cycles import LEAST_PAUSE_S, Need
+from gateway.session.commands import Cause
+from ha_core.wire import encode, encode_request
+from tests.gateway.driver.house import House
+
+PRODUCE = 0
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("who", ["the client", "the gateway"])
+def test_a_connection_that_ends_leaves_no_cycle(who: str) -> None:
+    async def scenario() -> None:
+        # Given a client with a request on its way to a broker, and no search for cycles
+        house = House()
+        connection, client = house.client()
+        data = [{"name": "orders", "partition_data": [{"index": 0, "records": b""}]}]
+        body = encode(PRODUCE, 7, "request", {"acks": 1, "timeout_ms": 1000, "topic_data": data})
+        await house.loop.sock_sendall(client, encode_request(PRODUCE, 7, 1, "app", body))
+        async with asyncio.timeout(5):
+            while not connection.session.queue:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        gone = weakref.ref(connection.session)
+        gc.disable()
+        try:
+            # When one side ends it
+            if who == "the gateway":
+                connection.end(Cause.IDLE)
+            client.close()
+            house.brokers.pop().close()
+            del connection
+            with suppress(TimeoutError):
+                async with asyncio.timeout(5):
+                    while gone() is not None:  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
+        finally:
+            gc.enable()
+        # Then nothing is left of it
+        assert gone() is None
+
+    asyncio.run(scenario())
+
+
+def test_everything_is_searched_when_memory_has_grown_by_half_and_not_more_often_than_once_an_hour() -> None:
+    need = Need(100 * MIB, now=50.0)
+    assert not need.due(149 * MIB, 50.0 + LEAST_PAUSE_S)
+    assert not need.due(150 * MIB, 49.0 + LEAST_PAUSE_S)
+    assert need.due(150 * MIB, 50.0 + LEAST_PAUSE_S)
