@@ -9,14 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
+
+from ha_core.store.cycles import no_search
 
 LARGE_BYTES = 32 << 10
 """What is longer is encoded or decoded beside the loop; below, handing it over takes as long as doing it."""
 MOST_ITEMS = 400
 """In lists of a message, and in the lists of their items, that are gone over on the loop."""
-SWITCH_S = 0.001
-"""How long the loop waits for that thread to let go of the interpreter, each time; for `sys.setswitchinterval`."""
+SWITCH_S = 0.0001
+"""How long the loop waits for that thread to let go of the interpreter, each time; for `sys.setswitchinterval`.
+
+It waits once for each event, so this bounds how many clients are answered meanwhile."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,7 +31,29 @@ _THREAD = ThreadPoolExecutor(1, "heavy")
 
 async def beside(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """The result of the function, which runs in the thread. Whoever stops waiting does not stop it."""
-    return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: function(*args, **kwargs))
+
+    def work() -> R:
+        with no_search():
+            return function(*args, **kwargs)
+
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, work)
+
+
+class Bulk(list[Any]):
+    """A long list of a message, whose items are freed beside the loop, one after the other, when nobody has it any
+    more: freed at once, fifty thousand topics hold the interpreter for some 40 ms, and so the loop."""
+
+    def __del__(self) -> None:
+        items = self[:]
+        self.clear()  # or whoever is faster would free them
+        with suppress(RuntimeError):  # the process ends
+            _THREAD.submit(free, items)
+
+
+def free(items: list[Any]) -> None:
+    """Empties a long list. Between two items other threads may run."""
+    while items:
+        items.pop()
 
 
 def heavy(message: Mapping[str, Any]) -> bool:

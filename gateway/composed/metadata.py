@@ -6,7 +6,7 @@ while any cluster holds it; no broker id or address of a cluster leaves this mod
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gateway.composed import places
@@ -66,7 +66,7 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
         "cluster_id": context.cluster_id,
         # Any gateway's node takes what clients send to a controller, and knows the right one.
         "controller_id": context.self_node.node_id,
-        "topics": [_translated(one, nodes) for one in chosen],
+        "topics": [_translated(one, nodes) for one in _given_back(chosen)],
         "cluster_authorized_operations": operations,
     }
 
@@ -97,14 +97,13 @@ def _all_topics(context: Context, request: Message) -> Generator[tuple[Ask, ...]
     replies = (yield tuple(places.ask_topics(c, None, **_flags(request)) for c in clusters)) if clusters else []
     seen = _see(clusters, replies)
     found = places.holders(clusters, replies)
-    names = {name for topics in seen.topics.values() for name in topics}
+    names = dict.fromkeys(name for topics in seen.topics.values() for name in topics)
     for cluster in context.topology.clusters.values():
         # What a cluster out of reach held when last seen is listed as not available: a pattern subscription that
         # lost it would give its partitions away.
         if cluster.name in context.view.clusters and cluster.name not in seen.topics:
-            names.update(cluster.topics)
-    chosen = [(name, places.resolve(context, name, found).cluster) for name in sorted(names)]
-    return [_choose(context, name, cluster, seen) for name, cluster in chosen], seen.racks
+            names |= dict.fromkeys(cluster.topics)
+    return [_choose(context, name, places.resolve(context, name, found).cluster, seen) for name in names], seen.racks
 
 
 def _named_topics(
@@ -231,6 +230,13 @@ def _moved(context: Context, topic: Message, cluster: str, seen: _Seen) -> _Chos
 
 def _error(name: str, code: ErrorCode) -> Message:
     return {"error_code": int(code), "name": name, "partitions": []}
+
+
+def _given_back(chosen: list[_Chosen]) -> Iterator[_Chosen]:
+    """Frees each when it was used: fifty thousand at once would hold the interpreter for some 30 ms."""
+    chosen.reverse()
+    while chosen:
+        yield chosen.pop()
 
 
 def _mentioned(chosen: Iterable[_Chosen]) -> tuple[BrokerKey, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from gateway.composed.ask import Any_, Ask, BrokerKey, ClusterUnavailableError, Context, Message, Reply
@@ -48,7 +48,7 @@ def in_doubt(context: Context) -> bool:
     )
 
 
-def resolve(context: Context, topic: str, also: dict[str, set[str]] | None = None) -> Resolved:
+def resolve(context: Context, topic: str, also: Mapping[str, tuple[str, ...]] | None = None) -> Resolved:
     """The cluster of a topic; `also`: topic → clusters that have just said that they hold it."""
     found = also or {}
     return cluster_for_topic(
@@ -145,14 +145,14 @@ def ask_topics(cluster: str, names: Iterable[str] | None, *, create: bool = Fals
     return Ask(cluster, Any_(), ApiKey.METADATA, message, SURVEY_MS)
 
 
-def holders(asked: Iterable[str], replies: Iterable[Reply]) -> dict[str, set[str]]:
+def holders(asked: Iterable[str], replies: Iterable[Reply]) -> dict[str, tuple[str, ...]]:
     """Topic → clusters that have just described it; `asked` names the cluster of each reply."""
-    found: dict[str, set[str]] = {}
+    found: dict[str, tuple[str, ...]] = {}
     for cluster, reply in zip(asked, replies, strict=True):
         if not isinstance(reply, ClusterUnavailableError):
             for topic in reply["topics"]:
                 if topic["partitions"]:
-                    found.setdefault(topic["name"], set()).add(cluster)
+                    found[topic["name"]] = (*found.get(topic["name"], ()), cluster)
     return found
 
 

@@ -22,7 +22,7 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
     topics = {topic["name"]: topic for topic in request["topics"] if topic["name"] not in refused}
     # The topology may be some seconds old, and a topic must not come to be in two clusters.
     usable = places.usable(context)
-    found: dict[str, set[str]] = {}
+    found: dict[str, tuple[str, ...]] = {}
     if usable and topics:
         found = places.holders(usable, (yield tuple(places.ask_topics(c, topics) for c in usable)))
     wanted: dict[str, list[Message]] = {}

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from gateway.composed import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handler
-from gateway.composed.ask import ClusterUnavailableError
+from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
+from gateway.driver.joint import Joint
 from gateway.driver.listings import Listings, lists_all, placement
-from gateway.heavy import beside, heavy
+from gateway.heavy import beside, free, heavy
 from gateway.links.links import Links
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
@@ -40,10 +42,22 @@ def _advance(work: Handler, answer: Any) -> Any:
         return _Done(done.value)
 
 
+def _advance_and_encode(work: Handler, answer: Any, api_key: int, version: int) -> Any:
+    step = _advance(work, answer)
+    if not isinstance(step, _Done):
+        return step
+    encoded = encode(api_key, version, "response", step.body)
+    for items in step.body.values():
+        if isinstance(items, list):
+            free(items)
+    return encoded
+
+
 class Composer:
     def __init__(self, links: Links, nodes: NodeBook) -> None:
         self._links, self._nodes = links, nodes
         self._listings = Listings()
+        self._joint = Joint[list[Reply]]()
         self._one_at_a_time = asyncio.Lock()
         """Steps of long answers; more at once would only take longer, and each takes memory. Not held while a cluster
         or ZooKeeper is asked: others have no part in that."""
@@ -73,7 +87,10 @@ class Composer:
             return await self._long(command, work, None, placing)
         step = _advance(work, None)
         while not isinstance(step, _Done):
-            answer = await self._answer(step, placing)
+            if lists_all(command) and not isinstance(step, NeedNodes):
+                answer: Any = await asyncio.gather(*map(self._topics, step))
+            else:
+                answer = await self._answer(step, placing)
             if isinstance(answer, list) and any(_long(reply) for reply in answer):
                 if lists_all(command):
                     return await self._all(context, command, work, answer, placing)
@@ -86,6 +103,12 @@ class Composer:
             return placing(await self._nodes.ensure(step.brokers))
         return await self._links.ask_all(step)
 
+    async def _topics(self, ask: Ask) -> Reply:
+        """All topics of a cluster. An answer may have many megabytes: twenty at once would hold up the loop."""
+        key = ask.cluster, ask.message["include_topic_authorized_operations"]
+        (reply,) = await self._joint.ask(key, partial(self._links.ask_all, (ask,)))
+        return reply
+
     @asynccontextmanager
     async def _turn(self, command: Compose) -> AsyncIterator[None]:
         user = command.identity.user
@@ -95,10 +118,7 @@ class Composer:
 
     async def _step(self, command: Compose, work: Handler, answer: Any) -> Any:
         """What the handler asks next; its answer, encoded, where it is done."""
-        step = await beside(_advance, work, answer)
-        if isinstance(step, _Done):
-            return await beside(encode, command.api_key, command.api_version, "response", step.body)
-        return step
+        return await beside(_advance_and_encode, work, answer, command.api_key, command.api_version)
 
     async def _long(self, command: Compose, work: Handler, answer: Any, placing: Placing) -> bytes:
         while True:
@@ -116,6 +136,7 @@ class Composer:
                 nodes = placing(await self._nodes.ensure(known.brokers))
                 body = known.bodies.get(placement(nodes, known.brokers))
                 if body is not None:
+                    await asyncio.sleep(0)  # one in a turn of the loop: each has megabytes to be sent
                     return body
             answer = replies
             # Not in the turn of its user: whoever waits for the list would wait for all that he has asked for.

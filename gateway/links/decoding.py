@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from gateway.composed.ask import Message
-from gateway.heavy import LARGE_BYTES, beside
+from gateway.heavy import LARGE_BYTES, Bulk, beside
 from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.header import response_body_at
@@ -45,7 +45,7 @@ class Decoder:
                 found = await beside(codec.decode, api_key, version, "response", frame, at, self._limits)
                 controller_at = at + _controller_at(version, found)
                 self._head, self._tail = frame[at:controller_at], frame[controller_at + _INT :]
-                self._version, self._known = version, found
+                self._version, self._known = version, {**found, "topics": Bulk(found["topics"])}
             controller = frame[at + len(self._head) :][:_INT]
             return {**self._known, "controller_id": int.from_bytes(controller, "big", signed=True)}
 

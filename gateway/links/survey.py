@@ -34,7 +34,7 @@ def learn(before: ClusterTopology, metadata: Message, *, complete: bool) -> Clus
     named = {topic["name"]: topic for topic in metadata["topics"]}
     brokers = {b["node_id"]: (b["host"], b["port"]) for b in metadata["brokers"]} or before.brokers
     news: dict[str, Mapping[int, int]] = {}
-    gone: set[str] = set(before.topics) - named.keys() if complete else set()
+    gone = {name for name in before.topics if name not in named} if complete else set[str]()
     for name, topic in named.items():
         if topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             if name in before.topics:

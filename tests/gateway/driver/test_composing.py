@@ -37,8 +37,11 @@ class Clusters:
 
     def __init__(self, answer: dict[str, Any]) -> None:
         self.answer = answer
+        self.questions = 0
 
     async def ask_all(self, asks: Sequence[Any]) -> list[Reply]:
+        self.questions += 1
+        await asyncio.sleep(0)
         return [dict(self.answer) for _ in asks]
 
 
@@ -93,6 +96,8 @@ def test_a_long_list_is_made_once_for_all_who_would_be_told_the_same(monkeypatch
         assert threading.main_thread().name not in house.makers
         assert all(answer == answers[0] for answer in answers)
         assert len(answers[0]["topics"]) == MANY
+        # And a cluster was asked once for those who came at once
+        assert house.clusters.questions <= 3
         # And who is shown another gateway's nodes is told of them
         elsewhere = await house.ask(host="gw-1")
         assert {b["host"] for b in elsewhere["brokers"] if b["node_id"] >= 10} == {"gw-1"}

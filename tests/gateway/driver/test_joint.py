@@ -1,0 +1,47 @@
+"""One question for all who ask the same at the same time, and none that is older than who asks."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gateway.driver.joint import Joint
+
+
+class Cluster:
+    """Answers with the number of the question, when the test lets it."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.may = asyncio.Event()
+
+    async def ask(self) -> int:
+        self.asked += 1
+        number = self.asked
+        await self.may.wait()
+        if number == 3:
+            raise ConnectionError
+        return number
+
+
+def test_who_comes_while_a_question_is_on_its_way_shares_the_next_one() -> None:
+    async def scenario() -> None:
+        # Given a question on its way, and ten who come later
+        cluster, joint = Cluster(), Joint[int]()
+        first = asyncio.create_task(joint.ask("topics", cluster.ask))
+        await asyncio.sleep(0.01)
+        later = [asyncio.create_task(joint.ask("topics", cluster.ask)) for _ in range(10)]
+        other = asyncio.create_task(joint.ask("something else", cluster.ask))
+        await asyncio.sleep(0.01)
+        assert cluster.asked == 2
+        # When one of them goes away, and the cluster answers
+        later.pop().cancel()
+        cluster.may.set()
+        # Then the ten were one question, put after they came
+        assert await first == 1
+        assert await other == 2
+        results = await asyncio.gather(*later, return_exceptions=True)
+        assert [type(one) for one in results] == [ConnectionError] * 9
+        # and a failure is nobody's but theirs
+        assert await joint.ask("topics", cluster.ask) == 4
+
+    asyncio.run(scenario())
