@@ -52,8 +52,8 @@ from ha_core.operators import (
 REPEATED = {"retries": 2, "retry_delay": timedelta(seconds=2)}
 
 PARAMS = {
-    forms.FIRST: forms.dry_run("Only `plan`: what would move, what is known of it, and what speaks against it."),
-    "topics": forms.topics("Names, or patterns such as `orders-*` of what was last seen there. One a line."),
+    forms.FIRST: forms.dry_run("Only **plan**: what would move, what is known of it, and what speaks against it."),
+    "topics": forms.topics("Names, or patterns such as **orders-\\*** of what was last seen there. One a line."),
     "from": forms.cluster("From", "The dead cluster."),
     "to": forms.cluster("To", "The cluster that is to serve them."),
     "unread": forms.unread(required=True),

@@ -47,9 +47,9 @@ BATCHES_AT_ONCE = 2
 """Each batch asks both clusters for thousands of partitions: more would hurt them."""
 
 PARAMS = {
-    forms.FIRST: forms.dry_run("Only `plan`: ends, rates, cuts, cost and every objection."),
+    forms.FIRST: forms.dry_run("Only the task **plan**: ends, rates, cuts, cost and every objection."),
     "topics": forms.topics(
-        "Names, single partitions such as `orders:0,4-7`, or patterns such as `orders-*`. One a line."
+        "Names, single partitions such as **orders:0,4-7**, or patterns such as **orders-\\***. One a line."
     ),
     "from": forms.cluster("From", "The cluster that holds them now."),
     "to": forms.cluster("To", "The cluster that is to hold them. Missing topics are created there."),
@@ -63,8 +63,8 @@ PARAMS = {
         description_md="*move*: groups with commits or members on the topics get their coordinator in the target too, "
         "with offsets as they are and live members without a rebalance. One batch behind a *barrier* takes them in the "
         "same revision; otherwise each operation moves them, behind a fence of some ms, when its topics have crossed "
-        "over. It sets a binding `user##group` for each of their users. Before the old cluster's topics can be deleted "
-        "all groups have to move.",
+        "over. It sets a binding **user##group** for each of their users. Before the old cluster's topics can be "
+        "deleted all groups have to move.",
         section=forms.HOW,
     ),
     "cut": Param(
@@ -90,14 +90,14 @@ PARAMS = {
         type=["array", "null"],
         items={"type": "string", "minLength": 5},
         title="Cuts by hand",
-        description_md="Predicted: `TOPIC:PARTITION=OFFSET`, one a line. The others go by their rates.",
+        description_md="Predicted: **TOPIC:PARTITION=OFFSET**, one a line. The others go by their rates.",
         section=forms.HOW,
     ),
     "rates": Param(
         None,
         type=["null", "string"],
         title="Rates",
-        description_md="Path of a summary of the job `offsets`. Empty: what `record_facts` has found out within the "
+        description_md="Path of a summary of the job *offsets*. Empty: what *record_facts* has found out within the "
         "last hour, and of what it does not know two looks at the log ends, seconds apart.",
         section=forms.HOW,
     ),

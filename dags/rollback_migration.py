@@ -35,7 +35,7 @@ with DAG(
             type="string",
             minLength=1,
             title="Operation",
-            description_md="Its id, such as `migrate-20260101-120000-0a1b`.",
+            description_md="Its id, such as **migrate-20260101-120000-0a1b**.",
             section=forms.WHAT,
         ),
     },

@@ -49,7 +49,7 @@ REPEATED = {"retries": 2, "retry_delay": timedelta(seconds=2)}
 
 
 PARAMS = {
-    forms.FIRST: forms.dry_run("Only `plan`: what would move, why, and what speaks against it."),
+    forms.FIRST: forms.dry_run("Only the task **plan**: what would move, why, and what speaks against it."),
     "scope": forms.scope(),
     "from": forms.cluster("From", "The cluster that serves them now."),
     "to": forms.cluster("To", "The cluster that is to serve them. Missing topics are created there."),
@@ -59,7 +59,7 @@ PARAMS = {
         type="boolean",
         title="Others follow",
         description_md="A topic has one writer, so whoever else uses a moving topic comes along with it. "
-        "Off: the move is refused, and `plan` names them.",
+        "Off: the move is refused, and the task **plan** names them.",
         section=forms.HOW,
     ),
     "mode": Param(

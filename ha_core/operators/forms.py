@@ -2,6 +2,8 @@
 
 A form opens with *Dry run*, and it is on: whoever fills in a form for the first time changes nothing. What has to be
 said stands beside it, in the same section; the rest is folded away below.
+
+No text has inline code: Airflow draws it so high that it hides the lines above and below.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def cluster(title: str, text: str) -> Param:
         type="string",
         minLength=1,
         title=title,
-        description_md=f"{text} `switchyard clusters list` shows their names.",
+        description_md=f"{text} The command **switchyard clusters list** shows their names.",
         section=WHAT,
         **({"examples": list(names)} if names else {}),
     )
@@ -57,10 +59,11 @@ def scope() -> Param:
         minItems=1,
         items={"type": "string", "minLength": 1},
         title="Scope",
-        description_md="As on the command line, one entry a line: `user:NAME` (with **all** topics and groups that it "
-        "uses, declared or seen by the gateways), `user:NAME+CLIENT-ID` (one client of it), `user:NAME#TOPIC`, "
-        "`user:NAME##GROUP`, `topic:NAME` (the topic alone: groups and bindings stay), `topic:NAME:0,4-7` (partitions "
-        "of it). In names `%`, `+` and `#` are written `%25`, `%2B` and `%23`.",
+        description_md="As on the command line, one entry a line. **user:NAME**: the user with all topics and groups "
+        "that it uses, declared or seen by the gateways. **user:NAME+CLIENT-ID**: one client of it. "
+        "**user:NAME#TOPIC**, **user:NAME##GROUP**: one topic, one group of it. **topic:NAME**: the topic alone; "
+        "groups and bindings stay. **topic:NAME:0,4-7**: partitions of it. In names %, + and # are written "
+        "%25, %2B and %23.",
         section=WHAT,
     )
 
@@ -126,8 +129,8 @@ def approval() -> Param:
             "somebody else": "somebody else than who has triggered it",
         },
         title="Who approves",
-        description_md="Wait for a human (*Required Actions*) after `plan`. No lock is held while waiting; without an "
-        "answer it is rejected after a day.",
+        description_md="Wait for a human (*Required Actions*) after the task **plan**. No lock is held while waiting; "
+        "without an answer it is rejected after a day.",
         section=SAFETY,
     )
 
@@ -151,7 +154,7 @@ def some_topics() -> Param:
         type=["array", "null"],
         items={"type": "string", "minLength": 1},
         title="Topics",
-        description_md="Names or patterns such as `orders-*`, one a line. Empty: all.",
+        description_md="Names or patterns such as **orders-\\***, one a line. Empty: all.",
         section=WHAT,
     )
 

@@ -10,7 +10,7 @@ import typer
 
 from ha_core.operators import forms, known_clusters
 from tests.dags.conftest import read_dags
-from tests.dags.test_integrity import ASKED, UPKEEP
+from tests.dags.test_integrity import ASKED, DAGS, UPKEEP
 
 SIDE_BY_SIDE = {
     "switch": {"include_followers": "include_followers", "mode": "mode", "unread": "unread"},
@@ -86,6 +86,15 @@ def test_a_form_and_its_command_have_the_same_defaults(dagbag: Any, dag_id: str)
     assert {field: form[field] for field in SIDE_BY_SIDE[dag_id]} == {
         field: command[option] for field, option in SIDE_BY_SIDE[dag_id].items()
     }
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_no_help_of_a_field_has_inline_code_which_hides_the_lines_around_it(dagbag: Any, dag_id: str) -> None:
+    params = dagbag.dags[dag_id].params
+
+    coded = [name for name in params if "`" in str(params.get_param(name).schema.get("description_md"))]
+
+    assert coded == []
 
 
 def test_what_becomes_of_unread_records_has_to_be_said(dagbag: Any) -> None:
