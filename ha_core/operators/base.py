@@ -59,7 +59,7 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
                     refuse_unknown_keys(context)
                     stop_after_a_no(context)
                 return self.work(context)
-        except (AirflowRescheduleException, DryRunEnds):
+        except (AirflowRescheduleException, DryRunEnds, RunFailedError):
             raise
         except AirflowSkipException as skipped:
             tell(context, NOTHING, str(skipped))
@@ -93,6 +93,10 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
 
 class RefusedRequestError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
     """Nothing was changed, and repeating it cannot help."""
+
+
+class RunFailedError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
+    """A run whose report says why: there is nothing to add, and nobody to tell it to."""
 
 
 def stop_after_a_no(context: Context) -> None:

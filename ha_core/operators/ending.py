@@ -7,9 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import TriggerRule
-from airflow.sdk.exceptions import AirflowFailException
 
-from ha_core.operators.base import Context, SwitchyardOperator, of_run, run_owner
+from ha_core.operators.base import Context, RunFailedError, SwitchyardOperator, of_run, run_owner
 from ha_core.operators.naming import base_id, known_ids
 from ha_core.operators.outcome import TOLD, Outcome, Told, outcome
 from ha_core.operators.people import approval_of, rejected, responder
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from ha_core.moves.context import Environment
 
 LINE, RESULT = "outcome", "return_value"
+MOST_SHOWN = 250
+"""Characters of Airflow's column. PostgreSQL refuses longer ones, and with them the end of the task."""
 
 
 class ReleaseOperator(SwitchyardOperator):
@@ -68,11 +69,12 @@ class OutcomeOperator(SwitchyardOperator):
         answer = approval_of(context)
         found = outcome(tasks, responder(answer) if rejected(answer) else None)
         self.log.info("%s", found.line)
+        show(context, found.line)
         context["ti"].xcom_push(key=LINE, value=found.line)  # the UI folds the result, and shows this as it is
         document = {"outcome": found.line, **found.more, **self.details(context, found)}
         if found.failed:
             context["ti"].xcom_push(key=RESULT, value=document)
-            raise AirflowFailException(found.line)
+            raise RunFailedError(found.line)
         return document
 
     def details(self, context: Context, found: Outcome) -> dict[str, Any]:
@@ -86,6 +88,15 @@ class OutcomeOperator(SwitchyardOperator):
         names = [task.task_id for task in self.dag.topological_sort() if task.task_id in before]
         states = instance.get_task_states(dag_id=self.dag_id, run_ids=[run_id]).get(run_id, {})
         return [_told(instance, name, states) for name in names]
+
+
+def show(context: Context, line: str) -> None:
+    """Have the page of the run show `line` beside the task, so that a green dry run is not taken for the deed.
+
+    Airflow has one place there for a text of a task's own, the name of its map index, and shows it of any task.
+    """
+    context["outcome"] = line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…"
+    context["map_index_template"] = "{{ outcome }}"
 
 
 class ReportOperator(OutcomeOperator):

@@ -64,6 +64,8 @@ class Outcome:
     tasks: dict[str, str]
     results: dict[str, Any]
     run_id: str
+    shown: dict[str, str | None]
+    """What the page of the run has beside each task."""
 
 
 @pytest.fixture
@@ -87,7 +89,8 @@ def run_alone(metadata_db: None) -> Callable[..., Outcome]:
 
         with create_session() as session:
             results = {x.task_id: XComModel.deserialize_value(x) for x in session.scalars(values)}
-        return Outcome(str(found.state), tasks, results, found.run_id)
+        shown = {one.task_id: one.rendered_map_index for one in found.get_task_instances()}
+        return Outcome(str(found.state), tasks, results, found.run_id, shown)
 
     return run
 

@@ -113,6 +113,24 @@ def test_a_task_fails_and_the_run_fails_and_says_so(
     assert outcome.state == "failed"
     if "report" in outcome.tasks:
         assert outcome.results["report"]["outcome"] == "REFUSED: nothing changed. It was planted."
+        assert outcome.shown["report"] == "REFUSED: nothing changed. It was planted."
+
+
+@pytest.mark.airflow
+def test_the_page_of_a_run_shows_what_became_of_it_as_far_as_there_is_room(
+    run_alone: Run, dagbag: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def works(_task_id: str) -> Any:
+        raise RefusedError(f"Nothing was changed. {'many words ' * 100}")
+
+    stub(dagbag.dags["mask_cluster"], monkeypatch, works)
+
+    outcome = run_alone("mask_cluster", CHANGING["mask_cluster"][1])
+
+    shown = outcome.shown["report"]
+    assert shown.startswith("REFUSED: nothing changed. many words")
+    assert shown.endswith("…")
+    assert len(shown) == 250  # more would not fit Airflow's column, and the task could not end
 
 
 @pytest.mark.airflow
