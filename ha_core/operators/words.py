@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from ha_core.model import HistoryEntry, Operation
+from ha_core.model import HistoryEntry, MoveRequest, Operation
 from ha_core.moves.report import Report
 from ha_core.moves.switch.prepare import Proposal
 from ha_core.moves.switch.preview import preview_lines
@@ -19,6 +19,7 @@ _MARKS = {"error": "✗", "warning": "!", "info": "·"}
 def proposal_lines(proposal: Proposal) -> Iterator[str]:
     """What moves and why, who else uses it, and every verdict with its remedy."""
     yield proposal.title
+    yield from _taken_for_dead(proposal.request)
     moves = proposal.moves
     if not moves.topics and not moves.groups:
         yield "no topic and no group moves"
@@ -39,6 +40,7 @@ def proposal_table(proposal: Proposal) -> str:
     """The same as markdown."""
     request = proposal.request
     parts = [f"**{_cell(proposal.title)}**", f"Reason: {_cell(request.reason)}"]
+    parts += [f"**{_cell(line)}**" for line in _taken_for_dead(request)]
     reasons = sorted(proposal.moves.reasons.items())
     if reasons:
         parts.append(
@@ -63,7 +65,8 @@ def proposal_table(proposal: Proposal) -> str:
 def would_words(proposal: Proposal) -> str:
     """The first line of what a dry run has found out."""
     request, moves = proposal.request, proposal.moves
-    return f"would move {amount(moves.topics, moves.groups)} from {request.origin} to {request.target}"
+    what = amount(moves.topics, moves.groups)
+    return "; ".join([f"would move {what} from {request.origin} to {request.target}", *_taken_for_dead(request)])
 
 
 def preview_of(proposal: Proposal) -> dict[str, Any]:
@@ -90,9 +93,18 @@ def moved_words(operation: Operation, fenced_ms: float | None) -> str:
     request, moves = operation.request, operation.moves
     if request is None or moves is None:
         return f"{operation.id} has ended"
-    waited = "" if fenced_ms is None else f"; clients waited {fenced_ms:.1f} ms behind its fence"
+    waited = [] if fenced_ms is None else [f"clients waited {fenced_ms:.1f} ms behind its fence"]
     what = amount(moves.topics, moves.groups)
-    return f"moved {what} from {request.origin} to {request.target} in {operation.id}{waited}"
+    way = f"from {request.origin} to {request.target} in {operation.id}"
+    return "; ".join([f"moved {what} {way}", *waited, *_taken_for_dead(request)])
+
+
+def _taken_for_dead(request: MoveRequest) -> list[str]:
+    """What a forced move asks of readers: whoever approves it, or finds it later, is to see it at once."""
+    if request.mode != "forced":
+        return []
+    unread = "skip what they have not read of it" if request.unread == "skip" else "wait for what it holds"
+    return [f"{request.origin} is taken for dead, and readers {unread}"]
 
 
 def fenced_ms_of(history: Iterable[HistoryEntry]) -> float | None:

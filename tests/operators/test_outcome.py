@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from ha_core.model import MoveRequest, Scope
+from ha_core.model.operation import MoveSet
+from ha_core.moves.switch.prepare import Proposal
 from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it
@@ -14,6 +17,7 @@ assert airflow_home  # before anything of airflow: the package below imports it
 from ha_core.operators.base import of_run, run_by  # noqa: E402
 from ha_core.operators.conf import unknown_words  # noqa: E402
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, Told, outcome  # noqa: E402
+from ha_core.operators.words import proposal_lines, proposal_table, would_words  # noqa: E402
 
 PLAN = Told("plan", ("success",), PLANNED, "would move 1 topic")
 SKIPPED = Told("cut_over", ("skipped",))
@@ -65,6 +69,33 @@ def test_a_batch_that_is_refused_does_not_speak_for_those_that_have_moved() -> N
     found = outcome([PLAN, Told("migrate", ("failed", "success", "success"), REFUSED, "Nothing was changed. No lock.")])
 
     assert (found.line, found.failed) == ("FAILED in migrate: 1 of 3 did not succeed: No lock.", True)
+
+
+FORCED = MoveRequest(
+    scope=Scope(topics=("orders",)), origin="east", target="west", mode="forced", reason="east is down", unread="wait"
+)
+
+
+@pytest.mark.parametrize(
+    ("unread", "words"), [("wait", "wait for what it holds"), ("skip", "skip what they have not read of it")]
+)
+def test_whoever_approves_or_finds_a_forced_move_sees_what_it_asks_of_readers(unread: Any, words: str) -> None:
+    request = FORCED.model_copy(update={"unread": unread})
+    proposal = Proposal(request=request, revision=1, verdicts=(), moves=MoveSet(topics=("orders",)))
+
+    expected = f"east is taken for dead, and readers {words}"
+
+    assert would_words(proposal) == f"would move 1 topic from east to west; {expected}"
+    assert expected in proposal_lines(proposal)
+    assert f"**{expected}**" in proposal_table(proposal)
+
+
+def test_a_planned_move_asks_nothing_of_readers() -> None:
+    request = FORCED.model_copy(update={"mode": "planned", "unread": None})
+    proposal = Proposal(request=request, revision=1, verdicts=(), moves=MoveSet(topics=("orders",)))
+
+    assert would_words(proposal) == "would move 1 topic from east to west"
+    assert "dead" not in proposal_table(proposal)
 
 
 @pytest.mark.parametrize(("who", "words"), [("bob", "by bob"), ("", "because nobody answered in time")])
