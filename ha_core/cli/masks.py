@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -27,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
     ) -> int:
         if dry_run:
             depends = who_depends(session.environment, cluster)
-            session.out.result({"cluster": cluster, "depends": asdict(depends)})
+            session.out.result({"cluster": cluster, "depends": depends.to_json()})
             for line in depends_lines(cluster, depends):
                 session.out.show(line)
             return SUCCESS
@@ -48,5 +47,5 @@ def _shown(session: Session, cluster: str, outcome: MaskOutcome) -> int:
     if outcome.depends.anything:
         for line in depends_lines(cluster, outcome.depends):
             session.out.show(line)
-    session.out.result({**report.to_json(), "changed": True, "depends": asdict(outcome.depends)})
+    session.out.result({**report.to_json(), "changed": True, "depends": outcome.depends.to_json()})
     return SUCCESS if report.result == "succeeded" else FAILURE

@@ -46,8 +46,9 @@ def objections(environment: Environment, name: str, change: str, depends: Affect
     if change == "mask" and cluster.masked is None and depends.written and not force:
         return [
             f"{len(depends.written)} topics are written in {name} and nowhere else: {listed(depends.written)}. Move "
-            f"them first (`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead), or say --force: "
-            f"then nobody can write them until {name} is unmasked or they have moved."
+            f"them first (`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead), or say --force "
+            f"(in the form *Although it is written*): then nobody can write them until {name} is "
+            f"unmasked or they have moved."
         ]
     if change == "unmask" and cluster.masked is not None:
         found = environment.admin(cluster).probe()

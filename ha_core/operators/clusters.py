@@ -27,8 +27,6 @@ class LookAtClusterOperator(SwitchyardOperator):
         self.change = change
 
     def work(self, context: Context) -> dict[str, Any]:
-        from dataclasses import asdict
-
         from ha_core.moves.errors import RefusedError
         from ha_core.moves.mask import depends_lines, objections, stands_already, who_depends
 
@@ -40,13 +38,13 @@ class LookAtClusterOperator(SwitchyardOperator):
         lines = [*depends_lines(name, depends)]
         for line in lines:
             self.log.info("%s", line)
-        context["ti"].xcom_push(key="return_value", value=asdict(depends))
+        context["ti"].xcom_push(key="return_value", value=depends.to_json())
         if against:
             raise RefusedError(f"Nothing was changed. {' '.join(against)}")
         if done and context["params"].get("dry_run"):
             raise AirflowSkipException(done)
         self.would(context, f"would {self.change} {name}", objections=["none"], depends=lines)
-        return asdict(depends)
+        return depends.to_json()
 
 
 class _ClusterOperator(SwitchyardOperator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ha_core.model import Identity, Usage, View
 from ha_core.plan.extents import writers
@@ -26,6 +27,11 @@ class Affected:
     @property
     def anything(self) -> bool:
         return bool(self.written or self.older or self.groups or self.users)
+
+    def to_json(self) -> dict[str, Any]:
+        """Lists throughout: Airflow shows a tuple as one word in brackets."""
+        users = {user: list(uses) for user, uses in self.users.items()}
+        return {"written": [*self.written], "older": [*self.older], "groups": [*self.groups], "users": users}
 
 
 def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapping[str, Collection[str]]) -> Affected:

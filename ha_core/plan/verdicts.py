@@ -98,7 +98,7 @@ def _reach(
         yield Verdict(
             "error",
             about,
-            f"{side} {name} ({bootstrap}) refuses the service account: {why}.",
+            f"{side} {name} ({bootstrap}) refuses the service account: {_ended(why)}",
             "Correct the security profile of the cluster, or give the account its rights there.",
         )
         return
@@ -108,13 +108,13 @@ def _reach(
             yield Verdict(
                 "error",
                 about,
-                f"{side} {name} ({bootstrap}) answers, but cannot be asked what the move needs: {why}.",
+                f"{side} {name} ({bootstrap}) answers, but cannot be asked what the move needs: {_ended(why)}",
                 "Wait until its brokers and leaders are healthy, or repair what is said. It is not lost.",
                 "away",
             )
             return
         way = "Repair it or the way to it" + ("." if of_target else f"; if it is lost: {lost_way(request)}.")
-        yield Verdict("error", about, f"{side} {name} ({bootstrap}) cannot be reached: {why}.", way, "away")
+        yield Verdict("error", about, f"{side} {name} ({bootstrap}) cannot be reached: {_ended(why)}", way, "away")
         return
     if of_target:
         return
@@ -158,8 +158,16 @@ def lost_way(request: MoveRequest) -> str:
     scope, named = request.scope, " ".join(request.scope.topics[:_MOST_TYPED])
     if scope.topics and not (scope.users or scope.instances or scope.user_topics):
         more = " …" if len(scope.topics) > _MOST_TYPED else ""
-        return f"`switchyard migrate-from-fault {named}{more} --from {request.origin} --to {request.target}`"
-    return "`switchyard switch` with --mode forced"
+        return (
+            f"`switchyard migrate-from-fault {named}{more} --from {request.origin} --to {request.target} "
+            "--unread wait|skip --reason …`"
+        )
+    return "`switchyard switch` with --mode forced --unread wait|skip"
+
+
+def _ended(why: str) -> str:
+    """As the end of a sentence; what clusters say of themselves often is one."""
+    return why if why.endswith((".", "?")) else f"{why}."
 
 
 def _identities(view: View, request: MoveRequest, closure: Closure) -> Iterator[Verdict]:

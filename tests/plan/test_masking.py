@@ -69,3 +69,9 @@ def test_a_topic_that_does_not_exist_yet_stops_nobody() -> None:
     usage = {"ann": Usage(user="ann", topics={"planned": use()})}
 
     assert affected(View(clusters=CLUSTERS), usage, "east", {}) == Affected()
+
+
+def test_who_depends_is_said_in_lists_which_pages_show_as_they_are() -> None:
+    depends = Affected(written=("orders",), users={"alice": ("topic orders",)})
+
+    assert depends.to_json() == {"written": ["orders"], "older": [], "groups": [], "users": {"alice": ["topic orders"]}}

@@ -177,7 +177,12 @@ def test_out_of_a_lost_cluster_a_command_is_suggested_that_can_do_it() -> None:
     topics = replace(lost, scope=Scope(topics=("orders",), user_groups=(("alice", "billing"),)))
 
     only(lost, "error", "cluster east", "`switchyard switch` with --mode forced")
-    only(topics, "error", "cluster east", "`switchyard migrate-from-fault orders --from east --to west`")
+    only(
+        topics,
+        "error",
+        "cluster east",
+        "`switchyard migrate-from-fault orders --from east --to west --unread wait|skip --reason …`",
+    )
 
 
 def test_a_cluster_that_was_not_asked_counts_as_out_of_reach() -> None:

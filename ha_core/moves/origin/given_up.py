@@ -306,7 +306,8 @@ def _answering(environment: Environment, view: View, given_up: Cluster, force: b
     if answers and not force:
         raise RefusedError(
             f"Nothing was changed. {given_up.name} answers, so what it holds can still be read: "
-            f"`switchyard origins check` serves it. Say --force to give it up all the same. {NOT_SERVED}."
+            f"`switchyard origins check` serves it. Say --force (in the form *Although it answers*) to give it up "
+            f"all the same. {NOT_SERVED}."
         )
     return {name: admin for name, (admin, _) in looks.items() if admin is not None}, answers
 
