@@ -25,9 +25,8 @@ from gateway.session.commands import (
     Close,
     Command,
     Compose,
-    Inquire,
-    LookUp,
     Node,
+    Question,
     Refresh,
     Saw,
     Shut,
@@ -64,7 +63,7 @@ class House(Protocol):
     def saw(self, command: Saw) -> None: ...
     def refresh(self) -> None: ...
     def entered(self, connection: Connection) -> None: ...
-    def inquire(self, command: Inquire | LookUp) -> None: ...
+    def inquire(self, command: Question) -> None: ...
     def lease_generation(self) -> int | None: ...
     def await_lease(self, connection: Connection) -> None: ...
     def closed(self, connection: Connection, cause: Cause, detail: str) -> None: ...
@@ -309,7 +308,7 @@ class Connection:
             self.house.saw(command)
         elif isinstance(command, Refresh):
             self.house.refresh()
-        elif isinstance(command, Inquire | LookUp):
+        elif isinstance(command, Question):
             self.house.inquire(command)
         elif isinstance(command, Close):
             self._closing = command

@@ -39,7 +39,7 @@ from gateway.links.dial import BrokerSocket
 from gateway.links.links import Links
 from gateway.nodes import NodeBook, NodePortError, gateway_key
 from gateway.session.authentication import Authentication
-from gateway.session.commands import Cause, Compose, Inquire, LookUp, Node, Saw
+from gateway.session.commands import Cause, Compose, Node, Question, Saw
 from gateway.session.conversation import Settings
 from gateway.session.fences import Fences, fences
 from gateway.session.open_transactions import Holders
@@ -104,7 +104,8 @@ class Gateway:
             count=config.nodes.count,
             host=config.listen.advertised_host,
         )
-        self.inquiries = Inquiries(self.links, self.terms, self.recalled, lambda: self.snapshot.view)
+        transactions = Holders()
+        self.inquiries = Inquiries(self.links, self.terms, self.recalled, transactions, lambda: self.snapshot.view)
         self.composer = Composer(self.links, self.nodes)
         self.errands = Errands[Connection](self.loop)
         self.drains = Drains(self.loop, self._report)
@@ -130,7 +131,7 @@ class Gateway:
             overtaking=Overtaking(),
             recalled=self.recalled,
             nodes=self.nodes,
-            transactions=Holders(),
+            transactions=transactions,
             max_in_flight=config.limits.max_in_flight_per_connection,
         )
         self.failed = asyncio.Event()
@@ -389,7 +390,7 @@ class Gateway:
         for cluster in self.snapshot.view.clusters:
             self.links.refresh_soon(cluster)
 
-    def inquire(self, command: Inquire | LookUp) -> None:
+    def inquire(self, command: Question) -> None:
         self.inquiries.ask(command)
 
     def farewell(self, client: socket.socket) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 
-from gateway.composed.ask import Broker, ClusterUnavailableError
+from gateway.composed.ask import Broker, ClusterUnavailableError, Coordinator
 from gateway.composed.recall import recall
 from gateway.links.links import Links
-from gateway.session.commands import Inquire, LookUp
+from gateway.session.commands import Inquire, LookAfter, LookUp, Question
+from gateway.session.open_transactions import Holders, told
 from gateway.session.recalled import Recalled
 from gateway.session.terms import Terms
 from ha_core.model import View
@@ -21,40 +23,52 @@ from ha_core.wire import ApiKey
 _log = logging.getLogger(__name__)
 
 INQUIRE_EVERY_S = 0.2
+LOOK_AFTER_EVERY_S = 2.0
 MOST_AT_ONCE = 16
-"""Look-ups; what comes beyond is asked for again by its client."""
+"""Of each kind but inquiries; what comes beyond is asked for again."""
 
 
 class Inquiries:
     """Carries them out, each no more often than is of use."""
 
-    def __init__(self, links: Links, terms: Terms, recalled: Recalled, view: Callable[[], View]) -> None:
+    def __init__(
+        self, links: Links, terms: Terms, recalled: Recalled, transactions: Holders, view: Callable[[], View]
+    ) -> None:
         self._links = links
         self._terms = terms
         self._recalled = recalled
+        self._transactions = transactions
         self._view = view
-        self._asked: dict[Inquire, float] = {}
-        self._tasks: dict[Inquire | LookUp, asyncio.Task[None]] = {}
-        self._looking = 0
-        """How many of them are look-ups: the others must not take their places, since a retry waits for seconds."""
+        self._asked: dict[Question, float] = {}
+        self._tasks: dict[Question, asyncio.Task[None]] = {}
+        self._under_way = Counter[type[Question]]()
+        """Of each kind: others must not take the places of look-ups, since a retry waits for seconds."""
 
-    def ask(self, command: Inquire | LookUp) -> None:
-        if isinstance(command, Inquire):
-            now = time.monotonic()
-            if now - self._asked.get(command, float("-inf")) < INQUIRE_EVERY_S:
+    def ask(self, command: Question) -> None:
+        kind = type(command)
+        if command in self._tasks or (kind is not Inquire and self._under_way[kind] >= MOST_AT_ONCE):
+            return
+        if not isinstance(command, LookUp):
+            now, every_s = time.monotonic(), INQUIRE_EVERY_S if kind is Inquire else LOOK_AFTER_EVERY_S
+            if now - self._asked.get(command, float("-inf")) < every_s:
                 return
             if len(self._asked) > 10_000:
                 self._asked.clear()
             self._asked[command] = now
-        if command in self._tasks or (isinstance(command, LookUp) and self._looking >= MOST_AT_ONCE):
-            return
-        work = self._inquire(command) if isinstance(command, Inquire) else self._look_up(command)
-        self._looking += isinstance(command, LookUp)
-        self._tasks[command] = task = asyncio.get_running_loop().create_task(work)
+        self._under_way[kind] += 1
+        self._tasks[command] = task = asyncio.get_running_loop().create_task(self._work(command))
         task.add_done_callback(lambda _: self._ended(command))
 
-    def _ended(self, command: Inquire | LookUp) -> None:
-        self._looking -= isinstance(command, LookUp)
+    async def _work(self, command: Question) -> None:
+        if isinstance(command, Inquire):
+            await self._inquire(command)
+        elif isinstance(command, LookUp):
+            await self._look_up(command)
+        else:
+            await self._look_after(command)
+
+    def _ended(self, command: Question) -> None:
+        self._under_way[type(command)] -= 1
         del self._tasks[command]
 
     async def _inquire(self, command: Inquire) -> None:
@@ -71,6 +85,17 @@ class Inquiries:
         for found in (p for t in answer["topics"] for one in t["partitions"] for p in one["active_producers"]):
             upstream = found["producer_id"]
             self._terms.opened((topic.encode(), partition), upstream // TERM_STRIDE, client_id(upstream))
+
+    async def _look_after(self, command: LookAfter) -> None:
+        name = command.transactional_id
+        question = {"transactional_ids": [name]}
+        target = Coordinator("transaction", name)
+        try:
+            answer = await self._links.ask(command.cluster, target, ApiKey.DESCRIBE_TRANSACTIONS, question)
+        except ClusterUnavailableError as error:
+            _log.info("whether transaction %s is still open: %s", name, error)
+            return
+        told(self._transactions, command, answer)
 
     async def _look_up(self, command: LookUp) -> None:
         wanted = command.wanted

@@ -87,6 +87,15 @@ class LookUp(NamedTuple):
     wanted: Held
 
 
+class LookAfter(NamedTuple):
+    """Does the transaction still write to these topics? What its coordinator says goes to `open_transactions.told`."""
+
+    cluster: str
+    user: str | None
+    transactional_id: str
+    topics: frozenset[bytes]
+
+
 class Cause(Enum):
     """Why a session ends; also the metric label."""
 
@@ -116,4 +125,6 @@ class Close(NamedTuple):
     detail: str = ""
 
 
-Command = ToClient | ToUpstream | Shut | Compose | AwaitLease | Wake | Saw | Refresh | Inquire | LookUp | Close
+Question = Inquire | LookUp | LookAfter
+"""To clusters, about what all sessions share."""
+Command = ToClient | ToUpstream | Shut | Compose | AwaitLease | Wake | Saw | Refresh | Question | Close

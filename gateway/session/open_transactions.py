@@ -2,19 +2,35 @@
 
 A transaction fence lets those go on that write to what is fenced already: they could not end otherwise. A transaction
 is open on the connection that took a topic in last. It may end on another one of the same gateway, since clients look
-for their coordinator anew (`Holders`). What began on a connection that broke counts as not begun: then it waits behind
-the fence like a new one, and the move ends by its drain timeout, as if it stayed open.
+for their coordinator anew (`Holders`). One that seems to be open for long is looked after at its coordinator: its end
+may have been asked for through another gateway, or its time may be over. What began on a connection that broke counts
+as not begun: then it waits behind the fence like a new one, and the move ends by its drain timeout, as if it stayed
+open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import islice
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+from gateway.session.commands import LookAfter
 from ha_core.model import View
+from ha_core.wire.codes import ErrorCode
 
 MOST_REMEMBERED = 1_000
 """Transactional ids come from the wire."""
+LONG_S = 2.0
+"""Most transactions end by themselves before."""
+MOST_LOOKED_AFTER = 16
+"""Of one connection at once."""
+
+
+class _Open(NamedTuple):
+    topics: frozenset[bytes]
+    """A new object each time: what was asked about another one says nothing of this."""
+    since: float
 
 
 class OpenTransactions:
@@ -26,16 +42,16 @@ class OpenTransactions:
     def __init__(self, holders: Holders) -> None:
         self.user: str | None = None
         self._holders = holders
-        self._topics: dict[str, set[bytes]] = {}
+        self._open: dict[str, _Open] = {}
         self._kept_out: set[str] = set()
 
-    def begun(self, transactional_id: str, topics: Collection[bytes]) -> None:
+    def begun(self, transactional_id: str, topics: Collection[bytes], now: float) -> None:
         """The coordinator has taken the topics in."""
         self._kept_out.discard(transactional_id)
-        taken = {*topics, *self.topics(transactional_id)}
+        taken = frozenset((*topics, *self.topics(transactional_id)))
         self._forget(transactional_id)
-        if len(self._topics) < MOST_REMEMBERED:
-            self._topics[transactional_id] = taken
+        if len(self._open) < MOST_REMEMBERED:
+            self._open[transactional_id] = _Open(taken, now)
             self._holders[self.user, transactional_id] = self
 
     def ended(self, transactional_id: str) -> None:
@@ -44,11 +60,11 @@ class OpenTransactions:
 
     def _forget(self, transactional_id: str) -> None:
         holder = self._holders.pop((self.user, transactional_id), self)
-        holder._topics.pop(transactional_id, None)
+        holder._open.pop(transactional_id, None)
 
     def kept_out(self, transactional_id: str) -> None:
         """It was refused a topic."""
-        if transactional_id not in self._topics and len(self._kept_out) < MOST_REMEMBERED:
+        if transactional_id not in self._open and len(self._kept_out) < MOST_REMEMBERED:
             self._kept_out.add(transactional_id)
 
     def never_begun(self, transactional_id: str) -> bool:
@@ -57,11 +73,21 @@ class OpenTransactions:
 
     def topics(self, transactional_id: str) -> tuple[bytes, ...]:
         holder = self._holders.get((self.user, transactional_id), self)
-        return tuple(holder._topics.get(transactional_id, ()))
+        known = holder._open.get(transactional_id)
+        return tuple(known.topics) if known is not None else ()
 
     def write_to(self, topics: frozenset[bytes]) -> bool:
         """Whether any of them writes to one of `topics`."""
-        return any(not topics.isdisjoint(held) for held in self._topics.values())
+        return any(not topics.isdisjoint(known.topics) for known in self._open.values())
+
+    def to_look_after(self, cluster: str, topics: frozenset[bytes], now: float) -> tuple[LookAfter, ...]:
+        """Those that seem to write to one of `topics` for long."""
+        found = (
+            LookAfter(cluster, self.user, name, known.topics)
+            for name, known in self._open.items()
+            if now - known.since >= LONG_S and not topics.isdisjoint(known.topics)
+        )
+        return tuple(islice(found, MOST_LOOKED_AFTER))
 
     def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View) -> str | None:
         """The operation whose fence keeps the transaction from taking in `topics`; None if it may."""
@@ -88,3 +114,15 @@ class OpenTransactions:
 
 Holders = WeakValueDictionary[tuple[str | None, str], OpenTransactions]
 """Of a gateway: which connection has the open transaction of a user."""
+
+
+def told(holders: Holders, asked: LookAfter, answer: dict[str, Any]) -> None:
+    """What the coordinator says of a transaction: it lists the topics until the last marker of its end is written."""
+    holder = holders.get((asked.user, asked.transactional_id))
+    known = holder._open.get(asked.transactional_id) if holder is not None else None
+    if holder is None or known is None or known.topics is not asked.topics:
+        return  # it has gone on meanwhile, or begun anew
+    for state in answer["transaction_states"]:
+        code, listed = state["error_code"], (topic["topic"].encode() for topic in state["topics"])
+        if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND or (not code and known.topics.isdisjoint(listed)):
+            holder.ended(asked.transactional_id)

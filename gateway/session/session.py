@@ -148,8 +148,12 @@ class Session(Conversation):
         return self._take()
 
     def hurry(self, now: float) -> list[Command]:
-        """An operation waits for what is in flight here: a request whose rest does not come is given up."""
+        """An operation waits for what is in flight here: a request whose rest does not come is given up, and a
+        transaction whose end does not come is looked after."""
         self.now = now
+        for scope in self.snapshot.fences.scopes.values():
+            if scope.quiet and self.port.cluster is not None:
+                self.out += self.transactions.to_look_after(self.port.cluster, scope.quiet, now)
         if self.streaming is not None and now - self.streaming.arrived_at >= streaming.STALLED_S:
             leaving.leave(self, Cause.STALLED, "the rest of a request did not come, and an operation waits for it")
             self._unblock()

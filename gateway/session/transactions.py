@@ -185,7 +185,7 @@ def _add_partitions(session: Conversation, header: RequestHeader, request: dict[
     def added(answer: dict[str, Any]) -> None:
         results = (one for topic in answer["results_by_topic"] for one in topic["results_by_partition"])
         if not any(one["partition_error_code"] for one in results):
-            session.transactions.begun(name, topics)
+            session.transactions.begun(name, topics, session.now)
 
     _ask(session, header, request, added, topics)
 

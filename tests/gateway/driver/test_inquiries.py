@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
+from gateway.composed.ask import Ask, ClusterUnavailableError, Coordinator, Reply
 from gateway.driver.inquiries import MOST_AT_ONCE, Inquiries
 from gateway.links.links import Links
-from gateway.session.commands import Inquire, LookUp
+from gateway.session.commands import Inquire, LookAfter, LookUp
+from gateway.session.open_transactions import Holders, OpenTransactions
 from gateway.session.recalled import Held, Known, Recalled
 from gateway.session.terms import Terms
 from ha_core.model import Crossing, Extent, Topic, View
@@ -65,7 +66,7 @@ def test_a_look_up_searches_the_terms_before_the_one_that_is_written_and_tells_a
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Links, brokers), Terms(), recalled, lambda: view)
+        inquiries = Inquiries(cast(Links, brokers), Terms(), recalled, Holders(), lambda: view)
         inquiries.ask(LookUp(wanted()))
         inquiries.ask(LookUp(wanted()))
         await asyncio.sleep(0.05)
@@ -80,7 +81,7 @@ def test_only_so_many_look_ups_run_at_once() -> None:
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Links, brokers), Terms(), recalled, lambda: view)
+        inquiries = Inquiries(cast(Links, brokers), Terms(), recalled, Holders(), lambda: view)
         for number in range(5 * MOST_AT_ONCE):
             inquiries.ask(LookUp(wanted(number)))
         await asyncio.sleep(0)
@@ -98,7 +99,7 @@ def test_a_look_up_waits_for_no_other_questions() -> None:
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Links, brokers), Terms(), recalled, lambda: view)
+        inquiries = Inquiries(cast(Links, brokers), Terms(), recalled, Holders(), lambda: view)
         for partition in range(MOST_AT_ONCE):
             inquiries.ask(Inquire("east", "other", partition))
         # When a batch comes again that an earlier term holds, then it is looked up at once
@@ -107,3 +108,42 @@ def test_a_look_up_waits_for_no_other_questions() -> None:
 
     asyncio.run(play())
     assert recalled.offset(wanted(), 0.0) == 30
+
+
+def test_transactions_that_are_looked_after_are_asked_about_now_and_then_and_a_few_at_once() -> None:
+    # Given many transactions that seem open, and a coordinator that knows of none
+    asked: list[str] = []
+
+    class Coordinators:
+        topology = topology()
+
+        async def ask(self, cluster: str, target: Coordinator, api_key: int, message: dict[str, Any]) -> Reply:
+            assert (cluster, api_key, message) == (
+                "east",
+                ApiKey.DESCRIBE_TRANSACTIONS,
+                {"transactional_ids": [target.key]},
+            )
+            asked.append(target.key)
+            await asyncio.sleep(0)
+            return {"transaction_states": [{"error_code": 0, "transactional_id": target.key, "topics": []}]}
+
+    async def play() -> None:
+        holders = Holders()
+        known = OpenTransactions(holders)
+        for number in range(3 * MOST_AT_ONCE):
+            known.begun(f"tx-{number}", [b"orders"], 0.0)
+        inquiries = Inquiries(cast(Links, Coordinators()), Terms(), Recalled(), holders, View)
+        # When each is looked after again and again
+        for _ in range(20):
+            for number in range(3 * MOST_AT_ONCE):
+                name = f"tx-{number}"
+                held = known._open.get(name)
+                inquiries.ask(LookAfter("east", None, name, held.topics if held else frozenset({b"orders"})))
+            assert len(inquiries._tasks) <= MOST_AT_ONCE
+            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
+        # Then each was asked about once within that time, and is known to have ended
+        assert sorted(asked) == sorted(f"tx-{number}" for number in range(3 * MOST_AT_ONCE))
+        assert not known.write_to(frozenset({b"orders"}))
+
+    asyncio.run(play())

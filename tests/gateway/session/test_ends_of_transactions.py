@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from gateway.session.commands import Compose
-from gateway.session.open_transactions import Holders
+from gateway.session.commands import Compose, LookAfter
+from gateway.session.fences import fences
+from gateway.session.open_transactions import LONG_S, Holders, told
+from ha_core.model import Fence, Topic
 from tests.gateway.session.talk import EAST, WEST, Talk
 from tests.gateway.session.test_transactions import (
     ADD_PARTITIONS,
@@ -19,6 +24,7 @@ from tests.gateway.session.test_transactions import (
     end,
 )
 
+NOT_FOUND = 105
 QUIET = frozenset({b"orders"})
 NOTHING = frozenset[bytes]()
 
@@ -70,3 +76,61 @@ def test_it_ends_in_the_cluster_that_its_user_was_moved_out_of(error: int, still
     second.take(second.session.answered(asked.token, {"error_code": error}, second.now))
     # Then its answer says whether it is still open
     assert first.session.holds_back(NOTHING, NOTHING, 99, QUIET) is still_open
+
+
+def state(error: int = 0, topics: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What a coordinator says of the transaction."""
+    listed = [{"topic": topic, "partitions": [0]} for topic in topics]
+    return {"transaction_states": [{"error_code": error, "transactional_id": "tx", "topics": listed}]}
+
+
+def looked_after(talk: Talk) -> list[LookAfter]:
+    """What is asked when an operation waits for this connection."""
+    talk.others.clear()
+    talk.take(talk.session.hurry(talk.now))
+    return [one for one in talk.others if isinstance(one, LookAfter)]
+
+
+@pytest.mark.parametrize(
+    ("said", "still_open"),
+    [
+        (state(), False),
+        (state(topics=("other",)), False),
+        (state(error=NOT_FOUND), False),
+        (state(topics=("other", "orders")), True),
+        (state(error=15), True),
+    ],
+)
+def test_one_that_seems_open_for_long_is_looked_after_at_its_coordinator(
+    said: dict[str, Any], still_open: bool
+) -> None:
+    # Given an open transaction that an operation waits for
+    holders = Holders()
+    talk = begun(holders)
+    fenced = Topic(name="orders", transaction_fence=Fence(operation="op"))
+    view = replace(talk.session.snapshot.view, topics={"orders": fenced})
+    talk.take(talk.session.follow(replace(talk.session.snapshot, view=view, fences=fences(view)), talk.now))
+    assert not looked_after(talk)
+    # When its end does not come, through this gateway
+    talk.now += LONG_S
+    (asked,) = looked_after(talk)
+    assert asked[:3] == ("east", None, "tx")
+    # Then its coordinator says whether it is waited for in vain
+    told(holders, asked, said)
+    assert talk.session.holds_back(NOTHING, NOTHING, 99, QUIET) is still_open
+    assert bool(looked_after(talk)) is still_open
+
+
+def test_what_was_said_of_one_says_nothing_of_the_next() -> None:
+    # Given a transaction that is asked about, and has begun anew when the answer comes
+    holders = Holders()
+    talk = begun(holders)
+    (asked,) = talk.session.transactions.to_look_after("east", QUIET, talk.now + LONG_S)
+    talk.ask(END, 3, end(EASTS))
+    talk.answer(EAST, talk.asked(EAST)[0], {"error_code": 0})
+    talk.ask(ADD_PARTITIONS, 3, add(EASTS))
+    talk.answer(EAST, talk.asked(EAST)[0], added())
+    # When it says that the first one has ended
+    told(holders, asked, state())
+    # Then the second is open
+    assert talk.session.holds_back(NOTHING, NOTHING, 99, QUIET)
