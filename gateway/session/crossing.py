@@ -115,7 +115,8 @@ def send(
         for key in producing.acknowledged(answer) & verdict.openers.keys():
             session.settings.terms.opened(key, *verdict.openers[key])
         departure = Departure(header, slot, scan.timeout_ms, until, dict(going), merged, finish)
-        if all(found is Fate.TAKEN for _, _, found in _fates(session, departure)):
+        # Behind one that still waits it is decided in its turn: what comes first may be refused by then.
+        if not session.departures and all(found is Fate.TAKEN for _, _, found in _fates(session, departure)):
             return finish(merged)
         session.departures.append(departure)
         proceed(session)
@@ -189,7 +190,7 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
     requests: dict[Node, dict[str, list[dict[str, Any]]]] = {}
     for key, entry, one in found:
         part = departure.going[key]
-        if one is Fate.TAKEN:
+        if one is Fate.TAKEN or (one is Fate.STRANDED and not _comes_early(session, key, part)):
             continue
         node = nodes.get(key)
         if node is None or not isinstance(one, Crosses) or _comes_early(session, key, part):

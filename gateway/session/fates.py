@@ -4,8 +4,8 @@ It is judged by the newest state alone, however much has happened since it was s
 nobody knows yet: a higher one may make the batch ordinary, or the cut is taken back. Refused at that instant, the
 record of a producer without idempotence would come a second time, and both copies would be read.
 
-Invariant: `TAKEN` and `Crosses` are said only while the lease holds, so that no operation has gone on without this
-gateway. Every later cut lies above what the origin has by now, or is above the batch already.
+Invariant: `TAKEN`, `STRANDED` and `Crosses` are said only while the lease holds, so that no operation has gone on
+without this gateway. Every later cut lies above what the origin has by now, or is above the batch already.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ class Part(NamedTuple):
 class Fate(Enum):
     TAKEN = "taken"
     """It is where readers find it: in the origin, all of it below the cut."""
+    STRANDED = "stranded"
+    """The same, in an origin that was taken for dead since: so the next cluster never learns of it. Taken only where
+    nothing that came before has been refused, which would go there, and what follows not fit behind it."""
     UNDECIDED = "undecided"
     REFUSED = "refused"
 
@@ -50,16 +53,21 @@ def fate(part: Part, first: int, name: bytes, partition: int, routes: Routes, le
     :param lease: whether the lease holds.
     """
     after = first + part.batch.records_count
-    if part.origin.end is not None and after <= part.origin.end:
-        return Fate.TAKEN  # cuts are only raised, or lowered to where the origin's log ends
     topic = routes.snapshot.view.topics.get(name.decode("utf-8", "replace"))
     mapped = topic is not None and topic.mapped
     extents = extents_of(topic, partition) if topic is not None and mapped else _unmapped(part, name, routes)
     held = next((one for one in extents if _same(one, part.origin)), None)
-    if held is None or held.ignored or (held.known_end is not None and not held.surplus):
+    if held is not None and held.ignored:
+        return Fate.REFUSED  # readers skip what the origin alone has: it is to be written again
+    taken = Fate.TAKEN if held is None or held.known_end is None else Fate.STRANDED
+    if part.origin.end is not None and after <= part.origin.end:
+        return taken  # cuts are only raised, or lowered to where the origin's log ends
+    if held is None:
         return Fate.REFUSED
     if held.end is None or after <= held.end:
-        return Fate.TAKEN if lease else Fate.UNDECIDED
+        return taken if lease else Fate.UNDECIDED
+    if held.known_end is not None and not held.surplus:
+        return Fate.REFUSED
     assert topic is not None
     if topic.crosses(partition) and topic.crossing and (topic.crossing.state == "proposed" or topic.fence):
         return Fate.UNDECIDED

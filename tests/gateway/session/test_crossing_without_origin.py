@@ -1,0 +1,57 @@
+"""Batches that the origin of a crossing took before it died: cut 100 was proposed, and the target's log begins at 7."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.session.crossing import PROPOSED_HOLD_S
+from ha_core.model import Topic
+from tests.gateway.session.talk import EAST, Talk
+from tests.gateway.session.test_crossing import CUT, REFUSED, TAKEN, answer, arrived, outcome, records, topic
+from tests.gateway.session.test_crossing_held import RAISED, cut_at, plain
+from tests.gateway.session.test_data_path import PRODUCE, entry, produce, produced, state
+
+
+def without_origin(name: str, unread: str = "wait") -> Topic:
+    """The origin died while the cut was proposed: another one lies above all that it can have given out."""
+    found = cut_at(RAISED, None, name=name)
+    before, after = found.partitions[0]
+    before = before.model_copy(update={"known_end": CUT - 2, "ignored": unread == "skip"})
+    return found.model_copy(update={"partitions": {0: (before, after)}})
+
+
+@pytest.mark.parametrize(("unread", "said"), [("wait", TAKEN), ("skip", REFUSED)])
+def test_what_an_origin_took_before_it_died_is_all_told_or_all_written_again_in_its_order(
+    unread: str, said: int
+) -> None:
+    # Given a batch that waits for its request's other topic, and one that was sent when a higher cut was served
+    talk = Talk(state(topic("proposed"), cut_at(CUT, name="other")))
+    data = produce(("orders", 0, records(0)), ("other", 0, records(-1, producer_id=-1)))
+    talk.ask(PRODUCE, 9, {**data, "timeout_ms": 30_000})
+    (first,) = talk.asked(EAST)
+    talk.answer(EAST, first, produced(("orders", 0, TAKEN, CUT), ("other", 0, TAKEN, CUT)))
+    talk.follow(state(cut_at(RAISED), cut_at(CUT, name="other"), revision=2))
+    talk.ask(PRODUCE, 9, plain(records(1)))
+    (second,) = talk.asked(EAST)
+    talk.answer(EAST, second, produced(("orders", 0, TAKEN, CUT + 1)))
+    assert talk.answers() == []
+    # When the crossing is ended without the origin
+    talk.follow(state(without_origin("orders", unread), without_origin("other", unread), revision=3))
+    # Then no target is sent what came first while what follows is said to be in the origin
+    assert [entry(one)["error_code"] for one in talk.answers()] == [said, said]
+
+
+def test_behind_what_was_refused_nothing_is_said_to_be_in_an_origin_that_has_died() -> None:
+    talk = Talk(state(topic("proposed")))
+    for number, wait_s in ((0, PROPOSED_HOLD_S - 1), (1, 0)):
+        talk.ask(PRODUCE, 9, plain(records(number)))
+        ((asked, _),) = arrived(talk, EAST)
+        answer(talk, EAST, asked, CUT + number)
+        talk.wait(wait_s)
+    # Given the state has not decided in time on the first of two
+    talk.wait(1.5)
+    assert outcome(talk) == [(REFUSED, -1)]
+
+    talk.follow(state(without_origin("orders"), revision=2))
+
+    assert outcome(talk) == [(REFUSED, -1)]
