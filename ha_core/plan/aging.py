@@ -143,7 +143,7 @@ def blocks(
         found += [one for one in of_the_log if not (accept_loss and one.reason == "lost")]
     if not extent.ignored:
         found += [_silent(name, masked, f"nothing is known of the groups of {name}: ") for name in sorted(unasked)]
-        found += _group_blocks(extent.end, commits)
+        found += _group_blocks(extent, extent.end, commits, away=log is None)
     return tuple(found)
 
 
@@ -232,14 +232,23 @@ def _retention(config: Mapping[str, str]) -> str:
     return f"retention deletes them ({time} ms)" if time else "retention deletes them"
 
 
-def _group_blocks(end: int, commits: Iterable[Commit]) -> Iterator[Block]:
+def _group_blocks(extent: Extent, end: int, commits: Iterable[Commit], away: bool) -> Iterator[Block]:
+    """Who has not read all of it. Of a cluster that is away nobody can, and nobody is told to do without it."""
+    most = "" if extent.known_end is None else "at most "
     for commit in sorted(commits):
         if commit.offset >= end:
             continue
         behind = (
-            f"group {commit.group} at offset {commit.offset}, {end - commit.offset} before the end ({commit.cluster})"
+            f"group {commit.group} at offset {commit.offset}, {most}{end - commit.offset} before the end "
+            f"({commit.cluster})"
         )
         if commit.live:
-            yield Block("lagging", f"lagging {behind}: it gets there by itself")
+            way = f"it waits for {extent.cluster}" if away else "it gets there by itself"
+            yield Block("lagging", f"lagging {behind}: {way}")
         else:
-            yield Block("dead", f"dead {behind}: reset or delete it")
+            way = (
+                f"when {extent.cluster} is back, read on with it, or reset or delete it"
+                if away
+                else "reset or delete it"
+            )
+            yield Block("dead", f"dead {behind}: {way}")

@@ -99,6 +99,21 @@ def test_groups_below_the_end_are_named_and_those_without_members_are_called_dea
     assert "group slow at offset 7, 93 before the end" in found[2].text
 
 
+def test_of_a_cluster_that_is_away_no_group_gets_to_the_end_and_none_is_told_to_do_without_it() -> None:
+    unsure = OLD.model_copy(update={"known_end": 60})
+
+    found = blocks(
+        (unsure, LIVE), unsure, None, [Commit("slow", "west", 7, True), Commit("gone", "west", 9, False)], NOW_MS
+    )
+
+    gone, slow = found[-2:]
+    assert gone.text == (
+        "dead group gone at offset 9, at most 91 before the end (west): when east is back, read on with it, "
+        "or reset or delete it"
+    )
+    assert slow.text == "lagging group slow at offset 7, at most 93 before the end (west): it waits for east"
+
+
 @pytest.mark.parametrize(
     ("log", "expected"),
     [

@@ -132,8 +132,8 @@ def plan_giving_up(
     if written:
         raise RefusedError(
             f"Nothing was changed. {len(written)} topics are still written in {cluster}: {listed(written)}. Give them "
-            f"a new home first (`switchyard migrate-from-fault {written[0]} --from {cluster} --to …`), or name only "
-            "topics that have one."
+            f"a new home first (`switchyard migrate-from-fault {written[0]} --from {cluster} --to … --unread wait|skip "
+            "--reason …`), or name only topics that have one."
         )
     after = {name: without(topic, cluster) for name, topic in chosen.items()}
     plan = GivingUp(
@@ -257,7 +257,7 @@ def _chosen(view: View, cluster: str, entries: Iterable[str], never_moved: Colle
         if not matching and entry in never_moved:
             raise RefusedError(
                 f"Nothing was changed. Topic {entry} was never moved out of {cluster}. Give it a new home first: "
-                f"`switchyard migrate-from-fault {entry} --from {cluster} --to …`."
+                f"`switchyard migrate-from-fault {entry} --from {cluster} --to … --unread wait|skip --reason …`."
             )
         if not matching:
             what = "Pattern" if any(mark in entry for mark in WILD) else "Topic"
