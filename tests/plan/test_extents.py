@@ -70,7 +70,7 @@ class PartitionLife(RuleBasedStateMachine):
         self.extents = append(self.extents, onto, at, self.ends[onto])
         self.terms.append(live(self.extents).term)
         self.unclosed.pop(onto, None)
-        if any(extent.cluster == current.cluster for extent in self.extents):
+        if any(extent.term == current.term for extent in self.extents):  # an empty stay leaves no extent to be closed
             self.unclosed[current.cluster] = self.ends[current.cluster]
 
     @precondition(lambda self: self.unclosed)
