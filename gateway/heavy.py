@@ -7,9 +7,11 @@ others: it must not queue behind somebody's list of all topics.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from functools import cache
+from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 from ha_core.store.cycles import no_search
@@ -43,11 +45,28 @@ class Bulk(list[Any]):
     """A long list of a message, whose items are freed beside the loop, one after the other, when nobody has it any
     more: freed at once, fifty thousand topics hold the interpreter for some 40 ms, and so the loop."""
 
+    def __init__(self, items: Iterable[Any]) -> None:
+        super().__init__(items)
+        _start_freeing()
+
     def __del__(self) -> None:
+        # May be called in the middle of anything, so by a queue that takes no lock of Python's.
         items = self[:]
         self.clear()  # or whoever is faster would free them
-        with suppress(RuntimeError):  # the process ends
-            _THREAD.submit(free, items)
+        _to_free.put(items)
+
+
+_to_free = SimpleQueue[list[Any]]()
+
+
+@cache
+def _start_freeing() -> None:
+    threading.Thread(target=_free_for_ever, name="freeing", daemon=True).start()
+
+
+def _free_for_ever() -> None:
+    while True:
+        free(_to_free.get())
 
 
 def free(items: list[Any]) -> None:
