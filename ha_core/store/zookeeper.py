@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal
 
 from kazoo.exceptions import (
@@ -29,7 +30,7 @@ _REFUSALS: dict[type[Exception], Literal["exists", "missing", "version", "not em
     BadVersionError: "version",
     NotEmptyError: "not empty",
 }
-_MOST_ROOTS = 50
+_MOST_ROOTS = 20
 """Nodes at the top of ZooKeeper's tree that are looked at for a state, where the root that was named has none."""
 
 
@@ -198,10 +199,10 @@ def connect(
 
 
 def _require_state(link: Link, root: str) -> None:
-    """:raises NoStateError: names the roots below the top that have a state."""
+    """:raises NoStateError: names the roots below the top that have a state, those that look most like `root`."""
     top = ZooKeeperReads(link, "", waits=True)
     if top.get(f"{root}{paths.CHANGES}") is not None:
         return
-    names = sorted(top.children("/"))[:_MOST_ROOTS]
+    names = get_close_matches(root.strip("/"), top.children("/"), n=_MOST_ROOTS, cutoff=0.0)
     others = [f"/{name}" for name in names if top.get(f"/{name}{paths.CHANGES}") is not None]
     raise NoStateError.at(link.hosts, root, others)

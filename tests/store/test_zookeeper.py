@@ -45,11 +45,14 @@ def test_a_root_that_is_not_a_path_is_refused(root: str) -> None:
         connect("127.0.0.1:1", root=root)
 
 
-def test_a_root_that_was_mistyped_is_an_error_that_names_the_others_and_makes_nothing(
-    zookeeper: ZooKeeperProcess,
+def test_a_root_that_was_mistyped_is_an_error_that_names_what_looks_most_like_it_and_makes_nothing(
+    zookeeper: ZooKeeperProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given many states, and a look at one of them only
     root = f"/test-{uuid.uuid4().hex[:8]}"
-    connect(zookeeper.hosts, root=root, connect_timeout_s=20.0).close()
+    for one in (f"/a-{root[1:]}-elsewhere", root):
+        connect(zookeeper.hosts, root=one, connect_timeout_s=20.0).close()
+    monkeypatch.setattr("ha_core.store.zookeeper._MOST_ROOTS", 1)
 
     for _ in range(2):
         with pytest.raises(NoStateError, match=f"no state of Switchyard at {root}x.*{root}.*Correct --root"):
