@@ -84,9 +84,8 @@ async def _run(scale: Scale, say: Say) -> Outcome:
             _commit(store, *(_mapped(number) for number in range(first, min(first + MOST_IN_ONE, maps))))
         config = _config()
         gateway = Gateway(config, store, "bench")
-        gateway.caretaker = Caretaker(
-            b"", lambda: None, ("sleep", "infinity"), silent_s=3600
-        )  # no other process sees this store
+        # No other process sees this store.
+        gateway.caretaker = Caretaker(b"", lambda: None, ("sleep", "infinity"), silent_s=3600)
         await gateway.start()
         gateway.most_connections = config.limits.max_connections  # few of these take two descriptors
         try:

@@ -43,6 +43,7 @@ def _advance(work: Handler, answer: Any) -> Any:
 
 
 def _advance_and_encode(work: Handler, answer: Any, api_key: int, version: int) -> Any:
+    """As `_advance`, with the answer encoded and its lists emptied: they are the handler's own, never a cluster's."""
     step = _advance(work, answer)
     if not isinstance(step, _Done):
         return step

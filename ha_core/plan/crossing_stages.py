@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -96,6 +96,11 @@ def crossings(topic: Topic) -> Iterator[tuple[int, Extent, Extent]]:
     """(partition, the origin's extent that ends at the cut, the target's) of a topic that crosses over."""
     for partition in filter(topic.crosses, sorted(topic.partitions)):
         yield partition, written(topic, partition), live(extents_of(topic, partition))
+
+
+def crossing_partitions(topics: Mapping[str, Topic], names: Iterable[str]) -> list[Partition]:
+    """What crosses over of these topics."""
+    return [(name, partition) for name in names for partition, _, _ in crossings(topics[name])]
 
 
 def client_end(topic: Topic | None, origin: str, partition: int, log_end: int) -> int:

@@ -17,7 +17,7 @@ from ha_core.moves.errors import StepFailedError
 from ha_core.moves.scope import format_topic
 from ha_core.moves.sides import admin_of, asked
 from ha_core.plan.crossing_maps import added
-from ha_core.plan.crossing_stages import Stage, client_end, crossings, stage
+from ha_core.plan.crossing_stages import Stage, client_end, crossing_partitions, crossings, stage
 from ha_core.plan.cuts import reached_words
 from ha_core.plan.facts import Partition, PartitionEnds
 
@@ -174,8 +174,7 @@ def progress_of(environment: Environment, operation: Operation, topics: Mapping[
     if not crossing:
         return Progress(operation, at)
     try:
-        keys = [(name, partition) for name in crossing for partition, _, _ in crossings(topics[name])]
-        ends = read_ends(environment, operation, keys).replicated
+        ends = read_ends(environment, operation, crossing_partitions(topics, crossing)).replicated
         counts = admin_of(environment, request.origin).partition_counts(crossing)
     except ClusterUnreachableError as error:
         if error.cluster != request.origin:

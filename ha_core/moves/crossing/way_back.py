@@ -16,7 +16,7 @@ from ha_core.moves.journal import ASKED_FOR, Journal
 from ha_core.moves.sides import asked
 from ha_core.moves.switch.undoing import take_back
 from ha_core.plan.crossing import reopen_change, retreat_change, withdraw_change
-from ha_core.plan.crossing_stages import crossings, stages
+from ha_core.plan.crossing_stages import crossing_partitions, crossings, stages
 from ha_core.plan.move import FINAL, MoveDamagedError
 
 
@@ -44,8 +44,7 @@ def require_way_back(environment: Environment, operation: Operation, topics: Map
     if not over and not operation.evidence.get("undoing"):
         opened = [name for name, one in found.items() if one == "open"]
         try:
-            keys = [(name, partition) for name in opened for partition, _, _ in crossings(topics[name])]
-            target = read_ends(environment, operation, keys).target if opened else {}
+            target = read_ends(environment, operation, crossing_partitions(topics, opened)).target if opened else {}
         except ClusterUnreachableError as error:
             raise StepFailedError(f"{error} Nothing was changed. {way_on(operation)}") from error
         over = [
@@ -80,8 +79,7 @@ def way_back(journal: Journal, why: str = "interrupted on the way back") -> None
                 _wait_for_gateways(journal)
                 topics = Touched.read(journal).view.topics
                 names = [name for name, one in stages(journal.operation, topics).items() if one == "proposed"]
-                keys = [(name, partition) for name in names for partition, _, _ in crossings(topics[name])]
-                ends = read_ends(environment, journal.operation, keys).ends
+                ends = read_ends(environment, journal.operation, crossing_partitions(topics, names)).ends
             touched = Touched.read(journal)
             documents = withdraw_change(journal.operation, touched.view, ends)
             seen["revision"] = commit(journal, touched, documents, "withdraw")
