@@ -33,7 +33,7 @@ from ha_core.store.change import Key
 
 CONNECTIONS, WAITING, MAPS = 9_000, 1_000, 50_000
 QUICK = 300, 100, 2_000
-MOST_IN_ONE = 2_000
+MAX_IN_ONE = 2_000
 """Topics in a revision; ZooKeeper takes some 3,800 of one partition."""
 ROUNDS = 5
 CLUSTERS = ("east", "west")
@@ -80,8 +80,8 @@ async def _run(scale: Scale, say: Say) -> Outcome:
         brokers = {name: ends.enter_context(_process("bench.paper_broker", str(maps))) for name in CLUSTERS}
         ports = {name: int(await _line(broker)) for name, broker in brokers.items()}
         _commit(store, *(Cluster(name=n, bootstrap=f"127.0.0.1:{p}", default=n == "east") for n, p in ports.items()))
-        for first in range(0, maps, MOST_IN_ONE):
-            _commit(store, *(_mapped(number) for number in range(first, min(first + MOST_IN_ONE, maps))))
+        for first in range(0, maps, MAX_IN_ONE):
+            _commit(store, *(_mapped(number) for number in range(first, min(first + MAX_IN_ONE, maps))))
         config = _config()
         gateway = Gateway(config, store, "bench")
         # No other process sees this store.
@@ -126,12 +126,12 @@ def _events(
         await follows()
 
     async def everybodys_fence(number: int) -> None:
-        fenced = (_mapped(n, fence=Fence(operation=f"all-{number}")) for n in range(MOST_IN_ONE))
+        fenced = (_mapped(n, fence=Fence(operation=f"all-{number}")) for n in range(MAX_IN_ONE))
         await asyncio.to_thread(_commit, store, *fenced)
         await follows()
 
     async def everybody_moves(number: int) -> None:
-        await asyncio.to_thread(_commit, store, *(_mapped(n, cut=1_000 + number) for n in range(MOST_IN_ONE)))
+        await asyncio.to_thread(_commit, store, *(_mapped(n, cut=1_000 + number) for n in range(MAX_IN_ONE)))
         await follows()
 
     async def a_leader(_: int) -> None:
@@ -155,8 +155,8 @@ def _events(
     return {
         "nothing happens": nothing,
         "a fence on one topic": one_fence,
-        f"a fence on {MOST_IN_ONE:,} topics, those that are waited at too": everybodys_fence,
-        f"{MOST_IN_ONE:,} topics move": everybody_moves,
+        f"a fence on {MAX_IN_ONE:,} topics, those that are waited at too": everybodys_fence,
+        f"{MAX_IN_ONE:,} topics move": everybody_moves,
         "a leader changes": a_leader,
         "all topics are asked for behind a revision, by 20 clients at once": asked_anew,
         "all topics are asked for again": asked_once,

@@ -15,7 +15,7 @@ Port = Annotated[int, Field(ge=1, le=65_535)]
 Host = Annotated[str, Field(min_length=1, max_length=255)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
-_MOST_FILE_BYTES = 16 * 1024 * 1024
+_MAX_FILE_BYTES = 16 * 1024 * 1024
 
 
 class ConfigError(Exception):
@@ -218,9 +218,9 @@ def _password(file: Path, key: str) -> str:
 def _text(file: Path, key: str) -> str:
     try:
         with file.open("rb") as stream:
-            data = stream.read(_MOST_FILE_BYTES + 1)
-        if len(data) > _MOST_FILE_BYTES:
-            raise ConfigError(f"{key}: {file}: longer than {_MOST_FILE_BYTES} bytes; this is not the right file")
+            data = stream.read(_MAX_FILE_BYTES + 1)
+        if len(data) > _MAX_FILE_BYTES:
+            raise ConfigError(f"{key}: {file}: longer than {_MAX_FILE_BYTES} bytes; this is not the right file")
         return data.decode()
     except OSError as error:
         raise ConfigError(f"{key}: {file}: {error.strerror}; give the path of a readable file") from None

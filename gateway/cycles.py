@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 NEVER = 1 << 30
 """Searches among the young ones before one among all."""
 LOOK_EVERY_S = 60.0
-LEAST_PAUSE_S = 3600.0
+MIN_PAUSE_S = 3600.0
 GROWTH = 1.5
 
 
@@ -38,7 +38,7 @@ class Need:
         self._bytes, self._at = resident_bytes, now
 
     def due(self, resident_bytes: int, now: float) -> bool:
-        return now - self._at >= LEAST_PAUSE_S and resident_bytes >= GROWTH * self._bytes
+        return now - self._at >= MIN_PAUSE_S and resident_bytes >= GROWTH * self._bytes
 
 
 async def keep() -> None:

@@ -18,7 +18,7 @@ from ha_core.store.cycles import no_search
 
 LARGE_BYTES = 32 << 10
 """What is longer is encoded or decoded beside the loop; below, handing it over takes as long as doing it."""
-MOST_ITEMS = 400
+MAX_ITEMS = 400
 """In lists of a message, and in the lists of their items, that are gone over on the loop."""
 SWITCH_S = 0.0001
 """How long the loop waits for that thread to let go of the interpreter, each time; for `sys.setswitchinterval`.
@@ -82,11 +82,11 @@ def heavy(message: Mapping[str, Any]) -> bool:
         if not isinstance(outer, list):
             continue
         items += len(outer)
-        if items > MOST_ITEMS:
+        if items > MAX_ITEMS:
             return True
         for item in outer:
             if isinstance(item, dict):
                 items += sum(len(inner) for inner in item.values() if isinstance(inner, list))
-                if items > MOST_ITEMS:
+                if items > MAX_ITEMS:
                     return True
     return False

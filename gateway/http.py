@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from gateway.metrics import CONTENT_TYPE
 
 _JSON = "application/json"
-_MOST_CALLERS = 32
+_MAX_CALLERS = 32
 _IDLE_S = 5.0
 
 
@@ -78,7 +78,7 @@ class _Server(ThreadingHTTPServer):
         # time.
         with self._changing:
             self._callers[request] = None
-            if len(self._callers) > _MOST_CALLERS:
+            if len(self._callers) > _MAX_CALLERS:
                 oldest = next(iter(self._callers))
                 del self._callers[oldest]
                 with suppress(OSError):

@@ -23,7 +23,7 @@ from spark_jobs.facts import Outcome
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, History
 from spark_jobs.questions import Questions, by_partition, groups_listed
-from spark_jobs.report import MOST_ROWS, table
+from spark_jobs.report import MAX_ROWS, table
 from spark_jobs.rows import frame_of, map_rows
 
 WORST_CASES = 10
@@ -277,7 +277,7 @@ def report(rows: DataFrame, output: Folder, now_ms: int) -> Outcome:
         row.asDict()
         for row in written.where("not aged")
         .orderBy(functions.size("reasons").desc(), functions.desc("groups_below"), "topic", "partition")
-        .limit(MOST_ROWS)
+        .limit(MAX_ROWS)
         .collect()
     ]
     total, aged = (sum(one[what] for one in topics) for what in ("extents", "aged"))
@@ -288,7 +288,7 @@ def report(rows: DataFrame, output: Folder, now_ms: int) -> Outcome:
         "aged": aged,
         "reasons": {row["what"]: row["count"] for row in reasons if row["what"] is not None},
         "topics_aged": len(whole),
-        "some_topics_aged": [f"{one['topic']} in {one['cluster']}" for one in whole[:MOST_ROWS]],
+        "some_topics_aged": [f"{one['topic']} in {one['cluster']}" for one in whole[:MAX_ROWS]],
         "worst": worst[:WORST_CASES],
         "path": folder.uri,
     }

@@ -28,7 +28,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 How = Literal["rank", "deviation", "few", "default", "none"]
-LEAST_WINDOWS = 3
+MIN_WINDOWS = 3
 FEW_WINDOWS_SAFETY = 2.0
 SHORTEST_WINDOW_MS = 1_000
 """Reads that follow each other faster are left out: their rate is noise of the clock."""
@@ -116,7 +116,7 @@ def upper_rate(rates: Sequence[float], demand: Demand) -> tuple[float, How]:
         return sorted(rates)[max(rank, 1) - 1], "rank"
     if not rates:
         return demand.default_rate, "default"
-    if count < LEAST_WINDOWS:
+    if count < MIN_WINDOWS:
         return max(rates) * FEW_WINDOWS_SAFETY, "few"
     highest, mean = max(rates), math.fsum(rates) / count
     if min(rates) == highest:

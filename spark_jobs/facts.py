@@ -17,7 +17,7 @@ from spark_jobs.questions import Questions, by_partition, groups_listed, topics_
 from spark_jobs.report import table
 from spark_jobs.rows import frame_of, from_batches
 
-MOST_ERRORS = 20
+MAX_ERRORS = 20
 
 
 class Outcome(NamedTuple):

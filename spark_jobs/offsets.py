@@ -24,7 +24,7 @@ from spark_jobs.facts import Outcome
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, History
 from spark_jobs.questions import Questions, by_partition, topics_listed
-from spark_jobs.report import MOST_ROWS, ago, table, write_whole
+from spark_jobs.report import MAX_ROWS, ago, table, write_whole
 from spark_jobs.rows import frame_of, map_rows
 
 WORST_CASES = 10
@@ -224,7 +224,7 @@ def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: De
     # Furthest first: the records between end and cut are what clients write before the move is done.
     worst = [
         row.asDict()
-        for row in written.orderBy(functions.expr("cut - end").desc_nulls_first()).limit(MOST_ROWS).collect()
+        for row in written.orderBy(functions.expr("cut - end").desc_nulls_first()).limit(MAX_ROWS).collect()
     ]
     total = sum(counts.values())
     summary = {

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-MOST_ROWS = 40
-MOST_CELL = 60
+MAX_ROWS = 40
+MAX_CELL = 60
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], total: int) -> str:
-    """At most `MOST_ROWS` rows of plain text; `total` says how many there are."""
-    cells = [[_cell(value) for value in row] for _, row in zip(range(MOST_ROWS), rows, strict=False)]
+    """At most `MAX_ROWS` rows of plain text; `total` says how many there are."""
+    cells = [[_cell(value) for value in row] for _, row in zip(range(MAX_ROWS), rows, strict=False)]
     lines = [list(columns), *cells]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
     shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
@@ -26,7 +26,7 @@ def _cell(value: object) -> str:
         return "-"
     text = f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
     text = " ".join(text.split())
-    return text if len(text) <= MOST_CELL else text[: MOST_CELL - 1] + "…"
+    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
 
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))

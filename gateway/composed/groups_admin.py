@@ -10,7 +10,7 @@ from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Context, 
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _AWAY = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-MOST_ALONE = 64
+MAX_ALONE = 64
 """Groups of one request that are asked for by themselves, two questions each. The others are told to ask again, which
 clients do for those only: by then more of them are answered, or it is known who leads __consumer_offsets."""
 
@@ -150,7 +150,7 @@ def _ask(
 
     Who that is, is known from who leads the partitions of __consumer_offsets. That may be seconds old, so a group
     that is not there after all is asked for again, by itself and at the coordinator that its cluster names: so many of
-    them (`MOST_ALONE`).
+    them (`MAX_ALONE`).
     """
     answers = {place: _away(place[1]) for place in groups}
     batches: dict[tuple[str, int], list[str]] = {}
@@ -169,7 +169,7 @@ def _ask(
             found = _answered(reply, results)
             answers.update({(cluster, group): found[group] for group in batch if group in found})
             alone += [(cluster, group) for group in batch if _is_elsewhere(answers[cluster, group])]
-    del alone[MOST_ALONE:]
+    del alone[MAX_ALONE:]
     if alone:
         replies = yield tuple(Ask(c, Coordinator("group", group), api_key, question([group])) for c, group in alone)
         for (cluster, group), reply in zip(alone, replies, strict=True):

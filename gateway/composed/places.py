@@ -14,7 +14,7 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 
 SURVEY_MS = 3_000
 """How long METADATA may take: a client behind it waits for the slowest cluster."""
-_MOST_WAIT_MS = 60_000
+_MAX_WAIT_MS = 60_000
 
 
 class Replica(NamedTuple):
@@ -135,7 +135,7 @@ def real_broker(context: Context, node_id: int) -> BrokerKey | None:
 
 def wait_ms(request: Message) -> int:
     """How long to wait for a request that says how long the cluster may take over it."""
-    return min(max(int(request["timeout_ms"]), 1_000), _MOST_WAIT_MS) + 2_000
+    return min(max(int(request["timeout_ms"]), 1_000), _MAX_WAIT_MS) + 2_000
 
 
 def ask_topics(cluster: str, names: Iterable[str] | None, *, create: bool = False, **more: bool) -> Ask:

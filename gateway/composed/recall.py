@@ -21,7 +21,7 @@ from ha_core.wire.records import Batch, batches
 
 BYTES_PER_FETCH = 1 << 18
 """The headers in so much are walked at once: 4,000 of the smallest batches take some milliseconds."""
-MOST_FETCHES = 64
+MAX_FETCHES = 64
 """Per retry: 16 MB, half a second of a fast network."""
 TAIL = 10_000
 """Records before the end of a stay that are read where times do not help."""
@@ -38,7 +38,7 @@ def recall(wanted: Held, stays: Sequence[Extent], leader: Leader) -> Steps:
     :param stays: the extents of the terms before, in their order; the last one is searched first.
     :raises ClusterUnavailableError: nothing can be said now.
     """
-    budget = [MOST_FETCHES]
+    budget = [MAX_FETCHES]
     tails: list[tuple[_Log, int, int]] = []
     for extent in reversed(stays):
         end = physical_end(extent)

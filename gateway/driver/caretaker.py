@@ -18,7 +18,7 @@ from ha_core.model import GatewayRecord
 
 _log = logging.getLogger(__name__)
 
-COMMAND = (sys.executable, "-m", "ha_core.moves.caretaker")
+COMMAND = (sys.executable, "-m", "ha_core.operations.caretaker")
 ELECTED = 2
 SILENT_S = 60.0
 

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 """After a process that died; doubled while none has been of use."""
-_MOST_LINE_BYTES = 4 * 1024 * 1024
+_MAX_LINE_BYTES = 4 * 1024 * 1024
 
 
 def order(config: Config, **more: Any) -> bytes:
@@ -108,7 +108,7 @@ class Companion(ABC):
         """Why the process has ended; empty when another gateway is elected."""
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_MOST_LINE_BYTES
+                *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_MAX_LINE_BYTES
             )
         except OSError as error:
             return str(error)

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 INQUIRE_EVERY_S = 0.2
 LOOK_AFTER_EVERY_S = 2.0
-MOST_AT_ONCE = 16
+MAX_AT_ONCE = 16
 """Of each kind but inquiries; what comes beyond is asked for again."""
 
 
@@ -46,7 +46,7 @@ class Inquiries:
 
     def ask(self, command: Question) -> None:
         kind = type(command)
-        if command in self._tasks or (kind is not Inquire and self._under_way[kind] >= MOST_AT_ONCE):
+        if command in self._tasks or (kind is not Inquire and self._under_way[kind] >= MAX_AT_ONCE):
             return
         if not isinstance(command, LookUp):
             now, every_s = time.monotonic(), INQUIRE_EVERY_S if kind is Inquire else LOOK_AFTER_EVERY_S

@@ -15,7 +15,7 @@ from gateway.composed.ask import ClusterUnavailableError
 from gateway.session.commands import Compose
 from ha_core.wire import ApiKey
 
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 
 Placement = tuple[NodeAddress, ...]
 
@@ -78,7 +78,7 @@ class Listings:
         )
         found = self._known.get(key)
         if found is None:
-            if sum(len(body) for one in self._known.values() for body in one.bodies.values()) > MOST_BYTES:
+            if sum(len(body) for one in self._known.values() for body in one.bodies.values()) > MAX_BYTES:
                 self._known.clear()
             found = self._known[key] = Listing(made_of)
         return found

@@ -1,7 +1,7 @@
 """What this gateway says of itself in the store: its revision, and the fences that are drained.
 
 Invariant: a report of a revision is stored only when everything that clients were seen to use before it is stored too.
-So whoever has waited for the report knows what this gateway knew (see `ha_core/moves/latecomers.py`).
+So whoever has waited for the report knows what this gateway knew (see `ha_core/operations/latecomers.py`).
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from ha_core.store import Sighting
 _log = logging.getLogger(__name__)
 
 FLUSH_S = 0.1
-MOST_BYTES = 128 << 20
-MOST_BYTES_OF_A_USER = 8 << 20
+MAX_BYTES = 128 << 20
+MAX_BYTES_OF_A_USER = 8 << 20
 """More than the store takes of one user. Names come from the wire: whoever makes them up fills his own share."""
 _USE_BYTES = 100
 
@@ -43,7 +43,7 @@ class Sightings:
         user, instance, _ = command.identity
         key = (user, instance, command.what, command.name, command.how)
         size = _USE_BYTES + len(instance) + len(command.name)
-        full = self._all_bytes + size > MOST_BYTES or self._bytes[user] + size > MOST_BYTES_OF_A_USER
+        full = self._all_bytes + size > MAX_BYTES or self._bytes[user] + size > MAX_BYTES_OF_A_USER
         if key in self._known or full:
             return
         self._bytes[user] += size

@@ -17,7 +17,7 @@ from gateway.composed.ask import Any_, Broker, ClusterUnavailableError, Controll
 from gateway.config import SecurityProfile
 from gateway.heavy import beside, heavy
 from gateway.links.dial import BrokerSocket, DialError
-from gateway.links.dialling import DIAL_MS, LEAST_PAUSE_S, MOST_PAUSE_S, Dialling
+from gateway.links.dialling import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, Dialling
 from gateway.links.lanes import Lane, Lanes, lane
 from gateway.links.moved import LEADER_MOVED, MOVED, says
 from gateway.links.peer import Peer, PeerError, UnsupportedApiError
@@ -37,7 +37,7 @@ _CONNECT_MS = 3000
 _STAGGER_S = 0.5
 _FRESH_S = 30.0
 _NEVER = float("-inf")
-_MOST_COORDINATORS = 10_000
+_MAX_COORDINATORS = 10_000
 
 
 class ClusterLink:
@@ -220,7 +220,7 @@ class ClusterLink:
             why = f"coordinator of {target.kind} {target.key}: {ErrorCode(found['error_code']).name}"
             raise ClusterUnavailableError(self.name, why)
         self._coordinators[target] = broker_id = int(found["node_id"])
-        if len(self._coordinators) > _MOST_COORDINATORS:
+        if len(self._coordinators) > _MAX_COORDINATORS:
             self._coordinators.popitem(last=False)
         return broker_id
 
@@ -231,20 +231,20 @@ class ClusterLink:
             await self.refresh()
 
     async def _watch(self) -> None:
-        pause_s = LEAST_PAUSE_S
+        pause_s = MIN_PAUSE_S
         while True:
             self._wake.clear()
             if self._masked is None:
                 await self.refresh()
             reachable = self.topology.reachable
-            pause_s = LEAST_PAUSE_S if reachable else min(pause_s * 2, MOST_PAUSE_S)
+            pause_s = MIN_PAUSE_S if reachable else min(pause_s * 2, MAX_PAUSE_S)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_FRESH_S if reachable or self._masked is not None else pause_s):
                     await self._wake.wait()
 
     async def _survey(self) -> None:
         loop = asyncio.get_running_loop()
-        wait_s = self._surveyed_at + LEAST_PAUSE_S - loop.time()
+        wait_s = self._surveyed_at + MIN_PAUSE_S - loop.time()
         if wait_s > 0:
             await asyncio.sleep(wait_s)
         try:

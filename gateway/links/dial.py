@@ -16,7 +16,7 @@ from gateway.topology import Address
 from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.errors import WireError
-from ha_core.wire.frames import LEAST_RESPONSE_BYTES, frame_size
+from ha_core.wire.frames import MIN_RESPONSE_BYTES, frame_size
 from ha_core.wire.header import encode_request, response_body_at
 
 Exchange = Generator[bytes, bytes, None]
@@ -24,7 +24,7 @@ Exchange = Generator[bytes, bytes, None]
 
 _HANDSHAKE_VERSION = 1  # v0 would switch the connection to bare SASL bytes without Kafka's frames
 _AUTHENTICATE_VERSION = 1
-_MOST_LOGIN_BYTES = 65_536
+_MAX_LOGIN_BYTES = 65_536
 _RENEW_AFTER = 0.8
 _CORRELATION = Struct(">i").unpack_from
 
@@ -126,7 +126,7 @@ async def _ask(sock: socket.socket, api_key: int, version: int, message: Message
     loop = asyncio.get_running_loop()
     body = codec.encode(api_key, version, "request", message)
     await loop.sock_sendall(sock, encode_request(api_key, version, 0, client_id, body))
-    size = frame_size(await _exactly(sock, 4), 0, _MOST_LOGIN_BYTES, LEAST_RESPONSE_BYTES)
+    size = frame_size(await _exactly(sock, 4), 0, _MAX_LOGIN_BYTES, MIN_RESPONSE_BYTES)
     frame = await _exactly(sock, size)
     return codec.decode(api_key, version, "response", frame, response_body_at(api_key, version, frame, 0))
 

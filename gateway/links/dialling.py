@@ -16,9 +16,9 @@ from gateway.topology import Address
 
 DIAL_MS = 10_000
 """As long as Kafka's own clients try (`socket.connection.setup.timeout.ms`): two lost SYNs are three seconds."""
-LEAST_PAUSE_S = 0.25
-MOST_PAUSE_S = 2.0
-_MOST_AT_ONCE = 64
+MIN_PAUSE_S = 0.25
+MAX_PAUSE_S = 2.0
+_MAX_AT_ONCE = 64
 _OWN_LIMITS = EXHAUSTED | {errno.EADDRNOTAVAIL}
 """Nothing is wrong with the broker."""
 
@@ -66,7 +66,7 @@ class Dialling:
         :raises DialError: it could not be dialled, now or a moment ago.
         """
         self._demand_rested(address)
-        async with self._turns.setdefault(address, asyncio.Semaphore(_MOST_AT_ONCE)):
+        async with self._turns.setdefault(address, asyncio.Semaphore(_MAX_AT_ONCE)):
             return await self.dial(address)
 
     async def dial(self, address: Address) -> BrokerSocket:
@@ -84,7 +84,7 @@ class Dialling:
             cause = error.__cause__
             if not (isinstance(cause, OSError) and cause.errno in _OWN_LIMITS):
                 pause = self._pauses.get(address)
-                length_s = min(MOST_PAUSE_S, pause.length_s * 2 if pause else LEAST_PAUSE_S)
+                length_s = min(MAX_PAUSE_S, pause.length_s * 2 if pause else MIN_PAUSE_S)
                 self._pauses[address] = _Pause(loop.time() + length_s, length_s, str(error))
             raise
         self._pauses.pop(address, None)

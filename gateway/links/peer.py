@@ -16,7 +16,7 @@ from gateway.topology import ApiRange
 from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import RemoteProtocolError, WireError
-from ha_core.wire.frames import LEAST_RESPONSE_BYTES, frame_size
+from ha_core.wire.frames import MIN_RESPONSE_BYTES, frame_size
 from ha_core.wire.header import encode_request
 from ha_core.wire.limits import Limits
 
@@ -195,7 +195,7 @@ class Peer:
         try:
             while waiting or self._writer is writer:
                 head = await reader.readexactly(4)
-                size = frame_size(head, 0, self._limits.max_response_bytes, LEAST_RESPONSE_BYTES)
+                size = frame_size(head, 0, self._limits.max_response_bytes, MIN_RESPONSE_BYTES)
                 frame = await reader.readexactly(size)
                 correlation = int.from_bytes(frame[:4], "big", signed=True)
                 if not waiting or waiting[0][0] != correlation:

@@ -34,9 +34,9 @@ MAX_HOLD_S = 0.2
 the client's own timers, and its batches into CVE-2026-35554."""
 
 
-MOST_QUESTIONS = 8
+MAX_QUESTIONS = 8
 """Composed requests of one connection that are worked on at once: each may end in an answer of megabytes."""
-MOST_GIVEN_BYTES = 256 << 10
+MAX_GIVEN_BYTES = 256 << 10
 """Of answers made here within one event: what the client's socket does not take is kept, and more of it is not made
 before it has gone."""
 

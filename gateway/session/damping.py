@@ -14,7 +14,7 @@ AT_ONCE = 8
 """Refusals in a row that are not damped: more than a pipelining client has on its way when a leader changes (5)."""
 DELAYS_S = (0.005, 0.01, 0.02, 0.05, 0.1)
 """Of the refusals behind them; the last one of all that follow."""
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 """Names come from the wire."""
 
 
@@ -28,7 +28,7 @@ class Damping:
         """Counts a refusal of all these; seconds to wait before it is said."""
         longest_row = 0
         for one in refused:
-            if len(self._counts) >= MOST_COUNTED:
+            if len(self._counts) >= MAX_COUNTED:
                 self._counts.clear()
             row = self._counts[one] = self._counts.get(one, 0) + 1
             longest_row = max(longest_row, row)

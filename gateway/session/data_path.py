@@ -31,9 +31,9 @@ CROSSING_WAIT_MS = 20
 """Longest wait of a fetch that is answered by two clusters: the one with records waits for the one without."""
 _TAKEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 _NO_OFFSETS: Mapping[producing.Key, int] = {}
-MOST_NAME_BYTES = 249
+MAX_NAME_BYTES = 249
 """Of a topic that can exist: whatever has a longer name is in no map."""
-MOST_IN_SESSION = 40_000
+MAX_IN_SESSION = 40_000
 """Topics of a fetch session, as one full request may name them; what is left out later is not taken off. Of more, the
 client is asked to begin anew."""
 MAX_COLD_BYTES = 16 << 20
@@ -258,8 +258,8 @@ def fetch(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
     passes = routes.plain or all(routes.topic(topic).fetch is Way.PASS for topic in topics)
     if passes and not session.fetch_reset and not routes.closed:
         if scan.session_epoch >= 0:
-            session.fetch_topics.update(topic for topic in topics if len(topic) <= MOST_NAME_BYTES)
-            session.fetch_reset = len(session.fetch_topics) > MOST_IN_SESSION
+            session.fetch_topics.update(topic for topic in topics if len(topic) <= MAX_NAME_BYTES)
+            session.fetch_reset = len(session.fetch_topics) > MAX_IN_SESSION
         if scan.rack_bytes:
             # KIP-392: a broker would send this consumer to a replica by its own node id, which is no virtual node.
             buf[scan.rack_at : scan.rack_at + scan.rack_bytes] = b"-" * scan.rack_bytes

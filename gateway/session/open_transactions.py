@@ -19,11 +19,11 @@ from gateway.session.commands import LookAfter
 from ha_core.model import View
 from ha_core.wire.codes import ErrorCode
 
-MOST_REMEMBERED = 1_000
+MAX_REMEMBERED = 1_000
 """Transactional ids come from the wire."""
 LONG_S = 2.0
 """Most transactions end by themselves before."""
-MOST_LOOKED_AFTER = 16
+MAX_LOOKED_AFTER = 16
 """Of one connection at once."""
 
 
@@ -50,7 +50,7 @@ class OpenTransactions:
         self._kept_out.discard(transactional_id)
         taken = frozenset((*topics, *self.topics(transactional_id)))
         self._forget(transactional_id)
-        if len(self._open) < MOST_REMEMBERED:
+        if len(self._open) < MAX_REMEMBERED:
             self._open[transactional_id] = _Open(taken, now)
             self._holders[self.user, transactional_id] = self
 
@@ -64,7 +64,7 @@ class OpenTransactions:
 
     def kept_out(self, transactional_id: str) -> None:
         """It was refused a topic."""
-        if transactional_id not in self._open and len(self._kept_out) < MOST_REMEMBERED:
+        if transactional_id not in self._open and len(self._kept_out) < MAX_REMEMBERED:
             self._kept_out.add(transactional_id)
 
     def never_begun(self, transactional_id: str) -> bool:
@@ -87,7 +87,7 @@ class OpenTransactions:
             for name, known in self._open.items()
             if now - known.since >= LONG_S and not topics.isdisjoint(known.topics)
         )
-        return tuple(islice(found, MOST_LOOKED_AFTER))
+        return tuple(islice(found, MAX_LOOKED_AFTER))
 
     def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View) -> str | None:
         """The operation whose fence keeps the transaction from taking in `topics`; None if it may."""

@@ -27,7 +27,7 @@ FORGET_S = 5.0
 """Clients come back within their `retry.backoff.max.ms` (1 s by default)."""
 LOST_S = 30.0
 """Longer than a request takes: what has departed and never arrived is not waited for any more."""
-MOST_REMEMBERED = 100_000
+MAX_REMEMBERED = 100_000
 """Producers and partitions come from the wire."""
 
 
@@ -64,7 +64,7 @@ class Overtaking:
             else:
                 earlier = known is None or known.epoch <= batch.producer_epoch or _expired(known, now)
             if earlier:
-                if known is None and len(self._refused) >= MOST_REMEMBERED:
+                if known is None and len(self._refused) >= MAX_REMEMBERED:
                     self._forget(now)
                 self._refused[place] = _Refused(batch.producer_epoch, batch.base_sequence, now)
                 self._until = now + FORGET_S
@@ -85,7 +85,7 @@ class Overtaking:
     def departed(self, key: Key, batch: Batch, now: float) -> None:
         """The batch goes to one cluster, and maybe to another one afterwards."""
         if _ordered(batch):
-            if len(self._under_way) >= MOST_REMEMBERED:
+            if len(self._under_way) >= MAX_REMEMBERED:
                 self._under_way = {p: one for p, one in self._under_way.items() if now - max(one.values()) <= LOST_S}
             place = self._under_way.setdefault((key, batch.producer_id), {})
             place[batch.producer_epoch, batch.base_sequence] = now
@@ -134,7 +134,7 @@ class Overtaking:
 
     def _forget(self, now: float) -> None:
         self._refused = {place: known for place, known in self._refused.items() if not _expired(known, now)}
-        if len(self._refused) >= MOST_REMEMBERED:
+        if len(self._refused) >= MAX_REMEMBERED:
             self._refused.clear()
 
 

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from ha_core.wire.records import Batch
 
-MOST_WAIT_S = 5.0
+MAX_WAIT_S = 5.0
 """From the first retry on: a cluster that is gone must not keep its producers waiting."""
-MOST_KEPT = 10_000
+MAX_KEPT = 10_000
 UNKNOWN_OFFSET = -(1 << 31)
 """A base offset from which no client that counts on comes to an offset that a record can have: no batch has more
 records than that. Kafka's own word is -1, from which librdkafka comes to 0, 1, 2 …"""
@@ -65,13 +65,13 @@ class Recalled:
         found = self._found.get(wanted)
         if found is not None:
             return found
-        if len(self._since) >= MOST_KEPT:
+        if len(self._since) >= MAX_KEPT:
             self._since.clear()
-        return Known.NEVER if now - self._since.setdefault(wanted, now) > MOST_WAIT_S else Known.NOT_YET
+        return Known.NEVER if now - self._since.setdefault(wanted, now) > MAX_WAIT_S else Known.NOT_YET
 
     def learn(self, wanted: Held, offset: int | None) -> None:
         """What a look-up came to; None: the batch is not there, or too far away."""
-        if len(self._found) >= MOST_KEPT:
+        if len(self._found) >= MAX_KEPT:
             self._found.clear()
         self._since.pop(wanted, None)
         self._found[wanted] = Known.NEVER if offset is None else offset

@@ -24,15 +24,15 @@ from gateway.session import (
     turns,
 )
 from gateway.session.commands import Cause, Command, Node
-from gateway.session.conversation import MOST_GIVEN_BYTES, MOST_QUESTIONS, Conversation
+from gateway.session.conversation import MAX_GIVEN_BYTES, MAX_QUESTIONS, Conversation
 from gateway.session.slots import Kind, Upstream
 from gateway.session.snapshot import Snapshot
 from ha_core.wire import ApiKey, RemoteProtocolError, RequestHeader, WireError, read_request_header
 from ha_core.wire.frames import frame_size
 
-MOST_REQUESTS = 100
+MAX_REQUESTS = 100
 """Within one event: thousands that have no answer fit into what is read at once, and others are to have their turn."""
-LEAST_REQUEST_BYTES = 10
+MIN_REQUEST_BYTES = 10
 """API key, version, correlation id and the length of the client id."""
 
 
@@ -231,8 +231,8 @@ class Session(Conversation):
         """Whether as much is under way as one connection may have, or that part of it."""
         return (
             len(self.queue) * share >= self.settings.max_in_flight
-            or len(self.waiting) * share >= MOST_QUESTIONS
-            or self.kept_bytes > crossing.MOST_KEPT_BYTES
+            or len(self.waiting) * share >= MAX_QUESTIONS
+            or self.kept_bytes > crossing.MAX_KEPT_BYTES
         )
 
     def _decide(self) -> None:
@@ -278,7 +278,7 @@ class Session(Conversation):
         limits = self.settings.limits
         taken = 0
         while self.closed is None and self.leaving is None and not self.held and end - pos >= 4:
-            if taken >= MOST_REQUESTS or self._full(1) or self.given_bytes >= MOST_GIVEN_BYTES:
+            if taken >= MAX_REQUESTS or self._full(1) or self.given_bytes >= MAX_GIVEN_BYTES:
                 self.held = True
                 break
             taken += 1
@@ -288,7 +288,7 @@ class Session(Conversation):
                     break
                 continue
             most = limits.max_request_bytes if self.entered else limits.max_login_bytes
-            size = frame_size(buf, pos, most, LEAST_REQUEST_BYTES)
+            size = frame_size(buf, pos, most, MIN_REQUEST_BYTES)
             frame_end = pos + 4 + size
             header = read_request_header(buf, pos + 4, min(end, frame_end))
             if header is None:

@@ -16,7 +16,7 @@ from ha_core.wire.fetch import FetchPatcher, FetchShift
 
 PROBE = 0x7FFF_FFFF
 """Correlation id of the gateway's own questions on a client's upstream connection."""
-MOST_SILENT = 10_000
+MAX_SILENT = 10_000
 """Names come from the wire: of more topics none is kept, and any may be meant."""
 
 
@@ -125,7 +125,7 @@ class Silent:
         """:param complete: whether the request names no others."""
         self.revision = revision
         self._topics.update(topics)
-        if not complete or len(self._topics) > MOST_SILENT:
+        if not complete or len(self._topics) > MAX_SILENT:
             self._any = True
             self._topics.clear()
 

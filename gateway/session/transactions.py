@@ -27,7 +27,7 @@ from ha_core.wire import (
     inline,
 )
 
-_MOST_EPOCH = 32_766
+_MAX_EPOCH = 32_766
 _TRY_AGAIN = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
@@ -125,7 +125,7 @@ def _idempotent(session: Conversation, header: RequestHeader, request: dict[str,
     A producer that asks to raise its epoch (KIP-360) keeps its id; its sequences start at 0 again.
     """
     known, epoch = request["producer_id"], request["producer_epoch"]
-    if is_gateway_id(known) and 0 <= epoch < _MOST_EPOCH:
+    if is_gateway_id(known) and 0 <= epoch < _MAX_EPOCH:
         session.reply(_slot(header, Kind.WAIT), {"error_code": 0, "producer_id": known, "producer_epoch": epoch + 1})
         return
     fresh = session.settings.next_producer_id()

@@ -10,9 +10,9 @@ from rich.text import Text
 from ha_core.cli.exits import FAILURE, SUCCESS
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
-from ha_core.moves.origin.aging import Aging, Old, age
+from ha_core.operations.origin.aging import Aging, Old, age
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 
 
 def add_to(app: typer.Typer) -> None:
@@ -47,7 +47,7 @@ def add_to(app: typer.Typer) -> None:
 
 def _show(session: Session, result: Aging, dry_run: bool) -> None:
     out = session.out
-    shown = sorted(result.extents, key=lambda old: (old.aged, old.topic, old.partition))[:MOST_ROWS]
+    shown = sorted(result.extents, key=lambda old: (old.aged, old.topic, old.partition))[:MAX_ROWS]
     if shown:
         out.show(table(("topic", "partition", "cluster", "offsets", "status", "what keeps it"), map(_row, shown)))
     if len(result.extents) > len(shown):

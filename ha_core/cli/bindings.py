@@ -13,7 +13,7 @@ from ha_core.bindings_file import Declared, levels
 from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
-from ha_core.moves.bindings import BindingsPlan, apply_bindings, plan_bindings, with_level, without_level
+from ha_core.operations.bindings import BindingsPlan, apply_bindings, plan_bindings, with_level, without_level
 
 app = typer.Typer(help="List, set and delete bindings.", no_args_is_help=True)
 _Level = Annotated[str, typer.Argument(metavar="WHO", help="user:NAME, user:NAME+INSTANCE, …#TOPIC or …##GROUP")]

@@ -8,7 +8,7 @@ import typer
 
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
-from ha_core.moves import registry
+from ha_core.operations import registry
 
 app = typer.Typer(help="Register, list and remove clusters.", no_args_is_help=True)
 _Name = Annotated[str, typer.Argument(metavar="CLUSTER")]

@@ -8,10 +8,10 @@ import typer
 
 from ha_core.cli.output import number, table
 from ha_core.cli.session import Session, connected
-from ha_core.moves.migration.lag import GroupLag, group_lag, lags, look_at_groups
+from ha_core.operations.migration.lag import GroupLag, group_lag, lags, look_at_groups
 from ha_core.plan.verdict import duration, listed
 
-MOST_ROWS = 1_000
+MAX_ROWS = 1_000
 
 
 def add_to(app: typer.Typer) -> None:
@@ -55,10 +55,10 @@ def add_to(app: typer.Typer) -> None:
         session.out.result({"groups": [one.to_json() for one in found], "unasked": dict(look.why)})
         columns = ("group", "coordinated in", "topics", "partitions", "lag records", "as of")
         session.out.show(
-            table(columns, map(_row, found[:MOST_ROWS])) if found else "no cluster that answers has a group"
+            table(columns, map(_row, found[:MAX_ROWS])) if found else "no cluster that answers has a group"
         )
-        if len(found) > MOST_ROWS:
-            session.out.show(f"… and {len(found) - MOST_ROWS} more: --json has them all")
+        if len(found) > MAX_ROWS:
+            session.out.show(f"… and {len(found) - MAX_ROWS} more: --json has them all")
         for cluster, why in look.why.items():
             session.out.show(f"{cluster} cannot be asked, its groups are as last seen: {why}")
 

@@ -8,7 +8,7 @@ import typer
 
 from ha_core.cli.exits import FAILURE, SUCCESS
 from ha_core.cli.session import Session, connected
-from ha_core.moves.mask import MaskOutcome, depends_lines, mask_cluster, unmask_cluster, who_depends
+from ha_core.operations.mask import MaskOutcome, depends_lines, mask_cluster, unmask_cluster, who_depends
 
 _Cluster = Annotated[str, typer.Argument(metavar="CLUSTER")]
 _Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the cluster and in the history.")]

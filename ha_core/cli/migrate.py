@@ -13,16 +13,16 @@ from ha_core.cli.failures import refusal_code
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.cli.switch import show_report, verdict_table
-from ha_core.moves import run
-from ha_core.moves.crossing.rolling_back import would_roll_back
-from ha_core.moves.crossing.settling import wait_for
-from ha_core.moves.migration.following import failure, words
-from ha_core.moves.migration.judging import parse_cuts
-from ha_core.moves.migration.planning import TOPICS_PER_BATCH, MigrationProposal, plan_migration, start_batch
-from ha_core.moves.report import Report
+from ha_core.operations import run
+from ha_core.operations.crossing.rolling_back import would_roll_back
+from ha_core.operations.crossing.settling import wait_for
+from ha_core.operations.migration.following import failure, words
+from ha_core.operations.migration.judging import parse_cuts
+from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationProposal, plan_migration, start_batch
+from ha_core.operations.report import Report
 from ha_core.plan.verdict import listed
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 
 
 def add_to(app: typer.Typer) -> None:
@@ -124,7 +124,7 @@ def show_migration(session: Session, proposal: MigrationProposal) -> None:
     if proposal.partitions:
         rows = [
             (p.topic, p.partition, p.end, f"{p.rate_per_s:.1f}", p.rate_from, p.cut, p.reached)
-            for p in proposal.partitions[:MOST_ROWS]
+            for p in proposal.partitions[:MAX_ROWS]
         ]
         columns = ("topic", "partition", "end", "records/s at most", "rate from", "cut", "reached")
         out.show(table(columns, rows, title=f"predicted cuts; rates: {proposal.rates_from}"))
@@ -149,7 +149,7 @@ def _show_groups(session: Session, proposal: MigrationProposal) -> None:
         return
     rows = [
         (one.group, one.members, ", ".join(one.users), listed(one.reads), listed(one.reads_too))
-        for one in proposal.followers[:MOST_ROWS]
+        for one in proposal.followers[:MAX_ROWS]
     ]
     if not rows:
         session.out.show("no group comes along")

@@ -10,8 +10,8 @@ from rich.text import Text
 from ha_core.cli.exits import FAILURE, SUCCESS
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
-from ha_core.moves.crossing.settling import crossing_operations, wait_for
-from ha_core.moves.migration.listing import Migration, migrations
+from ha_core.operations.crossing.settling import crossing_operations, wait_for
+from ha_core.operations.migration.listing import Migration, migrations
 
 _STYLES = {"Migrating": "yellow", "Migrated": "green", "Aged": "dim"}
 

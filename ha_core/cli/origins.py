@@ -10,7 +10,7 @@ from rich.text import Text
 from ha_core.cli.exits import ATTENTION, BAD_INPUT, FAILURE, SUCCESS
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
-from ha_core.moves.origin.given_up import (
+from ha_core.operations.origin.given_up import (
     NOT_SERVED,
     GivingUp,
     give_up,
@@ -20,10 +20,10 @@ from ha_core.moves.origin.given_up import (
     settle_interrupted,
     summary_lines,
 )
-from ha_core.moves.origin.returned import away_words, check_origins, words
+from ha_core.operations.origin.returned import away_words, check_origins, words
 from ha_core.plan.given_up import Loss
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 app = typer.Typer(
     help="Clusters that were dead at a cut: they may be back, or are gone for good.", no_args_is_help=True
 )
@@ -107,10 +107,10 @@ def _show(session: Session, plan: GivingUp) -> None:
     out = session.out
     if plan.losses:
         columns = ("topic", "partition", "offsets", "known lost", "at most", "readers go on at")
-        out.show(table(columns, map(_row, plan.losses[:MOST_ROWS])))
-    for one in plan.unread[:MOST_ROWS]:
+        out.show(table(columns, map(_row, plan.losses[:MAX_ROWS])))
+    for one in plan.unread[:MAX_ROWS]:
         out.show(group_words(one))
-    more = max(0, len(plan.losses) - MOST_ROWS) + max(0, len(plan.unread) - MOST_ROWS)
+    more = max(0, len(plan.losses) - MAX_ROWS) + max(0, len(plan.unread) - MAX_ROWS)
     if more:
         out.show(f"… and {more} more: --json has them all")
     for line in summary_lines(plan):

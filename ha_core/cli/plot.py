@@ -12,12 +12,12 @@ import typer
 
 from ha_core.cli.session import Session, connected
 from ha_core.model import HistoryEntry, Operation
-from ha_core.moves.errors import RefusedError
+from ha_core.operations.errors import RefusedError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_NAMED = 9
+MAX_NAMED = 9
 """Partitions in the legend: more could not be told apart by their colours."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#F0E442", "#000000", "#999999")
 """Okabe and Ito's, which colour-blind people can tell apart."""
@@ -103,7 +103,7 @@ def draw(operation: Operation, approaches: Iterable[Approach], entries: Iterable
     axes.grid(visible=True, color="#ececec", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.yaxis.set_major_formatter("{x:,.0f}")
-    if len(lines) <= MOST_NAMED:
+    if len(lines) <= MAX_NAMED:
         axes.legend(frameon=False, fontsize=9)
     return figure
 

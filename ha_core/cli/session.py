@@ -16,8 +16,8 @@ import typer
 from ha_core.cli.exits import SUCCESS
 from ha_core.cli.output import Output
 from ha_core.kafka.errors import SecurityProfileError
-from ha_core.moves.context import DEFAULT_ROOT, Connection, Environment, connect
-from ha_core.moves.errors import RefusedError
+from ha_core.operations.context import DEFAULT_ROOT, Connection, Environment, connect
+from ha_core.operations.errors import RefusedError
 from ha_core.store.errors import NoStateError, StoreUnavailableError
 
 DEFAULT_ZOOKEEPER = "127.0.0.1:2181"

@@ -11,8 +11,8 @@ import typer
 from ha_core.cli.exits import ATTENTION, SUCCESS
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
-from ha_core.moves import registry
-from ha_core.moves.health import Problem, problems
+from ha_core.operations import registry
+from ha_core.operations.health import Problem, problems
 
 
 def add_to(app: typer.Typer) -> None:

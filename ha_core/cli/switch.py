@@ -14,11 +14,11 @@ from ha_core.cli.failures import refusal_code
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.model import MoveRequest
-from ha_core.moves import run
-from ha_core.moves.errors import RefusedError
-from ha_core.moves.report import Report
-from ha_core.moves.switch.prepare import Proposal, make_request, plan
-from ha_core.moves.switch.preview import preview_lines
+from ha_core.operations import run
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.report import Report
+from ha_core.operations.switch.prepare import Proposal, make_request, plan
+from ha_core.operations.switch.preview import preview_lines
 from ha_core.plan.verdict import Verdict
 
 _Operation = Annotated[str, typer.Argument(metavar="OPERATION")]

@@ -12,13 +12,13 @@ from rich.text import Text
 from ha_core.cli.output import COLOURS, number, table
 from ha_core.cli.session import Session, connected
 from ha_core.model import Extent, Topic
-from ha_core.moves.errors import RefusedError
-from ha_core.moves.migration.overview import overview
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.migration.overview import overview
 from ha_core.plan.returned import dead_at_the_cut
 
 BAR_CELLS = 40
 OPEN_WEIGHT = 12.0
-MOST_ROWS = 1_000
+MAX_ROWS = 1_000
 FILLS = "█▓▒░▚▤"
 
 
@@ -86,11 +86,11 @@ def add_to(app: typer.Typer) -> None:
                 one.furthest,
                 number(one.lag_records) if one.groups else "",
             )
-            for one in found.topics[:MOST_ROWS]
+            for one in found.topics[:MAX_ROWS]
         ]
         session.out.show(table(columns, rows) if rows else "no cluster that answers has a topic")
-        if len(found.topics) > MOST_ROWS:
-            session.out.show(f"… and {len(found.topics) - MOST_ROWS} more: --json has them all")
+        if len(found.topics) > MAX_ROWS:
+            session.out.show(f"… and {len(found.topics) - MAX_ROWS} more: --json has them all")
         for cluster, why in found.unasked.items():
             session.out.show(f"{cluster} cannot be asked: {why}")
 

@@ -35,14 +35,14 @@ from ha_core.kafka.groups import Coordinators, describe, generation
 from ha_core.kafka.offsets import retriable
 from ha_core.wire.codes import ApiKey, ErrorCode
 
-MOST_MEMBERS = 1_000
+MAX_MEMBERS = 1_000
 TIMEOUT_S = 30.0
 """Brokers gather the first generation for 3 s by default, and for as long again after each late join."""
 SESSION_TIMEOUTS_MS = (45_000, 30_000, 10_000, 6_000)
 """In this order while brokers refuse them (`group.max.session.timeout.ms`)."""
 REBALANCE_TIMEOUT_MS = 60_000
 _JOIN_VERSION = 7  # later ones only add reasons, and a skipped assignment that would have to be understood
-_MOST_ROUNDS = 20
+_MAX_ROUNDS = 20
 _LEAVE_S = 5.0
 
 
@@ -77,10 +77,10 @@ def adopt(brokers: Brokers, origin: GroupDescription, deadline: Deadline) -> Ado
             f"group {origin.name} cannot be adopted while it is {origin.state} with {len(origin.members)} members in "
             "its cluster. Wait until it is Stable; a group without members needs no adoption.",
         )
-    if len(origin.members) > MOST_MEMBERS:
+    if len(origin.members) > MAX_MEMBERS:
         raise RequestRefusedError(
             brokers.cluster,
-            f"group {origin.name} has {len(origin.members)} members, at most {MOST_MEMBERS} can be adopted. Move it "
+            f"group {origin.name} has {len(origin.members)} members, at most {MAX_MEMBERS} can be adopted. Move it "
             "while fewer are running.",
             ErrorCode.GROUP_MAX_SIZE_REACHED,
         )
@@ -159,13 +159,13 @@ def _join(
 def _settle(
     brokers: Brokers, origin: GroupDescription, seats: list[_Seat], session_timeout_ms: int, deadline: Deadline
 ) -> None:
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         _gather(brokers, origin, seats, session_timeout_ms, deadline)
         if _sync(brokers, origin, seats, deadline):
             return
     raise GroupInUseError(
         brokers.cluster,
-        f"group {origin.name} rebalanced {_MOST_ROUNDS} times while it was joined. Stop its members here.",
+        f"group {origin.name} rebalanced {_MAX_ROUNDS} times while it was joined. Stop its members here.",
     )
 
 

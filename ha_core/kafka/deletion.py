@@ -26,7 +26,7 @@ _BY_ID = 6
 _NO_ID = bytes(16)
 _GONE = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 _WORTH_WAITING = {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT}
-_MOST_PER_REQUEST = 1_000
+_MAX_PER_REQUEST = 1_000
 _PAUSE_S = 0.05
 
 
@@ -87,8 +87,8 @@ def _delete(
     for name, topic in sorted(found.items()):
         require(name, topic)
     ordered = sorted(found)
-    for at in range(0, len(ordered), _MOST_PER_REQUEST):
-        _request(brokers, {name: ids[name] for name in ordered[at : at + _MOST_PER_REQUEST]}, still_ours, deadline)
+    for at in range(0, len(ordered), _MAX_PER_REQUEST):
+        _request(brokers, {name: ids[name] for name in ordered[at : at + _MAX_PER_REQUEST]}, still_ours, deadline)
     _await_gone(brokers, {name: ids[name] for name in ordered}, deadline)
     return tuple(ordered)
 

@@ -24,8 +24,8 @@ Committed = tuple[int, str]
 
 _BATCHES_FROM = 8
 """First OFFSET_FETCH version that takes several groups."""
-_MOST_GROUPS_PER_REQUEST = 100
-_MOST_COMMIT_BYTES = 400_000
+_MAX_GROUPS_PER_REQUEST = 100
+_MAX_COMMIT_BYTES = 400_000
 """Of one request: brokers append it as one batch, whose size `max.message.bytes` of the offsets topic bounds (1 MB)."""
 _OVERHEAD_BYTES = 80
 _NO_MEMBER = Member(member_id="", generation=-1)
@@ -63,8 +63,8 @@ def read(
 def _fetch(connection: Connection, groups: list[str], stable: bool, deadline: Deadline) -> Iterator[dict[str, Any]]:
     api, out = ApiKey.OFFSET_FETCH, []
     if connection.version(api) >= _BATCHES_FROM:
-        for at in range(0, len(groups), _MOST_GROUPS_PER_REQUEST):
-            some = [{"group_id": group, "topics": None} for group in groups[at : at + _MOST_GROUPS_PER_REQUEST]]
+        for at in range(0, len(groups), _MAX_GROUPS_PER_REQUEST):
+            some = [{"group_id": group, "topics": None} for group in groups[at : at + _MAX_GROUPS_PER_REQUEST]]
             out += connection.call(api, {"groups": some, "require_stable": stable}, deadline)["groups"]
     else:
         can_wait = connection.version(api) >= 7
@@ -173,7 +173,7 @@ def _portions(group: str, offsets: Mapping[Partition, Committed]) -> Iterator[di
     size = 0
     for key, value in offsets.items():
         one = len(group.encode()) + len(key[0]) + len(value[1].encode()) + _OVERHEAD_BYTES
-        if portion and size + one > _MOST_COMMIT_BYTES:
+        if portion and size + one > _MAX_COMMIT_BYTES:
             yield portion
             portion, size = {}, 0
         portion[key] = value

@@ -16,7 +16,7 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 _GROUP_KEY = 0
 _BATCHES_FROM = 4
 """First FIND_COORDINATOR version that takes several keys."""
-_MOST_PER_REQUEST = 500
+_MAX_PER_REQUEST = 500
 _HEARTBEATS_AT_ONCE = 50
 _RESERVE_S = 0.5
 _CONSUMERS = ("consumer", "")
@@ -54,8 +54,8 @@ class Coordinators:
     def _ask(self, connection: Connection, groups: list[str]) -> list[dict[str, Any]]:
         api, out = ApiKey.FIND_COORDINATOR, []
         if connection.version(api) >= _BATCHES_FROM:
-            for at in range(0, len(groups), _MOST_PER_REQUEST):
-                ask = {"key_type": _GROUP_KEY, "coordinator_keys": groups[at : at + _MOST_PER_REQUEST]}
+            for at in range(0, len(groups), _MAX_PER_REQUEST):
+                ask = {"key_type": _GROUP_KEY, "coordinator_keys": groups[at : at + _MAX_PER_REQUEST]}
                 out += connection.call(api, ask, self._deadline)["coordinators"]
             return out
         for group in groups:
@@ -69,8 +69,8 @@ def describe(brokers: Brokers, groups: Collection[str], deadline: Deadline) -> d
     def ask(node: int, asked: list[str]) -> tuple[dict[str, GroupDescription], dict[str, str]]:
         out: dict[str, GroupDescription] = {}
         again: dict[str, str] = {}
-        for at in range(0, len(asked), _MOST_PER_REQUEST):
-            body = {"groups": asked[at : at + _MOST_PER_REQUEST]}
+        for at in range(0, len(asked), _MAX_PER_REQUEST):
+            body = {"groups": asked[at : at + _MAX_PER_REQUEST]}
             for one in brokers.call(node, ApiKey.DESCRIBE_GROUPS, body, deadline)["groups"]:
                 code = one["error_code"]
                 if not code:

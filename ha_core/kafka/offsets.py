@@ -37,7 +37,7 @@ _READINGS: tuple[Reading, ...] = (  # in this order, see above
     (_CONSUMER, UNCOMMITTED, _LATEST),
     (DEBUGGER, UNCOMMITTED, _LATEST),
 )
-_MOST_PER_REQUEST = 20_000
+_MAX_PER_REQUEST = 20_000
 _SETTLING_PAUSE_S = 0.01
 
 
@@ -100,8 +100,8 @@ def ends(
     def ask(node: int, asked: list[Partition]) -> tuple[dict[Partition, LogEnds], dict[Partition, str]]:
         out: dict[Partition, LogEnds] = {}
         again: dict[Partition, str] = {}
-        for at in range(0, len(asked), _MOST_PER_REQUEST):
-            some = asked[at : at + _MOST_PER_REQUEST]
+        for at in range(0, len(asked), _MAX_PER_REQUEST):
+            some = asked[at : at + _MAX_PER_REQUEST]
             columns: list[dict[Partition, int]] = []
             for replica, isolation, timestamp in _READINGS:
                 some = [key for key in some if key not in again]

@@ -11,7 +11,7 @@ from ha_core.kafka.facts import Partition, ProducerState
 from ha_core.kafka.offsets import Leaders, retriable
 from ha_core.wire.codes import ApiKey
 
-_MOST_PER_REQUEST = 2_000  # an answer has one entry for each producer of each partition
+_MAX_PER_REQUEST = 2_000  # an answer has one entry for each producer of each partition
 
 
 def producers(
@@ -28,9 +28,9 @@ def producers(
     ) -> tuple[dict[Partition, tuple[ProducerState, ...]], dict[Partition, str]]:
         out: dict[Partition, tuple[ProducerState, ...]] = {}
         again: dict[Partition, str] = {}
-        for at in range(0, len(asked), _MOST_PER_REQUEST):
+        for at in range(0, len(asked), _MAX_PER_REQUEST):
             topics: dict[str, list[int]] = {}
-            for topic, index in asked[at : at + _MOST_PER_REQUEST]:
+            for topic, index in asked[at : at + _MAX_PER_REQUEST]:
                 topics.setdefault(topic, []).append(index)
             body = {"topics": [{"name": name, "partition_indexes": parts} for name, parts in topics.items()]}
             answer = brokers.call(node, ApiKey.DESCRIBE_PRODUCERS, body, deadline)

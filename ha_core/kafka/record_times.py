@@ -26,7 +26,7 @@ from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, told
 
 _FIRST, _LARGEST = 0, -3
 _LARGEST_FROM_VERSION = 7
-_MOST_PER_REQUEST = 500
+_MAX_PER_REQUEST = 500
 """A request occupies one of the broker's few handler threads: at 10 ms for a cold read, for 5 s."""
 _NOTHING = RecordTimes(None, None)
 
@@ -46,10 +46,10 @@ def record_times(
             by_leader.setdefault(one.leader, []).append(key)
 
     def ask(node: int, asked: list[Partition]) -> None:
-        for at in range(0, len(asked), _MOST_PER_REQUEST):
+        for at in range(0, len(asked), _MAX_PER_REQUEST):
             if deadline.passed:
                 return
-            some = {key: ends[key] for key in asked[at : at + _MOST_PER_REQUEST]}
+            some = {key: ends[key] for key in asked[at : at + _MAX_PER_REQUEST]}
             first = _times(brokers, node, some, _FIRST, deadline)
             newest = _times(brokers, node, some, _LARGEST, deadline, _LARGEST_FROM_VERSION)
             found.update((key, RecordTimes(first.get(key), newest.get(key))) for key in some)

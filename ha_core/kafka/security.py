@@ -17,7 +17,7 @@ import yaml
 from ha_core.kafka.errors import SecurityProfileError
 
 SECURITY_FILE_VARIABLE = "SWITCHYARD_SECURITY_FILE"
-_MOST_FILE_BYTES = 1024 * 1024
+_MAX_FILE_BYTES = 1024 * 1024
 _KEYS = {"mechanism", "username", "password", "password_file"}
 
 
@@ -103,9 +103,9 @@ def _profile(fields: Any, where: str, folder: Path) -> SecurityProfile:
 def _text(path: Path, what: str) -> str:
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_FILE_BYTES + 1)
-        if len(data) > _MOST_FILE_BYTES:
-            raise SecurityProfileError(f"{what}: longer than {_MOST_FILE_BYTES} bytes. This is not the right file.")
+            data = file.read(_MAX_FILE_BYTES + 1)
+        if len(data) > _MAX_FILE_BYTES:
+            raise SecurityProfileError(f"{what}: longer than {_MAX_FILE_BYTES} bytes. This is not the right file.")
         return data.decode()
     except OSError as error:
         raise SecurityProfileError(f"{what}: {error.strerror}. Give the path of a readable file.") from None

@@ -19,7 +19,7 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _OF_THE_TOPIC = 1
 """Config source of what was set on the topic itself."""
-_MOST_PER_REQUEST = 1_000
+_MAX_PER_REQUEST = 1_000
 _AT_ONCE_S = 1.0
 
 
@@ -96,10 +96,10 @@ def own_config(brokers: Brokers, names: Collection[str], deadline: Deadline) -> 
     """topic → what was set on the topic itself. Values that brokers keep secret are left out."""
     out: dict[str, dict[str, str]] = {name: {} for name in names}
     ordered = sorted(names)
-    for at in range(0, len(ordered), _MOST_PER_REQUEST):
+    for at in range(0, len(ordered), _MAX_PER_REQUEST):
         resources = [
             {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None}
-            for name in ordered[at : at + _MOST_PER_REQUEST]
+            for name in ordered[at : at + _MAX_PER_REQUEST]
         ]
         answer = brokers.call(None, ApiKey.DESCRIBE_CONFIGS, {"resources": resources}, deadline)
         for one in answer["results"]:

@@ -21,7 +21,7 @@ from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, R
 from ha_core.operators.people import approval_of, people, rejected
 
 if TYPE_CHECKING:
-    from ha_core.moves.context import Environment
+    from ha_core.operations.context import Environment
 
 Context = Any
 """Airflow's task context."""
@@ -133,7 +133,7 @@ def refusals_are_final() -> Iterator[None]:
     """Turn errors that a retry cannot mend into Airflow's failure without retries."""
     from ha_core.bindings_file import DeclaredError
     from ha_core.kafka.errors import SecurityProfileError
-    from ha_core.moves.errors import RefusedError
+    from ha_core.operations.errors import RefusedError
     from ha_core.store.errors import LockedError
 
     try:

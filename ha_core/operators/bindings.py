@@ -51,8 +51,8 @@ class RefreshBindingsOperator(SwitchyardOperator):
     def work(self, context: Context) -> dict[str, Any]:
         if self.apply and truth(self.dry_run):
             raise DryRunEnds("This is a dry run: the difference is in the log of the task before.")
-        from ha_core.moves.bindings import apply_bindings, plan_bindings
-        from ha_core.moves.errors import NotServedError, RefusedError
+        from ha_core.operations.bindings import apply_bindings, plan_bindings
+        from ha_core.operations.errors import NotServedError, RefusedError
         from ha_core.operators.settling import settle_own
         from ha_core.operators.words import report_lines
 
@@ -89,7 +89,7 @@ class RefreshBindingsOperator(SwitchyardOperator):
 
     def _declared(self) -> Any:
         from ha_core import bindings_file
-        from ha_core.moves.errors import RefusedError
+        from ha_core.operations.errors import RefusedError
 
         if self.declaration.strip():
             return bindings_file.parse(self.declaration, "the declaration")

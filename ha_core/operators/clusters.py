@@ -27,8 +27,8 @@ class LookAtClusterOperator(SwitchyardOperator):
         self.change = change
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves.errors import RefusedError
-        from ha_core.moves.mask import depends_lines, objections, stands_already, who_depends
+        from ha_core.operations.errors import RefusedError
+        from ha_core.operations.mask import depends_lines, objections, stands_already, who_depends
 
         name = self.cluster.strip()
         with self.environment(context) as environment:
@@ -59,7 +59,7 @@ class _ClusterOperator(SwitchyardOperator):
         self.dry_run = dry_run
 
     def run_on(self, context: Context, change: Callable[[Any, str, str], Any]) -> dict[str, Any]:
-        from ha_core.moves.errors import NotServedError
+        from ha_core.operations.errors import NotServedError
         from ha_core.operators.planning import truth
         from ha_core.operators.settling import settle_own
         from ha_core.operators.words import report_lines
@@ -96,7 +96,7 @@ class MaskClusterOperator(_ClusterOperator):
     def work(self, context: Context) -> dict[str, Any]:
         from functools import partial
 
-        from ha_core.moves.mask import mask_cluster
+        from ha_core.operations.mask import mask_cluster
         from ha_core.operators.planning import truth
 
         return self.run_on(context, partial(mask_cluster, force=truth(self.force)))
@@ -106,6 +106,6 @@ class UnmaskClusterOperator(_ClusterOperator):
     """Put a cluster back into service, after it has answered a health probe. Not masked: skipped."""
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves.mask import unmask_cluster
+        from ha_core.operations.mask import unmask_cluster
 
         return self.run_on(context, unmask_cluster)

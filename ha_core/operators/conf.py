@@ -13,7 +13,7 @@ from typing import Any
 
 def refuse_unknown_keys(context: Any) -> None:
     """:raises RefusedError: the run's configuration has a key that is no field of the form; names the nearest one."""
-    from ha_core.moves.errors import RefusedError
+    from ha_core.operations.errors import RefusedError
 
     conf = context["dag_run"].conf
     words = unknown_words(conf or {}, fields_of(context["dag"].params))

@@ -14,10 +14,10 @@ from ha_core.operators.outcome import TOLD, Outcome, Told, outcome
 from ha_core.operators.people import approval_of, rejected, responder
 
 if TYPE_CHECKING:
-    from ha_core.moves.context import Environment
+    from ha_core.operations.context import Environment
 
 LINE, RESULT = "outcome", "return_value"
-MOST_SHOWN = 250
+MAX_SHOWN = 250
 """Characters of Airflow's column. PostgreSQL refuses longer ones, and with them the end of the task."""
 
 
@@ -31,7 +31,7 @@ class ReleaseOperator(SwitchyardOperator):
     reads_form: ClassVar[bool] = False
 
     def work(self, context: Context) -> list[str]:
-        from ha_core.moves import run
+        from ha_core.operations import run
         from ha_core.operators.settling import settle_own
         from ha_core.operators.words import report_lines
 
@@ -95,7 +95,7 @@ def show(context: Context, line: str) -> None:
 
     Airflow has one place there for a text of a task's own, the name of its map index, and shows it of any task.
     """
-    context["outcome"] = line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…"
+    context["outcome"] = line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 1]}…"
     context["map_index_template"] = "{{ outcome }}"
 
 
@@ -126,7 +126,7 @@ class ReportOperator(OutcomeOperator):
 
 
 def _report(environment: Environment, operation_id: str) -> Any:
-    from ha_core.moves.report import Report, partition_cuts, step_times
+    from ha_core.operations.report import Report, partition_cuts, step_times
 
     operation = environment.operation(operation_id)
     if operation is None:

@@ -10,9 +10,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 from ha_core.operators.base import Context, RefusedRequestError, SwitchyardOperator, run_owner
 
 if TYPE_CHECKING:
-    from ha_core.moves.origin.given_up import GivingUp
+    from ha_core.operations.origin.given_up import GivingUp
 
-MOST_LINES = 1_000
+MAX_LINES = 1_000
 """Of the task's log, of extents and of groups; the result has all."""
 
 
@@ -34,8 +34,8 @@ class GiveUpOperator(SwitchyardOperator):
         self.looked = looked
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves.errors import NotServedError
-        from ha_core.moves.origin import given_up
+        from ha_core.operations.errors import NotServedError
+        from ha_core.operations.origin import given_up
         from ha_core.operators.settling import settle_own
         from ha_core.operators.words import report_lines
 
@@ -68,11 +68,11 @@ class GiveUpOperator(SwitchyardOperator):
         return done.to_json()
 
     def _say(self, plan: GivingUp) -> None:
-        from ha_core.moves.origin.given_up import group_words, summary_lines, words
+        from ha_core.operations.origin.given_up import group_words, summary_lines, words
 
-        for loss in plan.losses[:MOST_LINES]:
+        for loss in plan.losses[:MAX_LINES]:
             self.log.info("%s", words(loss))
-        for one in plan.unread[:MOST_LINES]:
+        for one in plan.unread[:MAX_LINES]:
             self.log.info("%s", group_words(one))
         for line in summary_lines(plan):
             self.log.info("%s", line)
@@ -88,8 +88,8 @@ class GiveUpOperator(SwitchyardOperator):
 
 def _table(plan: GivingUp) -> str:
     """The loss as markdown, bounded."""
-    from ha_core.moves.origin.given_up import summary_lines
-    from ha_core.operators.words import MOST_ROWS, markdown_table
+    from ha_core.operations.origin.given_up import summary_lines
+    from ha_core.operators.words import MAX_ROWS, markdown_table
 
     columns = ("topic", "partition", "offsets", "known to be lost", "at most", "readers go on at")
     rows = (
@@ -101,8 +101,8 @@ def _table(plan: GivingUp) -> str:
             str(loss.most),
             "skipped already" if loss.skipped else str(loss.next),
         )
-        for loss in plan.losses[:MOST_ROWS]
+        for loss in plan.losses[:MAX_ROWS]
     )
-    left_out = len(plan.losses) - MOST_ROWS
+    left_out = len(plan.losses) - MAX_ROWS
     more = [f"… and {left_out} more: the log of the task `plan` has them."] if left_out > 0 else []
     return "\n\n".join([*summary_lines(plan), markdown_table(columns, rows), *more])

@@ -16,7 +16,7 @@ from airflow.sdk import Variable, get_parsing_context
 
 VARIABLE = "switchyard_clusters"
 """A JSON list of names."""
-MOST_PROPOSED = 200
+MAX_PROPOSED = 200
 _log = logging.getLogger("switchyard.forms")
 
 
@@ -29,7 +29,7 @@ def known_clusters() -> tuple[str, ...]:
         return ()
     try:
         names = json.loads(Variable.get(VARIABLE, default=None) or "[]")
-        return tuple(sorted({name for name in names if isinstance(name, str) and name}))[:MOST_PROPOSED]
+        return tuple(sorted({name for name in names if isinstance(name, str) and name}))[:MAX_PROPOSED]
     except Exception as error:  # whatever is wrong with the variable, the DAG can be triggered
         _log.warning("the variable %s cannot be used, so forms propose no clusters: %s", VARIABLE, error)
         return ()
@@ -37,7 +37,7 @@ def known_clusters() -> tuple[str, ...]:
 
 def propose(names: Collection[str]) -> bool:
     """Write the names down for the next forms. True: they have changed. Never raises: forms work without."""
-    wanted = json.dumps(sorted(names)[:MOST_PROPOSED])
+    wanted = json.dumps(sorted(names)[:MAX_PROPOSED])
     try:
         if Variable.get(VARIABLE, default=None) == wanted:
             return False

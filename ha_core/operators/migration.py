@@ -15,8 +15,8 @@ from ha_core.operators.naming import base_id, current_id, known_ids
 from ha_core.operators.outcome import Outcome
 from ha_core.operators.planning import truth
 
-MOST_BATCHES = 1_000
-MOST_SIDE_BY_SIDE = 16
+MAX_BATCHES = 1_000
+MAX_SIDE_BY_SIDE = 16
 """Batches that run at once: one that has not started yet may have successors that have."""
 
 
@@ -34,8 +34,8 @@ class PlanMigrationOperator(SwitchyardOperator):
     def work(self, context: Context) -> dict[str, Any]:
         from pathlib import Path
 
-        from ha_core.moves.migration.judging import parse_cuts
-        from ha_core.moves.migration.planning import plan_migration
+        from ha_core.operations.migration.judging import parse_cuts
+        from ha_core.operations.migration.planning import plan_migration
         from ha_core.operators import migration_words as said
         from ha_core.operators.history import fresh_rates
 
@@ -86,9 +86,9 @@ class ListBatchesOperator(SwitchyardOperator):
         if truth(self.dry_run):
             raise DryRunEnds("This is a dry run: the proposal is in the log of the task `plan`.")
         batches = list(self.proposal["batches"])
-        if len(batches) > MOST_BATCHES:
+        if len(batches) > MAX_BATCHES:
             raise RefusedRequestError(
-                f"Nothing was changed. These are {len(batches)} batches; a run takes {MOST_BATCHES} at most. Name "
+                f"Nothing was changed. These are {len(batches)} batches; a run takes {MAX_BATCHES} at most. Name "
                 "fewer topics, or allow more of them in a batch."
             )
         return batches
@@ -110,10 +110,10 @@ class MigrateBatchOperator(SwitchyardOperator):
         self.batch = batch
 
     def work(self, context: Context) -> str:
-        from ha_core.moves import run
-        from ha_core.moves.errors import StepFailedError
-        from ha_core.moves.migration.following import failure
-        from ha_core.moves.migration.planning import Batch, start_batch
+        from ha_core.operations import run
+        from ha_core.operations.errors import StepFailedError
+        from ha_core.operations.migration.following import failure
+        from ha_core.operations.migration.planning import Batch, start_batch
         from ha_core.operators.words import report_lines
 
         batch, dag_run = Batch.model_validate(self.batch), context["dag_run"]
@@ -150,7 +150,7 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         return BaseSensorOperator.execute(self, context)
 
     def poke(self, context: Context) -> bool:
-        from ha_core.moves.crossing.settling import wait_for
+        from ha_core.operations.crossing.settling import wait_for
         from ha_core.operators.migration_words import crossed_words
 
         with self.environment(context) as environment:
@@ -173,8 +173,8 @@ class SettleMigrationsOperator(SwitchyardOperator):
     """Look at every crossing, whoever started it: settle what has reached its cuts, continue what was interrupted."""
 
     def work(self, context: Context) -> list[dict[str, Any]]:
-        from ha_core.moves.crossing.settling import crossing_operations, wait_for
-        from ha_core.moves.migration.listing import migrations
+        from ha_core.operations.crossing.settling import crossing_operations, wait_for
+        from ha_core.operations.migration.listing import migrations
 
         with self.environment(context) as environment:
             crossing = crossing_operations(environment)
@@ -210,8 +210,8 @@ class RollbackMigrationOperator(SwitchyardOperator):
         self.dry_run = dry_run
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves import run
-        from ha_core.moves.crossing.rolling_back import would_roll_back
+        from ha_core.operations import run
+        from ha_core.operations.crossing.rolling_back import would_roll_back
         from ha_core.operators.words import report_lines
 
         operation_id = str(self.operation_id).strip()
@@ -241,8 +241,8 @@ class ReportMigrationOperator(OutcomeOperator):
         self.proposal_of = proposal_of
 
     def details(self, context: Context, found: Outcome) -> dict[str, Any]:
-        from ha_core.moves.migration.following import words
-        from ha_core.moves.migration.listing import migrations
+        from ha_core.operations.migration.following import words
+        from ha_core.operations.migration.listing import migrations
 
         proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
         if not proposal:
@@ -268,11 +268,11 @@ class ReleaseMigrationOperator(SwitchyardOperator):
     reads_form: ClassVar[bool] = False
 
     def work(self, context: Context) -> list[str]:
-        from ha_core.moves import run
+        from ha_core.operations import run
         from ha_core.operators.words import report_lines
 
         with self.environment(context) as environment:
-            ids = _operations_of(context, environment, MOST_BATCHES)
+            ids = _operations_of(context, environment, MAX_BATCHES)
             reports = [report for one in ids if (report := run.release(environment, one)) is not None]
             crossing = {report.operation for report in reports if report.result == "crossing"}
             owner = run_owner(context)
@@ -300,6 +300,6 @@ def _operations_of(context: Context, environment: Any, most: int) -> list[str]:
         known = known_ids(base, environment.operation)
         if known:
             found.append(known[-1])
-        elif number > len(found) + MOST_SIDE_BY_SIDE:
+        elif number > len(found) + MAX_SIDE_BY_SIDE:
             break
     return found

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ha_core.model import Operation
-from ha_core.moves.migration.planning import MigrationProposal
-from ha_core.operators.words import MOST_ROWS, amount, markdown_table, objections
+from ha_core.operations.migration.planning import MigrationProposal
+from ha_core.operators.words import MAX_ROWS, amount, markdown_table, objections
 from ha_core.plan.verdict import listed
 
 _MARKS = {"error": "✗", "warning": "!", "info": "·"}
@@ -45,7 +45,7 @@ def migration_table(proposal: MigrationProposal) -> str:
     if proposal.partitions:
         rows = [
             (p.topic, str(p.partition), str(p.end), f"{p.rate_per_s:.1f}", p.rate_from, str(p.cut), p.reached)
-            for p in proposal.partitions[:MOST_ROWS]
+            for p in proposal.partitions[:MAX_ROWS]
         ]
         parts.append(
             markdown_table(("topic", "partition", "end", "records/s at most", "rate from", "cut", "reached"), rows)
@@ -58,11 +58,11 @@ def migration_table(proposal: MigrationProposal) -> str:
     if proposal.followers:
         groups = (
             (one.group, str(one.members), listed(one.users), listed(one.reads), listed(one.reads_too))
-            for one in proposal.followers[:MOST_ROWS]
+            for one in proposal.followers[:MAX_ROWS]
         )
         parts.append(markdown_table(("group", "members", "users", "reads", "reads too"), groups))
     if proposal.verdicts:
-        verdicts = ((v.level, v.about, v.text, v.remedy) for v in proposal.verdicts[:MOST_ROWS])
+        verdicts = ((v.level, v.about, v.text, v.remedy) for v in proposal.verdicts[:MAX_ROWS])
         parts.append(markdown_table(("verdict", "about", "", "remedy"), verdicts))
     return "\n\n".join(parts)
 

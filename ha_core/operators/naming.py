@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ha_core.model import Operation
 
-MOST_ATTEMPTS = 99
+MAX_ATTEMPTS = 99
 
 
 def base_id(dag_id: str, run_id: str, run_after: datetime) -> str:
@@ -23,7 +23,7 @@ def base_id(dag_id: str, run_id: str, run_after: datetime) -> str:
 def attempts(base: str) -> Iterator[str]:
     """`ID`, `ID.2`, `ID.3` …: an undone operation has ended for good, so the next attempt of a run has its own."""
     yield base
-    yield from (f"{base}.{number}" for number in range(2, MOST_ATTEMPTS + 1))
+    yield from (f"{base}.{number}" for number in range(2, MAX_ATTEMPTS + 1))
 
 
 def current_id(base: str, read: Callable[[str], Operation | None]) -> str:
@@ -35,7 +35,7 @@ def current_id(base: str, read: Callable[[str], Operation | None]) -> str:
         found = read(operation_id)
         if found is None or found.state != "undone":
             return operation_id
-    raise ValueError(f"{base} was undone {MOST_ATTEMPTS} times. Trigger a new run.")
+    raise ValueError(f"{base} was undone {MAX_ATTEMPTS} times. Trigger a new run.")
 
 
 def known_ids(base: str, read: Callable[[str], Operation | None]) -> list[str]:

@@ -15,7 +15,7 @@ from ha_core.operators.people import responder, triggered_by
 
 if TYPE_CHECKING:
     from ha_core.model import MoveRequest
-    from ha_core.moves.context import Environment
+    from ha_core.operations.context import Environment
 
 
 SOMEBODY_ELSE = "somebody else"
@@ -32,8 +32,8 @@ class PlanSwitchOperator(SwitchyardOperator):
     """
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves import run
-        from ha_core.moves.switch.prepare import Proposal, plan
+        from ha_core.operations import run
+        from ha_core.operations.switch.prepare import Proposal, plan
         from ha_core.operators.words import nothing_to_do, preview_of, proposal_lines, proposal_table, would_words
 
         dag_run = context["dag_run"]
@@ -73,7 +73,7 @@ class PlanFaultMigrationOperator(PlanSwitchOperator):
     """The same for topics of a dead cluster: names and patterns, groups that are known to have read them."""
 
     def request(self, environment: Environment, form: Mapping[str, Any]) -> MoveRequest:
-        from ha_core.moves.fault.request import fault_request
+        from ha_core.operations.fault.request import fault_request
 
         return fault_request(
             environment,

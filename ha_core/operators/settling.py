@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ha_core.moves import run
-from ha_core.moves.context import Environment
-from ha_core.moves.registry import running_operations
-from ha_core.moves.report import Report
+from ha_core.operations import run
+from ha_core.operations.context import Environment
+from ha_core.operations.registry import running_operations
+from ha_core.operations.report import Report
 from ha_core.operators.base import of_run
 
 

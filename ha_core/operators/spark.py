@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from ha_core.hooks.zookeeper import SwitchyardHook, hosts
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE
-from ha_core.moves.context import DEFAULT_ROOT
+from ha_core.operations.context import DEFAULT_ROOT
 from ha_core.operators.base import refusals_are_final, run_owner
 from ha_core.operators.conf import refuse_unknown_keys
 from ha_core.operators.history import history_folder, rates_file

@@ -28,8 +28,8 @@ class AcquireOperator(SwitchyardOperator):
     def work(self, context: Context) -> str:
         if truth(self.dry_run):
             raise DryRunEnds("This is a dry run: the proposal is in the log of the task before.")
-        from ha_core.moves import run
-        from ha_core.moves.switch.prepare import Proposal
+        from ha_core.operations import run
+        from ha_core.operations.switch.prepare import Proposal
 
         dag_run = context["dag_run"]
         base = base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after)
@@ -60,7 +60,7 @@ class StepOperator(SwitchyardOperator):
         self.operation_id = operation_id
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves import run
+        from ha_core.operations import run
 
         with self.environment(context) as environment:
             operation = run.run_step(environment, self.operation_id, self.step)

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from ha_core.operators.base import Context, SwitchyardOperator, run_owner
 
-MOST_LINES = 1_000
+MAX_LINES = 1_000
 """Of the task's log; the result has all."""
 
 
@@ -22,7 +22,7 @@ class CheckOriginsOperator(SwitchyardOperator):
     """
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves.origin.returned import away_words, check_origins, words
+        from ha_core.operations.origin.returned import away_words, check_origins, words
         from ha_core.operators.settling import settle_own
 
         form = context["params"]
@@ -36,7 +36,7 @@ class CheckOriginsOperator(SwitchyardOperator):
                 dry_run=form["dry_run"],
                 reason=form["reason"],
             )
-        for one in result.found[:MOST_LINES]:
+        for one in result.found[:MAX_LINES]:
             self.log.info("%s", words(one))
         for name, why in sorted(result.away.items()):
             self.log.info("%s", away_words(name, why))
@@ -61,7 +61,7 @@ class AgeMigrationsOperator(SwitchyardOperator):
     """Drop the extents that nobody can read or needs any more, and say what keeps each of the others."""
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.moves.origin.aging import age
+        from ha_core.operations.origin.aging import age
         from ha_core.operators.settling import settle_own
 
         form = context["params"]
@@ -75,7 +75,7 @@ class AgeMigrationsOperator(SwitchyardOperator):
                 dry_run=form["dry_run"],
                 reason=form["reason"],
             )
-        for old in result.extents[:MOST_LINES]:
+        for old in result.extents[:MAX_LINES]:
             extent = old.extent
             why = "Aged" if old.aged else "; ".join(block.text for block in old.blocks)
             self.log.info(

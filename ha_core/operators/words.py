@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from ha_core.model import HistoryEntry, MoveRequest, Operation
-from ha_core.moves.report import Report
-from ha_core.moves.switch.prepare import Proposal
-from ha_core.moves.switch.preview import preview_lines
+from ha_core.operations.report import Report
+from ha_core.operations.switch.prepare import Proposal
+from ha_core.operations.switch.preview import preview_lines
 from ha_core.plan.verdict import Verdict
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 """In the approval's page; the log has them all."""
 _MARKS = {"error": "✗", "warning": "!", "info": "·"}
 
@@ -44,12 +44,12 @@ def proposal_table(proposal: Proposal) -> str:
     reasons = sorted(proposal.moves.reasons.items())
     if reasons:
         parts.append(
-            markdown_table(("moves", "because"), ((key.replace(":", " ", 1), why) for key, why in reasons[:MOST_ROWS]))
+            markdown_table(("moves", "because"), ((key.replace(":", " ", 1), why) for key, why in reasons[:MAX_ROWS]))
         )
-    if len(reasons) > MOST_ROWS:
-        parts.append(f"… and {len(reasons) - MOST_ROWS} more: the log of the task `plan` has them all.")
+    if len(reasons) > MAX_ROWS:
+        parts.append(f"… and {len(reasons) - MAX_ROWS} more: the log of the task `plan` has them all.")
     if proposal.strangers:
-        strangers = sorted(proposal.strangers.items())[:MOST_ROWS]
+        strangers = sorted(proposal.strangers.items())[:MAX_ROWS]
         parts.append(
             markdown_table(("topic", "also used by"), ((topic, ", ".join(users)) for topic, users in strangers))
         )
@@ -57,7 +57,7 @@ def proposal_table(proposal: Proposal) -> str:
     if not proposal.verdicts:
         parts.append("Objections: none.")
     else:
-        rows = ((v.level, v.about, v.text, v.remedy) for v in proposal.verdicts[:MOST_ROWS])
+        rows = ((v.level, v.about, v.text, v.remedy) for v in proposal.verdicts[:MAX_ROWS])
         parts.append(markdown_table(("verdict", "about", "", "remedy"), rows))
     return "\n\n".join(parts)
 
@@ -77,8 +77,8 @@ def preview_of(proposal: Proposal) -> dict[str, Any]:
 def objections(verdicts: Iterable[Verdict]) -> list[str]:
     """All of them, bounded; `none` where there are none: nobody has to guess whether they were looked for."""
     found = [f"{v.level}: {v.about}: {v.text} {v.remedy}".rstrip() for v in verdicts]
-    more = [f"… and {len(found) - MOST_ROWS} more"] if len(found) > MOST_ROWS else []
-    return [*found[:MOST_ROWS], *more] or ["none"]
+    more = [f"… and {len(found) - MAX_ROWS} more"] if len(found) > MAX_ROWS else []
+    return [*found[:MAX_ROWS], *more] or ["none"]
 
 
 def amount(topics: Collection[str], groups: Collection[str]) -> str:

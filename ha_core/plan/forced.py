@@ -14,7 +14,7 @@ RESERVE = 1_000_000
 """Offsets between the last known end of a dead origin and the forced cut, at least."""
 FASTEST_PER_S = 10_000_000
 """Records per second that no partition's leader can append: what is known ages by as many offsets."""
-LEAST_AGE_S = 300.0
+MIN_AGE_S = 300.0
 """However fresh it is said to be, what is known counts as so old. No clock takes that away: an age is the difference of
 two readings, and this is how far they may be wrong together. A leader that still answers may be one that its cluster
 has replaced. Five minutes are five looks of the gateways' recorder; ten times as much would only make the hole longer,
@@ -31,7 +31,7 @@ def forced_cut(current: Extent, found: PartitionEnds, reserve: int = RESERVE) ->
     ends = [current.start + max(0, end - current.base) for end in (found.origin, found.seen) if end is not None]
     age_s = found.seen_age_s if found.seen is not None else 0.0
     if ends and age_s is not None:
-        room = reserve + int(max(age_s, LEAST_AGE_S) * FASTEST_PER_S)
+        room = reserve + int(max(age_s, MIN_AGE_S) * FASTEST_PER_S)
     else:
         room = max(reserve, UNKNOWN_RESERVE)
     known = max([current.start, *ends])

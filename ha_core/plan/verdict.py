@@ -9,7 +9,7 @@ from typing import Literal
 Level = Literal["error", "warning", "info"]
 Cause = Literal["asked", "busy", "away"]
 """Of an error: what was asked for has to change, another operation has to end, or a cluster has to come back."""
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ def by_level(verdicts: Iterable[Verdict]) -> list[Verdict]:
 def listed(items: Iterable[str]) -> str:
     """The first few of `items`, and how many more there are."""
     names = list(items)
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more
 
 
 def duration(seconds: float) -> str:

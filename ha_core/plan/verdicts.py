@@ -19,7 +19,7 @@ from ha_core.plan.verdict import Verdict, by_level, listed
 
 __all__ = ["Verdict", "effective", "outside_topics", "preflight"]
 
-_MOST_TYPED = 3
+_MAX_TYPED = 3
 """Topics that a remedy repeats."""
 
 
@@ -155,9 +155,9 @@ def _reach(
 
 def lost_way(request: MoveRequest) -> str:
     """How what a planned move was to take out of a cluster is taken out of a lost one."""
-    scope, named = request.scope, " ".join(request.scope.topics[:_MOST_TYPED])
+    scope, named = request.scope, " ".join(request.scope.topics[:_MAX_TYPED])
     if scope.topics and not (scope.users or scope.instances or scope.user_topics):
-        more = " …" if len(scope.topics) > _MOST_TYPED else ""
+        more = " …" if len(scope.topics) > _MAX_TYPED else ""
         return (
             f"`switchyard migrate-from-fault {named}{more} --from {request.origin} --to {request.target} "
             "--unread wait|skip --reason …`"

@@ -30,7 +30,7 @@ _REFUSALS: dict[type[Exception], Literal["exists", "missing", "version", "not em
     BadVersionError: "version",
     NotEmptyError: "not empty",
 }
-_MOST_ROOTS = 20
+_MAX_ROOTS = 20
 """Nodes at the top of ZooKeeper's tree that are looked at for a state, where the root that was named has none."""
 
 
@@ -203,6 +203,6 @@ def _require_state(link: Link, root: str) -> None:
     top = ZooKeeperReads(link, "", waits=True)
     if top.get(f"{root}{paths.CHANGES}") is not None:
         return
-    names = get_close_matches(root.strip("/"), top.children("/"), n=_MOST_ROOTS, cutoff=0.0)
+    names = get_close_matches(root.strip("/"), top.children("/"), n=_MAX_ROOTS, cutoff=0.0)
     others = [f"/{name}" for name in names if top.get(f"/{name}{paths.CHANGES}") is not None]
     raise NoStateError.at(link.hosts, root, others)

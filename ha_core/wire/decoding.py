@@ -12,7 +12,7 @@ from typing import Any
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.limits import Limits
 from ha_core.wire.tables import FIXED, WIDTH, Api, Field
-from ha_core.wire.varint import MOST_TAGS, read_uvarint
+from ha_core.wire.varint import MAX_TAGS, read_uvarint
 
 # Arrays of fewer numbers (replicas, say) have their struct ready; building its format costs more than the read.
 SMALL_ARRAY = 16
@@ -39,7 +39,7 @@ def _bad_tag(path: str, tag: int, at: int) -> RemoteProtocolError:
 def _read_tags(b: bytes, p: int, end: int, path: str) -> tuple[dict[int, bytes], int]:
     """The tagged section at p, of which no tag is known."""
     count, p = read_uvarint(b, p)
-    if count > min(end - p, MOST_TAGS):
+    if count > min(end - p, MAX_TAGS):
         raise _bad_count(path + "._tags", count, p, end, count)
     out: dict[int, bytes] = {}
     last = -1
@@ -178,7 +178,7 @@ def _known_tags(src: _Source, tagged: list[tuple[Field, str]], extra: str, path:
     src.add(f"if {count}:")
     src.depth += 1
     src.add(
-        f"if {count} > min(end - p, {MOST_TAGS}): raise bad_count({path!r} + '._tags', {count}, p, end, {count})",
+        f"if {count} > min(end - p, {MAX_TAGS}): raise bad_count({path!r} + '._tags', {count}, p, end, {count})",
         f"{last} = -1",
     )
     src.add(f"for _ in range({count}):")

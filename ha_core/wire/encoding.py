@@ -17,7 +17,7 @@ from ha_core.wire.varint import write_tags, write_uvarint
 Encoder = Callable[[Mapping[str, Any]], bytes]
 
 _SHORT = [write_uvarint(value) for value in range(1024)]
-_MOST_STRING = 32_767
+_MAX_STRING = 32_767
 _BYTES = (bytes, bytearray, memoryview)
 
 
@@ -163,7 +163,7 @@ def _sized(src: _Source, field: Field, expression: str, path: str) -> None:
     src.add(f"{length} = len({value})")
     src.depth -= null
     if text and src.flexible:
-        src.add(f"if {length} > {_MOST_STRING}: raise refuse({path!r}, {value}, 'longer than {_MOST_STRING} bytes')")
+        src.add(f"if {length} > {_MAX_STRING}: raise refuse({path!r}, {value}, 'longer than {_MAX_STRING} bytes')")
     if src.flexible:
         src.flush()
         src.add(f"{length} += 1")
@@ -276,8 +276,8 @@ def _explain_scalar(kind: str, value: Any, path: str) -> LocalProtocolError | No
             size = len(value.encode())
         except UnicodeEncodeError:
             return _refuse(path, value, "text without lone surrogates is needed")
-        if size > _MOST_STRING:
-            return _refuse(path, value, f"longer than {_MOST_STRING} bytes")
+        if size > _MAX_STRING:
+            return _refuse(path, value, f"longer than {_MAX_STRING} bytes")
     elif kind in ("bytes", "records") and not isinstance(value, _BYTES):
         return _refuse(path, value, "bytes are needed")
     return None

@@ -15,10 +15,10 @@ _TWO_LONGS = Struct(">qq")
 _TWO_INTS = Struct(">ii")
 _VERSIONS = (4, 12)
 _FLEXIBLE = 12
-_MOST_OFFSET = (1 << 63) - 1
-_MOST_STRING = 32_767
+_MAX_OFFSET = (1 << 63) - 1
+_MAX_STRING = 32_767
 # The longest piece that has to be together in the buffer is a topic's name with its lengths.
-MOST_CARRY_BYTES = _MOST_STRING + 16
+MAX_CARRY_BYTES = _MAX_STRING + 16
 
 
 class FetchShift(NamedTuple):
@@ -68,7 +68,7 @@ class FetchPatcher:
     def feed(self, buf: bytearray | memoryview, pos: int, end: int) -> int:
         """Patches buf[pos:end]; returns the position up to which bytes may be forwarded, end of the frame at most.
 
-        The caller puts buf[returned:end] in front of the next bytes; that is MOST_CARRY_BYTES at most. When the frame
+        The caller puts buf[returned:end] in front of the next bytes; that is MAX_CARRY_BYTES at most. When the frame
         is done, bytes behind the returned position belong to the next one. RemoteProtocolError: the bytes are no fetch
         response, and the connection cannot go on.
         """
@@ -86,8 +86,8 @@ class FetchPatcher:
         self.left -= at - pos
         if self.left == stop - at:
             raise RemoteProtocolError(f"fetch response ends inside a field, in its last {self.left} bytes")
-        if stop - at > MOST_CARRY_BYTES:
-            raise RemoteProtocolError(f"fetch response: a field of more than {MOST_CARRY_BYTES} bytes")
+        if stop - at > MAX_CARRY_BYTES:
+            raise RemoteProtocolError(f"fetch response: a field of more than {MAX_CARRY_BYTES} bytes")
         return at
 
 
@@ -168,7 +168,7 @@ def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift]) -> Walk:
 def _moved(offset: int, delta: int) -> int:
     if offset < 0:
         return offset
-    if not 0 <= offset + delta <= _MOST_OFFSET:
+    if not 0 <= offset + delta <= _MAX_OFFSET:
         raise RemoteProtocolError(f"offset {offset} of a fetch response shifted by {delta} is out of range")
     return offset + delta
 
@@ -233,7 +233,7 @@ def _name(b: Any, p: int, end: int, tagged: bool) -> Generator[int, Feed, tuple[
             b, p, end = yield p
         size = _SHORT(b, p)[0]
         p += 2
-    if not 0 <= size <= _MOST_STRING:
+    if not 0 <= size <= _MAX_STRING:
         raise RemoteProtocolError(f"fetch response: a topic of {size} bytes")
     while end - p < size:
         b, p, end = yield p

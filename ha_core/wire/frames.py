@@ -10,8 +10,8 @@ from ha_core.wire.limits import DEFAULT_LIMITS, Limits
 _SIZE = Struct(">i").unpack_from
 
 # API key, version, correlation id / correlation id
-LEAST_REQUEST_BYTES = 8
-LEAST_RESPONSE_BYTES = 4
+MIN_REQUEST_BYTES = 8
+MIN_RESPONSE_BYTES = 4
 
 _HTTP = {b"GET ", b"PUT ", b"POST", b"HEAD", b"DELE", b"OPTI", b"CONN", b"PATC", b"TRAC", b"PRI ", b"HTTP"}
 
@@ -51,7 +51,7 @@ class FrameReader:
     def __init__(self, limits: Limits = DEFAULT_LIMITS, reading: Literal["request", "response"] = "request") -> None:
         request = reading == "request"
         self._most = limits.max_request_bytes if request else limits.max_response_bytes
-        self._least = LEAST_REQUEST_BYTES if request else LEAST_RESPONSE_BYTES
+        self._least = MIN_REQUEST_BYTES if request else MIN_RESPONSE_BYTES
         self._buffer = bytearray()
         self._closed = False
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
-from ha_core.wire.varint import MOST_TAGS, read_uvarint
+from ha_core.wire.varint import MAX_TAGS, read_uvarint
 
 _FIXED = Struct(">hhih")  # API key, version, correlation id, length of the client id
 _SIZE = Struct(">i")
 _SIZED_ID = Struct(">ii")
 
 # A header whose tags go on for longer than this would never fit a reader's buffer, which then would wait for ever.
-_MOST_TAG_BYTES = 4096
+_MAX_TAG_BYTES = 4096
 
 # First version with compact lengths and tags (KIP-482); None: never. Later APIs than those named were born with them.
 _FLEXIBLE_FROM: dict[int, int | None] = {
@@ -133,13 +133,13 @@ def read_request_header(buf: Any, pos: int, end: int) -> RequestHeader | None:
 
 
 def _skip_header_tags(buf: Any, start: int, end: int) -> int | None:
-    window = bytes(buf[start : min(end, start + _MOST_TAG_BYTES)])
+    window = bytes(buf[start : min(end, start + _MAX_TAG_BYTES)])
     try:
-        size = skip_tags(window, 0, _MOST_TAG_BYTES)
+        size = skip_tags(window, 0, _MAX_TAG_BYTES)
     except IndexError:
-        if len(window) < _MOST_TAG_BYTES:
+        if len(window) < _MAX_TAG_BYTES:
             return None
-        raise RemoteProtocolError(f"header tags at byte {start} exceed {_MOST_TAG_BYTES} bytes") from None
+        raise RemoteProtocolError(f"header tags at byte {start} exceed {_MAX_TAG_BYTES} bytes") from None
     return start + size if size <= len(window) else None
 
 
@@ -149,7 +149,7 @@ def skip_tags(buf: Any, pos: int, limit: int) -> int:
     IndexError where a count or size is cut off, RemoteProtocolError where the section passes `limit`.
     """
     count, pos = read_uvarint(buf, pos)
-    if count > MOST_TAGS:
+    if count > MAX_TAGS:
         raise RemoteProtocolError(f"tagged section of {count} tags before byte {pos}")
     while count:
         _, pos = read_uvarint(buf, pos)

@@ -9,7 +9,7 @@ from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.header import response_body_at, skip_tags
 from ha_core.wire.limits import DEFAULT_LIMITS
-from ha_core.wire.varint import MOST_TAGS, read_uvarint
+from ha_core.wire.varint import MAX_TAGS, read_uvarint
 
 _SHORT = Struct(">h").unpack_from
 _INT = Struct(">i").unpack_from
@@ -19,7 +19,7 @@ _LONG = Struct(">q")
 _VERSIONS = (3, 9)
 _FLEXIBLE = 9
 # Two strings of 32767 bytes and the numbers around them: whoever has not named a partition by then never will.
-_MOST_BEFORE_PARTITION = 70_000
+_MAX_BEFORE_PARTITION = 70_000
 
 
 class ProduceScan(NamedTuple):
@@ -63,7 +63,7 @@ def scan_produce(buf: Any, pos: int, end: int, version: int, body_at: int, frame
     except _NotYetError:
         if end >= frame_end:
             raise RemoteProtocolError(f"produce request of {frame_end - pos} bytes ends inside a field") from None
-        if end - body_at > _MOST_BEFORE_PARTITION:
+        if end - body_at > _MAX_BEFORE_PARTITION:
             raise RemoteProtocolError(f"produce request names no partition in its first {end - pos} bytes") from None
         return None
 
@@ -224,7 +224,7 @@ def _behind_tags(buf: Any, p: int, end: int, frame_end: int, more: int) -> int:
         return p + 1
     try:
         count, p = _uvarint(buf, p, end)
-        if count > MOST_TAGS:
+        if count > MAX_TAGS:
             raise _bad("count of tags", count)
         while count:
             _, p = _uvarint(buf, p, end)

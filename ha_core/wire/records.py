@@ -25,10 +25,10 @@ PREFIX_BYTES = _PREFIX.size
 HEADER_BYTES = _V2.size
 """Of a batch of magic 2: everything before its records."""
 _SIZED_FROM = 12  # the length counts from here
-_LEAST_V2 = HEADER_BYTES - _SIZED_FROM
-_LEAST_LEGACY = 14
+_MIN_V2 = HEADER_BYTES - _SIZED_FROM
+_MIN_LEGACY = 14
 _CRC_AT, _PRODUCER_AT = 17, 43
-_MOST_OFFSET = (1 << 63) - 1
+_MAX_OFFSET = (1 << 63) - 1
 _COMPRESSION = 0b111
 
 
@@ -99,7 +99,7 @@ def batches(buf: Any, pos: int, end: int) -> Iterator[Batch]:
 def _check(length: int, magic: int, pos: int) -> None:
     if not 0 <= magic <= 2:
         raise RemoteProtocolError(f"batch at byte {pos}: magic {magic}, 0 to 2 are known")
-    if length < (_LEAST_V2 if magic == 2 else _LEAST_LEGACY):
+    if length < (_MIN_V2 if magic == 2 else _MIN_LEGACY):
         raise RemoteProtocolError(f"batch at byte {pos}: length {length} is less than the header of magic {magic}")
 
 
@@ -111,12 +111,12 @@ def shift_batch(buf: Any, pos: int, delta: int, leader_epoch: int = -1) -> int:
     magic 0 the offsets inside are absolute and compressed: RemoteProtocolError, as for an offset out of range.
     """
     base, length, _, magic, attributes = _PREFIX.unpack_from(buf, pos)
-    if magic != 2 or length < _LEAST_V2:
+    if magic != 2 or length < _MIN_V2:
         _check(length, magic, pos)
         if magic == 0 and attributes & _COMPRESSION:
             raise RemoteProtocolError(f"compressed message of magic 0 at byte {pos}: its offsets cannot be shifted")
     shifted = base + delta
-    if not 0 <= shifted <= _MOST_OFFSET:
+    if not 0 <= shifted <= _MAX_OFFSET:
         raise RemoteProtocolError(f"batch at byte {pos}: offset {base} shifted by {delta} is out of range")
     if magic == 2:
         _SHIFTED.pack_into(buf, pos, shifted, length, leader_epoch)
@@ -144,13 +144,13 @@ def rewrite_producer_id(buf: bytearray | memoryview, at: int, new_id: int, end: 
     match afterwards either: the broker must still see that (`checksum`). False leaves every byte as it is: for a batch
     that is not of magic 2, and one without a producer id. LocalProtocolError for an id below 0 or too big.
     """
-    if not 0 <= new_id <= _MOST_OFFSET:
-        raise LocalProtocolError(f"producer id {new_id}: 0 to {_MOST_OFFSET} can be written")
+    if not 0 <= new_id <= _MAX_OFFSET:
+        raise LocalProtocolError(f"producer id {new_id}: 0 to {_MAX_OFFSET} can be written")
     stop = len(buf) if end is None else end
     if stop - at < HEADER_BYTES:
         return False
     _, length, _, magic, crc, _, _, _, producer_id, *_ = _V2.unpack_from(buf, at)
-    if magic != 2 or length < _LEAST_V2 or producer_id < 0:
+    if magic != 2 or length < _MIN_V2 or producer_id < 0:
         return False
     following = _SIZED_FROM + length - _PRODUCER_AT - _LONG.size
     changed = crc_after_change(crc & 0xFFFF_FFFF, _LONG.pack(producer_id), _LONG.pack(new_id), following)

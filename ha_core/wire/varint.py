@@ -7,7 +7,7 @@ from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 
 _MOST = 0xFFFFFFFF
 
-MOST_TAGS = 100
+MAX_TAGS = 100
 """Of one tagged section: Kafka's longest has four. Without a bound the smallest are read for minutes."""
 
 

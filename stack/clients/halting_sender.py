@@ -33,7 +33,7 @@ _REQUEST_S = 20.0
 """Longest wait for an answer, beyond the pause."""
 _RETRY_S = 0.1
 _ACKS = {"0": 0, "1": 1, "all": -1}
-_LEAST_BYTES = 64_000
+_MIN_BYTES = 64_000
 """Of a request, so that no proxy waits for its rest before it forwards anything."""
 _REFUSED = frozenset(
     {
@@ -186,7 +186,7 @@ class HaltingSender:
 
     def _value(self, number: str) -> tuple[str, bytes]:
         """The record's value, of which the second half begins with a request."""
-        half = max(self._options.size_bytes, _LEAST_BYTES) // 2
+        half = max(self._options.size_bytes, _MIN_BYTES) // 2
         name, start = value_of(self._options.client, number, half)
         return name, start + self._canary().ljust(half, b".")
 

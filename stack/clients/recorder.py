@@ -79,7 +79,7 @@ class Ending:
 class Pace:
     """How many records are due."""
 
-    _MOST_AT_ONCE = 500
+    _MAX_AT_ONCE = 500
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
@@ -89,12 +89,12 @@ class Pace:
     def due(self, left: int | None) -> int:
         """How many to send now, at most `left`. After a standstill it goes on from there: no burst to catch up."""
         if self._rate <= 0:
-            number = self._MOST_AT_ONCE
+            number = self._MAX_AT_ONCE
         else:
             expected = (time.monotonic() - self._begun) * self._rate
-            if expected - self._given > self._MOST_AT_ONCE:
-                self._begun += (expected - self._given - self._MOST_AT_ONCE) / self._rate
-                expected = self._given + self._MOST_AT_ONCE
+            if expected - self._given > self._MAX_AT_ONCE:
+                self._begun += (expected - self._given - self._MAX_AT_ONCE) / self._rate
+                expected = self._given + self._MAX_AT_ONCE
             number = int(expected) - self._given
         number = number if left is None else min(number, left)
         self._given += number

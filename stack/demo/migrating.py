@@ -32,7 +32,7 @@ from stack.history.history import History, LogDump
 
 if TYPE_CHECKING:
     from ha_core.model import HistoryEntry
-    from ha_core.moves.context import Environment
+    from ha_core.operations.context import Environment
 
 ORIGIN, TARGET = "east", "west"
 PREPARATION_S = 4.0
@@ -132,7 +132,7 @@ def reader_of(history: History, settled: float) -> Reader:
 
 
 def _environment(stack: Stack) -> Environment:
-    from ha_core.moves.context import Connection, connect
+    from ha_core.operations.context import Connection, connect
 
     security = stack.document["security_file"]
     return connect(Connection(stack.zookeeper, root=ROOT, security_file=Path(security)), by="cli:demo")
@@ -205,7 +205,7 @@ def _say_status(environment: Environment, say: Say) -> None:
 
 def _until_nobody_needs_it(environment: Environment, workload: Workload, lagging: Client, say: Say) -> None:
     """Until every group has committed beyond the cut, and the lagging reader is with the others."""
-    from ha_core.moves.origin.aging import age
+    from ha_core.operations.origin.aging import age
 
     said = ""
     deadline = time.monotonic() + NEEDED_TIMEOUT_S

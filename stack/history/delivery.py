@@ -16,7 +16,7 @@ from stack.history.violation import Violation
 Redelivery = Literal["uncommitted", "never"]
 """What a group may be given again at the same offset after a new assignment: what was not committed, or nothing."""
 
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 
 
 def acknowledged(history: History, values: Values) -> dict[str, Acked]:
@@ -170,7 +170,7 @@ def walk_consumer(history: History, name: str, values: Values, truth: Truth) -> 
                 text = f"offset {event.offset} after {last} without a seek or a new assignment"
                 yield Violation("went back", name, *spot, event.value, (last, event.offset), text)
             elif event.offset > last + 1 and (missing := legal.missing(spot, last + 1, event.offset, committed_only)):
-                named, more = missing[:_MOST_NAMED], len(missing) - _MOST_NAMED
+                named, more = missing[:_MAX_NAMED], len(missing) - _MAX_NAMED
                 text = f"from {last} to {event.offset}" + (f", {more} more" if more > 0 else "")
                 yield Violation("gap", name, *spot, None, tuple(named), text)
 

@@ -13,7 +13,7 @@ from ha_core.wire.records import Batch, batches
 from stack.history.history import Cut
 
 _TIMEOUT_S = 20.0
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 def batch_at(brokers: Brokers, topic: str, partition: int, offset: int) -> Batch | None:
@@ -25,12 +25,12 @@ def batch_at(brokers: Brokers, topic: str, partition: int, offset: int) -> Batch
         "partition": partition,
         "current_leader_epoch": -1,
         "fetch_offset": offset,
-        "partition_max_bytes": _MOST_BYTES,
+        "partition_max_bytes": _MAX_BYTES,
     }
     request = {
         "max_wait_ms": 100,
         "min_bytes": 1,
-        "max_bytes": _MOST_BYTES,
+        "max_bytes": _MAX_BYTES,
         "isolation_level": 0,
         "session_id": 0,
         "session_epoch": -1,

@@ -9,7 +9,7 @@ from ha_core.cli import session
 from ha_core.cli.exits import BAD_INPUT, BUSY, DEFECT, FAILURE, OUT_OF_REACH
 from ha_core.cli.failures import failure
 from ha_core.kafka.errors import ClusterUnreachableError
-from ha_core.moves.errors import RefusedError, StepFailedError
+from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.plan.verdict import Verdict
 from ha_core.store.errors import LockedError, NoStateError, StoreUnavailableError
 

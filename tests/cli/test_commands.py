@@ -30,8 +30,8 @@ from ha_core.model import (
     Scope,
     Topic,
 )
-from ha_core.moves import health
-from ha_core.moves.context import Environment, utc_now
+from ha_core.operations import health
+from ha_core.operations.context import Environment, utc_now
 from ha_core.store import Change, MemoryStore
 
 CLUSTERS = (

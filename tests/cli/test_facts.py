@@ -10,9 +10,9 @@ import pytest
 
 from ha_core.kafka import LogEnds, TopicDescription
 from ha_core.model import Cluster, Document, KnownTopic
-from ha_core.moves.context import Environment
-from ha_core.moves.errors import RefusedError
-from ha_core.moves.fault import known
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.fault import known
 from ha_core.store import Change, MemoryStore
 from ha_core.store.errors import StoreUnavailableError, TooLargeError
 

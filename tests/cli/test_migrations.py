@@ -12,7 +12,7 @@ from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
 from ha_core.cli.migrations import age_words
 from ha_core.model import Cluster, Crossing, Document, Extent, MoveRequest, MoveSet, Operation, Scope, Topic
-from ha_core.moves.context import Environment
+from ha_core.operations.context import Environment
 from ha_core.store import Change, MemoryStore
 
 CLUSTERS = tuple(Cluster(name=name, bootstrap="127.0.0.1:1", default=name == "east") for name in ("east", "west"))
@@ -128,7 +128,7 @@ def test_bad_input_ends_with_code_2_and_nothing_is_changed(
     words: tuple[str, ...], error: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "--rates" in words:  # rates are read when everything else is sound
-        monkeypatch.setattr("ha_core.moves.migration.judging.Judged.judge", lambda *_: None)
+        monkeypatch.setattr("ha_core.operations.migration.judging.Judged.judge", lambda *_: None)
     before = store.load()
 
     code, data = run("migrate", "payments-2", "--from", "east", "--to", "west", "--reason", "t", "--yes", *words)

@@ -8,8 +8,8 @@ import uuid
 
 import pytest
 
-from ha_core.moves.context import Connection, Environment, connect
-from ha_core.moves.registry import declare_usage
+from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.registry import declare_usage
 from stack.harness import Stack
 
 PARTITIONS, RECORDS = 2, 20

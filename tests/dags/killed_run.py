@@ -12,8 +12,8 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.models.dagrun import DagRun
 from airflow.utils.db import initdb
 
-from ha_core.moves import run
-from ha_core.moves.switch.window import Window
+from ha_core.operations import run
+from ha_core.operations.switch.window import Window
 
 
 def die(_argument: Any) -> Any:

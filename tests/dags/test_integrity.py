@@ -19,7 +19,7 @@ UPKEEP = ("check_origins", "age_migrations", "settle_migrations")
 """They change something by the clock."""
 SCHEDULED = ("record_facts", *UPKEEP)
 DAGS = (*ASKED, *SCHEDULED)
-MOST_IN_SEQUENCE = 12
+MAX_IN_SEQUENCE = 12
 
 
 def longest_path(dag: Any) -> int:
@@ -63,7 +63,7 @@ def test_a_dag_runs_only_when_asked(dagbag: Any, dag_id: str) -> None:
 
 @pytest.mark.parametrize("dag_id", DAGS)
 def test_at_most_twelve_tasks_stand_in_a_sequence(dagbag: Any, dag_id: str) -> None:
-    assert longest_path(dagbag.dags[dag_id]) <= MOST_IN_SEQUENCE
+    assert longest_path(dagbag.dags[dag_id]) <= MAX_IN_SEQUENCE
 
 
 @pytest.mark.parametrize("dag_id", SCHEDULED)

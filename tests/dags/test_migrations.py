@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ha_core.moves.context import Environment
-from ha_core.moves.crossing import rates
-from ha_core.moves.migration.listing import migrations
+from ha_core.operations.context import Environment
+from ha_core.operations.crossing import rates
+from ha_core.operations.migration.listing import migrations
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
@@ -77,7 +77,7 @@ def test_groups_that_did_not_follow_fail_the_run_with_the_command_that_moves_the
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr("ha_core.moves.switch.cut_over.cut_change", fails)
+    monkeypatch.setattr("ha_core.operations.switch.cut_over.cut_change", fails)
 
     outcome = run_dag("migrate_topics", form(workload, groups="move", finish_after_s=0.1))
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ha_core.model import Group, UserBindings
-from ha_core.moves.context import Environment
+from ha_core.operations.context import Environment
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
@@ -176,7 +176,7 @@ def test_a_run_killed_behind_the_cut_is_finished_by_a_rerun(
 def test_a_step_that_fails_leaves_neither_fence_nor_lock_nor_topic(
     run_dag: Run, environment: Environment, workload: Workload, monkeypatch: Any
 ) -> None:
-    from ha_core.moves.switch.window import Window
+    from ha_core.operations.switch.window import Window
 
     def broken(_window: Window) -> Any:
         raise ConnectionError("the line was cut")

@@ -21,8 +21,8 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.moves.context import Environment
-from ha_core.moves.registry import add_cluster
+from ha_core.operations.context import Environment
+from ha_core.operations.registry import add_cluster
 from ha_core.plan.crossing import propose_change
 from ha_core.plan.facts import PartitionEnds, ProducerFacts
 from ha_core.plan.move import cut_change, fence_change

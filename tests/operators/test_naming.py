@@ -10,7 +10,7 @@ from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
-from ha_core.operators.naming import MOST_ATTEMPTS, base_id, current_id, known_ids  # noqa: E402
+from ha_core.operators.naming import MAX_ATTEMPTS, base_id, current_id, known_ids  # noqa: E402
 
 RUN = ("switch", "manual__2026-01-02T03:04:05+00:00", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 
@@ -37,7 +37,7 @@ def test_an_id_is_the_same_whenever_it_is_asked_for_and_another_for_another_run(
 
 
 def test_every_id_can_name_an_operation() -> None:
-    operations = Operations(*["undone"] * (MOST_ATTEMPTS - 1))
+    operations = Operations(*["undone"] * (MAX_ATTEMPTS - 1))
 
     Operation(id=current_id(base_id(*RUN), operations.read), kind="switch", by="test", reason="test", started="now")
 
@@ -55,7 +55,7 @@ def test_after_an_undone_operation_the_run_begins_a_new_one() -> None:
 
 def test_a_run_that_was_undone_too_often_says_so() -> None:
     with pytest.raises(ValueError, match="Trigger a new run"):
-        current_id(base_id(*RUN), Operations(*["undone"] * MOST_ATTEMPTS).read)
+        current_id(base_id(*RUN), Operations(*["undone"] * MAX_ATTEMPTS).read)
 
 
 def test_the_operations_of_a_run_are_those_that_exist() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ha_core.model import MoveSet, Scope
-from ha_core.moves.errors import RefusedError
-from ha_core.moves.switch.prepare import Proposal, make_request
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.switch.prepare import Proposal, make_request
 from ha_core.plan.verdict import Verdict
 from tests.dags import airflow_home
 

@@ -26,7 +26,7 @@ from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, Ended, carry_sequences, compose_aliases, merge_sequences
 from ha_core.plan.extents import cut, identity, live
 from ha_core.plan.facts import AdoptedGroup, PartitionEnds, ProducerFacts
-from ha_core.plan.forced import FASTEST_PER_S, LEAST_AGE_S, RESERVE, UNKNOWN_RESERVE
+from ha_core.plan.forced import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE
 from ha_core.plan.move import (
     Continue,
     Documents,
@@ -219,7 +219,7 @@ def test_a_log_end_below_the_stay_is_refused_as_lost_records() -> None:
         cut_now(operation("fenced"), fenced_view(moved), ends={("t", 0): PartitionEnds(5, 6)})
 
 
-ROOM = RESERVE + int(LEAST_AGE_S * FASTEST_PER_S)
+ROOM = RESERVE + int(MIN_AGE_S * FASTEST_PER_S)
 """Between the last known end and the cut, however fresh that is said to be."""
 
 

@@ -11,7 +11,7 @@ from spark_jobs.cuts import Demand
 from spark_jobs.folder import Folder
 from spark_jobs.history import History
 from spark_jobs.questions import Questions
-from spark_jobs.report import MOST_ROWS
+from spark_jobs.report import MAX_ROWS
 from tests.spark_jobs.fake_fleet import fleet
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_each_of_fifty_thousand_partitions_gets_one_cut_above_its_end(spark: Spa
     written = spark.read.parquet(outcome.summary["path"])
     assert written.select("cluster", "topic", "partition").distinct().count() == ALL
     assert written.where(f"end = {CUT} + partition and cut = end + 10 * 300").count() == ALL
-    assert len(outcome.text.splitlines()) < MOST_ROWS + 30, "people get the worst of them, not all"
+    assert len(outcome.text.splitlines()) < MAX_ROWS + 30, "people get the worst of them, not all"
 
 
 def test_each_of_fifty_thousand_extents_is_judged_once(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from ha_core.model import Extent, Topic
-from ha_core.moves.batches import in_batches
+from ha_core.operations.batches import in_batches
 from ha_core.store import TooLargeError, ZooKeeperStore, connect
 from ha_core.store.paths import path_of
 
@@ -18,7 +18,7 @@ from .waiting import DEADLINE_S
 from .zookeeper_process import ZooKeeperProcess
 
 TOPICS, PARTITIONS = 1_000, 50
-MOST_STORED_BYTES = 1_600
+MAX_STORED_BYTES = 1_600
 """Of a map of 50 partitions with two extents; its JSON is 9 kB."""
 
 
@@ -76,7 +76,7 @@ def test_fifty_thousand_partitions_are_written_in_batches_followed_and_loaded(
     assert other.load().topics == topics
     sizes = [len(node.data) for node in store.tree.get_many(sorted(changed)) if node is not None]
     assert len(sizes) == TOPICS
-    assert max(sizes) <= MOST_STORED_BYTES
+    assert max(sizes) <= MAX_STORED_BYTES
 
 
 def test_ten_thousand_partitions_that_change_at_once_are_one_revision_for_a_follower(

@@ -52,7 +52,7 @@ def test_a_root_that_was_mistyped_is_an_error_that_names_what_looks_most_like_it
     root = f"/test-{uuid.uuid4().hex[:8]}"
     for one in (f"/a-{root[1:]}-elsewhere", root):
         connect(zookeeper.hosts, root=one, connect_timeout_s=20.0).close()
-    monkeypatch.setattr("ha_core.store.zookeeper._MOST_ROOTS", 1)
+    monkeypatch.setattr("ha_core.store.zookeeper._MAX_ROOTS", 1)
 
     for _ in range(2):
         with pytest.raises(NoStateError, match=f"no state of Switchyard at {root}x.*{root}.*Correct --root"):

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ha_core.moves import run as moves
-from ha_core.moves.context import Connection, Environment, connect
-from ha_core.moves.switch.prepare import make_request, plan
+from ha_core.operations import run as moves
+from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.switch.prepare import make_request, plan
 from stack.harness import Stack
 from tests.kit.running import Run, bind
 from tests.system.watching import assert_no_client_has_failed

@@ -21,7 +21,7 @@ from ha_core.wire import (
     scan_fetch_request,
     shift_batches,
 )
-from ha_core.wire.fetch_patch import MOST_CARRY_BYTES
+from ha_core.wire.fetch_patch import MAX_CARRY_BYTES
 from ha_core.wire.schemas import APIS
 from tests.wire.samples import batch, cut_lists, damaged, legacy, message, seeds
 
@@ -187,7 +187,7 @@ def test_a_response_patched_in_chunks_is_what_the_codec_would_write(version: int
     forwarded, longest = stream(patcher, frame, cuts, after=b"the next frame")
     assert patcher.done
     assert forwarded == patched_by_codec(version, answer, shifts)
-    assert longest <= MOST_CARRY_BYTES
+    assert longest <= MAX_CARRY_BYTES
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -10,7 +10,7 @@ import pytest
 from gateway.composed import Any_, Ask, Broker, BrokerKey, ClusterUnavailableError, Context, Coordinator
 from gateway.composed.coordinator import find_coordinator
 from gateway.composed.groups_admin import (
-    MOST_ALONE,
+    MAX_ALONE,
     delete_groups,
     describe_consumer_groups,
     describe_groups,
@@ -154,15 +154,15 @@ def test_many_groups_whose_coordinators_nobody_knows_are_asked_for_in_bounded_po
         # When they are described
         play = Playbook(describe_groups(world(), 5, requested(ApiKey.DESCRIBE_GROUPS, 5, groups=left)))
         # Then so many questions are asked, and of the others the client is told to ask again
-        assert len(play.asks) == min(len(left), MOST_ALONE)
+        assert len(play.asks) == min(len(left), MAX_ALONE)
         play.answers({"east": described})
         groups = play.encodes(ApiKey.DESCRIBE_GROUPS, 5)["groups"]
         assert [g["group_id"] for g in groups] == left
-        assert [g["error_code"] for g in groups] == [0] * len(left[:MOST_ALONE]) + [NOT_AVAILABLE] * len(
-            left[MOST_ALONE:]
+        assert [g["error_code"] for g in groups] == [0] * len(left[:MAX_ALONE]) + [NOT_AVAILABLE] * len(
+            left[MAX_ALONE:]
         )
         # And it is told of all of them so
-        left = left[MOST_ALONE:]
+        left = left[MAX_ALONE:]
     assert not left
 
 

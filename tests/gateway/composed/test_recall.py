@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
-from gateway.composed.recall import MOST_FETCHES, TAIL, recall
+from gateway.composed.recall import MAX_FETCHES, TAIL, recall
 from gateway.session.recalled import Held
 from ha_core.model import Extent
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
@@ -101,7 +101,7 @@ def test_a_search_is_bounded() -> None:
     log = Log(0, 3 * TAIL, written(0, 0))
     log.by_time = 20
     assert run((long,), east=log) is None
-    assert log.fetches == MOST_FETCHES
+    assert log.fetches == MAX_FETCHES
 
 
 def test_a_log_that_retention_has_shortened_is_searched_no_further() -> None:

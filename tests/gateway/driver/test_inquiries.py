@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Coordinator, Reply
-from gateway.driver.inquiries import MOST_AT_ONCE, Inquiries
+from gateway.driver.inquiries import MAX_AT_ONCE, Inquiries
 from gateway.links.links import Links
 from gateway.session.commands import Inquire, LookAfter, LookUp
 from gateway.session.open_transactions import Holders, OpenTransactions
@@ -82,11 +82,11 @@ def test_only_so_many_look_ups_run_at_once() -> None:
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
         inquiries = Inquiries(cast(Links, brokers), Terms(), recalled, Holders(), lambda: view)
-        for number in range(5 * MOST_AT_ONCE):
+        for number in range(5 * MAX_AT_ONCE):
             inquiries.ask(LookUp(wanted(number)))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert len(brokers.asked) == MOST_AT_ONCE
+        assert len(brokers.asked) == MAX_AT_ONCE
         await asyncio.sleep(0.05)
 
     asyncio.run(play())
@@ -95,12 +95,12 @@ def test_only_so_many_look_ups_run_at_once() -> None:
 def test_a_look_up_waits_for_no_other_questions() -> None:
     # Given a cluster that does not say which producers it knows in many partitions
     brokers, recalled = Brokers(), Recalled()
-    brokers.topology = topology(east={"orders": {0: 1}, "other": dict.fromkeys(range(MOST_AT_ONCE), 1)})
+    brokers.topology = topology(east={"orders": {0: 1}, "other": dict.fromkeys(range(MAX_AT_ONCE), 1)})
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
         inquiries = Inquiries(cast(Links, brokers), Terms(), recalled, Holders(), lambda: view)
-        for partition in range(MOST_AT_ONCE):
+        for partition in range(MAX_AT_ONCE):
             inquiries.ask(Inquire("east", "other", partition))
         # When a batch comes again that an earlier term holds, then it is looked up at once
         inquiries.ask(LookUp(wanted()))
@@ -130,20 +130,20 @@ def test_transactions_that_are_looked_after_are_asked_about_now_and_then_and_a_f
     async def play() -> None:
         holders = Holders()
         known = OpenTransactions(holders)
-        for number in range(3 * MOST_AT_ONCE):
+        for number in range(3 * MAX_AT_ONCE):
             known.begun(f"tx-{number}", [b"orders"], 0.0)
         inquiries = Inquiries(cast(Links, Coordinators()), Terms(), Recalled(), holders, View)
         # When each is looked after again and again
         for _ in range(20):
-            for number in range(3 * MOST_AT_ONCE):
+            for number in range(3 * MAX_AT_ONCE):
                 name = f"tx-{number}"
                 held = known._open.get(name)
                 inquiries.ask(LookAfter("east", None, name, held.topics if held else frozenset({b"orders"})))
-            assert len(inquiries._tasks) <= MOST_AT_ONCE
+            assert len(inquiries._tasks) <= MAX_AT_ONCE
             await asyncio.sleep(0)
             await asyncio.sleep(0.001)
         # Then each was asked about once within that time, and is known to have ended
-        assert sorted(asked) == sorted(f"tx-{number}" for number in range(3 * MOST_AT_ONCE))
+        assert sorted(asked) == sorted(f"tx-{number}" for number in range(3 * MAX_AT_ONCE))
         assert not known.write_to(frozenset({b"orders"}))
 
     asyncio.run(play())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.driver.sightings import MOST_BYTES_OF_A_USER, Sightings
+from gateway.driver.sightings import MAX_BYTES_OF_A_USER, Sightings
 from gateway.session.commands import Saw
 from ha_core.model import Identity
 from ha_core.store import Sighting
@@ -29,7 +29,7 @@ def test_a_user_who_makes_names_up_does_not_keep_what_others_use_from_being_reco
         await sightings.flush()
         # Then that is recorded, and little of what was made up is kept
         assert [use.name for use in written["modest"]] == ["orders"]
-        assert sum(len(use.name) for use in written["long"]) <= MOST_BYTES_OF_A_USER
+        assert sum(len(use.name) for use in written["long"]) <= MAX_BYTES_OF_A_USER
         # And the first user's share was spent on what came first
         assert written["greedy"][0].name == "topic-0"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gateway.session.commands import Cause, Compose, ToClient, Wake
-from gateway.session.conversation import MOST_GIVEN_BYTES, MOST_QUESTIONS
-from gateway.session.session import MOST_REQUESTS
+from gateway.session.conversation import MAX_GIVEN_BYTES, MAX_QUESTIONS
+from gateway.session.session import MAX_REQUESTS
 from ha_core.model import Extent, Topic, View
 from ha_core.wire import encode, encode_request
 from tests.gateway.session.batch import batch
@@ -43,7 +43,7 @@ def test_questions_that_come_in_one_piece_are_put_a_few_at_a_time_and_all_are_an
     talk.versions = [(n, METADATA, 9) for n in range(1000)]
     talk.send(b"".join(request(METADATA, 9, n, topics=[]) for n in range(1000)))
     waiting = questions(talk)
-    assert len(waiting) == MOST_QUESTIONS
+    assert len(waiting) == MAX_QUESTIONS
     assert talk.session.paused
     # When they are answered, one after the other
     most = 0
@@ -53,7 +53,7 @@ def test_questions_that_come_in_one_piece_are_put_a_few_at_a_time_and_all_are_an
         while goes_on(talk):
             waiting += questions(talk)
     # Then no more than a few were ever under way, and nothing is missing
-    assert most == MOST_QUESTIONS
+    assert most == MAX_QUESTIONS
     assert len(talk.answers()) == 1000
     assert not talk.session.paused
     assert talk.session.carry == b""
@@ -83,7 +83,7 @@ def test_answers_made_here_stop_at_a_bound_until_the_driver_asks_for_more() -> N
     buf = bytearray(piece)
     told = sum(len(c.data) for c in talk.session.receive(buf, len(buf), talk.now) if isinstance(c, ToClient))
     # Then what is answered at once fits a socket's buffers, and the rest is not lost
-    assert told < MOST_GIVEN_BYTES + 2_000
+    assert told < MAX_GIVEN_BYTES + 2_000
     assert talk.session.held
     assert talk.session.may_go_on
 
@@ -132,7 +132,7 @@ def test_requests_without_an_answer_that_come_in_one_piece_leave_others_their_tu
     talk.send(one * 1000)
     # Then a part of them is sent within one event, and the rest bit by bit, with other events in between
     assert talk.session.paused
-    assert bytes(talk.upstream[EAST]) == one * MOST_REQUESTS
+    assert bytes(talk.upstream[EAST]) == one * MAX_REQUESTS
     while goes_on(talk):
         pass
     assert bytes(talk.upstream[EAST]) == one * 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.session.commands import LookUp
-from gateway.session.recalled import MOST_WAIT_S, Held, Recalled
+from gateway.session.recalled import MAX_WAIT_S, Held, Recalled
 from gateway.session.snapshot import Port
 from ha_core.model import LastSequences
 from ha_core.wire import ErrorCode
@@ -72,7 +72,7 @@ def test_a_producer_is_never_told_an_offset_that_is_another_records(how: str) ->
     if how == "not there":
         talk.recalled.learn(looked_up(talk)[0], None)
     else:
-        talk.wait(MOST_WAIT_S)
+        talk.wait(MAX_WAIT_S)
     # When it comes again
     error, base_offset = send(talk, 10)
     # Then it is a duplicate, and a client that counts on from the answer comes to no offset that a record can have

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ha_core.model import Operation
-from ha_core.moves import run
-from ha_core.moves.context import Connection, Environment, connect
-from ha_core.moves.crossing.settling import wait_for
-from ha_core.moves.migration.planning import plan_migration, start_batch
-from ha_core.moves.switch.prepare import make_request, plan
+from ha_core.operations import run
+from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.crossing.settling import wait_for
+from ha_core.operations.migration.planning import plan_migration, start_batch
+from ha_core.operations.switch.prepare import make_request, plan
 from tests.kit.running import ZOOKEEPER_ROOT
 from tests.system.nemesis.schedule import Kind
 

@@ -1,0 +1,147 @@
+"""Changing bindings by declaration: difference, one revision, and the wait until every gateway serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ha_core.bindings_file import Declared, Difference, compare, levels
+from ha_core.model import Scope, Usage, UserBindings, View
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.report import Report
+from ha_core.operations.scope import parse_scope
+from ha_core.operations.single import Expected, run_single
+
+MAX_CHANGES = 5_000
+"""Users per revision: the notes and documents of one revision have to fit into one ZooKeeper request."""
+_UNSAID = "bindings as declared"
+
+
+@dataclass(frozen=True, slots=True)
+class BindingsPlan:
+    """What would change, and what an operator should know first."""
+
+    revision: int
+    differences: tuple[Difference, ...]
+    expected: Expected
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "revision": self.revision,
+            "differences": [
+                {"user": d.user, "before": levels(d.before), "after": levels(d.after)} for d in self.differences
+            ],
+            "warnings": list(self.warnings),
+        }
+
+
+def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
+    """The difference between `declared` and the store.
+
+    :raises RefusedError: a cluster that is not registered or is masked, or more than one revision holds.
+    """
+    view = environment.store.load()
+    differences = compare(declared, view.bindings)
+    if len(differences) > MAX_CHANGES:
+        raise RefusedError(
+            f"{len(differences)} users differ; one revision takes {MAX_CHANGES}. Apply the declaration in parts."
+        )
+    for difference in differences:
+        _check_clusters(difference, view)
+    expected: dict[tuple[type[UserBindings], str], int | None] = {}
+    for difference in differences:
+        found = environment.store.read(UserBindings, difference.user)
+        if (found[0] if found else None) != difference.before:
+            raise RefusedError(f"The bindings of {difference.user} are changing right now. Run it again.")
+        expected[UserBindings, difference.user] = found[1] if found else None
+    usage = environment.store.usage() if differences else {}
+    return BindingsPlan(view.revision, differences, expected, _warnings(differences, usage))  # type: ignore[arg-type]
+
+
+def apply_bindings(environment: Environment, plan: BindingsPlan, reason: str = _UNSAID) -> Report:
+    """Make `plan` true in one revision and wait until every gateway serves it."""
+    return run_single(
+        environment,
+        "bindings",
+        reason or _UNSAID,
+        tuple(f"user:{difference.user}" for difference in plan.differences),
+        tuple(d.after for d in plan.differences if d.after is not None),
+        tuple((UserBindings, d.user) for d in plan.differences if d.after is None),
+        plan.expected,
+        {"differences": [line for d in plan.differences for line in d.lines()][:100]},
+    )
+
+
+def with_level(view: View, who: str, cluster: str) -> Declared:
+    """What is stored of the user that `who` names, with that one level set to `cluster`."""
+    return _changed(view, who, cluster)
+
+
+def without_level(view: View, who: str) -> Declared:
+    """What is stored of the user that `who` names, without that one level.
+
+    :raises RefusedError: there is no such binding.
+    """
+    return _changed(view, who, None)
+
+
+def _changed(view: View, who: str, cluster: str | None) -> Declared:
+    scope = parse_scope([who])
+    user, field, key = _level(scope, who)
+    before = view.bindings.get(user) or UserBindings(user=user)
+    if field == "cluster":
+        if cluster is None and before.cluster is None:
+            raise RefusedError(f"There is no binding {who}. `switchyard bindings list {user}` shows what there is.")
+        return Declared({user: before.model_copy(update={"cluster": cluster})}, complete=False)
+    entries: dict[str, str] = dict(getattr(before, field))
+    if cluster is not None:
+        entries[key] = cluster
+    elif entries.pop(key, None) is None:
+        raise RefusedError(f"There is no binding {who}. `switchyard bindings list {user}` shows what there is.")
+    return Declared({user: before.model_copy(update={field: entries})}, complete=False)
+
+
+def _level(scope: Scope, who: str) -> tuple[str, str, str]:
+    if scope.users:
+        return scope.users[0], "cluster", ""
+    for field, pairs in (
+        ("instances", scope.instances),
+        ("topics", scope.user_topics),
+        ("groups", scope.user_groups),
+    ):
+        if pairs:
+            return pairs[0][0], field, pairs[0][1]
+    raise RefusedError(f"{who} names a topic, and bindings are of users. Write user:NAME, or user:NAME#TOPIC.")
+
+
+def _check_clusters(difference: Difference, view: View) -> None:
+    before = levels(difference.before)
+    for who, cluster in levels(difference.after).items():
+        if before.get(who) == cluster:
+            continue
+        known = view.clusters.get(cluster)
+        if known is None:
+            raise RefusedError(
+                f"{who} is to be bound to cluster {cluster!r}, which is not registered "
+                f"(known: {', '.join(sorted(view.clusters)) or 'none'}). Register it, or correct the name."
+            )
+        if known.masked is not None:
+            raise RefusedError(
+                f"{who} is to be bound to cluster {cluster}, which is masked since {known.masked.since}: "
+                f"{known.masked.reason}. Unmask it first."
+            )
+
+
+def _warnings(differences: tuple[Difference, ...], usage: Mapping[str, Usage]) -> tuple[str, ...]:
+    warnings = []
+    for difference in differences:
+        used = usage.get(difference.user)
+        if used is not None and (used.topics or used.groups):
+            warnings.append(
+                f"{difference.user} is in use ({len(used.topics)} topics, {len(used.groups)} groups): a binding alone "
+                "moves neither records nor committed offsets. Use `switchyard switch` to move what is alive."
+            )
+    return tuple(warnings)

@@ -1,0 +1,129 @@
+"""Whoever lives goes on with operations whose executor is gone and for which clients wait, by the decision of `resume`.
+
+Each gateway fleet has it done all the time (`caretaker`); commands and tasks take one look when they begin. Several may
+do so at once: the first takes the operation over under a higher epoch, and an executor that was only standing still can
+write nothing from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Operation, Topic
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import MoveError
+from ha_core.operations.report import Report
+from ha_core.plan.abandoned import AT_ONCE_S, patience_s
+from ha_core.plan.move import MoveDamagedError
+from ha_core.plan.revision import FINAL
+from ha_core.store.errors import StoreError
+
+Resume = Callable[[Environment, str], Report]
+LONGEST_PAUSE_S = 60.0
+"""Between two attempts at an operation that cannot be brought to its end."""
+
+
+@dataclass
+class _Seen:
+    """An operation without an executor."""
+
+    epoch: int
+    since: float
+    state: str
+    attempts: int = 0
+    patience_s: float | None = None
+
+
+@dataclass
+class Caretaking:
+    """Looks again and again; what it remembers is how long nobody has worked on what."""
+
+    environment: Environment
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _locks: frozenset[str] = frozenset()
+    _running: tuple[str, ...] = ()
+
+    def look(self) -> tuple[str, ...]:
+        """Ids of the operations to be resumed now. Changes nothing.
+
+        :raises StoreUnavailableError: ZooKeeper is away; what was seen before counts no more.
+        """
+        try:
+            alone = {one.id: (epoch, one) for one, epoch in self._alone()}
+        except StoreError:
+            self._seen.clear()
+            raise
+        now = self.environment.monotonic()
+        self._seen = {
+            name: self._known(name, epoch, operation, now) for name, (epoch, operation) in sorted(alone.items())
+        }
+        return tuple(
+            name
+            for name, seen in self._seen.items()
+            if seen.patience_s is not None and now - seen.since >= min(seen.patience_s * 2**seen.attempts, _most(seen))
+        )
+
+    def resume(self, operation_id: str, resume: Resume) -> str:
+        """Bring the operation to its end, as far as it goes; what came of it, in words."""
+        environment = self.environment
+        seen = self._seen.get(operation_id)
+        if seen is not None:
+            seen.attempts, seen.since = seen.attempts + 1, environment.monotonic()
+        try:
+            report = resume(environment, operation_id)
+        except (MoveError, KafkaAdminError, MoveDamagedError, StoreError) as error:
+            return f"cannot be brought to its end: {error}"
+        return f"{report.result} {report.error}".rstrip()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an operation is without its executor that may not be so for long."""
+        return any(seen.patience_s is not None and seen.patience_s <= AT_ONCE_S for seen in self._seen.values())
+
+    def _alone(self) -> list[tuple[Operation, int]]:
+        """Operations that have locks and no executor, with their epochs."""
+        store = self.environment.store
+        locks = store.lock_keys()
+        found = [store.read(Operation, name) for name in self._running]
+        operations = [one[0] for one in found if one is not None]
+        if locks != self._locks or any(one.state in FINAL for one in operations):
+            operations = store.running()
+            self._locks, self._running = locks, tuple(one.id for one in operations)
+        holdings = ((one, store.holding(one.id)) for one in operations)
+        return [(one, holding.epoch) for one, holding in holdings if holding is not None and not holding.held]
+
+    def _known(self, name: str, epoch: int, operation: Operation, now: float) -> _Seen:
+        before = self._seen.get(name)
+        if before is not None and (before.epoch, before.state) == (epoch, operation.state):
+            if operation.state != "crossing":
+                before.patience_s = patience_s(operation, {})
+            return before
+        if before is not None and before.epoch != epoch:
+            before = None  # somebody has worked on it since
+        topics = self._topics(operation) if operation.state == "crossing" else {}
+        attempts = before.attempts if before is not None else 0
+        return _Seen(epoch, now, operation.state, attempts, patience_s(operation, topics))
+
+    def _topics(self, operation: Operation) -> dict[str, Topic]:
+        """Who changes them changes the operation's document, under its epoch: they are read once."""
+        names = operation.moves.topics if operation.moves is not None else ()
+        found = self.environment.pool.map(lambda name: self.environment.store.read(Topic, name), names)
+        return {one[0].name: one[0] for one in found if one is not None}
+
+
+def take_care(environment: Environment, resume: Resume) -> None:
+    """One look, for who begins something: as long as it takes to know that nobody works on what clients wait for."""
+    caretaking = Caretaking(environment)
+    caretaking.look()
+    while caretaking.waiting:
+        environment.sleep(AT_ONCE_S / 2)
+        for operation_id in caretaking.look():
+            environment.say(f"operation {operation_id} was left behind by its executor: going on with it")
+            environment.say(f"operation {operation_id}: {caretaking.resume(operation_id, resume)}")
+            return
+
+
+def _most(seen: _Seen) -> float:
+    return max(LONGEST_PAUSE_S, seen.patience_s or 0.0)

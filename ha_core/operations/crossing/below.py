@@ -1,0 +1,132 @@
+"""What producers had appended below their cuts, asked of the origin after its log had reached these.
+
+Below a cut that was reached nothing is ever appended any more, so an answer stays true. It is asked for as soon as the
+cut is reached, and kept with the operation: the longer one waits, the more surplus has to be read for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import UnsupportedByClusterError
+from ha_core.model import Operation, Topic
+from ha_core.operations.crossing.documents import by_topic
+from ha_core.operations.crossing.ends import Progress
+from ha_core.operations.errors import StepFailedError
+from ha_core.operations.journal import Journal
+from ha_core.operations.sides import admin_of, asked
+from ha_core.plan.below import below_cut
+from ha_core.plan.crossing_stages import crossings
+from ha_core.plan.extents import physical_end
+from ha_core.plan.facts import Partition, ProducerFacts
+
+READ_S = 60.0
+ATTEMPTS = 3
+MAX_KEPT_BYTES = 200_000
+"""What does not fit into the operation is read again when its topic settles."""
+Below = dict[Partition, tuple[ProducerFacts, ...] | None]
+
+
+def read_below(origin: Admin, cuts: Mapping[Partition, int]) -> Below:
+    """Partition → last sequences below its cut; None where that cannot be said.
+
+    All answers about a partition come from one leader epoch: a new leader may lack what the old one had remembered,
+    and a sequence that is in no log any more must not make a retry pass for a duplicate.
+
+    :param cuts: physical offsets in the origin, all of them reached.
+    :raises StepFailedError: leaders changed all the time.
+    """
+    found: Below = {}
+    left = list(cuts)
+    for _ in range(ATTEMPTS):
+        if not left:
+            return found
+        before = origin.ends(left)
+        try:
+            known = origin.producers(left)
+        except UnsupportedByClusterError:
+            return dict.fromkeys(cuts)
+        ends = origin.ends(left)
+        surplus = origin.surplus({key: (cuts[key], ends[key].log_end) for key in left}, timeout_s=READ_S)
+        after = origin.ends(left)
+        for key in left:
+            if before[key].leader_epoch == after[key].leader_epoch:
+                facts = [
+                    ProducerFacts(one.producer_id, one.epoch, one.last_sequence, one.last_timestamp_ms)
+                    for one in known[key]
+                ]
+                found[key] = below_cut(facts, surplus[key])
+        left = [key for key in cuts if key not in found]
+    if left:
+        named = ", ".join(f"{topic}-{partition}" for topic, partition in left[:5])
+        raise StepFailedError(
+            f"The leaders of {named} changed while they were asked for their producers. Try again: nothing is lost."
+        )
+    return found
+
+
+def physical_cuts(topics: Mapping[str, Topic], names: Collection[str]) -> dict[Partition, int]:
+    """Partition → its cut, in the origin's own offsets."""
+    cuts: dict[Partition, int] = {}
+    for name in names:
+        for partition, origin, _ in crossings(topics[name]):
+            end = physical_end(origin)
+            assert end is not None
+            cuts[name, partition] = end
+    return cuts
+
+
+def keep_below(journal: Journal, topics: Mapping[str, Topic], progress: Progress) -> None:
+    """Read what producers had below cuts that were reached since the last look, of topics that others keep open."""
+    if not unread_below(journal.operation, progress):
+        return
+    request, _ = asked(journal.operation)
+    kept = kept_below(journal)
+    fresh = {(one.topic, one.partition) for one in progress.partitions if one.reached and one.topic in topics}
+    names = {name for name, _ in fresh} - set(progress.ready)
+    cuts = {key: cut for key, cut in physical_cuts(topics, names).items() if key in fresh and key not in kept}
+    evidence = _as_evidence({**kept, **read_below(admin_of(journal.environment, request.origin), cuts)})
+    if len(json.dumps(evidence)) > MAX_KEPT_BYTES:
+        journal.evidence(below_is_full=True)
+        return
+    journal.evidence(below=evidence)
+    journal.append("reached", "note", detail={"partitions": [f"{name}-{part}" for name, part in sorted(cuts)]})
+
+
+def unread_below(operation: Operation, progress: Progress) -> bool:
+    """Whether a cut was reached since the last look, of a topic that other partitions keep open."""
+    if operation.evidence.get("below_is_full"):
+        return False
+    kept = operation.evidence.get("below", {})
+    return any(
+        one.reached and str(one.partition) not in kept.get(one.topic, {})
+        for one in progress.partitions
+        if progress.stages[one.topic] == "open" and one.topic not in progress.ready
+    )
+
+
+def kept_below(journal: Journal) -> Below:
+    """What earlier looks have left with the operation."""
+    return {
+        (name, int(partition)): None if found is None else tuple(ProducerFacts(*one) for one in found)
+        for name, partitions in journal.operation.evidence.get("below", {}).items()
+        for partition, found in partitions.items()
+    }
+
+
+def without_below(operation: Operation, names: Collection[str]) -> Operation:
+    """The operation without what is kept of `names`: it is written with their sequences now."""
+    left = {name: kept for name, kept in operation.evidence.get("below", {}).items() if name not in names}
+    return operation.model_copy(update={"evidence": {**operation.evidence, "below": left}})
+
+
+def _as_evidence(below: Below) -> dict[str, dict[str, Any]]:
+    return by_topic(
+        {
+            key: found and [[one.producer_id, one.epoch, one.last_sequence, one.last_timestamp_ms] for one in found]
+            for key, found in below.items()
+        }
+    )

@@ -1,0 +1,263 @@
+"""How far the logs of a crossing are: both sides, the cuts, and what is still missing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import ClusterUnreachableError
+from ha_core.kafka.facts import LogEnds
+from ha_core.model import Operation, Topic
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import StepFailedError
+from ha_core.operations.scope import format_topic
+from ha_core.operations.sides import admin_of, asked
+from ha_core.plan.crossing_maps import added
+from ha_core.plan.crossing_stages import Stage, client_end, crossing_partitions, crossings, stage
+from ha_core.plan.cuts import reached_words
+from ha_core.plan.facts import Partition, PartitionEnds
+
+ENDS_S = 30.0
+NAMED = 5
+MIN_MEASURED_S = 5.0
+"""What a log has grown by since its crossing was opened says more than any plan, when it is so long ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Log ends of both clusters."""
+
+    origin: Mapping[Partition, LogEnds]
+    target: Mapping[Partition, LogEnds]
+
+    @property
+    def ends(self) -> dict[Partition, PartitionEnds]:
+        """With everything that was appended."""
+        return {key: PartitionEnds(self.target[key].log_end, one.log_end) for key, one in self.origin.items()}
+
+    @property
+    def replicated(self) -> dict[Partition, PartitionEnds]:
+        """With what no leader change can take back in the origin."""
+        return {key: PartitionEnds(self.target[key].log_end, one.high_watermark) for key, one in self.origin.items()}
+
+
+def read_sides(
+    environment: Environment, operation: Operation, topics: Collection[str], timeout_s: float = ENDS_S
+) -> Sides:
+    """Ends of all partitions of `topics`, the target's before the origin's.
+
+    :raises StepFailedError: a topic is missing, or its partitions are not as many on both sides.
+    """
+    request, _ = asked(operation)
+    origin, target = admin_of(environment, request.origin), admin_of(environment, request.target)
+    return read_ends(environment, operation, _partitions(origin, target, topics), timeout_s)
+
+
+def read_ends(
+    environment: Environment, operation: Operation, partitions: Collection[Partition], timeout_s: float = ENDS_S
+) -> Sides:
+    """As `read_sides`, of partitions that are known to exist on both sides: those that cross over, whatever their topic
+    has got since; and behind a fence every question counts."""
+    request, _ = asked(operation)
+    origin, target = admin_of(environment, request.origin), admin_of(environment, request.target)
+    there = target.ends(partitions, timeout_s=timeout_s)
+    return Sides(origin.ends(partitions, timeout_s=timeout_s), there)
+
+
+def _partitions(origin: Admin, target: Admin, topics: Collection[str]) -> list[Partition]:
+    here = origin.topics(topics, offsets=False, timeout_s=ENDS_S)
+    there = target.topics(topics, offsets=False, timeout_s=ENDS_S)
+    keys: list[Partition] = []
+    for name in topics:
+        for admin, found in ((origin, here), (target, there)):
+            if name not in found:
+                raise StepFailedError(f"Topic {name} does not exist in cluster {admin.cluster.name} any more.")
+        count = here[name].partitions
+        if there[name].partitions != count:
+            raise StepFailedError(
+                f"Topic {name} has {count} partitions in {origin.cluster.name}, and {there[name].partitions} in "
+                f"{target.cluster.name}. Give both the same number."
+            )
+        keys += [(name, partition) for partition in range(count)]
+    return keys
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProgress:
+    """Client offsets, as they were when they were read."""
+
+    topic: str
+    partition: int
+    end: int
+    cut: int
+    rate_per_s: float = 0.0
+    """At which the log comes nearer."""
+    rate_from: str = ""
+
+    @property
+    def reached(self) -> bool:
+        return self.end >= self.cut
+
+    @property
+    def missing(self) -> int:
+        return max(0, self.cut - self.end)
+
+    @property
+    def words(self) -> str:
+        """What it lacks, and when it gets there, for people."""
+        return f"{self.topic}-{self.partition} lacks {self.missing}, reached {self.when}"
+
+    @property
+    def when(self) -> str:
+        return reached_words(self.missing, self.rate_per_s, self.rate_from)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One look at a crossing. `ends` are the origin's replicated ones."""
+
+    operation: Operation
+    stages: Mapping[str, Stage]
+    partitions: tuple[PartitionProgress, ...] = ()
+    ends: Mapping[Partition, PartitionEnds] = field(default_factory=dict)
+    added: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """topic → partitions that it has got since its cuts were proposed: they remain in the origin."""
+
+    @property
+    def reached(self) -> int:
+        return sum(one.reached for one in self.partitions)
+
+    @property
+    def at(self) -> tuple[object, ...]:
+        """Equal as long as nothing has moved."""
+        return *self.stages.items(), *((one.topic, one.partition, one.end, one.cut) for one in self.partitions)
+
+    @property
+    def ready(self) -> tuple[str, ...]:
+        """Open topics all of whose partitions have reached their cuts."""
+        behind = {one.topic for one in self.partitions if not one.reached}
+        return tuple(name for name, one in self.stages.items() if one == "open" and name not in behind)
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+        done = sum(one == "settled" for one in self.stages.values())
+        text = f"{self.reached} of {len(self.partitions)} partitions have reached their cuts"
+        if done:
+            text += f", {done} of {len(self.stages)} topics have crossed over"
+        missing = sorted((one for one in self.partitions if not one.reached), key=lambda one: -one.missing)
+        if missing:
+            named = "; ".join(one.words for one in missing[:NAMED])
+            text += f"; {named}" + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
+        if self.added:
+            text += f"; {withheld_words(self.operation, self.added)}"
+        return text
+
+
+def look(environment: Environment, operation: Operation) -> Progress:
+    """How far the operation's crossing is. Changes nothing, and takes nothing over."""
+    _, moves = asked(operation)
+    found = environment.pool.map(lambda name: environment.store.read(Topic, name), moves.topics)
+    topics = {one[0].name: one[0] for one in found if one is not None}
+    return progress_of(environment, operation, topics)
+
+
+def progress_of(environment: Environment, operation: Operation, topics: Mapping[str, Topic]) -> Progress:
+    """`look` on documents that were read already."""
+    request, moves = asked(operation)
+    at = {name: stage(operation, topics.get(name)) for name in moves.topics}
+    crossing = [name for name, one in at.items() if one in {"proposed", "open"}]
+    if not crossing:
+        return Progress(operation, at)
+    try:
+        ends = read_ends(environment, operation, crossing_partitions(topics, crossing)).replicated
+        counts = admin_of(environment, request.origin).partition_counts(crossing)
+    except ClusterUnreachableError as error:
+        if error.cluster != request.origin:
+            raise
+        raise StepFailedError(f"{error} {way_on(operation)}") from error
+    rows = tuple(_rows(environment, operation, (topics[name] for name in crossing), ends))
+    grown = {name: new for name in crossing if (new := added(request, topics[name], counts))}
+    return Progress(operation, at, rows, ends, grown)
+
+
+def _rows(
+    environment: Environment,
+    operation: Operation,
+    topics: Iterable[Topic],
+    ends: Mapping[Partition, PartitionEnds],
+) -> Iterable[PartitionProgress]:
+    request, _ = asked(operation)
+    opened, evidence = operation.evidence.get("opened"), operation.evidence
+    open_s = _seconds_since(environment, opened) if opened is not None else 0.0
+    for topic in topics:
+        for partition, _, target in crossings(topic):
+            log_end = ends[topic.name, partition].origin
+            assert log_end is not None
+            end = client_end(topic, request.origin, partition, log_end)
+            rate, source = _of(evidence, "expected", topic.name, partition), "as it was planned"
+            if rate is None:
+                rate = _of(evidence, "rates", topic.name, partition)
+            begun = _of(evidence, "opened_at", topic.name, partition)
+            if begun is not None and open_s >= MIN_MEASURED_S:
+                rate, source = max(0.0, end - begun) / open_s, "measured since it was opened"
+            yield PartitionProgress(topic.name, partition, end, target.start, rate or 0.0, source if rate else "")
+
+
+def _of(evidence: Mapping[str, Any], name: str, topic: str, partition: int) -> float | None:
+    found = evidence.get(name, {}).get(topic, {}).get(str(partition))
+    return None if found is None else float(found)
+
+
+def _seconds_since(environment: Environment, at: str) -> float:
+    return (datetime.fromisoformat(environment.now()) - datetime.fromisoformat(at)).total_seconds()
+
+
+def withheld_words(operation: Operation, grown: Mapping[str, Collection[int]]) -> str:
+    """What becomes of partitions that topics have got while they cross over."""
+    request, _ = asked(operation)
+    return (
+        f"{_listed(grown)} came to {request.origin} meanwhile: clients see them when the crossing has ended, and they "
+        f"remain in {request.origin}"
+    )
+
+
+def remaining_words(operation: Operation) -> str:
+    """Which partitions remain in the origin because they were added meanwhile, and how they follow; else empty."""
+    request, _ = asked(operation)
+    remaining: dict[str, list[int]] = operation.evidence.get("remaining", {})
+    if not remaining:
+        return ""
+    some = [shlex.quote(format_topic(name, tuple(new))) for name, new in list(remaining.items())[:NAMED]]
+    more = f" (and so on, {len(remaining)} topics in all)" if len(remaining) > NAMED else ""
+    return (
+        f"{sum(map(len, remaining.values()))} partitions that were added meanwhile remain in {request.origin}: "
+        f"`switchyard migrate {' '.join(some)} --from {request.origin} --to {request.target}`{more} brings them after"
+    )
+
+
+def _listed(grown: Mapping[str, Collection[int]]) -> str:
+    named = ", ".join(format_topic(name, tuple(new)) for name, new in list(grown.items())[:NAMED])
+    return named + (f" and those of {len(grown) - NAMED} more topics" if len(grown) > NAMED else "")
+
+
+def way_on(operation: Operation) -> str:
+    """The way out where the origin of a crossing does not answer."""
+    request, _ = asked(operation)
+    return (
+        f"If {request.origin} is lost: `switchyard resume {operation.id} --without-origin --unread wait|skip`, or "
+        f"`switchyard migrate-from-fault`, ends the crossing without it."
+    )
+
+
+def overdue(environment: Environment, operation: Operation) -> bool:
+    """Whether the crossing was to have ended by now."""
+    request, _ = asked(operation)
+    opened = operation.evidence.get("opened")
+    if request.finish_after_s is None or opened is None:
+        return False
+    return _seconds_since(environment, opened) >= request.finish_after_s

@@ -1,0 +1,109 @@
+"""Looking after crossings that are open: whoever waits for them, and whoever comes by.
+
+A look changes nothing and takes nothing over, so many may look at the same crossing. It is resumed only when there is
+something to do, by one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Operation
+from ha_core.operations import run
+from ha_core.operations.context import Environment
+from ha_core.operations.crossing.below import unread_below
+from ha_core.operations.crossing.ends import Progress, look, overdue
+from ha_core.operations.errors import MoveError, RefusedError
+from ha_core.operations.migration.following import failure
+from ha_core.operations.registry import running_operations
+from ha_core.operations.report import Report
+from ha_core.plan.move import FINAL, MoveDamagedError
+from ha_core.store.errors import StoreError
+
+FIRST_POLL_S, LONGEST_POLL_S = 0.2, 5.0
+SAY_EVERY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What came of one look at an operation."""
+
+    operation: Operation
+    progress: Progress | None = None
+    report: Report | None = None
+    """Where something was done."""
+    error: str = ""
+
+    @property
+    def words(self) -> str:
+        """How far it is. `progress` was read before anything was done: of what has ended by now it says nothing."""
+        if self.error or self.ended:
+            return self.error or self.operation.result or "nothing is left to do"
+        return self.progress.words if self.progress else ""
+
+    @property
+    def ended(self) -> bool:
+        return self.operation.state in FINAL
+
+
+def crossing_operations(environment: Environment) -> tuple[str, ...]:
+    """Ids of the migrations that cross over, or were interrupted on the way."""
+    found = running_operations(environment)
+    return tuple(o.id for o in found if o.kind == "migrate" and o.state in {"crossing", "fenced", "cut"})
+
+
+def settle_once(environment: Environment, operation_id: str) -> Look:
+    """Look at the operation, and go on with it where there is something to do. Errors are in the answer."""
+    operation = environment.operation(operation_id)
+    if operation is None:
+        raise RefusedError(f"There is no operation {operation_id}. `switchyard history` lists them.")
+    if operation.state in FINAL:
+        return Look(operation, error=failure(operation, environment.store.load()))
+    progress = None
+    try:
+        progress = look(environment, operation)
+        if not _due(environment, operation, progress):
+            return Look(operation, progress)
+        report = run.resume(environment, operation_id)
+    except (MoveError, KafkaAdminError, MoveDamagedError, StoreError) as error:
+        return Look(operation, progress, error=str(error))
+    now = environment.operation(operation_id) or operation
+    return Look(now, progress, report, report.error or failure(now))
+
+
+def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s: float | None = None) -> list[Look]:
+    """Look until all operations have ended, or `timeout_s` is over; says how far they are."""
+    deadline = None if timeout_s is None else environment.monotonic() + timeout_s
+    said: dict[str, object] = {}
+    pause_s, say_at = FIRST_POLL_S, environment.monotonic()
+    while True:
+        looks = [settle_once(environment, operation_id) for operation_id in operation_ids]
+        moved = False
+        for one in looks:
+            words = one.words
+            # Where it is and not its words: an estimate of when changes while nothing else does.
+            at = words if one.error or one.ended else (one.progress.at if one.progress else "")
+            if words and said.get(one.operation.id) != at:
+                moved = True
+                if one.ended or one.error or environment.monotonic() >= say_at:
+                    environment.say(f"{one.operation.id}: {words}")
+                    said[one.operation.id] = at
+        if environment.monotonic() >= say_at:
+            say_at = environment.monotonic() + SAY_EVERY_S
+        if all(one.ended for one in looks):
+            return looks
+        if deadline is not None and environment.monotonic() >= deadline:
+            return looks
+        pause_s = FIRST_POLL_S if moved else min(pause_s * 1.5, LONGEST_POLL_S)
+        environment.sleep(pause_s)
+
+
+def _due(environment: Environment, operation: Operation, progress: Progress) -> bool:
+    """Whether there is something to do: an interruption to mend, a cut that was reached, or a deadline."""
+    if operation.state != "crossing" or operation.evidence.get("undoing"):
+        return True
+    if {*progress.stages.values()} - {"open", "settled"} or not progress.partitions:
+        return True
+    return unread_below(operation, progress) or bool(progress.ready) or overdue(environment, operation)

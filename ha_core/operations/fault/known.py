@@ -1,0 +1,140 @@
+"""Looking at clusters while they answer, so that something is known of them when they no longer do.
+
+A look is cheap: a handful of requests per broker, whatever the number of topics. One of the gateways takes one each
+minute (`recorder`), the `record_facts` DAG every quarter of an hour, `switchyard facts record` by hand. How old it is
+travels with it to wherever it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import NoReturn
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.topics import TopicDescription
+from ha_core.model import Cluster, KnownGroup, KnownTopic
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.store.errors import StoreError, StoreUnavailableError
+
+LOOK_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at a cluster has recorded; with an `error` nothing, and what was known before stays."""
+
+    cluster: str
+    at: str
+    topics: int = 0
+    partitions: int = 0
+    groups: int = 0
+    error: str = ""
+
+    @property
+    def words(self) -> str:
+        if self.error:
+            return f"{self.cluster}: {self.error} What was known of it stays."
+        return f"{self.cluster}: {self.topics} topics with {self.partitions} partitions, {self.groups} groups"
+
+
+def record(environment: Environment, names: Collection[str] | None = None) -> tuple[Look, ...]:
+    """Record specs and ends of all topics and commits of all groups, of the clusters `names` (None: of all).
+
+    :raises RefusedError: a cluster is not registered.
+    """
+    clusters = environment.store.clusters()
+    unknown = sorted(set(names or ()) - clusters.keys())
+    if unknown:
+        raise RefusedError(
+            f"There is no cluster {unknown[0]!r} (known: {', '.join(sorted(clusters)) or 'none'}). Check the name."
+        )
+    chosen = [cluster for name, cluster in sorted(clusters.items()) if names is None or name in names]
+    looks = tuple(environment.pool.map(lambda cluster: _record(environment, cluster), chosen))
+    for look in looks:
+        environment.say(look.words)
+    return looks
+
+
+def record_always(
+    environment: Environment,
+    every_s: float,
+    names: Collection[str] | None = None,
+    looked: Callable[[Sequence[Look]], None] = lambda _looks: None,
+) -> NoReturn:
+    """`record` again and again, until the process is stopped. While the store is away it waits for it.
+
+    :param looked: is told of each round.
+    :raises RefusedError: a cluster is not registered, or not any more.
+    """
+    while True:
+        begun = environment.monotonic()
+        try:
+            looked(record(environment, names))
+        except StoreUnavailableError as error:
+            environment.say(f"nothing was recorded: {error}")
+        environment.sleep(max(0.0, begun + every_s - environment.monotonic()))
+
+
+def known_topics(
+    admin: Admin, at: str, before: Callable[[Collection[str]], dict[str, KnownTopic]]
+) -> dict[str, KnownTopic]:
+    """Every topic that clients may use. One of which a leader did not answer stays as it was known `before`: an end
+    that is older than it says could be taken for all that there is."""
+    topics = [topic for topic in admin.topics(timeout_s=LOOK_S).values() if not topic.internal]
+    lacking = [topic.name for topic in topics if len(topic.ends) < topic.partitions]
+    return {topic.name: _known(admin.cluster.name, topic, at) for topic in topics} | (
+        before(lacking) if lacking else {}
+    )
+
+
+def known_groups(admin: Admin, at: str) -> dict[str, KnownGroup]:
+    """Every group and what it has committed."""
+    states = admin.list_groups(timeout_s=LOOK_S)
+    committed = admin.group_offsets(sorted(states), stable=False, timeout_s=LOOK_S)
+    found = {}
+    for name, state in states.items():
+        offsets: dict[str, dict[int, int]] = {}
+        for (topic, partition), (offset, _) in committed.get(name, {}).items():
+            offsets.setdefault(topic, {})[partition] = offset
+        found[name] = KnownGroup(cluster=admin.cluster.name, name=name, at=at, state=state, offsets=offsets)
+    return found
+
+
+def age_s(environment: Environment, at: str) -> float:
+    """Seconds since `at`; a clock that runs behind makes nothing younger than now."""
+    return max(0.0, (datetime.fromisoformat(environment.now()) - datetime.fromisoformat(at)).total_seconds())
+
+
+def _record(environment: Environment, cluster: Cluster) -> Look:
+    at, begun, store = environment.now(), environment.monotonic(), environment.store
+    try:
+        admin = environment.admin(cluster)
+        topics = known_topics(admin, at, partial(store.known, KnownTopic, cluster.name))
+        groups = known_groups(admin, at)
+        look_s = environment.monotonic() - begun
+        seen = [one.model_copy(update={"look_s": look_s}) if one.at == at else one for one in topics.values()]
+        store.keep_known(KnownTopic, cluster.name, seen)
+        store.keep_known(KnownGroup, cluster.name, groups.values())
+    except StoreUnavailableError:
+        raise
+    except (KafkaAdminError, RefusedError, StoreError) as error:
+        # One cluster that holds what ZooKeeper does not take is no reason to forget the others.
+        return Look(cluster.name, at, error=str(error))
+    return Look(cluster.name, at, len(topics), sum(one.partitions for one in topics.values()), len(groups))
+
+
+def _known(cluster: str, topic: TopicDescription, at: str) -> KnownTopic:
+    return KnownTopic(
+        cluster=cluster,
+        name=topic.name,
+        at=at,
+        partitions=topic.partitions,
+        replication=topic.replication,
+        config=dict(topic.config),
+        ends={partition: ends.log_end for partition, ends in topic.ends.items()},
+    )

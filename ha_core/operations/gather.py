@@ -1,0 +1,103 @@
+"""What the planner wants to know of clusters before a move, asked side by side and never changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
+from ha_core.model import Cluster, MoveSet, View, legal_name
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
+from ha_core.wire.codes import ApiKey
+
+PATIENCE_S = 15.0
+"""Nobody waits for a plan, and a broker with thousands of partitions may be slow."""
+FORCED_S = 5.0
+"""Of a forced move, which clients wait for: a cluster that does not answer at all takes so long."""
+
+
+def gather(
+    environment: Environment, view: View, clusters: Collection[str], moves: MoveSet, timeout_s: float = PATIENCE_S
+) -> Facts:
+    """Facts of the moved topics and groups in each of `clusters` that is registered.
+
+    A cluster that cannot be asked is described as such; its topics and groups are then missing.
+    """
+    asked = [view.clusters[name] for name in dict.fromkeys(clusters) if name in view.clusters]
+    parts = list(environment.pool.map(lambda cluster: _one(environment, cluster, moves, timeout_s), asked))
+    return Facts(
+        clusters={part[0].name: part[0] for part in parts},
+        topics={(part[0].name, name): facts for part in parts for name, facts in part[1].items()},
+        groups={(part[0].name, name): facts for part in parts for name, facts in part[2].items()},
+    )
+
+
+def _one(
+    environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: float
+) -> tuple[ClusterFacts, dict[str, TopicFacts], dict[str, GroupFacts]]:
+    try:
+        admin = environment.admin(cluster)
+    except RefusedError as error:
+        return ClusterFacts(cluster.name, False, str(error), refused=True), {}, {}
+    found = admin.probe(moves.topics, moves.groups, timeout_s=timeout_s)
+    lacking = f"the service account lacks {', '.join(found.lacking)}" if found.lacking else ""
+    known = ClusterFacts(
+        cluster.name,
+        found.reachable,
+        found.error or lacking,
+        refused=found.refused or bool(lacking),
+        answers=found.answers,
+        brokers=tuple(sorted(found.brokers)),
+        versions={int(ApiKey[name]): span for name, span in found.versions.items()},
+        describe_producers=found.describe_producers,
+    )
+    if not found.reachable:
+        return known, {}, {}
+    try:
+        return known, _topics(admin, moves.topics, timeout_s), _groups(admin, moves.groups, timeout_s)
+    except KafkaAdminError as error:
+        # It has just answered, so it is not out of reach, whatever this is.
+        return ClusterFacts(cluster.name, False, str(error), answers=True), {}, {}
+
+
+def _topics(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str, TopicFacts]:
+    # Usage may name what no topic can be called; asked for it, a healthy cluster would refuse the whole question.
+    found = admin.topics([name for name in names if legal_name(name)], timeout_s=timeout_s)
+    try:
+        keys = [(name, partition) for name, topic in found.items() for partition in topic.ends]
+        producers = admin.producers(keys, timeout_s=timeout_s)
+    except UnsupportedByClusterError:
+        producers = {}
+    transactional = {key[0] for key, states in producers.items() if any(one.coordinator_epoch >= 0 for one in states)}
+    facts = {name: TopicFacts(exists=False) for name in names}
+    for name, topic in found.items():
+        facts[name] = TopicFacts(
+            exists=True,
+            partitions=topic.partitions,
+            config=topic.config,
+            starts={partition: ends.start for partition, ends in topic.ends.items()},
+            ends={partition: ends.log_end for partition, ends in topic.ends.items()},
+            replication=topic.replication,
+            transactional=name in transactional,
+            producers=sum(len(states) for key, states in producers.items() if key[0] == name),
+        )
+    return facts
+
+
+def _groups(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str, GroupFacts]:
+    if not names:
+        return {}
+    described = admin.describe_groups(names, timeout_s=timeout_s)
+    # Not only stable offsets: a transaction that is open must not make a look wait.
+    committed = admin.group_offsets(names, stable=False, timeout_s=timeout_s)
+    return {
+        name: GroupFacts(
+            state=described[name].state,
+            protocol_type=described[name].protocol_type,
+            members=tuple(member.member_id for member in described[name].members),
+            offsets={key: offset for key, (offset, _) in committed.get(name, {}).items()},
+        )
+        for name in names
+    }

@@ -1,0 +1,179 @@
+"""What waits for a human: everything in the state that does not end by itself, each with the command that ends it.
+
+An alarm calls `switchyard status --check` and tells by its exit code whether somebody has to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from ha_core.model import GatewayRecord, KnownTopic, Operation, View
+from ha_core.operations.caretaking import Caretaking
+from ha_core.operations.context import Environment
+from ha_core.operations.crossing.ends import overdue
+from ha_core.operations.interrupted import QUIET_S, held, quiet_s
+from ha_core.operations.registry import ClusterState
+from ha_core.plan.abandoned import patience_s
+from ha_core.plan.masking import affected
+from ha_core.plan.returned import unconfirmed
+from ha_core.plan.verdict import duration, listed
+
+WAITING_S = 900.0
+"""An operation that holds nobody up may wait between two tasks, for a slot or for somebody's word."""
+LEFT_S = 3.0
+"""Whoever lives goes on with what clients wait for within so long: what nobody has taken up then is left."""
+PAUSE_S = 0.2
+BEHIND_S = 3.0
+"""A gateway may need so long for a new revision; one that is still behind then does not follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`about` is the thing, `text` what is the matter, `remedy` what to do."""
+
+    about: str
+    text: str
+    remedy: str
+
+
+def problems(
+    environment: Environment,
+    view: View,
+    clusters: Collection[ClusterState],
+    gateways: Collection[GatewayRecord],
+    running: Collection[Operation],
+) -> tuple[Problem, ...]:
+    """All that is wrong now. Changes nothing."""
+    found = [
+        *_clusters(view, clusters),
+        *_masked(environment, view, clusters),
+        *_gateways(environment, view, gateways),
+        *_operations(environment, running),
+        *_topics(view, running),
+    ]
+    return tuple(found)
+
+
+def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
+    if not view.clusters:
+        yield Problem("clusters", "No cluster is registered.", "`switchyard clusters add`")
+    elif view.default_cluster is None:
+        yield Problem(
+            "clusters",
+            "No cluster is the default: who has no binding is refused.",
+            "`switchyard clusters add NAME --bootstrap … --default`",
+        )
+    for state in clusters:
+        if not state.reachable and state.cluster.masked is None:
+            yield Problem(
+                f"cluster {state.cluster.name}",
+                f"It {'' if state.answers else 'is '}{state.words}",
+                "Repair it or the way to it; if it stays away, `switchyard mask` spares clients the waiting, and "
+                "`switchyard migrate-from-fault` gives its topics a new home.",
+            )
+
+
+def _masked(environment: Environment, view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
+    """Masked clusters without which something cannot be written, as far as is known without asking any."""
+    masked = [state.cluster.name for state in clusters if state.cluster.masked is not None]
+    if not masked:
+        return
+    holders: dict[str, set[str]] = {}
+    for cluster in view.clusters:
+        for topic in environment.store.known(KnownTopic, cluster):
+            holders.setdefault(topic, set()).add(cluster)
+    usage = environment.store.usage()
+    for name in masked:
+        written = affected(view, usage, name, holders).written
+        if written:
+            yield Problem(
+                f"cluster {name}",
+                f"It is masked, and {len(written)} topics are written there and nowhere else: {listed(written)}. "
+                "Nobody can write them.",
+                f"`switchyard unmask {name}` when it is healthy, or `switchyard migrate-from-fault` gives them a new "
+                "home.",
+            )
+
+
+def _gateways(environment: Environment, view: View, gateways: Collection[GatewayRecord]) -> Iterator[Problem]:
+    if not gateways:
+        yield Problem("gateways", "No gateway is alive: no client is served.", "Start them.")
+        return
+    for name in sorted(_behind(environment, view, gateways)):
+        yield Problem(
+            f"gateway {name}",
+            f"It does not follow: it serves less than revision {view.revision}. Moves wait for it.",
+            "Look at its log; stop it if it hangs: clients go to another one.",
+        )
+    if not any(one.records_facts for one in gateways):
+        yield Problem(
+            "gateways",
+            "None records what is known of clusters, for the day on which one dies.",
+            "Set record_facts_s in a gateway, or run `switchyard facts record --every 60`.",
+        )
+
+
+def _behind(environment: Environment, view: View, gateways: Collection[GatewayRecord]) -> set[str]:
+    """Those that have not caught up with the view a moment later either."""
+    behind = {one.id for one in gateways if one.revision < view.revision}
+    deadline = environment.monotonic() + BEHIND_S
+    while behind and environment.monotonic() < deadline:
+        environment.sleep(PAUSE_S)
+        behind = {one.id for one in environment.store.gateways() if one.id in behind and one.revision < view.revision}
+    return behind
+
+
+def _operations(environment: Environment, running: Collection[Operation]) -> Iterator[Problem]:
+    left = _left(environment)
+    for operation in running:
+        about, way = f"operation {operation.id}", f"`switchyard resume {operation.id}`"
+        if operation.id in left or _forgotten(environment, operation):
+            stands = " Its fence stands: clients wait." if operation.state == "fenced" else ""
+            last = f"the last was done {duration(quiet_s(environment, operation))} ago"
+            text = f"Nobody works on it, {last}; it is {operation.state}.{stands}"
+            yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`")
+        elif operation.state == "crossing" and overdue(environment, operation):
+            yield Problem(about, "It was to have crossed over by now.", f"{way} --finish-with-barrier")
+
+
+def _left(environment: Environment) -> frozenset[str]:
+    """Operations that clients wait for, that have no executor, and that nobody takes up."""
+    caretaking = Caretaking(environment)
+    deadline = environment.monotonic() + LEFT_S
+    found = caretaking.look()
+    while caretaking.waiting and environment.monotonic() < deadline:
+        environment.sleep(PAUSE_S)
+        found = caretaking.look()
+    return frozenset(found)
+
+
+def _forgotten(environment: Environment, operation: Operation) -> bool:
+    """Whether it has no executor and its next task does not come. One that is held may be silent for as long as it
+    likes: its holder goes with its session."""
+    if operation.state == "crossing" or held(environment, operation):
+        return False
+    patience = patience_s(operation, {})
+    return quiet_s(environment, operation) >= (WAITING_S if patience is None else max(patience, QUIET_S))
+
+
+def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
+    alive = {operation.id for operation in running}
+    for name, topic in sorted(view.topics.items()):
+        for fence in (topic.fence, topic.transaction_fence):
+            if fence is not None and fence.operation not in alive:
+                yield Problem(
+                    f"topic {name}",
+                    f"A fence of operation {fence.operation}, which has ended, stands on it: clients wait.",
+                    f"`switchyard resume {fence.operation}`",
+                )
+    lost = sorted({(topic, extent.cluster) for topic, _, extent in unconfirmed(view) if extent.found_end is not None})
+    by_cluster: dict[str, list[str]] = {}
+    for topic_name, cluster in lost:
+        by_cluster.setdefault(cluster, []).append(topic_name)
+    for cluster, names in by_cluster.items():
+        yield Problem(
+            f"cluster {cluster}",
+            f"It came back with less than it held: records of {listed(names)} are missing, and readers wait.",
+            "Restore them, or `switchyard origins check TOPIC --accept-loss`.",
+        )

@@ -1,0 +1,179 @@
+"""The record of one operation as it runs: its document, its history, and the milliseconds of every step."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from ha_core.model import HistoryEntry, Operation
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.plan.move import FINAL
+from ha_core.store.errors import StillHeldError, UnknownOperationError
+
+
+def new_operation_id(kind: str, now: str) -> str:
+    """`KIND-YYYYMMDD-HHMMSS-XXXX`: sorts by time, and is unique."""
+    at = datetime.fromisoformat(now)
+    return f"{kind}-{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+
+
+Outcome = Literal["started", "done", "failed", "undone", "note"]
+
+
+class Lap(NamedTuple):
+    """Something that happened while nothing could be written down."""
+
+    step: str
+    outcome: Outcome
+    ms: float
+    detail: dict[str, Any]
+    at: str
+    """When it ended, which is not when it was written."""
+
+
+ASKED_FOR = "asked for by the operator"
+"""Why an operation is undone that did not fail."""
+
+
+class Journal:
+    """Writes what happens to one operation, under the epoch of the executor that holds it."""
+
+    def __init__(self, environment: Environment, operation: Operation, epoch: int) -> None:
+        self.environment = environment
+        self.operation = operation
+        self.epoch = epoch
+        self.pending: list[Lap] = []
+        """Entries of a failed fenced window, written once the fence is lifted."""
+        self._ours_at = float("-inf")
+
+    def append(
+        self,
+        step: str,
+        outcome: Outcome,
+        ms: float | None = None,
+        detail: dict[str, Any] | None = None,
+        at: str | None = None,
+    ) -> None:
+        """:param at: when it happened, where that was before."""
+        entry = HistoryEntry(
+            at=at or self.environment.now(),
+            epoch=self.epoch,
+            step=step,
+            outcome=outcome,
+            ms=None if ms is None else round(ms, 1),
+            detail=detail or {},
+        )
+        self.environment.store.append_history(self.operation.id, self.epoch, entry)
+
+    def update(self, **changes: Any) -> None:
+        """Write the operation's document with `changes`."""
+        self.operation = self.operation.model_copy(update=changes)
+        self.environment.store.update_operation(self.operation, self.epoch)
+
+    def evidence(self, **found: Any) -> None:
+        """Keep what later steps need."""
+        self.update(evidence={**self.operation.evidence, **found})
+
+    def still_ours(self, for_s: float = 0.0) -> None:
+        """What no write to ZooKeeper fences, as a request to a cluster, asks this right before.
+
+        :param for_s: how long ago it may have been asked last.
+        :raises FencedOffError: another executor has taken the operation over.
+        """
+        now = self.environment.monotonic()
+        if now - self._ours_at >= for_s:
+            self.environment.store.require_epoch(self.operation.id, self.epoch)
+            self._ours_at = now
+
+    def write_pending(self) -> None:
+        pending, self.pending = self.pending, []
+        for lap in pending:
+            self.append(*lap)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[dict[str, Any]]:
+        """Record `name` as started and as done or failed; the yielded dictionary becomes the entry's detail."""
+        self.append(name, "started")
+        detail: dict[str, Any] = {}
+        before = self.environment.monotonic()
+        try:
+            yield detail
+        except Exception as error:
+            ms = (self.environment.monotonic() - before) * 1000
+            self.environment.say(f"{name} failed after {ms:.1f} ms: {error}")
+            self.append(name, "failed", ms, {**detail, "error": str(error)})
+            raise
+        ms = (self.environment.monotonic() - before) * 1000
+        self.append(name, "done", ms, detail)
+        self.environment.say(f"{name} {ms:.1f} ms{_words(detail)}")
+
+    def finish(self, state: Literal["succeeded", "undone", "failed"], result: str) -> None:
+        """Write the final state, then give the locks back. Safe to repeat."""
+        if self.operation.state not in FINAL:
+            self.update(state=state, ended=self.environment.now(), result=result)
+        self.environment.store.release_locks(self.operation.id, self.epoch)
+
+
+class Stopwatch:
+    """Sub-steps of the fenced window: timed and said at once, written to the history afterwards.
+
+    A history entry is a write to ZooKeeper's disk; within the fence clients would wait for it.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self.laps: list[Lap] = []
+
+    @contextmanager
+    def lap(self, name: str) -> Iterator[dict[str, Any]]:
+        detail: dict[str, Any] = {}
+        before = self._environment.monotonic()
+        try:
+            yield detail
+        finally:
+            ms = (self._environment.monotonic() - before) * 1000
+            self.laps.append(Lap(name, "done", ms, detail, self._environment.now()))
+            self._environment.say(f"{name} {ms:.1f} ms{_words(detail)}")
+
+    def write(self, journal: Journal) -> None:
+        """Append the laps to the history, once, each with the time at which it happened."""
+        laps, self.laps = self.laps, []
+        for lap in laps:
+            journal.append(*lap)
+
+
+@contextmanager
+def held(environment: Environment, operation_id: str) -> Iterator[Journal]:
+    """Take the operation over under a higher epoch and hold it while the body runs.
+
+    A holder that died is waited for: its node vanishes with its session.
+
+    :raises RefusedError: no such operation, or somebody alive works on it.
+    """
+    store = environment.store
+    wait_s = environment.session_timeout_s * 1.5 + 1
+    try:
+        try:
+            epoch = store.take_over(operation_id)
+        except StillHeldError as error:
+            environment.say(f"{error}. Waiting up to {wait_s:.0f} s, in case that process is dead.")
+            epoch = store.take_over(operation_id, wait_s=wait_s)
+    except StillHeldError as error:
+        raise RefusedError(f"{error}. Nothing was changed by this run.") from error
+    except UnknownOperationError as error:
+        raise RefusedError(f"{error}.") from error
+    with store.hold(operation_id, epoch):
+        # Read under the hold: what the last holder wrote before it lost its epoch is in.
+        found = store.read(Operation, operation_id)
+        if found is None:
+            raise RefusedError(f"Operation {operation_id} vanished while it was taken over. Nothing was changed.")
+        yield Journal(environment, found[0], epoch)
+
+
+def _words(detail: dict[str, Any]) -> str:
+    plain = {key: value for key, value in detail.items() if isinstance(value, str | int | float)}
+    return f" ({', '.join(f'{key} {value}' for key, value in plain.items())})" if plain else ""

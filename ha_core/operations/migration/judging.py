@@ -1,0 +1,149 @@
+"""Which topics a migration means, what speaks against it, and which of them need a fence after all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from fnmatch import fnmatchcase
+
+from ha_core.kafka.errors import ClusterUnreachableError
+from ha_core.model import MoveRequest, View
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.gather import gather
+from ha_core.operations.switch.preview import created
+from ha_core.plan.closure import closure
+from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts
+from ha_core.plan.extents import writers
+from ha_core.plan.facts import Facts, Partition
+from ha_core.plan.moving import of_all
+from ha_core.plan.verdict import by_level
+from ha_core.plan.verdicts import Verdict, effective, preflight
+
+_WILD = frozenset("*?[")
+
+
+class Judged:
+    """Verdicts, and which topics take which cut, gathered batch by batch: facts of all at once would be too many."""
+
+    def __init__(self, environment: Environment, view: View, request: MoveRequest) -> None:
+        self.environment = environment
+        self.view = view
+        self.request = request
+        self.verdicts: list[Verdict] = []
+        self.ahead: list[str] = []
+        self.barrier: list[str] = []
+        self.ends: dict[str, dict[int, int]] = {}
+        """topic → partition that moves → log end in the origin."""
+        self.counts: dict[str, int] = {}
+        """topic → all its partitions."""
+        self.creates: dict[str, int] = {}
+        """Topics that are missing in the target → partitions that they get."""
+        self.producers: dict[str, int] = {}
+        """topic → producers that its leaders remember, counted in each partition."""
+        self._locks = environment.store.locks()
+        self._gateways = environment.store.gateways()
+        self._in_sync: dict[str, int] | None = None
+
+    @property
+    def refused(self) -> bool:
+        return any(verdict.level == "error" for verdict in self.verdicts)
+
+    @property
+    def sorted_verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(by_level(dict.fromkeys(self.verdicts)))
+
+    def judge(self, names: Collection[str]) -> None:
+        request = self.request.model_copy(
+            update={"scope": self.request.scope.model_copy(update={"topics": tuple(names)})}
+        )
+        found = closure(self.view, {}, request)
+        facts = gather(self.environment, self.view, (request.origin, request.target), found.moves)
+        verdicts = preflight(self.view, request, found, facts, self._locks, self._gateways)
+        moving = effective(self.view, request, found, facts).topics
+        if request.cut == "predicted" and not _unreachable(facts, request):
+            needs = barriers(moving, request, facts)
+            verdicts = [verdict for verdict in verdicts if not _of_the_fence(verdict, needs)]
+            verdicts += [
+                Verdict("warning", f"topic {name}", f"Topic {name} takes the barrier: {why}.", "Nothing.")
+                for name, why in needs.items()
+            ]
+            ahead = [name for name in moving if name not in needs]
+            verdicts += crossing_verdicts(self.view, request, ahead, facts, self._defaults(), self._gateways)
+            self.ahead += ahead
+            self.barrier += needs
+        else:
+            self.barrier += moving
+        self.verdicts += verdicts
+        self.creates |= created(request.target, moving, facts)
+        for name in moving:
+            here = facts.topic(request.origin, name)
+            ends = dict(here.ends) if here is not None else {}
+            self.counts[name] = len(ends)
+            self.producers[name] = here.producers if here is not None else 0
+            keys = of_all(request, self.view.topics, [(name, partition) for partition in ends])
+            self.ends[name] = {partition: ends[partition] for _, partition in keys}
+
+    def _defaults(self) -> dict[str, int]:
+        if self._in_sync is None:
+            sides = (self.request.origin, self.request.target)
+            self._in_sync = {name: self.environment.admin(self.view.clusters[name]).min_in_sync() for name in sides}
+        return self._in_sync
+
+
+def _unreachable(facts: Facts, request: MoveRequest) -> bool:
+    known = (facts.clusters.get(name) for name in (request.origin, request.target))
+    return any(cluster is None or not cluster.reachable for cluster in known)
+
+
+def _of_the_fence(verdict: Verdict, needs: Mapping[str, str]) -> bool:
+    """What pre-flight says of transactions is said better where the topic takes the barrier because of them."""
+    return any(verdict.about == f"topic {name}" and "transactional" in verdict.text for name in needs)
+
+
+def resolve(
+    environment: Environment, view: View, patterns: tuple[str, ...], origin: str
+) -> tuple[list[str], dict[str, str]]:
+    """Entries of topics, with partitions where some are named, and those that a pattern finds and leaves out."""
+    names = dict.fromkeys(pattern for pattern in patterns if not _WILD & set(pattern))
+    wild = [pattern for pattern in patterns if _WILD & set(pattern)]
+    left_out: dict[str, str] = {}
+    if not wild or origin not in view.clusters:
+        return list(names), left_out
+    try:
+        there = environment.admin(view.clusters[origin]).topics(offsets=False)
+    except ClusterUnreachableError as error:
+        raise RefusedError(
+            f"Nothing was changed. {', '.join(wild)} cannot be looked for: {error} Repair it or the way to it; if it "
+            f"is lost: `switchyard migrate-from-fault '{wild[0]}' --from {origin}` goes by what was last seen there."
+        ) from error
+    for name in sorted(there):
+        if there[name].internal or name in names or not any(fnmatchcase(name, pattern) for pattern in wild):
+            continue
+        topic = view.topics.get(name)
+        if topic is not None and topic.crossing is not None:
+            left_out[name] = f"it is migrating already, in operation {topic.crossing.operation}"
+        elif topic is not None and topic.mapped and origin not in writers(topic):
+            left_out[name] = f"it is written in {', '.join(sorted(writers(topic)))}"
+        else:
+            names[name] = None
+    return list(names), left_out
+
+
+def parse_cuts(entries: Iterable[str]) -> dict[Partition, int]:
+    """`TOPIC:PARTITION=OFFSET` → (topic, partition) → client offset.
+
+    :raises RefusedError: an entry of another form, or two for the same partition.
+    """
+    found: dict[Partition, int] = {}
+    for entry in entries:
+        where, _, offset = entry.strip().partition("=")
+        topic, _, partition = where.rpartition(":")
+        if not topic or not partition.isdecimal() or not offset.strip().isdecimal():
+            raise RefusedError(
+                f"The cut {entry!r} is not understood. Write TOPIC:PARTITION=OFFSET, as orders:0=700000."
+            )
+        key = (topic, int(partition))
+        if key in found:
+            raise RefusedError(f"Two cuts name partition {partition} of topic {topic}. Give one offset.")
+        found[key] = int(offset)
+    return found

@@ -1,0 +1,174 @@
+"""All migrations: what has moved, what crosses over now, how far it is, and what holds it up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Operation, Topic, View
+from ha_core.operations.context import Environment
+from ha_core.operations.crossing.ends import Progress, overdue, progress_of
+from ha_core.operations.errors import MoveError
+from ha_core.operations.migration.following import failure, words
+from ha_core.operations.registry import MAX_LISTED
+from ha_core.plan.migration_status import TopicStatus, status_of
+from ha_core.plan.move import MoveDamagedError
+from ha_core.plan.returned import dead_at_the_cut
+
+NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A topic that was moved, or moves."""
+
+    status: TopicStatus
+    operation: Operation | None
+    """The last one that moved it; None if it is not among the newest operations."""
+    age_s: float | None
+    """Since that operation was started."""
+    blocks: tuple[str, ...] = ()
+    """What holds it up, in words with the way out."""
+    groups: str = ""
+    """What became of the groups that were to come along; empty where nobody asked for it."""
+
+    @property
+    def cut(self) -> str:
+        """How the cut was found."""
+        if self.operation is None or self.operation.request is None:
+            return ""
+        request = self.operation.request
+        return "forced" if request.mode == "forced" else request.cut
+
+    @property
+    def progress(self) -> str:
+        return f"{self.status.reached}/{len(self.status.partitions)}"
+
+    def to_json(self) -> dict[str, Any]:
+        first = self.status.partitions[0]
+        return {
+            "topic": self.status.topic,
+            "status": self.status.status,
+            "originClusterId": first.origin or None,
+            "targetClusterId": first.target,
+            "cut": self.cut,
+            "operation": self.operation.id if self.operation else None,
+            "groups": self.groups,
+            "age_s": self.age_s,
+            "reached": self.status.reached,
+            "blocks": list(self.blocks),
+            "partitions": [one.to_json(self.status.status) for one in self.status.partitions],
+        }
+
+
+def migrations(environment: Environment, running_only: bool = False) -> tuple[Migration, ...]:
+    """Every topic that was moved or moves, by name. Clusters that do not answer leave their ends unknown.
+
+    :param running_only: only topics that cross over now.
+    """
+    view = environment.store.load()
+    topics = view.topics
+    chosen = {
+        name: topic
+        for name, topic in topics.items()
+        if topic.mapped and (topic.crossing is not None or not running_only)
+    }
+    store = environment.store
+    operations = store.running() if running_only else store.operations(MAX_LISTED)
+    looks = dict(_looks(environment, operations, chosen))
+    return tuple(_migrations(environment, view, chosen, operations, looks))
+
+
+def _looks(
+    environment: Environment, operations: Iterable[Operation], topics: Mapping[str, Topic]
+) -> Iterator[tuple[str, Progress | str]]:
+    """Operation → how far it is, or why that is not known."""
+    crossing = {topic.crossing.operation for topic in topics.values() if topic.crossing is not None}
+    for operation in operations:
+        if operation.id in crossing:
+            try:
+                yield operation.id, progress_of(environment, operation, topics)
+            except (KafkaAdminError, MoveError, MoveDamagedError) as error:
+                yield operation.id, str(error)
+
+
+def _migrations(
+    environment: Environment,
+    view: View,
+    topics: Mapping[str, Topic],
+    operations: Iterable[Operation],
+    looks: Mapping[str, Progress | str],
+) -> Iterator[Migration]:
+    of = _last_operations(operations)
+    for name, topic in sorted(topics.items()):
+        look = looks.get(topic.crossing.operation) if topic.crossing is not None else None
+        rows = look.partitions if isinstance(look, Progress) else ()
+        status = status_of(topic, {row.partition: row.end for row in rows if row.topic == name})
+        if status is None:
+            continue
+        operation = of.get(name)
+        age_s = None if operation is None else _seconds(operation.started, environment.now())
+        blocks = tuple(_blocks(environment, view, topic, status, operation, look))
+        left = failure(operation, view) if operation is not None else ""
+        groups = _groups(operation, view) if operation is not None else ""
+        yield Migration(status, operation, age_s, (left, *blocks) if left else blocks, groups)
+
+
+def _groups(operation: Operation, view: View) -> str:
+    if operation.request is None or operation.request.groups == "leave":
+        return ""
+    if operation.request.scope.user_groups and operation.moves is not None:
+        return f"{len(operation.moves.groups)} groups in the same revision"
+    if failure(operation, view) or operation.state == "failed":
+        return "did not follow"
+    return words(operation, view) or "come along when the topics have crossed over"
+
+
+def _last_operations(operations: Iterable[Operation]) -> dict[str, Operation]:
+    """Topic → the newest operation that has moved it, or moves it."""
+    found: dict[str, Operation] = {}
+    for operation in operations:
+        if operation.moves is not None and operation.state not in {"planned", "running", "undone"}:
+            for name in operation.moves.topics:
+                found.setdefault(name, operation)
+    return found
+
+
+def _blocks(
+    environment: Environment,
+    view: View,
+    topic: Topic,
+    status: TopicStatus,
+    operation: Operation | None,
+    look: Progress | str | None,
+) -> Iterator[str]:
+    if topic.crossing is None:
+        yield from dead_at_the_cut(topic, view.masked)
+        return
+    id_ = topic.crossing.operation
+    if isinstance(look, str):
+        yield f"its logs cannot be looked at: {look}"
+        return
+    if topic.fence is not None:
+        yield f"a fence was left on it: `switchyard resume {id_}`"
+    if topic.crossing.state == "proposed":
+        yield f"its cuts are proposed only, and hold producers up when they are reached: `switchyard resume {id_}`"
+        return
+    missing = [one for one in status.partitions if one.crosses and one.missing != 0]
+    if not missing:
+        yield f"it is to be settled: `switchyard resume {id_}`, or the next scheduled run"
+        return
+    rows = look.partitions if isinstance(look, Progress) else ()
+    when = {row.partition: f", reached {row.when}" for row in rows if row.topic == topic.name}
+    named = "; ".join(f"{one.partition} lacks {one.missing}{when.get(one.partition, '')}" for one in missing[:NAMED])
+    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    yield f"partition {named}{more}; `switchyard resume {id_} --finish-with-barrier` ends it now"
+    if operation is not None and overdue(environment, operation):
+        yield "it was to have ended by now: the next scheduled run ends it behind a fence"
+
+
+def _seconds(since: str, now: str) -> float:
+    return round((datetime.fromisoformat(now) - datetime.fromisoformat(since)).total_seconds(), 1)

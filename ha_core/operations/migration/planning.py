@@ -1,0 +1,377 @@
+"""What a migration of topics would do: patterns resolved, cuts suggested, everything judged, in batches.
+
+A batch is one operation: it can be looked at, ended and rolled back by itself, and a run can stop between two of them.
+Batches are bounded so that each of their revisions fits into one write of ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
+from ha_core.model.operation import CutMode, GroupsChoice
+from ha_core.operations.caretaking import take_care
+from ha_core.operations.context import Environment
+from ha_core.operations.creating import create
+from ha_core.operations.crossing.documents import MAX_DETAIL_BYTES, MAX_REVISION_BYTES, by_topic
+from ha_core.operations.crossing.rates import from_summary, looked_at
+from ha_core.operations.journal import new_operation_id
+from ha_core.operations.migration.followers import Follower, Followers, find_followers
+from ha_core.operations.migration.following import MAX_GROUPS, start_when_free
+from ha_core.operations.migration.judging import Judged, resolve
+from ha_core.operations.proposal import BaseProposal
+from ha_core.operations.switch.prepare import Proposal, make_request
+from ha_core.operations.switch.preview import expected_fence
+from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
+from ha_core.plan.crossing_stages import client_end
+from ha_core.plan.crossing_verdicts import cut_verdicts
+from ha_core.plan.cuts import Rates, cut_ahead, doubled_records, reached_words
+from ha_core.plan.facts import Partition
+from ha_core.plan.scope import lock_keys, users_of
+from ha_core.plan.size_verdicts import SEQUENCE_BYTES
+from ha_core.plan.verdicts import Verdict
+
+TOPICS_PER_BATCH = 200
+_BYTES_PER_PARTITION = 200
+"""Of a map with two extents in JSON; more where there are more."""
+
+
+class PartitionPlan(BaseModel):
+    """Client offsets; `cut` as it would be chosen now."""
+
+    model_config = ConfigDict(frozen=True)
+
+    topic: str
+    partition: int
+    end: int
+    rate_per_s: float
+    """Which the log hardly exceeds: the cut was chosen by it."""
+    expected_per_s: float = 0.0
+    rate_from: str = ""
+    """Where the rates come from."""
+    cut: int
+
+    @property
+    def reached(self) -> str:
+        """When the log gets to the cut, for people."""
+        return reached_words(self.cut - self.end, self.expected_per_s)
+
+
+class Batch(BaseModel):
+    """The topics of one operation."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    request: MoveRequest
+    moves: MoveSet
+    rates: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """topic → partition → records/s."""
+    expected: dict[str, dict[str, float]] = Field(default_factory=dict)
+    """The same, as the logs are expected to go on."""
+    rates_from: str = ""
+    cut_at: dict[str, dict[str, int]] = Field(default_factory=dict)
+
+
+class MigrationProposal(BaseProposal):
+    """A migration as it would be made on the state at `revision`. JSON-able: it travels between tasks and to people."""
+
+    origin: str
+    target: str
+    cut: CutMode
+    reason: str
+    preparation_s: float
+    rates_from: str = ""
+    batches: tuple[Batch, ...] = ()
+    partitions: tuple[PartitionPlan, ...] = ()
+    """Of topics that take a predicted cut."""
+    doubled: dict[str, float | None] = Field(default_factory=dict)
+    """topic → records that will be written to both clusters, by these rates; None where a partition is idle."""
+    left_out: dict[str, str] = Field(default_factory=dict)
+    """topic → why a pattern that names it leaves it out."""
+    groups: GroupsChoice = "leave"
+    followers: tuple[Follower, ...] = ()
+    """Groups that come along."""
+    creates: dict[str, int] = Field(default_factory=dict)
+    """Topics that are missing in the target → partitions that they get."""
+    expected_fence: str = ""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(name for batch in self.batches for name in batch.moves.topics)
+
+    @property
+    def title(self) -> str:
+        return (
+            f"{len(self.topics)} topics: {self.origin} → {self.target}, cut {self.cut}, {len(self.batches)} batches, "
+            f"on revision {self.revision}"
+        )
+
+    @property
+    def cost(self) -> str:
+        """How many records will be written to both clusters, in words."""
+        known = [records for records in self.doubled.values() if records is not None]
+        unknown = len(self.doubled) - len(known)
+        text = f"about {sum(known):,.0f} records"
+        return text + (f", and an unknown number of {unknown} topics with idle partitions" if unknown else "")
+
+
+def plan_migration(
+    environment: Environment,
+    patterns: Iterable[str],
+    origin: str,
+    target: str,
+    *,
+    reason: str,
+    cut: str,
+    preparation_s: float = 300.0,
+    finish_after_s: float | None = None,
+    drain_timeout_s: float = 10.0,
+    cut_at: Mapping[Partition, int] | None = None,
+    rates: Path | None = None,
+    topics_per_batch: int = TOPICS_PER_BATCH,
+    groups: str = "leave",
+) -> MigrationProposal:
+    """What would be migrated now, and how. Changes nothing.
+
+    :param patterns: topics of the origin, single partitions of them (`orders:0,4-7`), or patterns with `*`, `?`, `[…]`.
+    :param cut_at: client offsets to cut at, in place of what the rates suggest.
+    :param rates: summary of recorded history; without it two looks at the ends are taken.
+    :param groups: `move` takes the groups along that read them, `leave` does not look for any.
+    :raises RefusedError: what was asked for is not understood.
+    """
+    given = dict(cut_at or {})
+    view = environment.store.load()
+    names, left_out = resolve(environment, view, tuple(patterns), origin)
+    whole = make_request(
+        [f"topic:{name}" for name in names] or ["topic:-"],
+        origin,
+        target,
+        reason=reason,
+        cut=cut,
+        preparation_s=preparation_s,
+        finish_after_s=finish_after_s,
+        drain_timeout_s=drain_timeout_s,
+        include_followers=True,
+        groups=groups,
+    )
+    if not names:
+        text = f"Nothing is to move: no topic of {origin} is named by {', '.join(patterns) or 'nothing'}."
+        verdicts = (Verdict("error", "topics", text, "Correct the names or patterns."),)
+        return _proposal(whole, view, left_out=left_out, verdicts=verdicts)
+    judged = Judged(environment, view, whole)
+    for some in _chunks(whole.scope.topics, max(1, topics_per_batch)):
+        judged.judge(some)
+    if judged.refused:
+        return _proposal(whole, view, left_out=left_out, verdicts=judged.sorted_verdicts)
+    keys = [(name, p) for name in judged.ahead for p in judged.ends[name]]
+    found = _rates(environment, view, whole, keys, rates)
+    ends = {(name, p): end for name in judged.ahead for p, end in judged.ends[name].items()}
+    idle = [key for key in keys if not found.of(key) and key not in given]
+    judged.verdicts += cut_verdicts(view, whole, given, ends, idle)
+    rows = tuple(_rows(view, whole, ends, found, given))
+    batches = tuple(_batches(view, whole, judged, found, given, topics_per_batch))
+    followers = Followers()
+    if whole.groups == "move":
+        followers = find_followers(environment, view, whole, [*judged.ahead, *judged.barrier])
+        judged.verdicts += followers.verdicts
+    return _proposal(
+        whole,
+        view,
+        rates_from=found.words if keys else "",
+        batches=_with_groups(batches, followers),
+        followers=followers.follow,
+        partitions=rows,
+        doubled=_doubled(judged.ahead, rows),
+        creates=judged.creates,
+        expected_fence=expected_fence(environment),
+        left_out=left_out,
+        verdicts=judged.sorted_verdicts,
+    )
+
+
+def start_batch(
+    environment: Environment, batch: Batch, by: str, operation_id: str | None = None, recheck: bool = True
+) -> Operation:
+    """Create the operation of a batch with its locks; nothing else is changed. A barrier is a switch of topics.
+
+    With `operation_id`, an operation that a killed run of the same id created is found again.
+
+    :raises RefusedError: somebody else works on a topic, or, with `recheck`, a verdict is an error by now.
+    """
+    from ha_core.operations import run
+
+    if operation_id is not None:
+        created = environment.operation(operation_id)
+        if created is not None:
+            return created
+    take_care(environment, run.resume)
+    if batch.request.cut == "barrier":
+        proposal = Proposal(request=batch.request, revision=0, moves=batch.moves)
+        users = [f"user:{user}" for user in users_of(batch.request.scope)]
+        return start_when_free(environment, users, lambda: run.start(environment, proposal, by, operation_id, recheck))
+    if recheck:
+        judged = Judged(environment, environment.store.load(), batch.request)
+        judged.judge(batch.moves.topics)
+        MigrationProposal.model_validate(
+            {**_fields(batch.request), "revision": 0, "verdicts": judged.sorted_verdicts}
+        ).require_sound()
+    now = environment.now()
+    operation = Operation(
+        id=operation_id or new_operation_id("migrate", now),
+        kind="migrate",
+        by=by,
+        reason=batch.request.reason,
+        started=now,
+        request=batch.request,
+        moves=batch.moves,
+        evidence={
+            "rates": batch.rates,
+            "expected": batch.expected if len(json.dumps(batch.expected)) <= MAX_DETAIL_BYTES else {},
+            "rates_from": batch.rates_from,
+            "cut_at": batch.cut_at,
+            "batch": batch.number,
+        },
+    )
+    keys = lock_keys(batch.request, batch.moves)
+    return create(environment, operation, keys, {"topics": len(batch.moves.topics)})
+
+
+def _rates(
+    environment: Environment, view: View, request: MoveRequest, keys: Collection[Partition], summary: Path | None
+) -> Rates:
+    """Recorded rates; of what has none, those of two looks."""
+    recorded = from_summary(summary, request.origin) if summary is not None else None
+    left = [key for key in keys if recorded is None or key not in recorded.per_s]
+    if recorded is not None and not left:
+        return recorded
+    looked = looked_at(environment, environment.admin(view.clusters[request.origin]), left)
+    if recorded is None:
+        return looked
+    if len(left) == len(keys):
+        return replace(looked, words=f"{looked.words} (nothing is recorded of them)")
+    words = f"{recorded.words}; of {len(left)} partitions without one, {looked.words}"
+    return Rates(
+        {**looked.per_s, **recorded.per_s},
+        words,
+        {**looked.expected_per_s, **recorded.expected_per_s},
+        {**looked.sources, **recorded.sources},
+    )
+
+
+def _rows(
+    view: View, request: MoveRequest, ends: Mapping[Partition, int], rates: Rates, given: Mapping[Partition, int]
+) -> Iterator[PartitionPlan]:
+    for key, log_end in sorted(ends.items()):
+        name, partition = key
+        end = client_end(view.topics.get(name), request.origin, partition, log_end)
+        rate = rates.of(key)
+        at = given.get(key, cut_ahead(end, rate, request.preparation_s))
+        yield PartitionPlan(
+            topic=name,
+            partition=partition,
+            end=end,
+            rate_per_s=round(rate, 3),
+            expected_per_s=round(rates.expected(key), 3),
+            rate_from=rates.sources.get(key, ""),
+            cut=at,
+        )
+
+
+def _doubled(topics: Iterable[str], rows: Iterable[PartitionPlan]) -> dict[str, float | None]:
+    of: dict[str, list[PartitionPlan]] = {name: [] for name in topics}
+    for row in rows:
+        of[row.topic].append(row)
+    return {
+        name: doubled_records({r.partition: r.cut - r.end for r in some}, {r.partition: r.rate_per_s for r in some})
+        for name, some in of.items()
+    }
+
+
+def _batches(
+    view: View,
+    request: MoveRequest,
+    judged: Judged,
+    rates: Rates,
+    given: Mapping[Partition, int],
+    most: int,
+) -> Iterator[Batch]:
+    runs: list[tuple[CutMode, list[str]]] = []
+    for mode, names in (("predicted", judged.ahead), ("barrier", judged.barrier)):
+        # Of cuts ahead each topic may be settled by itself; behind a fence all of a batch is one revision.
+        producers = judged.producers if mode == "barrier" else {}
+        sizes = {name: _bytes(view.topics.get(name), judged.counts[name], producers.get(name, 0)) for name in names}
+        runs += [(mode, some) for some in _chunks(names, max(1, most), sizes)]  # type: ignore[misc]  # both literals
+    for number, (mode, names) in enumerate(runs, start=1):
+        keys = [(name, p) for name in names for p in judged.ends[name]]
+        some = {name: found for name, found in request.scope.partitions.items() if name in names}
+        scope = request.scope.model_copy(update={"topics": tuple(names), "partitions": some})
+        yield Batch(
+            number=number,
+            request=request.model_copy(update={"scope": scope, "cut": mode}),
+            moves=MoveSet(topics=tuple(names), reasons={f"topic:{name}": "named in the scope" for name in names}),
+            rates=by_topic({key: round(rates.of(key), 3) for key in keys if rates.of(key)}),
+            expected=by_topic({key: round(rates.expected(key), 3) for key in keys if rates.expected(key)}),
+            rates_from=rates.words if mode == "predicted" else "",
+            cut_at=by_topic({key: given[key] for key in keys if key in given}),
+        )
+
+
+def _with_groups(batches: tuple[Batch, ...], followers: Followers) -> tuple[Batch, ...]:
+    """A single batch behind a fence takes the groups in its own revision, if they are not too many. Otherwise they read
+    topics of several, or of one that takes its time: they follow at the end of each operation (`following`)."""
+    at_once = len(batches) == 1 and batches[0].request.cut == "barrier" and len(followers.follow) <= MAX_GROUPS
+    if not at_once or not followers.follow:
+        return batches
+    batch = batches[0]
+    scope = batch.request.scope.model_copy(update={"user_groups": followers.scope})
+    moves = MoveSet(
+        topics=batch.moves.topics,
+        groups=tuple(one.group for one in followers.follow),
+        reasons={**batch.moves.reasons, **{f"group:{one.group}": one.reason for one in followers.follow}},
+    )
+    request = batch.request.model_copy(update={"scope": scope})
+    return (batch.model_copy(update={"request": request, "moves": moves}),)
+
+
+def _bytes(topic: Topic | None, partitions: int, producers: int) -> int:
+    """About what the map will take as JSON, and last sequences as they are stored. Stored the map is a fraction of
+    that; but rates and cuts come on top, and what moves behind a barrier waits behind it as a whole: 3,500 partitions
+    are enough."""
+    sequences = SEQUENCE_BYTES * min(producers, MAX_TOPIC_SEQUENCES)
+    return _BYTES_PER_PARTITION * partitions + (len(topic.to_bytes()) if topic is not None else 0) + sequences
+
+
+def _chunks(names: Iterable[str], most: int, sizes: Mapping[str, int] | None = None) -> Iterator[list[str]]:
+    run: list[str] = []
+    size = 0
+    for name in names:
+        more = (sizes or {}).get(name, 0)
+        if run and (len(run) >= most or size + more > MAX_REVISION_BYTES):
+            yield run
+            run, size = [], 0
+        run.append(name)
+        size += more
+    if run:
+        yield run
+
+
+def _fields(request: MoveRequest) -> dict[str, Any]:
+    return {
+        "origin": request.origin,
+        "target": request.target,
+        "cut": request.cut,
+        "reason": request.reason,
+        "preparation_s": request.preparation_s,
+        "groups": request.groups,
+    }
+
+
+def _proposal(request: MoveRequest, view: View, **more: Any) -> MigrationProposal:
+    return MigrationProposal(**_fields(request), revision=view.revision, **more)

@@ -1,0 +1,338 @@
+"""Giving up a cluster that is gone for good: what is lost with it is counted, then its extents leave the maps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ha_core.kafka.admin import Admin
+from ha_core.model import Cluster, KnownTopic, Topic, View
+from ha_core.operations import run
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.fault.commits import Commits, commits
+from ha_core.operations.fault.request import WILD
+from ha_core.operations.interrupted import QUIET_S, quiet_s, way_out
+from ha_core.operations.origin.dropping import write_dropped
+from ha_core.operations.registry import references, running_operations
+from ha_core.operations.report import Report
+from ha_core.operations.sides import PROBE_S
+from ha_core.plan.aging import Commit
+from ha_core.plan.extents import writers
+from ha_core.plan.given_up import Loss, Unread, losses, unread, without
+from ha_core.plan.verdict import listed
+
+MAX_GROUPS = 1_000
+"""Of a topic, in the history; each has a count of all its partitions."""
+NOT_SERVED = "If it comes back, nothing of this is served any more"
+
+
+@dataclass(frozen=True, slots=True)
+class GivingUp:
+    """What would be lost with a cluster, and what still points to it then."""
+
+    cluster: str
+    answers: bool = False
+    losses: tuple[Loss, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    unasked: tuple[str, ...] = ()
+    """Clusters of whose groups nothing is known."""
+    pointing: tuple[str, ...] = ()
+    """What refers to the cluster once these extents are gone."""
+    default: bool = False
+    """It serves identities without a binding."""
+    never_moved: tuple[str, ...] = ()
+    """Topics that were last seen there and have no map: they stay lost with it. Only where no topic was named."""
+    before: Mapping[str, Topic] = field(default_factory=dict)
+    """The maps that were judged."""
+
+    @property
+    def known(self) -> int:
+        """Offsets that are known to be lost."""
+        return sum(loss.known for loss in self.losses)
+
+    @property
+    def most(self) -> int:
+        return sum(loss.most for loss in self.losses)
+
+    @property
+    def keys(self) -> frozenset[tuple[str, int, int]]:
+        """(topic, partition, term) of every extent that goes."""
+        return frozenset((loss.topic, loss.partition, loss.term) for loss in self.losses)
+
+    def to_json(self) -> dict[str, Any]:
+        """The machine form."""
+        return {
+            "cluster": self.cluster,
+            "answers": self.answers,
+            "known_lost": self.known,
+            "most_lost": self.most,
+            "extents": [
+                {**loss._asdict(), "known_lost": loss.known, "most_lost": loss.most, "exact": loss.known_end is None}
+                for loss in self.losses
+            ],
+            "groups": [one._asdict() for one in self.unread],
+            "unasked": list(self.unasked),
+            "pointing": list(self.pointing),
+            "default": self.default,
+            "never_moved": list(self.never_moved),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """What was done."""
+
+    plan: GivingUp
+    reports: tuple[Report, ...] = ()
+    put_off: tuple[str, ...] = ()
+    """In words: what a rerun has to do."""
+
+    @property
+    def succeeded(self) -> bool:
+        return not self.put_off and all(report.result == "succeeded" for report in self.reports)
+
+    def to_json(self) -> dict[str, Any]:
+        """The machine form."""
+        return {
+            **self.plan.to_json(),
+            "result": "succeeded" if self.succeeded else "failed",
+            "changed": bool(self.reports),
+            "put_off": list(self.put_off),
+            "operations": [report.to_json() for report in self.reports],
+        }
+
+
+def plan_giving_up(
+    environment: Environment, cluster: str, topics: Collection[str] = (), *, force: bool = False
+) -> GivingUp:
+    """What would be lost if all that `cluster` holds of `topics` (names or patterns; none: all) were given up.
+
+    Changes nothing. No losses: there is nothing to give up.
+
+    :param force: although the cluster answers.
+    :raises RefusedError: unknown cluster or topics, it is still written, it answers, or an operation works on a topic.
+    """
+    view = environment.store.load()
+    registered = view.clusters.get(cluster)
+    if registered is None:
+        raise RefusedError(
+            f"There is no cluster {cluster!r} (known: {', '.join(sorted(view.clusters)) or 'none'}). Check the name."
+        )
+    never_moved = sorted(environment.store.known(KnownTopic, cluster).keys() - _mapped(view).keys())
+    chosen = {
+        name: topic
+        for name, topic in _chosen(view, cluster, topics, never_moved).items()
+        if cluster in writers(topic) | {e.cluster for extents in topic.partitions.values() for e in extents}
+    }
+    _require_free(environment, chosen)
+    written = sorted(name for name, topic in chosen.items() if cluster in writers(topic))
+    if written:
+        raise RefusedError(
+            f"Nothing was changed. {len(written)} topics are still written in {cluster}: {listed(written)}. Give them "
+            f"a new home first (`switchyard migrate-from-fault {written[0]} --from {cluster} --to … --unread wait|skip "
+            "--reason …`), or name only topics that have one."
+        )
+    after = {name: without(topic, cluster) for name, topic in chosen.items()}
+    plan = GivingUp(
+        cluster,
+        pointing=references(replace(view, topics={**view.topics, **after}), cluster),
+        default=registered.default,
+        never_moved=() if topics else tuple(never_moved),
+        before=chosen,
+    )
+    if not chosen:
+        return plan
+    up, answers = _answering(environment, view, registered, force)
+    committed = commits(environment, view, chosen, up)
+    return replace(
+        plan,
+        answers=answers,
+        losses=tuple(loss for topic in chosen.values() for loss in losses(topic, cluster)),
+        unread=tuple(_unread(chosen, cluster, committed)),
+        unasked=committed.unasked,
+    )
+
+
+def give_up(environment: Environment, plan: GivingUp, reason: str) -> GivenUp:
+    """Carry `plan` out, in batches of revisions. Safe to break off: a new plan has what is left.
+
+    :raises RefusedError: no reason.
+    """
+    require_reason(plan.cluster, reason)
+    put_off: list[str] = []
+    reports = write_dropped(
+        environment,
+        "give-up",
+        reason,
+        "given_up",
+        plan.before,
+        {name: without(topic, plan.cluster) for name, topic in plan.before.items()},
+        _evidence(plan),
+        put_off,
+        cluster=plan.cluster,
+    )
+    return GivenUp(plan, tuple(reports), tuple(put_off))
+
+
+def require_reason(cluster: str, reason: str) -> None:
+    """:raises RefusedError: nobody would know why the records were given up."""
+    if not reason.strip():
+        raise RefusedError(f"Giving up cluster {cluster} needs a reason. Say --reason.")
+
+
+def settle_interrupted(environment: Environment) -> None:
+    """Bring to their end the operations of a giving up whose process has died; what they had not begun is left."""
+    for operation in running_operations(environment):
+        if operation.kind == "give-up" and quiet_s(environment, operation) >= QUIET_S:
+            environment.say(f"operation {operation.id} of {operation.by} was interrupted; ending it")
+            run.resume(environment, operation.id)
+
+
+def words(loss: Loss) -> str:
+    """What is lost of one extent, for people."""
+    held = f"{loss.topic}-{loss.partition}: offsets {loss.start} to {loss.end} of {loss.cluster}"
+    lost = (
+        f"{loss.known} are lost"
+        if loss.known_end is None
+        else f"{loss.known} are known to be lost, and at most {loss.most}: nobody knows what it took after that"
+    )
+    readers = "readers skip them already" if loss.skipped else f"readers go on at {loss.next}"
+    return f"{held}: {lost}; {readers}"
+
+
+def group_words(one: Unread) -> str:
+    """What a group does without, for people."""
+    lost = str(one.known) if one.known == one.most else f"{one.known} to {one.most}"
+    where = f"goes on at {one.next}" if one.next != one.offset else "reads on"
+    return (
+        f"group {one.group} ({'live' if one.live else 'no members'}, {one.cluster}) has committed {one.offset} of "
+        f"{one.topic}-{one.partition}: it {where}, without {lost} offsets that it has not read"
+    )
+
+
+def summary_lines(plan: GivingUp) -> Iterator[str]:
+    """The sum of it, and what is left to be done about the cluster, for people."""
+    cluster = plan.cluster
+    if plan.losses:
+        partitions = {(loss.topic, loss.partition) for loss in plan.losses}
+        yield (
+            f"{len(plan.before)} topics, {len(partitions)} partitions: {plan.known} offsets are known to be lost, "
+            f"{plan.most} at most. {NOT_SERVED}."
+        )
+    else:
+        yield f"There is nothing to give up: no map says that {cluster} holds anything of these topics."
+    if plan.answers:
+        yield f"{cluster} answers: what it holds could still be read."
+    if plan.unasked:
+        yield f"Nothing is known of the groups of {listed(plan.unasked)}."
+    if plan.never_moved:
+        yield (
+            f"{len(plan.never_moved)} topics were last seen in {cluster} and never moved, so nobody can use them: "
+            f"{listed(plan.never_moved)}. `switchyard migrate-from-fault` gives them a new home; "
+            f"until then {plan.cluster} is removed only with --force"
+        )
+    if plan.pointing:
+        yield f"{len(plan.pointing)} still refer to {cluster}, move them away: {listed(plan.pointing)}"
+    else:
+        then = "Then nothing refers" if plan.losses else "Nothing refers"
+        yield f"{then} to {cluster} any more: `switchyard clusters remove {cluster}`"
+    if plan.default:
+        yield f"{cluster} is the default cluster: remove it, then name another (`switchyard clusters add … --default`)"
+
+
+def _mapped(view: View) -> dict[str, Topic]:
+    return {name: topic for name, topic in sorted(view.topics.items()) if topic.mapped}
+
+
+def _chosen(view: View, cluster: str, entries: Iterable[str], never_moved: Collection[str]) -> dict[str, Topic]:
+    """The mapped topics that the entries name; without entries all of them."""
+    mapped = _mapped(view)
+    found: dict[str, Topic] = {}
+    named = [one.strip() for one in entries]
+    for entry in named:
+        matching = {name: topic for name, topic in mapped.items() if name == entry or fnmatchcase(name, entry)}
+        if not matching and entry in never_moved:
+            raise RefusedError(
+                f"Nothing was changed. Topic {entry} was never moved out of {cluster}. Give it a new home first: "
+                f"`switchyard migrate-from-fault {entry} --from {cluster} --to … --unread wait|skip --reason …`."
+            )
+        if not matching:
+            what = "Pattern" if any(mark in entry for mark in WILD) else "Topic"
+            raise RefusedError(
+                f"Nothing was changed. {what} {entry!r} is no topic that was ever moved. Check the name."
+            )
+        found.update(matching)
+    return dict(sorted(found.items())) if named else mapped
+
+
+def _require_free(environment: Environment, chosen: Mapping[str, Topic]) -> None:
+    """:raises RefusedError: an operation works on one of the topics."""
+    locked = {lock.key: lock.operation for lock in environment.store.locks()}
+    for name, topic in chosen.items():
+        fence = topic.fence or topic.transaction_fence or topic.crossing
+        operation = locked.get(f"topic:{name}") or (fence.operation if fence is not None else None)
+        if operation is not None:
+            raise RefusedError(
+                f"Nothing was changed. Operation {operation} works on topic {name}. {way_out(operation)}"
+            )
+
+
+def _answering(environment: Environment, view: View, given_up: Cluster, force: bool) -> tuple[dict[str, Admin], bool]:
+    """The clusters that can be asked, and whether `given_up` is alive. A mask hides the others, but not this one.
+
+    :raises RefusedError: the cluster to give up answers, and that is not accepted.
+    """
+
+    def look(cluster: Cluster) -> tuple[Admin | None, bool]:
+        own = cluster.name == given_up.name
+        if cluster.masked is not None and not own:
+            return None, False
+        try:
+            admin = environment.admin(cluster)
+        except RefusedError:
+            if own and not force:
+                raise
+            return None, False
+        found = admin.probe(timeout_s=PROBE_S)
+        # Whoever does not take the service account, or has lost one broker of three, is alive all the same.
+        return (admin if found.reachable else None), found.answers
+
+    clusters = [cluster for _, cluster in sorted(view.clusters.items())]
+    looks = dict(zip((c.name for c in clusters), environment.pool.map(look, clusters), strict=True))
+    answers = looks[given_up.name][1]
+    if answers and not force:
+        raise RefusedError(
+            f"Nothing was changed. {given_up.name} answers, so what it holds can still be read: "
+            f"`switchyard origins check` serves it. Say --force (in the form *Although it answers*) to give it up "
+            f"all the same. {NOT_SERVED}."
+        )
+    return {name: admin for name, (admin, _) in looks.items() if admin is not None}, answers
+
+
+def _unread(chosen: Mapping[str, Topic], cluster: str, committed: Commits) -> Iterator[Unread]:
+    for name, topic in chosen.items():
+        of: dict[int, tuple[Commit, ...]] = {
+            partition: committed.of.get((name, partition), ()) for partition in topic.partitions
+        }
+        yield from unread(topic, cluster, of)
+
+
+def _evidence(plan: GivingUp) -> dict[str, dict[str, Any]]:
+    """Topic → what the history keeps: every extent, and partitions and offsets that each group does without."""
+    found: dict[str, dict[str, Any]] = {
+        name: {"known_lost": 0, "most_lost": 0, "extents": [], "groups": {}} for name in plan.before
+    }
+    for loss in plan.losses:
+        said = found[loss.topic]
+        said["known_lost"] += loss.known
+        said["most_lost"] += loss.most
+        said["extents"].append([loss.partition, loss.term, loss.start, loss.end, loss.known_end])
+    for one in plan.unread:
+        groups: dict[str, tuple[int, int, int]] = found[one.topic]["groups"]
+        if one.group in groups or len(groups) < MAX_GROUPS:
+            partitions, known, most = groups.get(one.group, (0, 0, 0))
+            groups[one.group] = (partitions + 1, known + one.known, most + one.most)
+    return found

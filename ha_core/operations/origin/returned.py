@@ -1,0 +1,249 @@
+"""The check for clusters that were dead at a cut and answer again: their extents are closed where they truly end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Cluster, Extent, Topic, View
+from ha_core.operations.batches import in_batches
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.report import Report
+from ha_core.operations.sides import PROBE_S
+from ha_core.operations.single import run_single
+from ha_core.plan.returned import Return, gone_for_good, look_at, read_again, settled, unconfirmed
+from ha_core.store.errors import ConflictError, LockedError
+
+LOOK_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What one check has found."""
+
+    found: tuple[Return, ...] = ()
+    away: Mapping[str, str] = field(default_factory=dict)
+    """Cluster → why its extents could not be looked at."""
+    put_off: tuple[str, ...] = ()
+    """In words: what was left for the next check."""
+    reports: tuple[Report, ...] = ()
+    newly_found: tuple[Return, ...] = ()
+    """Those `unaccepted` that no check has seen before."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The machine form."""
+        return {
+            "result": self.unaccepted[0].outcome if self.unaccepted else "succeeded",
+            "returned": [
+                {**one._asdict(), "beyond": one.beyond, "missing": one.missing, "above": one.above}
+                for one in self.found
+            ],
+            "away": dict(self.away),
+            "put_off": list(self.put_off),
+            "operations": [report.to_json() for report in self.reports],
+        }
+
+    @property
+    def unaccepted(self) -> tuple[Return, ...]:
+        """What an operator has to look at, losses first."""
+        return tuple(one for outcome in ("less", "more") for one in self.found if one.outcome == outcome)
+
+
+def check_origins(
+    environment: Environment,
+    topics: Collection[str] = (),
+    *,
+    accept_loss: bool = False,
+    serve_skipped: bool = False,
+    dry_run: bool = False,
+    reason: str = "the cluster answers again",
+) -> Returned:
+    """Look at every cluster that was dead at a cut; close its extents if it answers. Safe to repeat.
+
+    :param topics: names or patterns; none: all.
+    :param accept_loss: the operator does without what a cluster has lost.
+    :param serve_skipped: readers get what they were told to skip.
+    :raises RefusedError: a decision of the operator without the topics that it is for.
+    """
+    if (accept_loss or serve_skipped) and not topics:
+        raise RefusedError("Say for which topics: names or patterns, '*' for all. Nothing was changed.")
+    view = environment.store.load()
+    wanted = [one for one in unconfirmed(view) if not topics or any(fnmatchcase(one[0], t) for t in topics)]
+    reachable, away = _reachable(environment, view, {extent.cluster for _, _, extent in wanted})
+    found: list[Return] = []
+    put_off: list[str] = []
+    for name in reachable:
+        here = [one for one in wanted if one[2].cluster == name]
+        try:
+            found += _look(environment, view.clusters[name], here, accept_loss, put_off)
+        except KafkaAdminError as error:
+            away[name] = str(error)
+    served = _skipped(environment, view, topics, away) if serve_skipped else {}
+    marked = {
+        (topic, partition): extent.found_end for topic, partition, extent in wanted if extent.found_end is not None
+    }
+    newly_found = tuple(
+        one
+        for one in found
+        if one.outcome in {"less", "more"} and marked.get((one.topic, one.partition)) != one.found_end
+    )
+    reports = () if dry_run else _write(environment, found, served, reason, put_off)
+    return Returned(tuple(found), away, tuple(put_off), reports, newly_found)
+
+
+def words(one: Return) -> str:
+    """What came back of one partition, for people."""
+    where = f"{one.topic}-{one.partition}: {one.cluster}"
+    if one.outcome == "less":
+        return (
+            f"{where} ends at {one.found_end}, and held offsets up to {one.known_end} when it died: {one.missing} are "
+            f"missing. Readers wait, for nothing is concluded from it. Restore them, or `switchyard origins check "
+            f"{one.topic} --accept-loss`"
+        )
+    if one.outcome == "more":
+        return (
+            f"{where} ends at {one.found_end}, above the cut at {one.cut}: {one.above} offsets have no place in the "
+            f"topic and nobody reads them, though producers may have been told of them. Copy what matters from "
+            f"{one.cluster}, then `switchyard origins check {one.topic} --accept-loss`"
+        )
+    served = "skipped by readers, as was asked for" if one.skipped else "served in their place"
+    left = one.missing + one.above
+    lost = f", {left} offsets are given up" if left else ""
+    return f"{where} ends at {one.found_end}: {one.beyond} records beyond what was known are {served}{lost}"
+
+
+def away_words(cluster: str, why: str) -> str:
+    """Why a cluster's extents could not be looked at, and what to do, for people."""
+    return f"{cluster} is not looked at: {why}"
+
+
+def _reachable(environment: Environment, view: View, names: Collection[str]) -> tuple[list[str], dict[str, str]]:
+    """Clusters that answer and are in service, and why the others are not looked at."""
+    away: dict[str, str] = {}
+
+    def probe(name: str) -> bool:
+        cluster = view.clusters.get(name)
+        if cluster is None:
+            away[name] = "it is not registered any more"
+        elif cluster.masked is not None:
+            # Nobody has asked it: it may be in the best of health, and is not to be given up for a mask.
+            away[name] = f"it is masked: {cluster.masked.reason} (`switchyard unmask {name}` when it is healthy)"
+        else:
+            found = environment.admin(cluster).probe(timeout_s=PROBE_S)
+            if found.reachable:
+                return True
+            away[name] = found.error if found.answers else f"{found.error} ({gone_for_good(name)})"
+        return False
+
+    ordered = sorted(names)
+    return [name for name, up in zip(ordered, environment.pool.map(probe, ordered), strict=True) if up], away
+
+
+def _look(
+    environment: Environment,
+    cluster: Cluster,
+    wanted: Collection[tuple[str, int, Extent]],
+    accept_loss: bool,
+    put_off: list[str],
+) -> list[Return]:
+    there = environment.admin(cluster).topics({topic for topic, _, _ in wanted}, timeout_s=LOOK_S)
+    found = []
+    for topic, partition, extent in wanted:
+        described = there.get(topic)
+        ends = None if described is None else described.ends.get(partition)
+        if described is not None and ends is None:
+            put_off.append(f"{topic}-{partition}: no leader in {cluster.name} answers for it yet")
+        elif ends is not None and not ends.settled:
+            put_off.append(f"{topic}-{partition}: its replicas in {cluster.name} have not caught up yet")
+        else:
+            found.append(look_at(topic, partition, extent, None if ends is None else ends.log_end, accept_loss))
+    return found
+
+
+def _skipped(
+    environment: Environment, view: View, topics: Collection[str], away: dict[str, str]
+) -> dict[str, list[str]]:
+    """Topic → clusters whose extents are to be read again. Nobody may be told to wait for a cluster that is away."""
+    ignored = {
+        (name, extent.cluster)
+        for name, topic in view.topics.items()
+        if any(fnmatchcase(name, pattern) for pattern in topics)
+        for extents in topic.partitions.values()
+        for extent in extents
+        if extent.ignored
+    }
+    up, still_away = _reachable(environment, view, {cluster for _, cluster in ignored})
+    away.update(still_away)
+    served: dict[str, list[str]] = {}
+    for name, cluster in sorted(ignored):
+        if cluster in up:
+            served.setdefault(name, []).append(cluster)
+    return served
+
+
+def _write(
+    environment: Environment,
+    found: Collection[Return],
+    served: Mapping[str, Collection[str]],
+    reason: str,
+    put_off: list[str],
+) -> tuple[Report, ...]:
+    by_topic: dict[str, list[Return]] = {name: [] for name in served}
+    for one in found:
+        by_topic.setdefault(one.topic, []).append(one)
+    locked = {lock.key: lock.operation for lock in environment.store.locks()}
+    changed: list[Topic] = []
+    versions: dict[str, int] = {}
+    for name, returns in sorted(by_topic.items()):
+        if f"topic:{name}" in locked:
+            put_off.append(f"{name}: operation {locked[f'topic:{name}']} works on it")
+            continue
+        stored = environment.store.read(Topic, name)
+        if stored is None:
+            continue
+        after = _after(stored[0], returns, served.get(name, ()))
+        if after != stored[0]:
+            changed.append(after)
+            versions[name] = stored[1]
+    details = {topic.name: _detail(by_topic[topic.name], served.get(topic.name, ())) for topic in changed}
+    reports = []
+    for batch in in_batches(changed, details):
+        names = [topic.name for topic in batch]
+        try:
+            reports.append(
+                run_single(
+                    environment,
+                    "return",
+                    reason,
+                    [f"topic:{name}" for name in names],
+                    batch,
+                    (),
+                    {(Topic, name): versions[name] for name in names},
+                    {"topics": {name: details[name] for name in names}},
+                )
+            )
+        except (LockedError, ConflictError) as error:
+            put_off.append(f"{names[0]} and {len(names) - 1} more: {error}")
+    return tuple(reports)
+
+
+def _after(topic: Topic, returns: Collection[Return], served: Collection[str]) -> Topic:
+    partitions = dict(topic.partitions)
+    for one in returns:
+        # What was looked at may have been settled by somebody else meanwhile.
+        if any(e.cluster == one.cluster and e.known_end == one.known_end for e in partitions[one.partition]):
+            partitions[one.partition] = settled(partitions[one.partition], one)
+    after = topic.model_copy(update={"partitions": partitions})
+    for cluster in served:
+        after = read_again(after, cluster)
+    return after
+
+
+def _detail(returns: Collection[Return], served: Collection[str]) -> dict[str, Any]:
+    """The evidence: partition → outcome, known and found end."""
+    partitions = {str(one.partition): [one.outcome, one.known_end, one.found_end] for one in returns}
+    return {**({"partitions": partitions} if returns else {}), **({"read_again": list(served)} if served else {})}

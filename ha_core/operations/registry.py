@@ -1,0 +1,235 @@
+"""What is there: clusters and their state, operations that have not ended, declared usage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from ha_core.model import Cluster, Operation, Use, View
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.mask import who_depends
+from ha_core.operations.report import Report
+from ha_core.operations.single import Expected, run_single
+from ha_core.plan.move import FINAL
+from ha_core.plan.returned import gone_for_good
+from ha_core.plan.verdict import listed
+from ha_core.store.protocol import Sighting
+
+MAX_LISTED = 10_000
+"""Operations that a listing looks through, those that have ended too."""
+LOOK_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """A registered cluster and what a look at it found."""
+
+    cluster: Cluster
+    reachable: bool
+    error: str
+    brokers: int
+    answers: bool = False
+    """Something of it is alive, also where not all of it is."""
+
+    @property
+    def words(self) -> str:
+        if self.reachable:
+            return f"reachable, {self.brokers} brokers"
+        return f"answers, but: {self.error}" if self.answers else f"not reachable: {self.error}"
+
+    @property
+    def mask_words(self) -> str:
+        masked = self.cluster.masked
+        return f"since {masked.since} by {masked.by}: {masked.reason}" if masked else ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.cluster.model_dump(mode="json", exclude={"schema_"}),
+            "reachable": self.reachable,
+            "brokers": self.brokers,
+            "error": self.error,
+        }
+
+
+def cluster_states(environment: Environment) -> tuple[ClusterState, ...]:
+    """Every registered cluster, all asked at once."""
+    clusters = [cluster for _, cluster in sorted(environment.store.load().clusters.items())]
+    return tuple(environment.pool.map(lambda cluster: _state(environment, cluster), clusters))
+
+
+def _state(environment: Environment, cluster: Cluster) -> ClusterState:
+    try:
+        found = environment.admin(cluster).probe(timeout_s=LOOK_S)
+    except RefusedError as error:
+        return ClusterState(cluster, False, str(error), 0)
+    return ClusterState(cluster, found.reachable, found.error, len(found.brokers), found.answers)
+
+
+def running_operations(environment: Environment) -> tuple[Operation, ...]:
+    """Operations that have not ended, newest first."""
+    return tuple(o for o in environment.store.running() if o.state not in FINAL)
+
+
+def require_alive(environment: Environment, name: str, bootstrap: str, security: str = "none") -> str:
+    """Look at a cluster before it is registered; what it is, in words.
+
+    :raises RefusedError: nothing answers there, the account is not taken, or it is another registered cluster: then a
+        move between the two names would find its own records in the target.
+    """
+    wanted = _wanted(environment, name, bootstrap, security, default=None)
+    view = environment.store.load()
+    found = environment.admin(wanted).probe(timeout_s=LOOK_S)
+    if not found.reachable:
+        raise RefusedError(
+            f"Nothing was changed. {found.error} Correct the address or the security profile, or say --unprobed to "
+            f"register {name} as it is."
+        )
+
+    def same(other: Cluster) -> bool:
+        try:
+            return environment.admin(other).probe(timeout_s=LOOK_S).cluster_id == found.cluster_id
+        except RefusedError:
+            return False
+
+    others = [one for _, one in sorted(view.clusters.items()) if one.name != name]
+    twins = [one for one, is_same in zip(others, environment.pool.map(same, others), strict=True) if is_same]
+    if twins and found.cluster_id:
+        raise RefusedError(
+            f"Nothing was changed. {bootstrap} is the cluster {twins[0].name} ({twins[0].bootstrap}): both say that "
+            f"their id is {found.cluster_id}. Give the address of another cluster."
+        )
+    return f"{len(found.brokers)} brokers, cluster id {found.cluster_id or 'unknown'}"
+
+
+def add_cluster(
+    environment: Environment,
+    name: str,
+    bootstrap: str,
+    security: str = "none",
+    default: bool | None = None,
+    reason: str = "registered by hand",
+) -> tuple[int, bool]:
+    """Register a cluster or change how it is reached. Returns the revision, and whether anything changed.
+
+    :param default: None: as it is. A new address must not take away where everybody without a binding is served.
+    :raises RefusedError: the name or the address is not usable, or another cluster is the default already.
+    """
+    store = environment.store
+    found = store.read(Cluster, name)
+    wanted = _wanted(environment, name, bootstrap, security, default)
+    view = store.load()
+    others = [c.name for c in view.clusters.values() if c.default and c.name != name]
+    if default and others:
+        raise RefusedError(f"Cluster {others[0]} is the default already. Add it again with --no-default first.")
+    if found is not None and found[0] == wanted:
+        return view.revision, False
+    detail = {"cluster": name, "bootstrap": bootstrap, "security": security, "default": wanted.default}
+    if found is not None:
+        detail["before"] = found[0].model_dump(mode="json", include={"bootstrap", "security", "default"})
+    expected: Expected = {(Cluster, name): found[1] if found else None}
+    report = run_single(environment, "add-cluster", reason, (f"cluster:{name}",), (wanted,), (), expected, detail)
+    return _served(environment, report), True
+
+
+def remove_cluster(environment: Environment, name: str, reason: str = "removed by hand", force: bool = False) -> int:
+    """Forget a cluster that no binding, map or group refers to. Returns the revision.
+
+    :param force: although topics that never moved are written there. Their clients are led to another cluster, which
+        may create them anew: the same offsets then mean other records.
+    :raises RefusedError: unknown, still referred to, or topics are written there.
+    """
+    store = environment.store
+    found = store.read(Cluster, name)
+    view = store.load()
+    if found is None:
+        raise RefusedError(
+            f"There is no cluster {name!r} (known: {', '.join(sorted(view.clusters)) or 'none'}). Check the name."
+        )
+    uses = references(view, name)
+    if uses:
+        more = f" and {len(uses) - 5} more" if len(uses) > 5 else ""
+        raise RefusedError(
+            f"Cluster {name} is still referred to by {', '.join(uses[:5])}{more}. Move them away first; "
+            f"{gone_for_good(name)}."
+        )
+    written = () if force else who_depends(environment, name).written
+    if written:
+        raise RefusedError(
+            f"Nothing was changed. {len(written)} topics that never moved are written in {name}: {listed(written)}. "
+            f"Without it their clients are led to another cluster, and begin them anew there. Move them first "
+            f"(`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead). If nobody needs them, say "
+            "--force."
+        )
+    key = (Cluster, name)
+    detail = {"cluster": name, "bootstrap": found[0].bootstrap}
+    report = run_single(
+        environment, "remove-cluster", reason, (f"cluster:{name}",), (), (key,), {key: found[1]}, detail
+    )
+    return _served(environment, report)
+
+
+def _served(environment: Environment, report: Report) -> int:
+    """The revision; who does not serve it yet is said."""
+    if report.error:
+        environment.say(report.error)
+    return report.revision
+
+
+def _wanted(environment: Environment, name: str, bootstrap: str, security: str, default: bool | None) -> Cluster:
+    """The document as it is asked for; a mask stays, what is unknown of it, and what is not said.
+
+    :raises RefusedError: the name or the address is not usable.
+    """
+    found = environment.store.read(Cluster, name)
+    try:
+        kept = found[0].model_dump(by_alias=True) if found else {}
+        said = {} if default is None else {"default": default}
+        wanted = Cluster.model_validate({**kept, "name": name, "bootstrap": bootstrap, "security": security, **said})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RefusedError(f"Cluster {name!r}: {where} {first['input']!r} is not usable: {first['msg']}.") from error
+    for address in bootstrap.split(","):
+        host, _, port = address.strip().rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise RefusedError(f"Cluster {name}: bootstrap {address!r} is not host:port. Write host:port[,host:port…].")
+    return wanted
+
+
+def references(view: View, cluster: str) -> tuple[str, ...]:
+    """What of the state names `cluster`."""
+    bound = [
+        f"binding of {user}"
+        for user, b in view.bindings.items()
+        if cluster in {b.cluster, *b.instances.values(), *b.topics.values(), *b.groups.values()}
+    ]
+    mapped = [
+        f"topic {name}"
+        for name, topic in view.topics.items()
+        if topic.writer == cluster
+        or any(e.cluster == cluster for extents in topic.partitions.values() for e in extents)
+    ]
+    groups = [f"group {name}" for name, group in view.groups.items() if group.cluster == cluster]
+    return tuple(sorted([*bound, *mapped, *groups]))
+
+
+def declare_usage(
+    environment: Environment, user: str, topics: tuple[str, ...], groups: tuple[str, ...], instance: str = ""
+) -> None:
+    """Record that `user` uses `topics` and `groups`."""
+    use = Use(instance=instance, how="declared", since=environment.now())
+    left_out = environment.store.record_usage(
+        user,
+        [
+            *(Sighting("topic", name, use) for name in topics),
+            *(Sighting("group", name, use) for name in groups),
+        ],
+    )
+    if left_out:
+        raise RefusedError(
+            f"{left_out} of the uses of {user} did not fit: the usage of one user is bounded. "
+            "Name further topics in the scope of a move itself (topic:NAME)."
+        )

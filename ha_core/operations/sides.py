@@ -1,0 +1,63 @@
+"""The two clusters of a switch, as its steps reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import Adopted
+from ha_core.model import Cluster, MoveRequest, MoveSet, Operation
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.plan.facts import AdoptedGroup
+
+PROBE_S = 3.0
+
+
+def asked(operation: Operation) -> tuple[MoveRequest, MoveSet]:
+    """Request and move set of a switch.
+
+    :raises RefusedError: the operation is of another kind.
+    """
+    if operation.request is None or operation.moves is None:
+        raise RefusedError(f"Operation {operation.id} is a {operation.kind}: it has no steps of a switch.")
+    return operation.request, operation.moves
+
+
+def admin_of(environment: Environment, name: str) -> Admin:
+    """The admin of a registered cluster.
+
+    :raises RefusedError: it is not registered (any more), or its security profile is not known here.
+    """
+    found = environment.store.read(Cluster, name)
+    if found is None:
+        raise RefusedError(f"Cluster {name} is not registered any more. Register it again: `switchyard clusters add`.")
+    return environment.admin(found[0])
+
+
+def origin_of(environment: Environment, request: MoveRequest) -> Admin | None:
+    """The admin of the origin; None for a forced move whose origin does not answer."""
+    admin = admin_of(environment, request.origin)
+    if request.mode == "forced" and not admin.probe(timeout_s=PROBE_S).reachable:
+        return None
+    return admin
+
+
+def adopted_of(operation: Operation) -> dict[str, AdoptedGroup]:
+    """The groups that the operation has joined in the target, from its evidence."""
+    return {name: AdoptedGroup(**one) for name, one in operation.evidence.get("adopted", {}).items()}
+
+
+def as_evidence(adopted: Mapping[str, AdoptedGroup]) -> dict[str, dict[str, object]]:
+    return {name: asdict(one) for name, one in adopted.items()}
+
+
+def in_target(group: str, adopted: AdoptedGroup) -> Adopted:
+    """The joined members, as the target's coordinator knows them."""
+    return Adopted(group, adopted.generation, adopted.members)
+
+
+def in_origin(group: str, adopted: AdoptedGroup) -> Adopted:
+    """The original members, as the origin's coordinator knows them."""
+    return Adopted(group, adopted.origin_generation, {member: member for member in adopted.members})

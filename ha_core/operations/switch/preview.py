@@ -1,0 +1,120 @@
+"""What a move costs, said before it is made: what it creates, lag, rates, and how long its clients will wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from statistics import median
+
+from pydantic import BaseModel, ConfigDict
+
+from ha_core.model import KnownTopic, MoveRequest, MoveSet, View
+from ha_core.operations.context import Environment
+from ha_core.operations.fault.known import age_s
+from ha_core.plan.crossing_stages import client_end
+from ha_core.plan.facts import Facts
+from ha_core.plan.verdict import listed
+
+MOVES_LOOKED_AT, OPERATIONS_LOOKED_AT, ENTRIES_LOOKED_AT = 5, 50, 20
+"""Of the history, for the expected fence."""
+SHORTEST_LOOK_S = 1.0
+"""Growth within less says nothing."""
+
+
+class Preview(BaseModel):
+    """What is known before a move; it decides nothing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    creates: dict[str, int] = {}
+    """Topics that are missing in the target → partitions that they get."""
+    lag_records: dict[str, int | None] = {}
+    """Group → records below the ends of the topics that it reads; None: its cluster has not told."""
+    records_per_s: float | None = None
+    """All moved topics together; None: nothing was recorded of them before."""
+    rate_from: str = ""
+    expected_fence: str = ""
+    """How long clients will wait, in words with where that is known from."""
+
+
+def preview(environment: Environment, view: View, request: MoveRequest, moves: MoveSet, facts: Facts) -> Preview:
+    """Of the move as it would be made now. Changes nothing."""
+    rate, rate_from = _rate(environment, request.origin, moves, facts)
+    return Preview(
+        creates=created(request.target, moves.topics, facts),
+        lag_records={group: _lag(view, request.origin, group, facts) for group in moves.groups},
+        records_per_s=rate,
+        rate_from=rate_from,
+        expected_fence=expected_fence(environment),
+    )
+
+
+def created(target: str, topics: Iterable[str], facts: Facts) -> dict[str, int]:
+    """Topics that the target answers that it does not have → the partitions of theirs elsewhere."""
+    return {
+        name: max((one.partitions for (_, topic), one in facts.topics.items() if topic == name), default=0)
+        for name in topics
+        if (there := facts.topic(target, name)) is not None and not there.exists
+    }
+
+
+def expected_fence(environment: Environment) -> str:
+    """What the last moves have cost their clients."""
+    store, found = environment.store, []
+    for operation in store.operations(OPERATIONS_LOOKED_AT):
+        if operation.kind == "switch" and operation.state == "succeeded":
+            entries = store.history(operation.id, ENTRIES_LOOKED_AT)
+            found += [entry.detail["fenced_ms"] for entry in entries if entry.detail.get("fenced_ms") is not None]
+        if len(found) >= MOVES_LOOKED_AT:
+            break
+    if not found:
+        return "some tens of milliseconds; no move was made here yet"
+    return f"about {median(found):.0f} ms: the last {len(found)} moves took {min(found):.0f} to {max(found):.0f} ms"
+
+
+def preview_lines(found: Preview | None) -> Iterator[str]:
+    """The same for people."""
+    if found is None:
+        return
+    created_words = [f"{name} with {count} partitions" for name, count in found.creates.items()]
+    yield f"created in the target: {listed(created_words) or 'nothing'}"
+    told = {group: lag for group, lag in found.lag_records.items() if lag is not None}
+    if told:
+        furthest = sorted(told, key=lambda group: -told[group])
+        yield f"lag of its groups: {listed(f'{group} {told[group]} records' for group in furthest)}"
+    rate = "unknown" if found.records_per_s is None else f"{found.records_per_s:.1f} records/s"
+    yield f"rate: {rate} ({found.rate_from})"
+    yield f"expected fence: {found.expected_fence}"
+
+
+def _lag(view: View, origin: str, group: str, facts: Facts) -> int | None:
+    known = facts.group(origin, group)
+    if known is None:
+        return None
+    behind = 0
+    for (name, partition), committed in known.offsets.items():
+        topic = facts.topic(origin, name)
+        if topic is not None and partition in topic.ends:
+            end = client_end(view.topics.get(name), origin, partition, topic.ends[partition])
+            behind += max(0, end - committed)
+    return behind
+
+
+def _rate(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -> tuple[float | None, str]:
+    """How much the origin's logs grew since they were last recorded."""
+    known = environment.store.known(KnownTopic, origin, moves.topics) if moves.topics else {}
+    grown, oldest = 0.0, 0.0
+    for name, seen in known.items():
+        facts_now, seconds = facts.topic(origin, name), age_s(environment, seen.at)
+        if facts_now is None or facts_now.age_s is not None or seconds < SHORTEST_LOOK_S:
+            continue
+        oldest = max(oldest, seconds)
+        grown += _growth(seen.ends, facts_now.ends) / seconds
+    if not oldest and known:
+        return None, "their logs cannot be asked now, or were recorded a moment ago"
+    if not oldest:
+        return None, "nothing was recorded of them; `switchyard facts record` does"
+    return round(grown, 1), f"what the logs grew since they were recorded, {oldest:.0f} s ago"
+
+
+def _growth(before: Mapping[int, int], now: Mapping[int, int]) -> int:
+    return sum(max(0, now[partition] - end) for partition, end in before.items() if partition in now)

@@ -1,0 +1,241 @@
+"""What the Kafka side does while a move's fence stands: ends, producers and committed offsets.
+
+Everything is asked once before the fence, so that connections, leaders and coordinators are known and warm: clients
+wait for what happens behind it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
+from ha_core.kafka.facts import Adopted, LogEnds, Partition, ProducerState
+from ha_core.kafka.group_offsets import Committed
+from ha_core.model import Member
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import BypassError, StepFailedError
+from ha_core.operations.fault.last_known import LastKnown
+from ha_core.plan.facts import PartitionEnds, ProducerFacts
+
+NAMED = 5
+SETTLING_PAUSE_S = 0.005
+DYING_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the cut needs of the logs."""
+
+    ends: Mapping[Partition, PartitionEnds]
+    producers: Mapping[Partition, tuple[ProducerFacts, ...]]
+    origin: Mapping[Partition, LogEnds] = field(default_factory=dict)
+    """Empty where the origin cannot be asked."""
+
+
+@dataclass
+class Window:
+    """The two clusters of a move. `origin` is None where it is dead: then nothing of it is known."""
+
+    environment: Environment
+    origin: Admin | None
+    target: Admin
+    partitions: tuple[Partition, ...]
+    groups: tuple[str, ...]
+    timeout_s: float
+    forced: bool = False
+    known: LastKnown = field(default_factory=LastKnown)
+    """Of an origin that may not answer: forced only."""
+    committed: Mapping[str, Mapping[Partition, Committed]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    """Committed partitions that the target does not have, `group topic-partition`."""
+    still_ours: Callable[[], None] = lambda: None
+    """Raises when another executor has taken the operation over."""
+
+    def warm(self) -> None:
+        """Ask once for all that is asked again behind the fence."""
+        jobs = [self.environment.pool.submit(self.target.ends, self.partitions)]
+        groups = self.environment.pool.submit(self._read_groups)
+        if self.origin is not None and not self.forced:
+            jobs.append(self.environment.pool.submit(self.origin.ends, self.partitions))
+            self._producers()
+        for job in jobs:
+            job.result()
+        groups.result()
+        self.target.describe_groups(self.groups)
+
+    def read(self) -> Found:
+        """Ends of both sides, twice for the origin, and its producers. Reads the groups' offsets at the same time.
+
+        :raises StepFailedError: replication does not catch up or a transaction stays open for the drain timeout.
+            Or a topic has got partitions since it was warmed.
+        :raises BypassError: the origin's ends move although nothing passes the gateways.
+        """
+        pool = self.environment.pool
+        there: Future[dict[Partition, LogEnds]] = pool.submit(self.target.ends, self.partitions)
+        groups = pool.submit(self._read_groups)
+        if self.origin is None or self.forced:
+            groups.result()
+            return self._without_rest(there.result())
+        names = Counter(topic for topic, _ in self.partitions)
+        counts = pool.submit(self.origin.partition_counts, names)
+        first = self._quiet_ends(self.origin)
+        producers = self._producers()
+        second = self.origin.ends(self.partitions)
+        moved = [key for key in self.partitions if first[key].log_end != second[key].log_end]
+        if moved:
+            named = ", ".join(
+                f"{topic}-{part} went from {first[topic, part].log_end} to {second[topic, part].log_end}"
+                for topic, part in sorted(moved)[:NAMED]
+            )
+            raise BypassError(
+                f"Somebody writes to cluster {self.origin.cluster.name} without passing through the gateways: {named} "
+                "while the fence stood and every gateway had drained. Find who produces directly to "
+                f"{self.origin.cluster.bootstrap}, let it go through a gateway or stop it, then repeat the move."
+            )
+        require_not_grown(names, counts.result())
+        groups.result()
+        return Found(
+            {key: PartitionEnds(target=one.log_end, origin=second[key].log_end) for key, one in there.result().items()},
+            producers,
+            second,
+        )
+
+    def transactional(self) -> dict[Partition, tuple[ProducerState, ...]]:
+        """Transactional producers that the origin's leaders remember, by partition; partitions without are left out.
+
+        Empty where nobody can say or waits for it: brokers older than 2.8, forced moves.
+        """
+        if self.origin is None or self.forced:
+            return {}
+        try:
+            found = self.origin.producers(self.partitions)
+        except UnsupportedByClusterError:
+            return {}
+        kept = {
+            key: tuple(one for one in known if one.coordinator_epoch >= 0 or one.transaction_start_offset >= 0)
+            for key, known in found.items()
+        }
+        return {key: known for key, known in kept.items() if known}
+
+    def open_transactions(self) -> dict[Partition, tuple[ProducerState, ...]]:
+        """Those of `transactional` that have a transaction open."""
+        kept = {
+            key: tuple(one for one in known if one.transaction_start_offset >= 0)
+            for key, known in self.transactional().items()
+        }
+        return {key: known for key, known in kept.items() if known}
+
+    def copy_offsets(self, adopted: Mapping[str, Adopted]) -> dict[str, int]:
+        """Commit in the target what the groups had committed in the origin; group → number of partitions."""
+
+        def one(group: str) -> int:
+            committed = self.committed.get(group, {})
+            if not committed:
+                return 0
+            joined = adopted.get(group)
+            member = None
+            if joined is not None:
+                member = Member(member_id=next(iter(joined.members.values())), generation=joined.generation)
+            self.target.set_group_offsets(group, committed, member, still_ours=self.still_ours)
+            return len(committed)
+
+        counts = self.environment.pool.map(one, self.groups)
+        return dict(zip(self.groups, counts, strict=True))
+
+    def _without_rest(self, there: Mapping[Partition, LogEnds]) -> Found:
+        """A forced move takes what a dying origin still says, and waits for nothing."""
+        here: Mapping[Partition, LogEnds] = {}
+        producers: Mapping[Partition, tuple[ProducerFacts, ...]] = {}
+        if self.origin is not None:
+            with suppress(KafkaAdminError):
+                here = self.origin.ends(self.partitions, timeout_s=DYING_S)
+                producers = self._producers()
+        return Found(
+            {
+                key: self.known.ends(self.environment, key, one.log_end, here[key].log_end if key in here else None)
+                for key, one in there.items()
+            },
+            producers,
+        )
+
+    def _read_groups(self) -> None:
+        if not self.groups:
+            return
+        found: Mapping[str, Mapping[Partition, Committed]] = self.known.group_offsets()
+        if self.origin is not None:
+            try:
+                found = self.origin.group_offsets(self.groups, timeout_s=DYING_S if self.forced else None)
+            except KafkaAdminError:
+                if not self.forced:
+                    raise
+        topics = {topic for committed in found.values() for topic, _ in committed}
+        there = self.target.topics(topics, offsets=False) if topics else {}
+
+        def known(key: Partition) -> bool:
+            return key[0] in there and key[1] < there[key[0]].partitions
+
+        self.committed = {
+            group: {key: value for key, value in committed.items() if known(key)} for group, committed in found.items()
+        }
+        self.left_out = tuple(
+            f"{group} {topic}-{part}"
+            for group, committed in sorted(found.items())
+            for topic, part in sorted(committed)
+            if not known((topic, part))
+        )
+
+    def _quiet_ends(self, origin: Admin) -> dict[Partition, LogEnds]:
+        """Ends that every in-sync replica has, without an open transaction."""
+        environment = self.environment
+        deadline = environment.monotonic() + self.timeout_s
+        while True:
+            found = origin.ends(self.partitions)
+            restless = sorted(key for key, one in found.items() if not one.settled or one.open_transaction)
+            if not restless:
+                return found
+            if environment.monotonic() >= deadline:
+                named = ", ".join(f"{topic}-{part} ({_why(found[topic, part])})" for topic, part in restless[:NAMED])
+                raise StepFailedError(
+                    f"Cluster {origin.cluster.name} did not come to rest within {self.timeout_s:g} s: {named}. Let "
+                    "transactions end and replicas catch up, then repeat the move, or give it a longer --drain-timeout."
+                )
+            environment.sleep(SETTLING_PAUSE_S)
+
+    def _producers(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
+        if self.origin is None:
+            return {}
+        try:
+            found = self.origin.producers(self.partitions)
+        except UnsupportedByClusterError:
+            return {}
+        return {
+            key: tuple(
+                ProducerFacts(one.producer_id, one.epoch, one.last_sequence, one.last_timestamp_ms) for one in known
+            )
+            for key, known in found.items()
+        }
+
+
+def require_not_grown(before: Mapping[str, int], now: Mapping[str, int]) -> None:
+    """What the map does not list is its writer's: partitions that a topic got meanwhile would be left behind in the
+    origin, with what was written to them.
+
+    :param now: topic → how many partitions the origin has of it, asked behind the fence.
+    :raises StepFailedError: more than before.
+    """
+    grown = sorted(name for name, count in before.items() if now.get(name, count) > count)
+    if grown:
+        name = grown[0]
+        raise StepFailedError(
+            f"Topic {name} has {now[name]} partitions in the origin, {before[name]} when the move began: the new ones "
+            "would be left behind. Give the copy in the target as many, if it stays, then try again."
+        )
+
+
+def _why(ends: LogEnds) -> str:
+    return "replicas lag" if not ends.settled else f"a transaction is open since offset {ends.last_stable}"

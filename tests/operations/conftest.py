@@ -1,0 +1,34 @@
+from collections.abc import Iterator
+
+import pytest
+
+from ha_core.model import Cluster
+from ha_core.operations.context import Environment
+from ha_core.store import Change, MemoryStore
+from stack.harness import Stack
+
+CLUSTERS = (
+    Cluster(name="east", bootstrap="127.0.0.1:1", default=True),
+    Cluster(name="west", bootstrap="127.0.0.1:1"),
+)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """Two registered clusters at which nobody listens."""
+    store = MemoryStore()
+    store.commit(Change(change_id="seed", puts=CLUSTERS, expected={(Cluster, one.name): None for one in CLUSTERS}))
+    return store
+
+
+@pytest.fixture
+def environment(store: MemoryStore) -> Iterator[Environment]:
+    with Environment(store=store.client(), by="test:operator", session_timeout_s=0.5) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="package")
+def stack() -> Iterator[Stack]:
+    """Two clusters of different major versions, no gateways. Tests leave all parts of it alive."""
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
+        yield running

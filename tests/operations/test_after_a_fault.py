@@ -1,0 +1,203 @@
+"""A cluster dies, its topics move on what was last seen of it, and it comes back: whole, with less, or with nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from ha_core.model import Extent, Topic
+from ha_core.operations import run
+from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.fault.known import record
+from ha_core.operations.fault.request import fault_request
+from ha_core.operations.origin.returned import check_origins, words
+from ha_core.operations.registry import declare_usage
+from ha_core.operations.switch.prepare import make_request, plan
+from ha_core.plan.forced import RESERVE
+from stack.harness import Stack
+from tests.kit.running import bootstrap, create_topic
+
+pytestmark = pytest.mark.stack
+PARTITIONS, SEEN, BEYOND = 2, 40, 10
+WAITING = ("whole", "less", "gone")
+"""Topics whose readers wait; of `skipped` they skip what is unread."""
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """East died with records beyond what was known, its topics were moved to west, and it is back."""
+
+    stack: Stack
+    proposal: tuple[str, ...]
+    """What the pre-flight said."""
+
+
+def produce(stack: Stack, cluster: str, topic: str, count: int) -> None:
+    """`count` records to each partition."""
+    producer = Producer({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 3})
+    for number in range(count * PARTITIONS):
+        producer.produce(topic, value=b"x" * 20, partition=number % PARTITIONS)
+    assert producer.flush(30) == 0
+
+
+def opened(stack: Stack) -> Environment:
+    return connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator")
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def aftermath(stack: Stack) -> Aftermath:
+    with opened(stack) as environment:
+        for name in (*WAITING, "skipped"):
+            create_topic(bootstrap(stack, "east"), f"t.{name}", PARTITIONS, **{"retention.ms": "3600000"})
+            produce(stack, "east", f"t.{name}", SEEN)
+        declare_usage(environment, "ann", ("t.whole",), ("billing",))
+        east = environment.admin(environment.store.load().clusters["east"])
+        east.set_group_offsets("billing", {("t.whole", 0): (33, ""), ("t.whole", 1): (34, "")})
+        assert all(not look.error for look in record(environment))
+        for name in (*WAITING, "skipped"):
+            produce(stack, "east", f"t.{name}", BEYOND)
+        with pytest.raises(RefusedError, match="--force"):
+            plan(environment, a_fault(environment, "t.whole")).require_sound()
+        stack.kill("cluster/east")
+
+        proposal = plan(environment, a_fault(environment, *(f"t.{name}" for name in WAITING), with_groups=True))
+        report = run.run_all(environment, run.start(environment, proposal, by="test:operator").id)
+        assert report.result == "succeeded", report.error
+        skipping = plan(environment, a_fault(environment, "t.skip*", unread="skip"))
+        report = run.run_all(environment, run.start(environment, skipping, by="test:operator").id)
+        assert report.result == "succeeded", report.error
+
+        away = check_origins(environment)
+        assert set(away.away) == {"east"}
+        assert away.found == ()
+        (data,) = Path(stack.dir).glob("**/cluster-east*/data/t.less-0")
+        shutil.rmtree(data)
+        stack.restart("cluster/east")
+        admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})  # its futures die with it
+        admin.delete_topics(["t.gone"])["t.gone"].result(30)
+    return Aftermath(stack, tuple(f"{v.level}: {v.text}" for v in proposal.verdicts))
+
+
+@pytest.fixture
+def environment(aftermath: Aftermath) -> Iterator[Environment]:
+    with opened(aftermath.stack) as environment:
+        yield environment
+
+
+def a_fault(environment: Environment, *topics: str, unread: str = "wait", with_groups: bool = False):  # type: ignore[no-untyped-def]
+    return fault_request(
+        environment,
+        topics,
+        "east",
+        "west",
+        unread=unread,
+        reason="rack fire",
+        with_groups=with_groups,
+    )
+
+
+def extents(environment: Environment, topic: str, partition: int = 0) -> tuple[Extent, ...]:
+    found = environment.store.read(Topic, topic)
+    assert found is not None
+    return found[0].partitions[partition]
+
+
+def test_topics_are_made_in_the_target_as_they_were_last_seen_and_the_age_of_that_is_told(
+    aftermath: Aftermath, environment: Environment
+) -> None:
+    west = environment.admin(environment.store.load().clusters["west"])
+
+    made = west.topics(["t.whole"])["t.whole"]
+
+    assert (made.partitions, made.config["retention.ms"]) == (PARTITIONS, "3600000")
+    assert any("was last seen" in verdict and " s ago" in verdict for verdict in aftermath.proposal)
+
+
+def test_groups_come_along_at_their_last_known_offsets(environment: Environment) -> None:
+    view = environment.store.load()
+    west = environment.admin(view.clusters["west"])
+
+    found = west.group_offsets(["billing"])["billing"]
+
+    assert {key: offset for key, (offset, _) in found.items()} == {("t.whole", 0): 33, ("t.whole", 1): 34}
+    assert view.bindings["ann"].groups == {"billing": "west"}
+
+
+def test_what_a_cluster_took_after_it_was_last_seen_comes_back_in_its_place(environment: Environment) -> None:
+    before = extents(environment, "t.whole")
+    assert before[0].known_end == SEEN
+    assert (before[0].end or 0) >= SEEN + RESERVE
+
+    result = check_origins(environment, ["t.whole"])
+
+    assert {(one.partition, one.known_end, one.found_end, one.beyond) for one in result.found} == {
+        (partition, SEEN, SEEN + BEYOND, BEYOND) for partition in range(PARTITIONS)
+    }
+    after = extents(environment, "t.whole")
+    assert after[0].model_dump() == before[0].model_dump() | {"end": SEEN + BEYOND, "known_end": None}
+    assert after[1] == before[1]
+    (report,) = result.reports
+    (entry,) = [e for e in environment.store.history(report.operation) if (e.step, e.outcome) == ("return", "done")]
+    assert entry.detail["topics"] == {
+        "t.whole": {"partitions": {str(p): ["whole", SEEN, SEEN + BEYOND] for p in range(PARTITIONS)}}
+    }
+    assert check_origins(environment, ["t.whole"]).found == ()
+
+
+def test_a_cluster_that_lost_its_disk_is_told_apart_marked_and_left_to_the_operator(environment: Environment) -> None:
+    before = extents(environment, "t.less")
+
+    first = check_origins(environment, ["t.less"])
+    second = check_origins(environment, ["t.less"])
+
+    (less,) = first.unaccepted
+    assert (less.partition, less.known_end, less.found_end, less.missing) == (0, SEEN, 0, SEEN)
+    assert "nothing is concluded" in words(less)
+    assert extents(environment, "t.less") == (before[0].model_copy(update={"found_end": 0}), before[1])
+    assert extents(environment, "t.less", 1)[0].end == SEEN + BEYOND
+    assert first.newly_found == (less,)
+    assert (second.newly_found, second.unaccepted, second.reports) == ((), (less,), ())
+    back = plan(environment, make_request(["topic:t.less"], "west", "east", reason="back"))
+    assert any(v.level == "error" and "--accept-loss" in v.remedy for v in back.verdicts)
+    with pytest.raises(RefusedError, match="which topics"):
+        check_origins(environment, accept_loss=True)
+
+    accepted = check_origins(environment, ["t.less"], accept_loss=True)
+
+    assert [one.outcome for one in accepted.found] == ["accepted"]
+    assert extents(environment, "t.less") == (before[1],)
+
+
+def test_a_topic_that_is_gone_is_a_loss_too(environment: Environment) -> None:
+    result = check_origins(environment, ["t.gone"], dry_run=True)
+
+    assert [(one.found_end, one.missing) for one in result.unaccepted] == [(0, SEEN)] * PARTITIONS
+    assert extents(environment, "t.gone")[0].found_end is None
+
+
+def test_what_readers_were_told_to_skip_stays_skipped_until_it_is_asked_for(environment: Environment) -> None:
+    assert check_origins(environment, ["t.skipped"]).found[0].skipped
+    assert extents(environment, "t.skipped")[0].ignored
+    assert extents(environment, "t.skipped")[0].end == SEEN + BEYOND
+
+    check_origins(environment, ["t.skip*"], serve_skipped=True)
+
+    assert not extents(environment, "t.skipped")[0].ignored
+
+
+def test_a_pattern_that_matches_nothing_is_refused(environment: Environment) -> None:
+    with pytest.raises(RefusedError, match="matches no topic"):
+        a_fault(environment, "nothing-*")

@@ -1,0 +1,63 @@
+"""How old what was last seen of a dead cluster is, where clocks are wrong."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ha_core.model import KnownTopic, MoveSet
+from ha_core.operations.context import Environment
+from ha_core.operations.fault.last_known import LastKnown
+from ha_core.store import MemoryStore
+
+NOW = datetime(2026, 11, 22, 7, 0, tzinfo=UTC)
+
+
+def age_s(
+    recorder_ahead_s: float, store_set_back_s: float, really_s: float = 600.0, look_s: float = 0.0
+) -> float | None:
+    """What a forced move makes of a topic that was looked at `really_s` ago."""
+    store = MemoryStore()
+    store.set_clock(lambda: NOW.timestamp() - really_s)
+    at = NOW - timedelta(seconds=really_s + look_s - recorder_ahead_s)
+    seen = KnownTopic(
+        cluster="east", name="t", at=at.isoformat(), partitions=1, replication=1, ends={0: 50}, look_s=look_s
+    )
+    store.keep_known(KnownTopic, "east", [seen])
+    store.set_clock(lambda: NOW.timestamp() - store_set_back_s)
+    with Environment(store, by="test", now=NOW.isoformat, monotonic=lambda: 7.0) as environment:
+        known = LastKnown.read(environment, "east", MoveSet(topics=("t",)))
+        return known.ends(environment, ("t", 0), 0, None).seen_age_s
+
+
+@pytest.mark.parametrize(
+    ("recorder_ahead_s", "store_set_back_s"), [(0, 0), (60, 0), (599, 0), (0, 60), (0, 590), (-30, 0)]
+)
+def test_a_clock_that_is_wrong_makes_nothing_younger_where_the_other_is_right(
+    recorder_ahead_s: float, store_set_back_s: float
+) -> None:
+    assert age_s(recorder_ahead_s, store_set_back_s) == 600 - min(0, recorder_ahead_s)
+
+
+def test_a_look_began_before_it_was_written() -> None:
+    assert age_s(60, 0, really_s=100, look_s=25) == 125
+
+
+@pytest.mark.parametrize(("recorder_ahead_s", "store_set_back_s"), [(700, 0), (0, 700)])
+def test_what_was_seen_in_the_future_was_seen_at_no_known_time(
+    recorder_ahead_s: float, store_set_back_s: float
+) -> None:
+    assert age_s(recorder_ahead_s, store_set_back_s) is None
+
+
+def test_it_grows_older_until_the_fence_has_drained() -> None:
+    store, ticks = MemoryStore(), iter([0.0, 4.0, 9.0])
+    seen = KnownTopic(cluster="east", name="t", at=NOW.isoformat(), partitions=1, replication=1, ends={0: 50})
+    store.keep_known(KnownTopic, "east", [seen])
+    with Environment(store, by="test", now=NOW.isoformat, monotonic=lambda: next(ticks)) as environment:
+        known = LastKnown.read(environment, "east", MoveSet(topics=("t",)))
+        ages_s = [known.ends(environment, ("t", 0), 0, None).seen_age_s for _ in range(2)]
+
+    assert ages_s[0] is not None
+    assert ages_s[1] == pytest.approx(ages_s[0] + 5)

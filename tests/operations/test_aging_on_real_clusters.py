@@ -1,0 +1,301 @@
+"""Old extents go when nothing of them can be read or is needed any more, and their topic with them if that is asked."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from ha_core.kafka.errors import TopicNotEmptyError
+from ha_core.model import Topic
+from ha_core.operations import run
+from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.crossing import rates
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.fault.known import record
+from ha_core.operations.migration.planning import plan_migration, start_batch
+from ha_core.operations.origin.aging import Aging, age
+from ha_core.operations.registry import declare_usage
+from ha_core.operations.switch.prepare import make_request, plan
+from stack.harness import Stack
+from tests.kit.running import bootstrap, create_topic
+
+pytestmark = pytest.mark.stack
+PARTITIONS, RECORDS = 2, 30
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def topic(stack: Stack) -> str:
+    """A topic with records in east that has not moved yet."""
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"retention.ms": "3600000"})
+    produce(stack, "east", name)
+    return name
+
+
+def produce(stack: Stack, cluster: str, topic: str, count: int = RECORDS, idempotent: bool = False) -> None:
+    settings = {"bootstrap.servers": bootstrap(stack, cluster), "enable.idempotence": idempotent, "log_level": 3}
+    producer = Producer(settings)
+    for number in range(count * PARTITIONS):
+        producer.produce(topic, value=b"x" * 20, key=str(number), partition=number % PARTITIONS)
+    assert producer.flush(30) == 0
+
+
+def expire(stack: Stack, topic: str, offset: int = RECORDS, cluster: str = "east") -> None:
+    """What retention does, at once: the log starts at `offset`."""
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
+    wanted = [TopicPartition(topic, partition, offset) for partition in range(PARTITIONS)]
+    for future in admin.delete_records(wanted).values():
+        future.result(30)
+
+
+def move(environment: Environment, scope: str, origin: str = "east", target: str = "west") -> None:
+    proposal = plan(environment, make_request([scope], origin, target, reason="test", include_followers=True))
+    report = run.run_all(environment, run.start(environment, proposal, by="test:operator").id)
+    assert report.result == "succeeded", report.error
+
+
+def commit(environment: Environment, cluster: str, group: str, topic: str, offset: int) -> None:
+    admin = environment.admin(environment.store.load().clusters[cluster])
+    admin.set_group_offsets(group, {(topic, partition): (offset, "") for partition in range(PARTITIONS)})
+
+
+def reasons(result: Aging) -> list[list[str]]:
+    return [[block.reason for block in old.blocks] for old in result.extents]
+
+
+def clusters_of(environment: Environment, topic: str) -> list[str]:
+    found = environment.store.read(Topic, topic)
+    assert found is not None
+    return sorted({extent.cluster for extents in found[0].partitions.values() for extent in extents})
+
+
+def test_an_extent_goes_when_retention_has_passed_it_and_its_topic_only_when_that_is_asked_for(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    move(environment, f"topic:{topic}")
+    produce(stack, "west", topic, 5)
+    view = environment.store.load()
+
+    held = age(environment, [topic], delete_origin=True)
+    assert reasons(held) == [["held"]] * PARTITIONS
+    assert "3600000 ms" in held.extents[0].blocks[0].text
+    assert held.kept == {f"{topic} in east": f"{PARTITIONS} of {PARTITIONS} partitions are not aged there"}
+    assert environment.store.load() == view
+
+    expire(stack, topic)
+    assert reasons(age(environment, [topic], delete_origin=True, dry_run=True)) == [[]] * PARTITIONS
+    assert environment.store.load() == view
+
+    aged = age(environment, [topic])
+    assert clusters_of(environment, topic) == ["west"]
+    (report,) = aged.reports
+    assert environment.store.load().revision == report.revision == view.revision + 1
+    (entry,) = [
+        one for one in environment.store.history(report.operation) if (one.step, one.outcome) == ("age", "done")
+    ]
+    assert entry.detail["aged"] == {
+        topic: [[partition, "east", 0, RECORDS, RECORDS, RECORDS] for partition in range(PARTITIONS)]
+    }
+    assert "east" in environment.clusters_with(topic, view)
+
+    deleted = age(environment, [topic], delete_origin=True)
+    assert deleted.deleted == {"east": (topic,)}
+    assert environment.clusters_with(topic, view) == ["west"]
+    assert environment.store.history(deleted.reports[0].operation)[-1].detail["deleted"] == [topic]
+    assert environment.store.locks() == []
+    assert age(environment, [topic], delete_origin=True).deleted == {}
+
+
+def test_a_lagging_group_and_a_dead_one_keep_it_until_they_are_past_the_cut(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    commit(environment, "east", f"dead-{topic}", topic, 7)
+    reader = Consumer(
+        {
+            "bootstrap.servers": bootstrap(stack, "west"),
+            "group.id": f"slow-{topic}",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 45000,
+        }
+    )
+    try:
+        move(environment, f"topic:{topic}")
+        expire(stack, topic)
+        reader.subscribe([topic])
+        while not reader.assignment():
+            reader.poll(0.1)
+        reader.commit(offsets=[TopicPartition(topic, p, 9) for p in range(PARTITIONS)], asynchronous=False)
+
+        blocked = age(environment, [topic])
+
+        assert reasons(blocked) == [["dead", "lagging"]] * PARTITIONS
+        dead, lagging = blocked.extents[0].blocks
+        assert f"dead group dead-{topic} at offset 7" in dead.text
+        assert f"lagging group slow-{topic} at offset 9" in lagging.text
+        assert clusters_of(environment, topic) == ["east", "west"]
+
+        reader.commit(offsets=[TopicPartition(topic, p, RECORDS) for p in range(PARTITIONS)], asynchronous=False)
+        commit(environment, "east", f"dead-{topic}", topic, RECORDS)
+        age(environment, [topic])
+
+        assert clusters_of(environment, topic) == ["west"]
+    finally:
+        reader.close()
+
+
+def test_what_a_cluster_still_holds_of_a_group_that_moved_away_keeps_nothing_and_is_named(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    user, group = f"user-{topic}", f"billing-{topic}"
+    declare_usage(environment, user, (topic,), (group,))
+    commit(environment, "east", group, topic, 7)
+    move(environment, f"user:{user}")
+    expire(stack, topic)
+
+    assert reasons(age(environment, [topic])) == [["dead"]] * PARTITIONS
+    commit(environment, "west", group, topic, RECORDS)
+    aged = age(environment, [topic])
+
+    assert aged.left_over == (f"group {group} in east",)
+    assert clusters_of(environment, topic) == ["west"]
+
+
+def test_a_compacted_topic_does_not_age_by_itself(stack: Stack, environment: Environment) -> None:
+    name = f"table-{uuid.uuid4().hex[:8]}"
+    create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"cleanup.policy": "compact"})
+    produce(stack, "east", name)
+    move(environment, f"topic:{name}")
+
+    (block,) = age(environment, [name]).extents[0].blocks
+
+    assert block.reason == "held"
+    assert "compacted" in block.text
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_who_writes_to_the_origin_past_the_gateways_is_noticed_and_nothing_of_his_deleted(
+    stack: Stack, environment: Environment, topic: str, idempotent: bool
+) -> None:
+    move(environment, f"topic:{topic}")
+    expire(stack, topic)
+    record(environment)
+    produce(stack, "east", topic, 3, idempotent)
+
+    result = age(environment, [topic], delete_origin=True)
+    assert reasons(result) == [["written"]] * PARTITIONS
+
+    # He has stopped for a while
+    record(environment)
+    later = (datetime.now(UTC) + timedelta(hours=2)).isoformat()
+    environment.now = lambda: later
+    result = age(environment, [topic], delete_origin=True)
+
+    assert clusters_of(environment, topic) == ["west"]
+    assert "that are in no map" in result.kept[f"{topic} in east"]
+    assert "east" in environment.clusters_with(topic, environment.store.load())
+    east = environment.admin(environment.store.load().clusters["east"])
+    with pytest.raises(TopicNotEmptyError, match="holds offsets"):
+        east.delete_drained_topics([topic], lambda: None)
+
+
+def test_after_moves_there_and_back_each_stay_ages_by_itself(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    move(environment, f"topic:{topic}")
+    produce(stack, "west", topic, 5)
+    move(environment, f"topic:{topic}", "west", "east")
+    produce(stack, "east", topic, 4)
+    expire(stack, topic)
+
+    result = age(environment, [topic], delete_origin=True)
+
+    assert [old.extent.cluster for old in result.extents if old.aged] == ["east"] * PARTITIONS
+    assert {block.reason for old in result.extents for block in old.blocks} == {"held"}
+    found = environment.store.read(Topic, topic)
+    assert found is not None
+    assert [extent.cluster for extent in found[0].partitions[0]] == ["west", "east"]
+    assert result.deleted == {}
+
+
+def test_an_origin_that_lost_records_or_is_another_cluster_now_is_not_taken_for_drained(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    move(environment, f"topic:{topic}")
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
+    admin.delete_topics([topic])[topic].result(30)
+
+    assert reasons(age(environment, [topic])) == [["lost"]] * PARTITIONS
+    with pytest.raises(RefusedError, match="which topics"):
+        age(environment, accept_loss=True)
+    assert clusters_of(environment, topic) == ["east", "west"]
+
+    age(environment, [topic], accept_loss=True)
+
+    assert clusters_of(environment, topic) == ["west"]
+
+
+def test_a_topic_that_an_operation_works_on_is_left_for_the_next_run(environment: Environment, topic: str) -> None:
+    move(environment, f"topic:{topic}")
+    request = make_request([f"topic:{topic}"], "west", "east", reason="test")
+    begun = run.start(environment, plan(environment, request), by="test:operator")
+    try:
+        result = age(environment, [topic])
+    finally:
+        run.undo(environment, begun.id)
+
+    assert result.extents == ()
+    assert begun.id in result.put_off[0]
+
+
+def test_surplus_of_a_crossing_is_no_sign_of_a_stranger_but_what_comes_after_it_is(
+    stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a topic that has crossed over, and surplus of an idempotent producer beyond its cut
+    monkeypatch.setattr(rates, "LOOKS_APART_S", 0.0)
+    ahead, surplus = 10, 15
+    cut_at = {(topic, partition): RECORDS + ahead for partition in range(PARTITIONS)}
+    proposal = plan_migration(environment, [topic], "east", "west", reason="test", cut="predicted", cut_at=cut_at)
+    (batch,) = proposal.batches
+    operation = start_batch(environment, batch, by="test:operator")
+    assert run.run_all(environment, operation.id).result == "crossing"
+    produce(stack, "east", topic, ahead + surplus, idempotent=True)
+    record(environment, ["east"])
+    assert run.resume(environment, operation.id).result == "succeeded"
+    # When retention has taken all of it
+    expire(stack, topic, RECORDS + ahead + surplus)
+    # Then nothing keeps it
+    assert reasons(age(environment, [topic], dry_run=True)) == [[]] * PARTITIONS
+    # But when somebody goes on to write there
+    produce(stack, "east", topic, 1, idempotent=True)
+    # Then that does
+    assert reasons(age(environment, [topic], dry_run=True)) == [["written"]] * PARTITIONS
+
+
+def test_the_topic_stays_beside_the_coordinator_of_a_group_that_would_lose_its_offsets_with_it(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    # Given an aged migration, and a group that has read it all and commits in the old cluster
+    move(environment, f"topic:{topic}")
+    group = f"{topic}-readers"
+    commit(environment, "east", group, topic, RECORDS)
+    expire(stack, topic)
+    # When its topic is to be deleted there
+    result = age(environment, [topic], delete_origin=True)
+    # Then it ages, and the topic stays until the group is gone
+    assert clusters_of(environment, topic) == ["west"]
+    assert result.deleted == {}
+    assert f"group {group} commits offsets of it there" in result.kept[f"{topic} in east"]
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
+    admin.delete_consumer_groups([group])[group].result(30)
+    assert age(environment, [topic], delete_origin=True).deleted == {"east": (topic,)}

@@ -1,0 +1,195 @@
+"""Operations whose executor is gone: which are gone on with by whoever lives, when, and which are left alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ha_core.model import Crossing, Document, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.operations import run
+from ha_core.operations.caretaking import Caretaking, take_care
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.report import Report
+from ha_core.plan.move import fence_change
+from ha_core.plan.pinning import pinned_map
+from ha_core.store import Change, FencedOffError, MemoryStore
+from ha_core.store.paths import name_of
+
+REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(environment: Environment) -> Clock:
+    clock = Clock()
+    environment.monotonic, environment.sleep = lambda: clock.now, clock.sleep
+    return clock
+
+
+def an_operation(state: str, **more: Any) -> Operation:
+    fields: dict[str, Any] = {"id": "op-20261121-100000-0001", "kind": "switch", "by": "cli:joe@ops1", "reason": "r"}
+    fields |= {"started": "2026-11-21T10:00:00Z", "request": REQUEST, "moves": MoveSet(topics=("orders",))}
+    return Operation(**{**fields, "state": state, **more})
+
+
+def put(store: Any, document: Document, operation: Operation | None = None) -> None:
+    change = Change(
+        change_id=f"put-{name_of(document)}", puts=(document,), expected={(type(document), name_of(document)): None}
+    )
+    store.commit(change)
+
+
+def begun(store: Any, operation: Operation) -> str:
+    store.create_operation(operation, ["topic:orders"])
+    return operation.id
+
+
+def due_within(caretaking: Caretaking, clock: Clock, seconds: float) -> float | None:
+    """After how many seconds the operation is due; None: not within these."""
+    begun_at = clock.now
+    while clock.now - begun_at <= seconds:
+        if caretaking.look():
+            return clock.now - begun_at
+        clock.sleep(0.4)
+    return None
+
+
+@pytest.mark.parametrize("kind", ["switch", "migrate"])
+@pytest.mark.parametrize(
+    ("state", "evidence"), [("fenced", {}), ("running", {"undoing": True}), ("cut", {})], ids=["fence", "undo", "cut"]
+)
+def test_what_an_executor_left_behind_is_due_within_a_second(
+    environment: Environment, clock: Clock, kind: str, state: str, evidence: dict[str, Any]
+) -> None:
+    begun(environment.store, an_operation(state, kind=kind, evidence=evidence))
+
+    after_s = due_within(Caretaking(environment), clock, 10)
+
+    assert after_s is not None
+    assert 0.5 <= after_s < 1.0
+
+
+def test_an_operation_that_is_held_is_left_to_its_executor_until_its_session_ends(
+    store: MemoryStore, environment: Environment, clock: Clock
+) -> None:
+    # Given an executor that works behind its fence
+    executor = store.client()
+    operation_id = begun(executor, an_operation("fenced"))
+    caretaking = Caretaking(environment)
+    with executor.hold(operation_id, 0):
+        assert due_within(caretaking, clock, 60) is None
+        # When it is killed, or stands still for longer than its session
+        executor.expire_session()
+        # Then it is gone on with at once
+        after_s = due_within(caretaking, clock, 10)
+        assert after_s is not None
+        assert after_s < 1.0
+
+
+@pytest.mark.parametrize("driver", ["command", "run"])
+@pytest.mark.parametrize("state", ["planned", "running"])
+def test_an_operation_between_two_of_its_tasks_is_left_alone_however_long_that_takes(
+    environment: Environment, clock: Clock, state: str, driver: str
+) -> None:
+    begun(environment.store, an_operation(state, driver=driver, evidence={"pinned": ["orders"]}))
+
+    assert due_within(Caretaking(environment), clock, 3600) is None
+
+
+def test_a_run_that_has_cut_has_a_minute_to_begin_its_next_task(environment: Environment, clock: Clock) -> None:
+    begun(environment.store, an_operation("cut", driver="run"))
+
+    after_s = due_within(Caretaking(environment), clock, 100)
+
+    assert after_s is not None
+    assert after_s > 59
+
+
+def test_cuts_that_were_proposed_and_not_opened_are_due_and_a_crossing_that_is_open_is_not(
+    store: MemoryStore, environment: Environment, clock: Clock
+) -> None:
+    operation = an_operation("crossing", kind="migrate")
+    crossing = Crossing(operation=operation.id, state="proposed")
+    topic = pinned_map("east", "orders", 1).model_copy(update={"crossing": crossing})
+    put(store, topic)
+    begun(environment.store, operation)
+
+    caretaking = Caretaking(environment)
+    assert due_within(caretaking, clock, 10) is not None
+
+    opened = topic.model_copy(update={"crossing": crossing.model_copy(update={"state": "open"})})
+    found = store.read(Topic, "orders")
+    assert found is not None
+    store.take_over(operation.id)
+    store.commit(Change(change_id="open", puts=(opened,), expected={(Topic, "orders"): found[1]}))
+    assert due_within(caretaking, clock, 600) is None
+
+
+def test_whoever_comes_by_lifts_a_fence_that_was_left_and_its_executor_can_write_nothing_any_more(
+    store: MemoryStore, environment: Environment, clock: Clock
+) -> None:
+    # Given a command that was stopped behind its fence
+    executor = store.client()
+    operation = an_operation("running")
+    begun(executor, operation)
+    view = executor.load()
+    documents = fence_change(operation, view)
+    found = executor.read(Operation, operation.id)
+    assert found is not None
+    expected: dict[Any, int | None] = {(Topic, "orders"): None, (Operation, operation.id): found[1]}
+    executor.commit(Change(change_id="fence", puts=documents.puts, expected=expected, operation=operation.id, epoch=0))
+    # When another one begins something
+    take_care(environment, run.resume)
+    # Then nothing of it is left
+    ended = environment.operation(operation.id)
+    assert ended is not None
+    assert ended.state == "undone"
+    assert "orders" not in store.load().topics
+    assert store.locks() == []
+    # And what the first one still wants to write is refused
+    with pytest.raises(FencedOffError):
+        executor.update_operation(operation, 0)
+
+
+def test_who_begins_something_waits_for_nothing_where_nobody_was_left_behind(
+    environment: Environment, clock: Clock
+) -> None:
+    begun(environment.store, an_operation("running"))
+
+    take_care(environment, run.resume)
+
+    assert clock.now == 0
+
+
+def test_what_cannot_be_brought_to_its_end_is_tried_again_later_and_later(
+    environment: Environment, clock: Clock
+) -> None:
+    operation_id = begun(environment.store, an_operation("fenced"))
+    caretaking = Caretaking(environment)
+    at: list[float] = []
+
+    def refuse(_environment: Environment, _operation_id: str) -> Report:
+        at.append(clock.now)
+        raise RefusedError("no")
+
+    while clock.now < 600:
+        for name in caretaking.look():
+            assert caretaking.resume(name, refuse) == "cannot be brought to its end: no"
+        clock.sleep(0.4)
+
+    pauses = [round(after - before, 1) for before, after in pairwise(at)]
+    assert pauses == sorted(pauses)
+    assert 55 < pauses[-1] < 62
+    assert len(at) < 20
+    assert operation_id == an_operation("fenced").id

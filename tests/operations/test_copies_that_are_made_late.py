@@ -1,0 +1,130 @@
+"""A copy that is made in the target after its move was undone is a copy to which nobody is led."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSettledError, RequestRefusedError
+from ha_core.kafka.facts import CreatedTopics, TopicSpec
+from ha_core.model import Cluster, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.operations.context import Environment
+from ha_core.operations.journal import Journal
+from ha_core.operations.switch.targets import prepare_targets
+from ha_core.operations.switch.undoing import undo_all
+from ha_core.plan.extents import identity
+
+SPEC = TopicSpec("orders", 1, 1, {})
+
+
+@dataclass
+class Side:
+    """A cluster with some topics; what it is asked to make it makes, or does what was said."""
+
+    names: set[str] = field(default_factory=set)
+    instead: Callable[[], None] = lambda: None
+
+    def probe(self) -> SimpleNamespace:
+        return SimpleNamespace(brokers=(1,))
+
+    def topics(self, names: Collection[str], offsets: bool) -> dict[str, Any]:
+        there = SimpleNamespace(partitions=SPEC.partitions, spec=lambda: SPEC)
+        return {name: there for name in names if name in self.names}
+
+    def create_topics(self, specs: Collection[TopicSpec], still_ours: Callable[[], None]) -> CreatedTopics:
+        self.instead()
+        self.names |= {one.name for one in specs}
+        return CreatedTopics(tuple(one.name for one in specs), (), ())
+
+    def delete_empty_topics(self, names: Collection[str], still_ours: Callable[[], None]) -> tuple[str, ...]:
+        gone = self.names.intersection(names)
+        self.names -= gone
+        return tuple(gone)
+
+
+@pytest.fixture
+def sides(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> dict[str, Side]:
+    found = {"east": Side({"orders"}), "west": Side()}
+
+    def admin(cluster: Cluster) -> Side:
+        return found[cluster.name]
+
+    monkeypatch.setattr(environment, "admin", admin)
+    return found
+
+
+@pytest.fixture
+def journal(environment: Environment) -> Journal:
+    request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")
+    fields: dict[str, Any] = {"id": "op", "kind": "switch", "by": "t", "reason": "r", "started": "now"}
+    operation = Operation(**fields, state="planned", request=request, moves=MoveSet(topics=("orders",)))
+    return Journal(environment, operation, environment.store.create_operation(operation, []))
+
+
+def topics(journal: Journal) -> dict[str, Topic]:
+    return dict(journal.environment.store.load().topics)
+
+
+def raises(error: KafkaAdminError) -> Callable[[], None]:
+    def instead() -> None:
+        raise error
+
+    return instead
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClusterUnreachableError("west", "127.0.0.1:1", "did not create topic orders"),
+        NotSettledError("west", "broker 2 knows no leaders yet for orders"),
+    ],
+)
+def test_a_topic_that_was_asked_for_without_an_answer_keeps_the_map_that_leads_nobody_to_it(
+    journal: Journal, sides: dict[str, Side], error: KafkaAdminError
+) -> None:
+    # Given a controller that takes its time, or brokers that do
+    sides["west"].instead = raises(error)
+    with pytest.raises(type(error)):
+        prepare_targets(journal)
+    # When the move is undone, and the topic made then
+    undo_all(journal)
+    sides["west"].names.add("orders")
+    # Then everybody is led to the origin as before
+    assert topics(journal) == {"orders": Topic(name="orders", writer="east", partitions={0: identity("east")})}
+
+
+def test_an_executor_that_goes_on_after_the_undo_makes_a_copy_that_nobody_is_led_to(
+    journal: Journal, sides: dict[str, Side]
+) -> None:
+    # Given an executor that stands still between asking whether the operation is its own, and making the topic
+    def undone_by_somebody() -> None:
+        store = journal.environment.store
+        epoch = store.take_over("op")
+        found = store.read(Operation, "op")
+        assert found is not None
+        undo_all(Journal(journal.environment, found[0], epoch))
+
+    sides["west"].instead = undone_by_somebody
+    with pytest.raises(Exception, match="taken over"):
+        prepare_targets(journal)
+    assert sides["west"].names == {"orders"}
+    assert topics(journal)["orders"].writer == "east"
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_where_it_is_known_that_nothing_is_left_nor_to_come_the_map_goes(
+    journal: Journal, sides: dict[str, Side], refused: bool
+) -> None:
+    if refused:
+        sides["west"].instead = raises(RequestRefusedError("west", "no", 44))
+        with pytest.raises(RequestRefusedError):
+            prepare_targets(journal)
+    else:
+        prepare_targets(journal)
+    undo_all(journal)
+    assert topics(journal) == {}
+    assert sides["west"].names == set()

@@ -1,0 +1,428 @@
+"""Groups that come along with topics that migrate, on real ZooKeeper and two Kafka clusters, without gateways."""
+
+from __future__ import annotations
+
+import shlex
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from ha_core.cli.exits import FAILURE
+from ha_core.model import Operation
+from ha_core.operations import run
+from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.crossing import advance, rates
+from ha_core.operations.crossing.settling import crossing_operations, settle_once
+from ha_core.operations.errors import NotServedError
+from ha_core.operations.migration import following
+from ha_core.operations.migration.listing import migrations
+from ha_core.operations.migration.planning import MigrationProposal, plan_migration, start_batch
+from ha_core.operations.origin.aging import age
+from ha_core.operations.registry import declare_usage
+from ha_core.operations.switch import cut_over
+from stack.harness import Stack
+from tests.kit.running import CommandFailedError, bootstrap, create_topic, switchyard
+from tests.operations.test_migrations_on_real_clusters import kill
+
+pytestmark = pytest.mark.stack
+PARTITIONS, RECORDS, AHEAD = 2, 30, 5
+COMMITTED = 10
+
+
+class PlantedError(Exception):
+    """A fault of the test."""
+
+
+@pytest.fixture
+def environment(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Environment]:
+    monkeypatch.setattr(rates, "LOOKS_APART_S", 0.0)
+    with connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
+        yield opened
+
+
+@dataclass(frozen=True)
+class Work:
+    """A topic with records in east, a user, and its group without members that has read some of them."""
+
+    topic: str
+    user: str
+    group: str
+
+
+def produce(stack: Stack, cluster: str, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 3})
+    for number in range(count * PARTITIONS):
+        producer.produce(topic, value=b"x", partition=number % PARTITIONS)
+    assert producer.flush(20) == 0
+
+
+def commit(environment: Environment, group: str, topic: str, offset: int = COMMITTED, cluster: str = "east") -> None:
+    admin = environment.admin(environment.store.load().clusters[cluster])
+    admin.set_group_offsets(group, {(topic, p): (offset + p, "") for p in range(PARTITIONS)})
+
+
+def committed(environment: Environment, cluster: str, group: str) -> dict[tuple[str, int], int]:
+    admin = environment.admin(environment.store.load().clusters[cluster])
+    return {key: offset for key, (offset, _) in admin.group_offsets([group])[group].items()}
+
+
+def topic_in_east(stack: Stack) -> str:
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
+    produce(stack, "east", name, RECORDS)
+    return name
+
+
+@pytest.fixture
+def work(stack: Stack, environment: Environment) -> Work:
+    name = topic_in_east(stack)
+    found = Work(name, f"user-{name}", f"billing-{name}")
+    commit(environment, found.group, name)
+    declare_usage(environment, found.user, (name,), (found.group,))
+    return found
+
+
+def propose(environment: Environment, *topics: str, **more: Any) -> MigrationProposal:
+    cut_at = {(topic, p): RECORDS + AHEAD for topic in topics for p in range(PARTITIONS)}
+    given = {"cut": "predicted", "cut_at": cut_at, "groups": "move", **more}
+    proposal = plan_migration(environment, topics, "east", "west", reason="a test", **given)
+    proposal.require_sound()
+    return proposal
+
+
+def begin(environment: Environment, *topics: str, **more: Any) -> Operation:
+    (batch,) = propose(environment, *topics, **more).batches
+    return start_batch(environment, batch, "test:operator")
+
+
+def cross(stack: Stack, environment: Environment, work: Work, operation: Operation) -> None:
+    """Open the crossing, and let the logs run into their cuts."""
+    report = run.run_all(environment, operation.id)
+    assert report.result == "crossing", report.error
+    produce(stack, "east", work.topic, AHEAD)
+
+
+def now(environment: Environment, operation_id: str) -> Operation:
+    found = environment.operation(operation_id)
+    assert found is not None
+    return found
+
+
+def assert_followed(environment: Environment, work: Work, offsets: int = COMMITTED) -> None:
+    """Topic, group and binding are in west, with the offsets as they were; no lock is left."""
+    view = environment.store.load()
+    assert (view.topics[work.topic].writer, view.topics[work.topic].crossing) == ("west", None)
+    group = view.groups[work.group]
+    assert (group.cluster, group.fence) == ("west", None)
+    assert view.bindings[work.user].groups == {work.group: "west"}
+    assert view.bindings[work.user].cluster is None
+    there = committed(environment, "west", work.group)
+    assert {key: there.get(key) for key in there if key[0] == work.topic} == {
+        (work.topic, p): offsets + p for p in range(PARTITIONS)
+    }
+    assert environment.store.locks() == []
+
+
+def test_groups_stay_where_nobody_asks_for_them(stack: Stack, environment: Environment, work: Work) -> None:
+    operation = begin(environment, work.topic, groups="leave")
+    cross(stack, environment, work, operation)
+
+    assert run.resume(environment, operation.id).result == "succeeded"
+
+    assert work.group not in environment.store.load().groups
+    assert environment.operation(f"{operation.id}-groups") is None
+    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    assert shown.groups == ""
+
+
+def test_behind_a_fence_a_dead_group_moves_in_the_revision_of_its_topic(environment: Environment, work: Work) -> None:
+    # Given a proposal that names the group
+    proposal = propose(environment, work.topic, cut="barrier", cut_at=None)
+    (follower,) = proposal.followers
+    assert (follower.group, follower.users, follower.members) == (work.group, (work.user,), 0)
+    assert (follower.reads, follower.reads_too) == ((work.topic,), ())
+    # When the topic migrates
+    operation = start_batch(environment, proposal.batches[0], "test:operator")
+    report = run.run_all(environment, operation.id)
+    # Then both are over in one cut
+    assert report.result == "succeeded", report.error
+    assert_followed(environment, work)
+    assert [entry.step for entry in environment.store.history(operation.id)].count("cut") == 1
+    assert environment.operation(f"{operation.id}-groups") is None
+    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    assert shown.groups == "1 groups in the same revision"
+
+
+def test_with_a_cut_ahead_the_group_follows_when_its_topic_is_over(
+    stack: Stack, environment: Environment, work: Work
+) -> None:
+    # Given a crossing
+    operation = begin(environment, work.topic)
+    cross(stack, environment, work, operation)
+    assert work.group not in environment.store.load().groups
+    # When it is settled, the group having read on meanwhile
+    commit(environment, work.group, work.topic, RECORDS)
+    report = run.resume(environment, operation.id)
+    # Then an operation of its own has moved the group, and the migration says so
+    assert report.result == "succeeded", report.error
+    assert_followed(environment, work, RECORDS)
+    ended, followed = now(environment, operation.id), now(environment, f"{operation.id}-groups")
+    assert (followed.kind, followed.state) == ("switch", "succeeded")
+    assert ended.evidence["groups"]["moved"] == 1
+    assert ended.result == f"crossed over and verified; 1 groups have followed in operation {followed.id}"
+    (entry,) = [one for one in environment.store.history(operation.id) if (one.step, one.outcome) == ("groups", "done")]
+    assert entry.detail["operations"] == [followed.id]
+    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    assert shown.groups == f"1 groups have followed in operation {followed.id}"
+
+
+def test_members_that_never_committed_make_a_group_a_reader(stack: Stack, environment: Environment, work: Work) -> None:
+    group = f"silent-{work.topic}"
+    declare_usage(environment, work.user, (), (group,))
+    consumer = Consumer({"bootstrap.servers": bootstrap(stack, "east"), "group.id": group, "enable.auto.commit": False})
+    try:
+        consumer.subscribe([work.topic])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+
+        proposal = propose(environment, work.topic)
+    finally:
+        consumer.close()
+
+    assert {one.group: (one.members, one.reads) for one in proposal.followers} == {
+        group: (1, (work.topic,)),
+        work.group: (0, (work.topic,)),
+    }
+
+
+DEATHS: dict[str, tuple[tuple[str, str, str, str], int]] = {
+    "before the groups are looked for": (("ha_core.operations.migration.following", "find_followers", "before", ""), 1),
+    "when their operation is created": (("ha_core.operations.run", "start", "after", ""), 1),
+    "behind their fence": (("ha_core.operations.switch.cut_over", "cut_change", "before", ""), 2),
+    "when they have moved": (("ha_core.operations.documents", "Touched.commit", "after", "cut"), 1),
+    "when their operation has ended": (("ha_core.operations.journal", "Journal.finish", "after", "succeeded"), 1),
+}
+"""Where a process dies, and how many operations it takes: one that stands behind a fence is undone and begun again."""
+
+
+@pytest.mark.parametrize("point", DEATHS)
+def test_killed_between_the_topics_and_the_end_of_the_groups_a_rerun_goes_on(
+    point: str, stack: Stack, environment: Environment, work: Work
+) -> None:
+    # Given a process that dies when the topics are over
+    operation = begin(environment, work.topic)
+    cross(stack, environment, work, operation)
+    where, operations = DEATHS[point]
+    kill(stack, operation, where, "resume")
+    assert now(environment, operation.id).state == "cut"
+    assert environment.store.load().topics[work.topic].writer == "west"
+    # When somebody looks after what crosses over
+    assert operation.id in crossing_operations(environment)
+    look = settle_once(environment, operation.id)
+    # Then the group has followed, once
+    assert (look.ended, look.error) == (True, "")
+    assert_followed(environment, work)
+    assert now(environment, operation.id).evidence["groups"]["moved"] == 1
+    begun = [one for one in environment.store.operations(50) if one.id.startswith(f"{operation.id}-groups")]
+    assert [one.state for one in begun if one.state != "undone"] == ["succeeded"]
+    assert len(begun) == operations
+
+
+def test_a_group_that_cannot_follow_leaves_the_topics_moved_and_the_command_is_told(
+    stack: Stack, environment: Environment, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a move of groups that fails
+    operation = begin(environment, work.topic)
+    cross(stack, environment, work, operation)
+
+    def fails(*_: object, **__: object) -> None:
+        raise PlantedError("planted")
+
+    # When the topics are over
+    with monkeypatch.context() as planted:
+        planted.setattr(cut_over, "cut_change", fails)
+        look = settle_once(environment, operation.id)
+    # Then they stay, and what to do next is said wherever somebody looks
+    assert (look.operation.state, environment.store.load().topics[work.topic].writer) == ("succeeded", "west")
+    assert now(environment, f"{operation.id}-groups").state == "undone"
+    command = f"switchyard switch 'user:{work.user}##{work.group}' --from east --to west --reason 'a test'"
+    assert "planted" in look.error
+    assert command in look.error
+    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    assert command in shown.blocks[0]
+    assert shown.groups == "did not follow"
+    assert environment.store.locks() == []
+    with pytest.raises(CommandFailedError, match="planted") as failed:
+        switchyard(stack, "settle", operation.id)
+    assert failed.value.code == FAILURE
+    # And it does it
+    switchyard(stack, *shlex.split(command)[1:], "--yes")
+    assert_followed(environment, work)
+    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    assert (shown.blocks, shown.groups) == ((), "the groups were moved afterwards")
+    assert settle_once(environment, operation.id).error == ""
+
+
+def test_where_the_topics_cut_is_not_served_the_groups_stay_and_it_is_said(
+    stack: Stack, environment: Environment, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = begin(environment, work.topic)
+    cross(stack, environment, work, operation)
+
+    def not_served(*_: object) -> None:
+        raise NotServedError("gw-1 does not serve it.")
+
+    monkeypatch.setattr(advance, "verify", not_served)
+
+    look = settle_once(environment, operation.id)
+
+    assert look.operation.state == "failed"
+    assert look.operation.result.startswith("gw-1 does not serve it. Groups have not followed its topics")
+    assert work.group not in environment.store.load().groups
+    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    assert shown.groups == "did not follow"
+
+
+def test_a_group_stays_whose_other_topic_the_target_does_not_have(
+    stack: Stack, environment: Environment, work: Work
+) -> None:
+    other = topic_in_east(stack)
+    commit(environment, work.group, other)
+
+    proposal = propose(environment, work.topic)
+
+    assert proposal.followers == ()
+    (verdict,) = [one for one in proposal.verdicts if one.about == f"group {work.group}"]
+    assert verdict.level == "warning"
+    assert f"offsets of {other}" in verdict.text
+    assert "It stays in east" in verdict.text
+    # And one whose other topic the target has goes, wherever that is written
+    create_topic(bootstrap(stack, "west"), other, PARTITIONS)
+    (follower,) = propose(environment, work.topic).followers
+    assert follower.reads_too == (other,)
+
+
+def test_a_group_of_nobody_stays_and_it_is_said_how_that_is_changed(environment: Environment, work: Work) -> None:
+    stranger = f"stranger-{work.topic}"
+    commit(environment, stranger, work.topic)
+
+    proposal = propose(environment, work.topic)
+
+    assert [one.group for one in proposal.followers] == [work.group]
+    (verdict,) = [one for one in proposal.verdicts if one.about == f"group {stranger}"]
+    assert "no user of it is known" in verdict.text
+    assert f"usage declare USER --group {stranger}" in verdict.remedy
+
+
+def test_of_several_batches_behind_a_fence_each_takes_the_groups_after_it(
+    stack: Stack, environment: Environment, work: Work
+) -> None:
+    # Given two topics in two batches, a group that reads the first, and one that reads both
+    other, both = topic_in_east(stack), f"both-{work.topic}"
+    for topic in (work.topic, other):
+        commit(environment, both, topic)
+    declare_usage(environment, work.user, (), (both,))
+    batches = propose(environment, work.topic, other, cut="barrier", cut_at=None, topics_per_batch=1).batches
+    assert [batch.moves.groups for batch in batches] == [(), ()]
+    # When they migrate, one after the other
+    for batch, expected in zip(batches, ({work.group: "west"}, {work.group: "west", both: "west"}), strict=True):
+        operation = start_batch(environment, batch, "test:operator")
+        assert run.run_all(environment, operation.id).result == "succeeded"
+        # Then a group goes when all that it reads is there
+        assert environment.store.load().bindings[work.user].groups == expected
+    assert len(committed(environment, "west", both)) == 2 * PARTITIONS
+
+
+def test_many_groups_follow_in_several_operations(
+    stack: Stack, environment: Environment, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given three groups, where an operation takes two
+    monkeypatch.setattr(following, "MAX_GROUPS", 2)
+    groups = (work.group, *(f"{mark}-{work.topic}" for mark in ("a", "b")))
+    for group in groups[1:]:
+        commit(environment, group, work.topic)
+    declare_usage(environment, work.user, (), groups)
+    operation = begin(environment, work.topic)
+    cross(stack, environment, work, operation)
+    # When the topic is over
+    assert run.resume(environment, operation.id).result == "succeeded"
+    # Then all of them are, too
+    assert environment.store.load().bindings[work.user].groups == dict.fromkeys(groups, "west")
+    ended = now(environment, operation.id)
+    assert ended.result.endswith(f"3 groups have followed in operation {operation.id}-groups, {operation.id}-groups.2")
+
+
+def test_a_group_that_reads_topics_of_two_operations_follows_the_last_of_them(
+    stack: Stack, environment: Environment, work: Work
+) -> None:
+    # Given a group that reads two topics, each in an operation of its own
+    other = topic_in_east(stack)
+    commit(environment, work.group, other)
+    first, second = (
+        start_batch(environment, batch, "test:operator")
+        for batch in propose(environment, work.topic, other, topics_per_batch=1).batches
+    )
+    for operation in (first, second):
+        assert run.run_all(environment, operation.id).result == "crossing"
+    # When the first is over
+    produce(stack, "east", work.topic, AHEAD)
+    assert run.resume(environment, first.id).result == "succeeded"
+    # Then the group waits for the other, which may be taken back yet
+    assert now(environment, first.id).evidence["groups"]["moved"] == 0
+    assert other in now(environment, first.id).evidence["groups"]["left_out"][work.group]
+    # And comes with it
+    produce(stack, "east", other, AHEAD)
+    assert run.resume(environment, second.id).result == "succeeded"
+    assert now(environment, second.id).evidence["groups"]["moved"] == 1
+    assert_followed(environment, work)
+    assert len(committed(environment, "west", work.group)) == 2 * PARTITIONS
+
+
+def test_the_lag_of_a_group_is_told_in_client_offsets_over_both_clusters(
+    stack: Stack, environment: Environment, work: Work
+) -> None:
+    # Given a group that is below the cut of a topic that has crossed over with it
+    operation = begin(environment, work.topic)
+    cross(stack, environment, work, operation)
+    assert run.resume(environment, operation.id).result == "succeeded"
+    produce(stack, "west", work.topic, 4)
+    commit(environment, work.group, work.topic, RECORDS + AHEAD - 1, "west")
+    # When somebody asks
+    found = switchyard(stack, "group", work.group)
+    # Then partition 0 has one record left in east, and partition 1 is at the cut
+    cut, end = RECORDS + AHEAD, RECORDS + AHEAD + 4
+    assert [
+        (p["partition"], p["committed"], p["end"], p["lag_records"], p["next"], p["coordinator"])
+        for p in found["partitions"]
+    ] == [(0, cut - 1, end, 5, "east", "west"), (1, cut, end, 4, "west", "west")]
+    assert found["lag_records"] == 9
+    assert found["left_over"] == ["east"]
+    with pytest.raises(CommandFailedError, match="No cluster knows group nobody"):
+        switchyard(stack, "group", "nobody")
+
+
+def test_what_a_moved_group_has_left_in_the_origin_neither_keeps_the_extents_nor_the_topic(
+    stack: Stack, environment: Environment, work: Work
+) -> None:
+    # Given a group that moved with its topic, and what east still holds of it
+    operation = begin(environment, work.topic)
+    cross(stack, environment, work, operation)
+    assert run.resume(environment, operation.id).result == "succeeded"
+    assert committed(environment, "east", work.group) != {}
+    # When it has read beyond the cut, and retention has taken what is below
+    commit(environment, work.group, work.topic, RECORDS + AHEAD, "west")
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
+    for future in admin.delete_records(
+        [TopicPartition(work.topic, p, RECORDS + AHEAD) for p in range(PARTITIONS)]
+    ).values():
+        future.result(20)
+    result = age(environment, [work.topic], delete_origin=True)
+    # Then the migration is aged, and the topic deleted
+    assert [old.blocks for old in result.extents] == [()] * PARTITIONS
+    assert result.left_over == (f"group {work.group} in east",)
+    assert result.deleted == {"east": (work.topic,)}

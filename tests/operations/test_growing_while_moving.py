@@ -1,0 +1,49 @@
+"""A topic that gets partitions while it is being moved leaves none of them behind."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import LogEnds, Partition, ProducerState
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import StepFailedError
+from ha_core.operations.switch.window import Window
+
+KNOWN = (("orders", 0), ("orders", 1))
+
+
+@dataclass
+class Quiet:
+    """A cluster whose logs stand still at 10."""
+
+    partitions: int = len(KNOWN)
+
+    def ends(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, LogEnds]:
+        return dict.fromkeys(partitions, LogEnds(0, 10, 10, 10, leader=1, leader_epoch=1))
+
+    def producers(self, partitions: Collection[Partition]) -> dict[Partition, tuple[ProducerState, ...]]:
+        return dict.fromkeys(partitions, ())
+
+    def partition_counts(self, names: Collection[str]) -> dict[str, int]:
+        return dict.fromkeys(names, self.partitions)
+
+
+def window(environment: Environment, origin: Quiet) -> Window:
+    return Window(environment, cast(Admin, origin), cast(Admin, Quiet()), KNOWN, (), timeout_s=1)
+
+
+def test_a_partition_that_came_before_the_fence_keeps_the_topic_where_it_is(environment: Environment) -> None:
+    # Given a topic of two partitions, to whose third one somebody has written since the move looked at it
+    # When the ends are read behind the fence
+    # Then there is no cut: the target would be the writer of the third, too, and what it holds unreachable
+    with pytest.raises(StepFailedError, match=r"orders has 3 partitions .*, 2 when the move began"):
+        window(environment, Quiet(3)).read()
+
+
+def test_a_topic_with_the_partitions_that_it_had_is_cut(environment: Environment) -> None:
+    assert window(environment, Quiet()).read().ends.keys() == set(KNOWN)

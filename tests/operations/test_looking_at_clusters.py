@@ -1,0 +1,120 @@
+"""What is said of clusters that answer only partly, or not at all: no healthy one is called lost, nothing forgotten."""
+
+from __future__ import annotations
+
+import pytest
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSettledError, RequestRefusedError
+from ha_core.kafka.probe import Probe
+from ha_core.kafka.topics import TopicDescription
+from ha_core.model import Group, KnownGroup, MoveSet
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.gather import gather
+from ha_core.operations.migration.lag import group_lag
+from ha_core.operations.switch.prepare import make_request
+from ha_core.store import Change
+
+NOW, SEEN = "2026-11-21T10:01:30Z", "2026-11-21T10:00:00Z"
+
+
+@pytest.fixture
+def healthy(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> Environment:
+    """Both clusters answer."""
+    monkeypatch.setattr(Admin, "probe", lambda _self, *_names, **_options: Probe(True, answers=True))
+    environment.now = lambda: NOW
+    return environment
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, method: str, error: KafkaAdminError) -> None:
+    def fail(*_: object, **_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Admin, method, fail)
+
+
+@pytest.mark.parametrize("scope", ["topic:or/ders", "topic:..", f"topic:{'o' * 250}", "user:ann#or ders"])
+def test_a_name_that_no_topic_can_have_is_refused_before_any_cluster_is_asked(scope: str) -> None:
+    with pytest.raises(RefusedError, match="No topic can be called"):
+        make_request([scope], "east", "west", reason="test")
+
+
+def test_names_of_use_that_no_topic_can_have_are_not_asked_for_and_exist_nowhere(
+    healthy: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def topics(_self: Admin, names: list[str], **_options: object) -> dict[str, TopicDescription]:
+        asked.append(names)
+        return {}
+
+    monkeypatch.setattr(Admin, "topics", topics)
+    monkeypatch.setattr(Admin, "producers", lambda *_args, **_options: {})
+
+    facts = gather(healthy, healthy.store.load(), ["east"], MoveSet(topics=("or/ders", "orders")))
+
+    assert asked == [["orders"]]
+    illegal = facts.topic("east", "or/ders")
+    assert illegal is not None
+    assert not illegal.exists
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RequestRefusedError("east", "could not read the metadata of topic x: INVALID_TOPIC_EXCEPTION (17).", 17),
+        NotSettledError("east", "could not describe the groups within 15 s."),
+        ClusterUnreachableError("east", "east-2:9092", "(broker 2, as the cluster advertises it) timed out"),
+    ],
+)
+def test_a_cluster_that_has_just_answered_is_not_out_of_reach_whatever_it_refuses(
+    error: KafkaAdminError, healthy: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, "topics", error)
+
+    facts = gather(healthy, healthy.store.load(), ["east"], MoveSet(topics=("orders",))).clusters["east"]
+
+    assert (facts.reachable, facts.answers) == (False, True)
+    assert str(error) in facts.error
+
+
+def known(environment: Environment) -> None:
+    group = KnownGroup(cluster="east", name="billing", at=SEEN, state="Stable", offsets={"orders": {0: 7}})
+    environment.store.keep_known(KnownGroup, "east", [group])
+
+
+def test_commits_of_a_group_whose_coordinator_is_down_are_shown_as_last_seen_with_their_age(
+    healthy: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known(healthy)
+    failing(monkeypatch, "describe_groups", NotSettledError("east", "it has no coordinator"))
+    monkeypatch.setattr(Admin, "topics", lambda *_args, **_options: {})
+
+    found = group_lag(healthy, "billing")
+
+    (row,) = found.partitions
+    assert (row.topic, row.committed, row.coordinator, row.age_s) == ("orders", 7, "east", 90.0)
+    assert "last seen 90 s ago" in found.coordinators["east"]
+    assert "it has no coordinator" in found.unasked["east"]
+
+
+def test_a_cluster_that_is_away_has_not_forgotten_its_groups(environment: Environment) -> None:
+    environment.now = lambda: NOW
+    known(environment)
+
+    assert [row.committed for row in group_lag(environment, "billing").partitions] == [7]
+
+
+def test_of_a_group_at_home_in_a_cluster_that_was_never_looked_at_nothing_is_concluded(
+    environment: Environment,
+) -> None:
+    group = Group(name="billing", cluster="east")
+    environment.store.commit(Change(change_id="group", puts=(group,), expected={(Group, "billing"): None}))
+
+    found = group_lag(environment, "billing")
+
+    assert found.partitions == ()
+    assert "Nothing was recorded of the group" in found.unasked["east"]
+    with pytest.raises(RefusedError, match="nobody has seen it"):
+        group_lag(environment, "no-such-group")

@@ -1,0 +1,60 @@
+"""What real clusters are said to be: healthy ones are never called lost, and one that stands still forgets nothing."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.fault.known import record
+from ha_core.operations.migration.lag import group_lag
+from ha_core.operations.migration.overview import overview
+from ha_core.operations.registry import declare_usage
+from ha_core.operations.switch.prepare import make_request, plan
+from stack.harness import Stack
+from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, create_topic
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with connect(Connection(stack.zookeeper, ZOOKEEPER_ROOT, session_timeout_s=6.0), by="test:operator") as opened:
+        yield opened
+
+
+def test_a_name_that_no_topic_can_have_makes_no_healthy_cluster_look_lost(
+    stack: Stack, environment: Environment
+) -> None:
+    user = f"ann-{uuid.uuid4().hex[:6]}"
+    create_topic(bootstrap(stack, "east"), user)
+    declare_usage(environment, user, (user, "or/ders"), ())
+
+    proposal = plan(environment, make_request([f"user:{user}"], "east", "west", reason="test"))
+
+    assert [one.text for one in proposal.verdicts if one.about.startswith("cluster")] == []
+    assert not proposal.refused
+    assert proposal.moves.topics == (user,)
+
+
+def test_a_group_whose_coordinator_stands_still_is_shown_as_last_seen(stack: Stack, environment: Environment) -> None:
+    # Given: a group that has committed in west, and a look at it.
+    name = f"ledger-{uuid.uuid4().hex[:6]}"
+    create_topic(bootstrap(stack, "west"), name)
+    consumer = Consumer({"bootstrap.servers": bootstrap(stack, "west"), "group.id": name, "log_level": 3})
+    consumer.commit(offsets=[TopicPartition(name, 0, 7)], asynchronous=False)
+    consumer.close()
+    record(environment, ["west"])
+    assert name in {one.topic for one in overview(environment).topics}
+    # When: its coordinator does not answer any more.
+    stack.pause("cluster/west")
+    try:
+        found = group_lag(environment, name)
+    finally:
+        stack.resume("cluster/west")
+    # Then
+    (row,) = found.partitions
+    assert (row.topic, row.committed, row.coordinator) == (name, 7, "west")
+    assert row.age_s is not None
+    assert "west" in found.unasked

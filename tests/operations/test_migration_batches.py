@@ -1,0 +1,149 @@
+"""A thousand topics of fifty partitions, in batches whose revisions ZooKeeper takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model.producer import FIRST_CLIENT_ID
+from ha_core.operations.batches import BATCH_BYTES, BATCH_TOPICS, in_batches
+from ha_core.operations.context import Environment
+from ha_core.operations.crossing.documents import in_parts, in_revisions
+from ha_core.operations.journal import Journal
+from ha_core.operations.migration.planning import _BYTES_PER_PARTITION, _chunks
+from ha_core.plan.crossing import open_change, propose_change, settle_change
+from ha_core.plan.facts import PartitionEnds
+from ha_core.plan.move import Documents
+from ha_core.store import TooLargeError
+from ha_core.store.documents import to_bytes
+from ha_core.store.tree import MAX_REQUEST_BYTES
+from tests.plan.test_crossing import after
+
+TOPICS, PARTITIONS = 1_000, 50
+LONG = "a-topic-with-quite-a-long-name-as-teams-like-to-have-them"
+
+
+def size(documents: Documents) -> int:
+    return sum(len(to_bytes(put)) for put in documents.puts)
+
+
+def mapped(number: int) -> Topic:
+    seed = Random(number)
+    partitions: dict[int, tuple[Extent, ...]] = {}
+    for partition in range(PARTITIONS):
+        cut, base = seed.randrange(10**11), seed.randrange(10**11)
+        partitions[partition] = (
+            Extent(cluster="east-data-centre", start=0, end=cut, base=0, term=0),
+            Extent(cluster="west-data-centre", start=cut, base=base, term=1),
+        )
+    return Topic(name=f"{LONG}-{number}", writer="west-data-centre", partitions=partitions)
+
+
+def sequences(name: str, producers: int) -> LastSequences:
+    seed = Random(name)
+    of_one = [
+        {FIRST_CLIENT_ID + seed.randrange(10**6): (0, seed.randrange(2**31)) for _ in range(producers)}
+        for _ in range(PARTITIONS)
+    ]
+    return LastSequences(name=name, partitions=dict(enumerate(of_one)), terms=dict.fromkeys(range(PARTITIONS), 1))
+
+
+def an_operation(environment: Environment) -> Journal:
+    operation = Operation(id="m-1", kind="migrate", state="crossing", by="t", reason="t", started="now")
+    return Journal(environment, operation, 0)
+
+
+def test_every_revision_of_every_batch_fits_into_one_write() -> None:
+    names = [f"{LONG}-{number}" for number in range(TOPICS)]
+    sizes = dict.fromkeys(names, _BYTES_PER_PARTITION * PARTITIONS)
+
+    batches = list(_chunks(names, 200, sizes))
+
+    assert [name for batch in batches for name in batch] == names
+    assert all(len(batch) <= 200 for batch in batches)
+    for batch in batches[:2]:
+        scope = Scope(topics=tuple(batch))
+        operation = Operation(
+            id="m-1",
+            kind="migrate",
+            state="running",
+            by="t",
+            reason="t",
+            started="now",
+            request=MoveRequest(scope=scope, origin="east-data-centre", target="west-data-centre", reason="t"),
+            moves=MoveSet(topics=tuple(batch), reasons={f"topic:{name}": "named in the scope" for name in batch}),
+        )
+        keys = {(name, p): PartitionEnds(10**12, 10**12) for name in batch for p in range(PARTITIONS)}
+        written = propose_change(operation, View(), batch, keys, dict.fromkeys(keys, 2 * 10**12))
+        assert size(written) < MAX_REQUEST_BYTES
+        operation, view = after(written)
+        counts = dict.fromkeys(batch, PARTITIONS)
+        operation, view = after(open_change(operation, view, batch, keys, counts), view)
+        reached = {key: PartitionEnds(10**12, 2 * 10**12) for key in keys}
+        done, _ = after(settle_change(operation, view, batch, reached, counts, {}), view)
+        assert done.state == "cut"
+
+
+def test_a_run_leaves_room_for_the_last_sequences_of_thirty_producers_of_each_partition(
+    environment: Environment,
+) -> None:
+    topics = {topic.name: topic for topic in map(mapped, range(100))}
+
+    runs = list(in_revisions(an_operation(environment), topics, topics))
+
+    assert [name for run in runs for name in run] == list(topics)
+    assert 35 <= len(runs[0]) <= 45, "as many wait behind the fence that ends a crossing"
+    written = [*(topics[name] for name in runs[0]), *(sequences(name, 30) for name in runs[0])]
+    assert size(Documents(tuple(written))) < MAX_REQUEST_BYTES
+
+
+def test_what_is_too_large_for_one_write_is_written_in_halves() -> None:
+    written: list[Sequence[str]] = []
+
+    def write(names: Sequence[str]) -> None:
+        if len(names) > 2:
+            raise TooLargeError("too many at once")
+        written.append(names)
+
+    in_parts(list("abcdefg"), write)
+
+    assert written == [["a"], ["b", "c"], ["d", "e"], ["f", "g"]]
+
+
+def test_one_topic_that_is_too_large_by_itself_is_refused() -> None:
+    written: list[Sequence[str]] = []
+
+    def write(names: Sequence[str]) -> None:
+        if "b" in names:
+            raise TooLargeError("/sequences/b is too large")
+        written.append(names)
+
+    with pytest.raises(TooLargeError, match="/sequences/b"):
+        in_parts(["a", "b"], write)
+
+    assert written == [["a"]]
+
+
+def test_ten_thousand_partitions_are_one_batch_where_the_history_has_little_to_say() -> None:
+    topics = [mapped(number) for number in range(BATCH_TOPICS + 10)]
+
+    batches = list(in_batches(topics, {}))
+
+    assert [len(batch) for batch in batches] == [BATCH_TOPICS, 10]
+    assert sum(len(to_bytes(topic)) for topic in batches[0]) <= BATCH_BYTES
+
+
+def test_a_batch_ends_where_its_entry_in_the_history_is_full() -> None:
+    topics = [mapped(number) for number in range(BATCH_TOPICS)]
+    ends = [[p, "east-data-centre", 0, 10**11 + p, 10**11, 10**11 + p] for p in range(PARTITIONS)]
+    details = {topic.name: ends for topic in topics}
+
+    batches = list(in_batches(topics, details))
+
+    assert [topic for batch in batches for topic in batch] == topics
+    assert 3 <= len(batches) <= 5
+    assert all(len(json.dumps({t.name: details[t.name] for t in batch})) < 1.1 * BATCH_BYTES for batch in batches)

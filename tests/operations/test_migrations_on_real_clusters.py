@@ -1,0 +1,559 @@
+"""Migrations with a predicted cut on real ZooKeeper and two Kafka clusters, without gateways: clients write to the
+origin directly, so all that comes above a cut stays surplus."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]  # its stubs do not say so
+
+from ha_core.model import GatewayRecord, Operation
+from ha_core.model.producer import FIRST_CLIENT_ID
+from ha_core.operations import run
+from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.crossing import advance as crossing
+from ha_core.operations.crossing import below, rates
+from ha_core.operations.crossing.ends import look
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.migration.planning import plan_migration, start_batch
+from ha_core.plan.facts import ProducerFacts
+from stack.harness import Stack
+
+pytestmark = pytest.mark.stack
+PARTITIONS, RECORDS, AHEAD = 2, 30, 10
+
+
+@pytest.fixture
+def environment(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Environment]:
+    monkeypatch.setattr(rates, "LOOKS_APART_S", 0.0)
+    with connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
+        yield opened
+
+
+def bootstrap(stack: Stack, cluster: str) -> str:
+    return str(stack.clusters[cluster]["bootstrap"])
+
+
+def write(stack: Stack, cluster: str, topic: str, count: int, *partitions: int, first: int = 0) -> None:
+    """`count` records of an idempotent producer to each partition, the `first` of them in batches of their own."""
+    producer = Producer({"bootstrap.servers": bootstrap(stack, cluster), "enable.idempotence": True})
+    for number in range(count):
+        for partition in partitions or range(PARTITIONS):
+            producer.produce(topic, value=b"%d" % number, partition=partition)
+        if number + 1 == first:
+            assert producer.flush(20) == 0
+    assert producer.flush(20) == 0
+
+
+def create_topic(stack: Stack, cluster: str, topic: str, partitions: int = PARTITIONS, **config: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(20)
+
+
+def topics_of(stack: Stack, cluster: str) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": bootstrap(stack, cluster)}).list_topics(timeout=10).topics)
+
+
+@pytest.fixture
+def topic(stack: Stack) -> str:
+    """A topic with `RECORDS` records in each partition of east."""
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    create_topic(stack, "east", name)
+    write(stack, "east", name, RECORDS)
+    return name
+
+
+def begin(environment: Environment, topic: str, ahead: int | None = AHEAD, **more: Any) -> Operation:
+    """The operation of one topic whose cuts lie `ahead` of its ends (None: where the rates say)."""
+    cut_at = {(topic, p): RECORDS + ahead for p in range(PARTITIONS)} if ahead is not None else {}
+    given = {"cut": "predicted", "cut_at": cut_at, **more}
+    proposal = plan_migration(environment, [topic], "east", "west", reason=topic, **given)
+    proposal.require_sound()
+    (batch,) = proposal.batches
+    return start_batch(environment, batch, "test:operator")
+
+
+def extents(environment: Environment, topic: str) -> dict[int, list[tuple[Any, ...]]]:
+    found = environment.store.load().topics[topic].partitions
+    return {p: [(e.cluster, e.start, e.end, e.base, e.term) for e in some] for p, some in found.items()}
+
+
+def cut_at(cut: int, base: int = 0) -> list[tuple[Any, ...]]:
+    return [("east", 0, cut, 0, 0), ("west", cut, None, base, 1)]
+
+
+def assert_over(environment: Environment, operation_id: str, topic: str, *cuts: int) -> None:
+    """The topic has crossed over at `cuts`, and nothing of the operation is left."""
+    view = environment.store.load()
+    assert extents(environment, topic) == {p: cut_at(cut) for p, cut in enumerate(cuts)}
+    document = view.topics[topic]
+    assert (document.writer, document.crossing, document.fence) == ("west", None, None)
+    assert [lock for lock in environment.store.locks() if lock.operation == operation_id] == []
+    found = environment.operation(operation_id)
+    assert found is not None
+    assert found.state == "succeeded"
+
+
+def assert_untouched(stack: Stack, environment: Environment, operation_id: str, topic: str) -> None:
+    assert topic not in environment.store.load().topics
+    assert topic not in topics_of(stack, "west")
+    assert [lock for lock in environment.store.locks() if lock.operation == operation_id] == []
+
+
+def test_a_topic_crosses_over_when_its_log_has_run_into_every_cut(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    # Given a crossing whose cuts lie ahead
+    operation = begin(environment, topic)
+    report = run.run_all(environment, operation.id)
+    assert report.result == "crossing", report.error
+    document = environment.store.load().topics[topic]
+    assert document.crossing is not None
+    assert (document.writer, document.crossing.state) == ("east", "open")
+    # When one partition has reached its cut
+    write(stack, "east", topic, AHEAD + 5, 0)
+    report = run.resume(environment, operation.id)
+    # Then its producers are known, and nothing has changed for the topic
+    assert report.result == "crossing", report.error
+    found = environment.operation(operation.id)
+    assert found is not None
+    assert list(found.evidence["below"][topic]) == ["0"]
+    assert environment.store.load().topics[topic] == document
+    # And when the other has too, the topic is over
+    write(stack, "east", topic, AHEAD, 1)
+    report = run.resume(environment, operation.id)
+    assert report.result == "succeeded", report.error
+    assert_over(environment, operation.id, topic, RECORDS + AHEAD, RECORDS + AHEAD)
+    steps = [(entry.step, entry.detail.get("status")) for entry in environment.store.history(operation.id)]
+    assert ("propose", "Migrating") in steps
+    assert ("settle", "Migrated") in steps
+
+
+def test_what_each_producer_had_below_the_cut_goes_with_the_topic(
+    stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Producers of gateways have ids of their own range; here a cluster's are taken for them
+    facts = below.below_cut
+
+    def of_gateways(known: Any, surplus: Any) -> Any:
+        return tuple(
+            ProducerFacts(one.producer_id + FIRST_CLIENT_ID, one.epoch, one.last_sequence, one.last_timestamp_ms)
+            for one in facts(known, surplus) or ()
+        )
+
+    monkeypatch.setattr(below, "below_cut", of_gateways)
+    operation = begin(environment, topic)
+    assert run.run_all(environment, operation.id).result == "crossing"
+    write(stack, "east", topic, AHEAD + 25, first=AHEAD)
+
+    assert run.resume(environment, operation.id).result == "succeeded"
+
+    sequences = environment.store.load().sequences[topic]
+    assert sequences.terms == {0: 1, 1: 1}
+    for partition in range(PARTITIONS):
+        assert sorted(last for _, last in sequences.partitions[partition].values()) == [AHEAD - 1, RECORDS - 1]
+
+
+def test_cuts_that_the_log_has_passed_before_they_were_served_are_proposed_again(
+    stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, times = crossing._served_sides, []
+
+    def late(journal: Any) -> Any:
+        if len(times) < 2:
+            times.append(write(stack, "east", topic, 30, 0))
+        return served(journal)
+
+    monkeypatch.setattr(crossing, "_served_sides", late)
+    operation = begin(environment, topic)
+
+    report = run.run_all(environment, operation.id)
+
+    assert report.result == "crossing", report.error
+    found = extents(environment, topic)
+    assert found[0][1][1] > RECORDS + 60
+    assert found[1] == cut_at(RECORDS + AHEAD)
+    notes = [e for e in environment.store.history(operation.id) if (e.step, e.outcome) == ("propose", "note")]
+    assert len(notes) >= 1
+
+
+def test_a_log_that_is_always_faster_is_left_alone_and_said(
+    stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, size = crossing._served_sides, [AHEAD]
+
+    def late(journal: Any) -> Any:
+        size[0] *= 5 if size[0] < 5_000 else 10
+        write(stack, "east", topic, size[0], 0)
+        return served(journal)
+
+    monkeypatch.setattr(crossing, "_served_sides", late)
+    operation = begin(environment, topic)
+
+    report = run.run_all(environment, operation.id)
+
+    assert report.result == "undone"
+    assert "--preparation" in report.error
+    assert_untouched(stack, environment, operation.id, topic)
+
+
+def gateway(operation: Operation, **more: Any) -> GatewayRecord:
+    fields = {"revision": 10**9, "drained": (operation.id,), "crossings": True, **more}
+    return GatewayRecord(id="gw-1", host="127.0.0.1", port=9092, node_id=1, **fields)
+
+
+def test_a_gateway_that_does_not_follow_is_named_and_nothing_has_moved(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    operation = begin(environment, topic, drain_timeout_s=0.2)
+    registered = environment.store.register_gateway(gateway(operation, drained=()))
+    try:
+        report = run.run_all(environment, operation.id)
+    finally:
+        registered.close()
+
+    assert report.result == "undone"
+    assert "gw-1" in report.error
+    assert_untouched(stack, environment, operation.id, topic)
+
+
+def test_a_gateway_that_has_drained_lets_the_crossing_open(environment: Environment, topic: str) -> None:
+    operation = begin(environment, topic)
+    registered = environment.store.register_gateway(gateway(operation))
+    try:
+        assert run.run_all(environment, operation.id).result == "crossing"
+    finally:
+        registered.close()
+
+
+def test_partitions_that_nobody_writes_to_are_ended_behind_a_fence(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    operation = begin(environment, topic)
+    assert run.run_all(environment, operation.id).result == "crossing"
+    write(stack, "east", topic, AHEAD + 3, 1)
+
+    report = run.resume(environment, operation.id, at_once=True)
+
+    assert report.result == "succeeded", report.error
+    assert_over(environment, operation.id, topic, RECORDS, RECORDS + AHEAD)
+
+
+@pytest.mark.parametrize("grown", [("east", "west"), ("east",)])
+def test_partitions_that_a_topic_got_while_it_crossed_over_remain_in_the_origin_until_they_are_moved(
+    stack: Stack, environment: Environment, topic: str, grown: tuple[str, ...]
+) -> None:
+    operation = begin(environment, topic)
+    assert run.run_all(environment, operation.id).result == "crossing"
+    # When both copies grow, or the origin's alone, and somebody writes to the new partition past the gateways
+    for cluster in grown:
+        admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
+        admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)])[topic].result(20)
+    write(stack, "east", topic, 1, PARTITIONS)
+
+    write(stack, "east", topic, AHEAD + 3, 1)
+    progress = look(environment, operation)
+    report = run.resume(environment, operation.id, at_once=True)
+
+    # Then what had a cut crosses over, and the new one stays: the target is not the writer of what no map lists
+    assert f"{topic}:{PARTITIONS} came to east meanwhile" in progress.words
+    assert report.result == "succeeded", report.error
+    document = environment.store.load().topics[topic]
+    assert (document.writer, document.fence, document.crossing) == ("east", None, None)
+    assert [document.partitions[p][-1].cluster for p in range(PARTITIONS + 1)] == ["west"] * PARTITIONS + ["east"]
+    ended = environment.operation(operation.id)
+    assert ended is not None
+    assert f"`switchyard migrate {topic}:{PARTITIONS} --from east --to west` brings them after" in ended.result
+
+
+def test_a_crossing_that_was_to_have_ended_is_ended_by_whoever_looks(environment: Environment, topic: str) -> None:
+    operation = begin(environment, topic, finish_after_s=3600)
+    assert run.run_all(environment, operation.id).result == "crossing"
+    assert run.resume(environment, operation.id).result == "crossing"
+    environment.now = lambda: "2199-01-01T00:00:00Z"
+
+    assert run.resume(environment, operation.id).result == "succeeded"
+    assert_over(environment, operation.id, topic, RECORDS, RECORDS)
+
+
+def test_a_fence_that_gateways_do_not_follow_is_lifted_and_the_crossing_goes_on(
+    environment: Environment, topic: str
+) -> None:
+    operation = begin(environment, topic, drain_timeout_s=0.2)
+    assert run.run_all(environment, operation.id).result == "crossing"
+    registered = environment.store.register_gateway(gateway(operation, drained=()))
+    try:
+        report = run.resume(environment, operation.id, at_once=True)
+    finally:
+        registered.close()
+
+    assert report.result == "crossing"
+    assert "gw-1" in report.error
+    document = environment.store.load().topics[topic]
+    assert document.fence is None
+    assert document.crossing is not None
+
+
+def test_until_the_target_is_written_there_is_a_way_back_without_a_trace(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    operation = begin(environment, topic)
+    assert run.run_all(environment, operation.id).result == "crossing"
+    write(stack, "east", topic, AHEAD + 5, 0)
+
+    report = run.undo(environment, operation.id)
+
+    assert report.result == "undone"
+    assert_untouched(stack, environment, operation.id, topic)
+    assert run.undo(environment, operation.id).result == "undone"
+
+
+def test_once_it_is_written_a_way_back_is_refused_and_the_move_back_is_said(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    operation = begin(environment, topic)
+    assert run.run_all(environment, operation.id).result == "crossing"
+    before = environment.store.load()
+    write(stack, "west", topic, 1, 0)
+
+    with pytest.raises(RefusedError, match="--from west --to east"):
+        run.undo(environment, operation.id)
+
+    assert environment.store.load() == before
+    write(stack, "east", topic, AHEAD)
+    assert run.resume(environment, operation.id).result == "succeeded"
+    with pytest.raises(RefusedError, match="--from west --to east"):
+        run.undo(environment, operation.id)
+
+
+def test_a_way_back_that_gateways_do_not_follow_leaves_the_crossing_open(environment: Environment, topic: str) -> None:
+    operation = begin(environment, topic, drain_timeout_s=0.2)
+    assert run.run_all(environment, operation.id).result == "crossing"
+    before = environment.store.load().topics
+    registered = environment.store.register_gateway(gateway(operation, drained=()))
+    try:
+        with pytest.raises(Exception, match="goes on as before"):
+            run.undo(environment, operation.id)
+    finally:
+        registered.close()
+
+    assert environment.store.load().topics == before
+
+
+def test_a_topic_migrates_there_and_back_with_every_client_offset(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    first = begin(environment, topic)
+    run.run_all(environment, first.id)
+    write(stack, "east", topic, AHEAD + 5)
+    assert run.resume(environment, first.id).result == "succeeded"
+    write(stack, "west", topic, 7)
+    end = RECORDS + AHEAD + 7
+
+    cut_at = {(topic, 0): end + 4, (topic, 1): end + 4}
+    proposal = plan_migration(environment, [topic], "west", "east", reason="back", cut="predicted", cut_at=cut_at)
+    proposal.require_sound()
+    second = start_batch(environment, proposal.batches[0], "test:operator")
+    assert run.run_all(environment, second.id).result == "crossing"
+    write(stack, "west", topic, 4)
+    assert run.resume(environment, second.id).result == "succeeded"
+
+    assert extents(environment, topic)[0] == [
+        ("east", 0, RECORDS + AHEAD, 0, 0),
+        ("west", RECORDS + AHEAD, end + 4, 0, 1),
+        ("east", end + 4, None, RECORDS + AHEAD + 5, 2),
+    ]
+
+
+# Where a process is killed: module, attribute, before or after the call, and the beginning of the operation's step.
+KILLS = {
+    "before topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "before", ""),
+    "after topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "after", ""),
+    "before the proposal": ("ha_core.operations.documents", "Touched.commit", "before", "propose"),
+    "after the proposal": ("ha_core.operations.documents", "Touched.commit", "after", "propose"),
+    "before it is open": ("ha_core.operations.documents", "Touched.commit", "before", "open"),
+    "after it is open": ("ha_core.operations.documents", "Touched.commit", "after", "open"),
+}
+LATER = {
+    "before producers are read": ("ha_core.kafka.admin", "Admin.surplus", "before", ""),
+    "before it settles": ("ha_core.operations.documents", "Touched.commit", "before", "settle"),
+    "after it has settled": ("ha_core.operations.documents", "Touched.commit", "after", "settle"),
+    "before the result is written": ("ha_core.operations.journal", "Journal.finish", "before", ""),
+}
+ENDING = {
+    "before the fence": ("ha_core.operations.documents", "Touched.commit", "before", "hold"),
+    "after the fence": ("ha_core.operations.documents", "Touched.commit", "after", "hold"),
+    "before it ends behind it": ("ha_core.operations.documents", "Touched.commit", "before", "finish"),
+    "after it has ended behind it": ("ha_core.operations.documents", "Touched.commit", "after", "finish"),
+}
+BACK = {
+    "before the way back": ("ha_core.operations.documents", "Touched.commit", "before", "retreat"),
+    "on the way back": ("ha_core.operations.documents", "Touched.commit", "after", "retreat"),
+    "after it was withdrawn": ("ha_core.operations.documents", "Touched.commit", "after", "withdraw"),
+    "after topics were deleted": ("ha_core.kafka.admin", "Admin.delete_empty_topics", "after", ""),
+}
+VICTIM = """
+import importlib, os, signal, sys
+module, path, when, step, call, operation = sys.argv[1:7]
+owner = importlib.import_module(module)
+*parents, name = path.split(".")
+for parent in parents:
+    owner = getattr(owner, parent)
+whole = getattr(owner, name)
+def deadly(*args, **kwargs):
+    hit = not step or any(isinstance(one, str) and one.startswith(step) for one in args)
+    if hit and when == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = whole(*args, **kwargs)
+    if hit:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+setattr(owner, name, deadly)
+from ha_core.operations import run
+from ha_core.operations.context import Connection, connect
+with connect(Connection(os.environ["SWITCHYARD_ZOOKEEPER"], session_timeout_s=4.0), by="test:victim") as environment:
+    if call == "resume at once":
+        run.resume(environment, operation, at_once=True)
+    else:
+        getattr(run, call)(environment, operation)
+"""
+
+
+def kill(stack: Stack, operation: Operation, where: tuple[str, ...], call: str) -> None:
+    died = subprocess.run(
+        [sys.executable, "-c", VICTIM, *where, call, operation.id],
+        env={**os.environ, "SWITCHYARD_ZOOKEEPER": stack.zookeeper},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert died.returncode == -signal.SIGKILL, (where, died.stderr)
+
+
+def new_topic(stack: Stack) -> str:
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    create_topic(stack, "east", name)
+    write(stack, "east", name, RECORDS)
+    return name
+
+
+def test_a_migration_killed_anywhere_is_continued_by_resume(stack: Stack, environment: Environment) -> None:
+    begun = {point: begin(environment, new_topic(stack)) for point in [*KILLS, *LATER, *ENDING, *BACK]}
+    for point, operation in begun.items():
+        if point in KILLS:
+            kill(stack, operation, KILLS[point], "run_all")
+            continue
+        assert run.run_all(environment, operation.id).result == "crossing"
+        if point in LATER:
+            write(stack, "east", operation.reason, AHEAD + 5)
+            kill(stack, operation, LATER[point], "resume")
+        elif point in ENDING:
+            kill(stack, operation, ENDING[point], "resume at once")
+        else:
+            kill(stack, operation, BACK[point], "undo")
+
+    for point, operation in begun.items():
+        topic = operation.reason
+        report = run.resume(environment, operation.id)
+
+        if point in BACK and point != "before the way back":
+            assert report.result == "undone", (point, report.error)
+            assert_untouched(stack, environment, operation.id, topic)
+            continue
+        if point in LATER or point == "after it has ended behind it":
+            assert report.result == "succeeded", (point, report.error)
+            cut = RECORDS + AHEAD if point in LATER else RECORDS
+            assert_over(environment, operation.id, topic, cut, cut)
+            continue
+        assert report.result == "crossing", (point, report.error)
+        document = environment.store.load().topics[topic]
+        assert document.fence is None
+        assert document.crossing is not None
+        assert document.crossing.state == "open"
+        write(stack, "east", topic, AHEAD)
+        assert run.resume(environment, operation.id).result == "succeeded", point
+        assert_over(environment, operation.id, topic, RECORDS + AHEAD, RECORDS + AHEAD)
+
+
+def test_what_speaks_against_it_is_said_before_anything_is_changed(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    occupied, misshapen, compacted, safer = (f"{what}-{topic}" for what in ("full", "odd", "compact", "safe"))
+    for name in (occupied, misshapen):
+        create_topic(stack, "east", name)
+    create_topic(stack, "east", compacted, **{"cleanup.policy": "compact"})
+    create_topic(stack, "east", safer, **{"min.insync.replicas": "2"})
+    create_topic(stack, "west", occupied)
+    create_topic(stack, "west", misshapen, PARTITIONS + 1)
+    write(stack, "west", occupied, 1)
+    migrating = begin(environment, topic)
+    run.run_all(environment, migrating.id)
+    old = environment.store.register_gateway(
+        GatewayRecord(id="gw-old", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
+    )
+    before = environment.store.load()
+
+    try:
+        proposal = plan_migration(
+            environment,
+            [occupied, misshapen, compacted, safer, topic],
+            "east",
+            "west",
+            reason="test",
+            cut="predicted",
+            cut_at={(compacted, 0): 0, ("no-such-topic", 1): 5},
+        )
+    finally:
+        old.close()
+
+    said = {(v.level, v.about): v.text for v in proposal.verdicts}
+    assert "data of its own" in said["error", f"topic {occupied}"]
+    assert f"{PARTITIONS + 1} partitions in west" in said["error", f"topic {misshapen}"]
+    assert "compact" in said["warning", f"topic {compacted}"]
+    assert "2 replicas in sync" in said["error", f"topic {safer}"]
+    assert migrating.id in said["error", f"topic {topic}"]
+    assert "gw-old" in said["error", "gateways"]
+    assert all(v.remedy for v in proposal.verdicts if v.level == "error")
+    assert environment.store.load() == before
+
+    cut_at = {(compacted, 0): 0, ("no-such-topic", 1): 5}
+    proposal = plan_migration(environment, [compacted], "east", "west", reason="test", cut="predicted", cut_at=cut_at)
+    texts = " ".join(v.text for v in proposal.verdicts if v.level == "error")
+    assert "does not lie above its log's end, 0" in texts
+    assert "partition 1 of topic no-such-topic" in texts
+
+
+def test_topics_with_transactions_take_the_barrier_and_that_is_said(
+    stack: Stack, environment: Environment, topic: str
+) -> None:
+    transactional = f"paid-{topic}"
+    create_topic(stack, "east", transactional)
+    producer = Producer({"bootstrap.servers": bootstrap(stack, "east"), "transactional.id": transactional})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(transactional, b"1", partition=0)
+    producer.commit_transaction(20)
+
+    proposal = plan_migration(environment, [f"*{topic}"], "east", "west", reason="test", cut="predicted")
+
+    proposal.require_sound()
+    assert [(b.request.cut, b.moves.topics) for b in proposal.batches] == [
+        ("predicted", (topic,)),
+        ("barrier", (transactional,)),
+    ]
+    (verdict,) = [v for v in proposal.verdicts if v.about == f"topic {transactional}"]
+    assert "takes the barrier" in verdict.text
+    assert {row.topic for row in proposal.partitions} == {topic}
+    operation = start_batch(environment, proposal.batches[1], "test:operator")
+    assert run.run_all(environment, operation.id).result == "succeeded"
+    assert environment.store.load().topics[transactional].writer == "west"

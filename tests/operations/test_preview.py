@@ -1,0 +1,80 @@
+"""What a move costs, as it is said before: from facts, from what was recorded, and from moves that were made."""
+
+from __future__ import annotations
+
+import pytest
+
+from ha_core.model import Extent, HistoryEntry, KnownTopic, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.operations.context import Environment
+from ha_core.operations.switch.preview import expected_fence, preview, preview_lines
+from ha_core.plan.facts import Facts, GroupFacts, TopicFacts
+
+SCOPE = Scope(users=("alice",))
+REQUEST = MoveRequest(scope=SCOPE, origin="east", target="west", reason="a test")
+MOVES = MoveSet(topics=("orders", "refunds"), groups=("billing", "audit"))
+FACTS = Facts(
+    topics={
+        ("east", "orders"): TopicFacts(exists=True, partitions=2, ends={0: 100, 1: 50}),
+        ("east", "refunds"): TopicFacts(exists=True, partitions=1, ends={0: 7}),
+        ("west", "orders"): TopicFacts(exists=False),
+        ("west", "refunds"): TopicFacts(exists=True, partitions=1),
+    },
+    groups={("east", "billing"): GroupFacts(state="Stable", offsets={("orders", 0): 90, ("orders", 1): 50})},
+)
+
+
+@pytest.fixture
+def clocked(environment: Environment) -> Environment:
+    environment.now = lambda: "2026-11-22T10:01:40.000Z"
+    return environment
+
+
+def test_what_is_created_and_who_lags_is_counted(clocked: Environment) -> None:
+    found = preview(clocked, View(), REQUEST, MOVES, FACTS)
+
+    assert found.creates == {"orders": 2}
+    assert found.lag_records == {"billing": 10, "audit": None}
+
+
+def test_lag_is_counted_in_client_offsets(clocked: Environment) -> None:
+    moved = Extent(cluster="east", start=1_000, base=0, term=1)
+    old = Extent(cluster="west", start=0, end=1_000, base=0, term=0)
+    view = View(topics={"orders": Topic(name="orders", writer="east", partitions={0: (old, moved), 1: (old, moved)})})
+    groups = {("east", "billing"): GroupFacts(state="Stable", offsets={("orders", 0): 1_060})}
+
+    found = preview(clocked, view, REQUEST, MOVES, Facts(topics=FACTS.topics, groups=groups))
+
+    assert found.lag_records["billing"] == 40
+
+
+def test_the_rate_is_what_the_logs_grew_since_they_were_recorded(clocked: Environment) -> None:
+    seen = KnownTopic(
+        cluster="east", name="orders", at="2026-11-22T10:00:00.000Z", partitions=2, replication=1, ends={0: 20, 1: 30}
+    )
+    clocked.store.keep_known(KnownTopic, "east", [seen])
+
+    found = preview(clocked, View(), REQUEST, MOVES, FACTS)
+
+    assert found.records_per_s == 1.0
+    assert "100 s ago" in found.rate_from
+
+
+def test_without_a_record_the_rate_is_not_made_up(clocked: Environment) -> None:
+    found = preview(clocked, View(), REQUEST, MOVES, FACTS)
+
+    assert found.records_per_s is None
+    assert "rate: unknown (nothing was recorded of them; `switchyard facts record` does)" in [*preview_lines(found)]
+
+
+def test_the_expected_fence_is_that_of_the_last_moves(environment: Environment) -> None:
+    assert "no move was made here yet" in expected_fence(environment)
+    for number, fenced_ms in enumerate([30.0, 40.0, 90.0]):
+        operation = Operation(
+            id=f"switch-2026112{number}-100000-abcd", kind="switch", by="t", reason="t", started="2026-11-22T10:00:00Z"
+        )
+        epoch = environment.store.create_operation(operation, (f"topic:t{number}",))
+        done = HistoryEntry(at="now", epoch=epoch, step="cut_over", outcome="done", detail={"fenced_ms": fenced_ms})
+        environment.store.append_history(operation.id, epoch, done)
+        environment.store.update_operation(operation.model_copy(update={"state": "succeeded"}), epoch)
+
+    assert expected_fence(environment) == "about 40 ms: the last 3 moves took 30 to 90 ms"

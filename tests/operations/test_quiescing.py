@@ -1,0 +1,99 @@
+"""Open transactions end before the fence, or the move does not begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from ha_core.kafka.facts import Partition, ProducerState
+from ha_core.model import Fence, GatewayRecord, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.operations.context import Environment
+from ha_core.operations.documents import Touched
+from ha_core.operations.errors import StepFailedError
+from ha_core.operations.journal import Journal, Stopwatch
+from ha_core.operations.switch.quiescing import quiesce
+from ha_core.operations.switch.undoing import undo_all
+from ha_core.operations.switch.window import Window
+from ha_core.plan.move import lock_keys
+from ha_core.store import MemoryStore
+
+OPEN = {("orders", 1): (ProducerState(7, 0, 3, 0, 2, 40),)}
+QUIET = {("orders", 1): (ProducerState(7, 0, 3, 0, 2, -1),)}
+Seen = dict[Partition, tuple[ProducerState, ...]]
+
+
+@dataclass
+class Leaders:
+    """A window that shows what the origin's leaders say, one answer after the other; the last one stays."""
+
+    known: Seen
+    open: list[Seen] = field(default_factory=list)
+    origin: None = None
+
+    def transactional(self) -> Seen:
+        return self.known
+
+    def open_transactions(self) -> Seen:
+        return self.open.pop(0) if len(self.open) > 1 else self.open[0] if self.open else {}
+
+
+@pytest.fixture
+def journal(environment: Environment) -> Journal:
+    """A move of two topics out of the east, which may wait for 2 s of a clock that only sleeping advances."""
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    environment.monotonic, environment.sleep = lambda: clock[0], sleep
+    request = MoveRequest(
+        scope=Scope(topics=("orders", "plain")), origin="east", target="west", reason="test", drain_timeout_s=2
+    )
+    moves = MoveSet(topics=("orders", "plain"))
+    operation = Operation(
+        id="op", kind="switch", state="running", by="me", reason="test", started="now", request=request, moves=moves
+    )
+    epoch = environment.store.create_operation(operation, lock_keys(request, moves))
+    return Journal(environment, operation, epoch)
+
+
+def run(journal: Journal, leaders: Leaders) -> None:
+    quiesce(journal, Touched.read(journal), cast(Window, leaders), Stopwatch(journal.environment))
+
+
+def topics(journal: Journal) -> dict[str, Topic]:
+    return dict(journal.environment.store.load().topics)
+
+
+def test_where_nobody_knows_a_transactional_producer_nothing_is_done(journal: Journal) -> None:
+    run(journal, Leaders({}))
+    assert not topics(journal)
+    assert journal.operation.state == "running"
+
+
+def test_transactions_that_are_open_are_waited_for_behind_a_fence_for_transactions_only(journal: Journal) -> None:
+    leaders = Leaders(QUIET, [OPEN, OPEN, {}])
+    run(journal, leaders)
+    assert topics(journal) == {"orders": Topic(name="orders", transaction_fence=Fence(operation="op"))}
+    assert journal.operation.state == "fenced"
+    assert leaders.open == [{}]
+
+
+def test_a_gateway_that_knows_of_an_open_transaction_is_waited_for(journal: Journal, store: MemoryStore) -> None:
+    record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1)
+    registration = store.client().register_gateway(record)
+    with pytest.raises(StepFailedError, match=r"gw-1.*--drain-timeout"):
+        run(journal, Leaders(QUIET))
+    # And when it says that there is none any more, the move goes on
+    revision = journal.environment.store.load().revision
+    registration.update(record.model_copy(update={"revision": revision + 1, "drained": ("op",)}))
+    run(journal, Leaders(QUIET))
+
+
+def test_a_transaction_that_stays_open_is_named_and_leaves_nothing_behind(journal: Journal) -> None:
+    with pytest.raises(StepFailedError, match=r"orders-1 \(producer 7\).*transaction\.timeout\.ms"):
+        run(journal, Leaders(QUIET, [OPEN]))
+    undo_all(journal)
+    assert not topics(journal)

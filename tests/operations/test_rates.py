@@ -1,0 +1,145 @@
+"""Rates as the job `offsets` leaves them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ha_core.model import Crossing, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.operations.context import Environment
+from ha_core.operations.crossing import ends
+from ha_core.operations.crossing.rates import from_summary
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.migration import planning
+from ha_core.operations.migration.planning import PartitionPlan
+from ha_core.operations.switch.prepare import make_request
+from ha_core.plan.extents import append, identity
+from ha_core.plan.facts import PartitionEnds
+
+
+def write(tmp_path: Path, document: object) -> Path:
+    file = tmp_path / "rates.json"
+    file.write_text(document if isinstance(document, str) else json.dumps(document))
+    return file
+
+
+def test_the_upper_rate_of_the_origin_counts_and_its_chance_is_said(tmp_path: Path) -> None:
+    rows = [
+        {"cluster": "east", "topic": "orders", "partition": 0, "rate": 5.0, "upper_rate": 9.5},
+        {"cluster": "east", "topic": "orders", "partition": 1, "rate": 4.0, "upper_rate": None},
+        {"cluster": "west", "topic": "orders", "partition": 2, "rate": 7.0, "upper_rate": 8.0},
+    ]
+
+    rates = from_summary(write(tmp_path, {"chance": 0.01, "partitions": rows}), "east")
+
+    assert rates.per_s == {("orders", 0): 9.5, ("orders", 1): 4.0}
+    assert rates.of(("orders", 2)) == 0.0
+    assert "rates.json" in rates.words
+    assert "0.01" in rates.words
+
+
+def test_a_default_of_the_job_is_no_recorded_rate_so_that_the_ends_themselves_are_looked_at(tmp_path: Path) -> None:
+    rows = [
+        {"cluster": "east", "topic": "orders", "partition": 0, "rate": 1000.0, "upper_rate": 1000.0, "how": "default"},
+        {"cluster": "east", "topic": "orders", "partition": 1, "rate": 4.0, "upper_rate": 9.0, "how": "few"},
+    ]
+
+    rates = from_summary(write(tmp_path, {"chance": 0.01, "partitions": rows}), "east")
+
+    assert rates.per_s == {("orders", 1): 9.0}
+    assert rates.sources == {("orders", 1): "history, few"}
+    assert rates.expected(("orders", 1)) == 4.0
+
+
+class Log:
+    """One partition that grows by 60 records between two looks."""
+
+    def __init__(self) -> None:
+        self.end = 0
+
+    def ends(self, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], SimpleNamespace]:
+        self.end += 60
+        return {key: SimpleNamespace(log_end=self.end) for key in partitions}
+
+
+def test_where_nothing_was_measured_yet_the_ends_are_looked_at_and_no_history_is_claimed(
+    tmp_path: Path, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given: a job that has run once, so that it knows its default only.
+    rows = [{"cluster": "east", "topic": "t", "partition": 0, "rate": 1000.0, "upper_rate": 1000.0, "how": "default"}]
+    file = write(tmp_path, {"chance": 0.01, "partitions": rows})
+    ticks = iter((0.0, 3.0))
+    environment.monotonic = lambda: next(ticks)
+    environment.sleep = lambda _s: None
+    log = Log()
+    monkeypatch.setattr(environment, "admin", lambda _cluster: log)
+    request = make_request(["topic:t"], "east", "west", reason="test", cut="predicted")
+
+    found = planning._rates(environment, environment.store.load(), request, [("t", 0)], file)
+
+    assert (found.of(("t", 0)), found.expected(("t", 0)), found.sources["t", 0]) == (40.0, 20.0, "two looks")
+    assert "recorded history" not in found.words
+
+
+def test_when_a_cut_is_reached_is_told_by_the_rate_that_is_expected_and_not_by_the_one_hardly_exceeded() -> None:
+    row = PartitionPlan(topic="t", partition=0, end=100, rate_per_s=20.0, expected_per_s=10.0, cut=6_100)
+
+    assert row.reached == "in about 10 min at 10.0 records/s"
+    assert row.model_copy(update={"expected_per_s": 0.0}).reached == "with its next 6000 records; it is idle now"
+
+
+LOOKED_AT = {("orders", 0): PartitionEnds(target=0, origin=160)}
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        ("2026-11-21T10:00:02Z", "orders-0 lacks 740, reached in about 5 min at 2.5 records/s (as it was planned)"),
+        ("2026-11-21T10:00:30Z", "orders-0 lacks 740, reached in about 6 min at 2.0 records/s (measured since"),
+    ],
+)
+def test_how_far_a_crossing_is_says_when_the_cut_is_reached_and_how_that_is_known(
+    now: str, words: str, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment.now = lambda: now
+    monkeypatch.setattr(ends, "read_ends", lambda *_: SimpleNamespace(replicated=LOOKED_AT))
+    monkeypatch.setattr(ends, "admin_of", lambda *_: SimpleNamespace(partition_counts=lambda _names: {"orders": 1}))
+    topic = Topic(
+        name="orders",
+        writer="east",
+        partitions={0: append(identity("east"), "west", 900, 0)},
+        crossing=Crossing(operation="migrate-1", state="open"),
+    )
+    evidence = {
+        "expected": {"orders": {"0": 2.5}},
+        "opened": "2026-11-21T10:00:00Z",
+        "opened_at": {"orders": {"0": 100}},
+    }
+    operation = Operation(
+        id="migrate-1",
+        kind="migrate",
+        state="crossing",
+        by="test",
+        reason="test",
+        started="2026-11-21T09:59:00Z",
+        request=MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted"),
+        moves=MoveSet(topics=("orders",)),
+        evidence=evidence,
+    )
+
+    progress = ends.progress_of(environment, operation, {"orders": topic})
+
+    assert words in progress.words
+    environment.now = lambda: "2026-11-21T10:07:00Z"
+    later = ends.progress_of(environment, operation, {"orders": topic})
+    assert later.words != progress.words
+    assert later.at == progress.at
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", {"partitions": [{"cluster": "east"}]}, {"partitions": [1]}])
+def test_what_is_no_summary_is_refused_with_the_way_out(content: object, tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="leave --rates out"):
+        from_summary(write(tmp_path, content), "east")

@@ -1,0 +1,85 @@
+"""What runs is found by the locks that it holds, however much has ever run."""
+
+from __future__ import annotations
+
+import pytest
+
+from ha_core.model import Operation, Scope
+from ha_core.model.operation import Driver
+from ha_core.operations.context import Environment
+from ha_core.operations.creating import create
+from ha_core.operations.interrupted import interrupted_twin
+from ha_core.operations.registry import running_operations
+from ha_core.operations.switch.prepare import make_request
+from ha_core.store import MemoryStore
+
+
+def test_an_interrupted_twin_is_found_without_reading_the_operations_that_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given: an operation that has ended, one whose end only lacks giving back its locks, and an interrupted one.
+    request = make_request(["user:ann"], "east", "west", reason="drill")
+    with Environment(MemoryStore(), by="test") as environment:
+        store = environment.store
+        for n, (state, locked) in enumerate((("succeeded", False), ("undone", True), ("running", True))):
+            name = f"switch-20261101-10000{n}-aa"
+            operation = Operation(
+                id=name,
+                kind="switch",
+                state=state,
+                by="t",
+                reason="r",
+                started=f"2026-11-01T10:00:0{n}Z",
+                request=request,
+            )
+            epoch = store.create_operation(operation, [f"user:{n}"])
+            if not locked:
+                store.release_locks(name, epoch)
+        monkeypatch.setattr(store, "operations", lambda *_: pytest.fail("all operations were read"))
+
+        # When
+        found, twin = running_operations(environment), interrupted_twin(environment, request)
+
+    # Then
+    assert [operation.id for operation in found] == ["switch-20261101-100002-aa"]
+    assert twin is not None
+    assert twin.id == "switch-20261101-100002-aa"
+    assert request.scope == Scope(users=("ann",))
+
+
+@pytest.mark.parametrize(
+    ("driver", "mode", "found"), [("command", "planned", True), ("run", "planned", False), ("command", "forced", False)]
+)
+def test_what_a_run_has_begun_and_what_was_asked_for_otherwise_is_nobodys_twin(
+    driver: Driver, mode: str, found: bool
+) -> None:
+    # Given an operation on which nobody has worked for hours: of a command that has died, of a run that waits for an
+    # approval, or another one
+    request = make_request(["user:ann"], "east", "west", reason="drill")
+    begun = request.model_copy(update={"mode": mode, "reason": "another"})
+    with Environment(MemoryStore(), by="test", driver=driver) as environment:
+        fields = {"id": "switch-1", "kind": "switch", "state": "running", "by": "t", "reason": "r"}
+        operation = Operation.model_validate({**fields, "started": "2026-11-01T10:00:00Z", "request": begun})
+        environment.now = lambda: "2026-11-01T10:00:00Z"
+        create(environment, operation, ["user:ann"], {})
+        environment.now = lambda: "2026-11-01T16:00:00Z"
+
+        # When the same is asked for
+        twin = interrupted_twin(environment, request)
+
+    # Then only the first one is taken for what was interrupted
+    assert (twin is not None) == found
+
+
+def test_a_command_that_lives_is_not_interrupted_however_long_it_has_written_nothing() -> None:
+    request = make_request(["user:ann"], "east", "west", reason="drill")
+    with Environment(MemoryStore(), by="test") as environment:
+        fields = {"id": "switch-1", "kind": "switch", "state": "running", "by": "t", "reason": "r"}
+        operation = Operation.model_validate({**fields, "started": "2026-11-01T10:00:00Z", "request": request})
+        environment.now = lambda: "2026-11-01T10:00:00Z"
+        create(environment, operation, ["user:ann"], {})
+        environment.now = lambda: "2026-11-01T16:00:00Z"
+
+        with environment.store.hold("switch-1", 0):
+            assert interrupted_twin(environment, request) is None
+        assert interrupted_twin(environment, request) is not None

@@ -1,0 +1,85 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.model import Scope
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.scope import format_scope, parse_scope
+
+names = st.text(min_size=1, max_size=20).filter(lambda text: text == text.strip())
+
+
+def test_every_form_of_the_scope_is_understood() -> None:
+    scope = parse_scope(["user:alice", "user:bob+app-1", "user:carol#orders", "user:carol##billing", "topic:events"])
+
+    assert scope == Scope(
+        users=("alice",),
+        instances=(("bob", "app-1"),),
+        user_topics=(("carol", "orders"),),
+        user_groups=(("carol", "billing"),),
+        topics=("events",),
+    )
+
+
+def test_an_instance_may_itself_be_an_ha_client_id() -> None:
+    assert parse_scope(["user:alice+HA#alice#orders"]).instances == (("alice", "HA#alice#orders"),)
+
+
+def test_what_is_mentioned_twice_counts_once() -> None:
+    assert parse_scope(["topic:a", "topic:b", "topic:a"]).topics == ("a", "b")
+
+
+@pytest.mark.parametrize("entry", ["alice", "user:", "topic:", "group:g", "user:alice#", "user:alice##", "user:+x", ""])
+def test_an_entry_without_a_form_is_refused_by_its_text(entry: str) -> None:
+    with pytest.raises(RefusedError, match="user:NAME"):
+        parse_scope([entry])
+
+
+def test_an_empty_scope_is_refused() -> None:
+    with pytest.raises(RefusedError, match="empty"):
+        parse_scope([])
+
+
+@given(
+    users=st.lists(names, max_size=3, unique=True),
+    instances=st.lists(st.tuples(names, names), max_size=3, unique=True),
+    topics=st.lists(st.tuples(names, names), max_size=3, unique=True),
+    groups=st.lists(st.tuples(names, names), max_size=3, unique=True),
+)
+def test_what_is_written_is_read_back_whatever_the_names(
+    users: list[str], instances: list[tuple[str, str]], topics: list[tuple[str, str]], groups: list[tuple[str, str]]
+) -> None:
+    scope = Scope(
+        users=tuple(users),
+        instances=tuple(instances),
+        user_topics=tuple(topics),
+        user_groups=tuple(groups),
+        topics=("last",),
+    )
+
+    assert parse_scope(format_scope(scope)) == scope
+
+
+@pytest.mark.parametrize(
+    ("entries", "partitions", "written"),
+    [
+        (["topic:a:3"], {"a": (3,)}, ["topic:a:3"]),
+        (["topic:a:7,0,1,2"], {"a": (0, 1, 2, 7)}, ["topic:a:0-2,7"]),
+        (["topic:a:4-6", "topic:b", "topic:a:0"], {"a": (0, 4, 5, 6)}, ["topic:a:0,4-6", "topic:b"]),
+        (["topic:a:4", "topic:a"], {}, ["topic:a"]),
+    ],
+)
+def test_single_partitions_are_numbers_and_ranges(
+    entries: list[str], partitions: dict[str, tuple[int, ...]], written: list[str]
+) -> None:
+    scope = parse_scope(entries)
+    assert scope.partitions == partitions
+    assert list(format_scope(scope)) == written
+
+
+@pytest.mark.parametrize(
+    "entry", ["topic:a:", "topic:a:x", "topic:a:1-", "topic:a:5-2", "topic:a:0-100000", "topic::1"]
+)
+def test_partitions_without_a_form_are_refused_by_their_text(entry: str) -> None:
+    with pytest.raises(RefusedError, match=r"TOPIC:0,4-7|lower number first"):
+        parse_scope([entry])

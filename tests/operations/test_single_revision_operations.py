@@ -1,0 +1,262 @@
+from collections.abc import Callable
+
+import pytest
+
+from ha_core.bindings_file import parse
+from ha_core.model import Cluster, GatewayRecord, Operation, Use, UserBindings
+from ha_core.operations import registry, run, single
+from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level, without_level
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.journal import Journal
+from ha_core.operations.mask import mask_cluster, unmask_cluster
+from ha_core.operations.report import Report
+from ha_core.store import ConflictError, LockedError, MemoryStore, Sighting
+
+BOTH = parse("bindings: {alice: {cluster: east, groups: {billing: west}}, bob: {cluster: west}}", "team.yaml")
+
+
+def gateway(identifier: str, revision: int) -> GatewayRecord:
+    return GatewayRecord(id=identifier, host="127.0.0.1", port=9092, node_id=1, revision=revision)
+
+
+def test_masking_is_one_revision_with_an_operation_its_history_and_no_lock_left(environment: Environment) -> None:
+    before = environment.store.load().revision
+
+    outcome = mask_cluster(environment, "east", "power failure")
+
+    view = environment.store.load()
+    assert view.revision == before + 1
+    masked = view.clusters["east"].masked
+    assert masked is not None
+    assert (masked.reason, masked.by) == ("power failure", "test:operator")
+    assert outcome.report is not None
+    assert outcome.report.result == "succeeded"
+    assert outcome.report.revision == view.revision
+    (operation,) = environment.store.operations(10)
+    assert (operation.kind, operation.state, operation.reason) == ("mask", "succeeded", "power failure")
+    assert [(e.step, e.outcome) for e in environment.store.history(operation.id)] == [
+        ("mask", "started"),
+        ("mask", "done"),
+        ("serve", "started"),
+        ("serve", "done"),
+    ]
+    assert environment.store.locks() == []
+
+
+def test_masking_what_is_masked_does_nothing_and_says_so(environment: Environment) -> None:
+    mask_cluster(environment, "east", "power failure")
+    before = environment.store.load()
+
+    outcome = mask_cluster(environment, "east", "again")
+
+    assert outcome.report is None
+    assert "power failure" in outcome.words
+    assert environment.store.load() == before
+
+
+def test_masking_an_unknown_cluster_names_the_known_ones(environment: Environment) -> None:
+    with pytest.raises(RefusedError, match=r"'north' \(known: east, west\)"):
+        mask_cluster(environment, "north", "power failure")
+
+
+def test_a_cluster_whose_health_probe_fails_stays_masked(environment: Environment) -> None:
+    mask_cluster(environment, "east", "power failure")
+
+    with pytest.raises(RefusedError, match="stays masked"):
+        unmask_cluster(environment, "east", "back")
+
+    assert environment.store.load().clusters["east"].masked is not None
+
+
+def test_a_declaration_is_shown_then_applied_as_one_revision_and_is_then_true(environment: Environment) -> None:
+    before = environment.store.load().revision
+    plan = plan_bindings(environment, BOTH)
+    assert [line for d in plan.differences for line in d.lines()] == [
+        "alice: (none) → east",
+        "alice##billing: (none) → west",
+        "bob: (none) → west",
+    ]
+    assert environment.store.load().revision == before
+
+    report = apply_bindings(environment, plan, "team change")
+
+    assert report.result == "succeeded"
+    assert environment.store.load().revision == before + 1
+    assert environment.store.load().bindings == dict(BOTH.bindings)
+    assert plan_bindings(environment, BOTH).differences == ()
+    assert environment.store.locks() == []
+
+
+def test_a_user_declared_without_bindings_loses_its_document(environment: Environment) -> None:
+    apply_bindings(environment, plan_bindings(environment, BOTH))
+
+    apply_bindings(environment, plan_bindings(environment, parse("bindings: {bob: {}}", "team.yaml")))
+
+    assert set(environment.store.load().bindings) == {"alice"}
+
+
+def test_applying_waits_until_every_live_gateway_serves_the_revision(
+    environment: Environment, store: MemoryStore
+) -> None:
+    current = environment.store.load().revision
+    first = store.client().register_gateway(gateway("gw-1", current))
+    behind = store.client().register_gateway(gateway("gw-2", current))
+    pauses: list[float] = []
+
+    def catch_up(pause_s: float) -> None:
+        pauses.append(pause_s)
+        first.update(gateway("gw-1", current + 1))
+        if len(pauses) > 3:
+            behind.update(gateway("gw-2", current + 1))
+
+    environment.sleep = catch_up
+
+    report = apply_bindings(environment, plan_bindings(environment, BOTH))
+
+    assert report.result == "succeeded"
+    assert len(pauses) > 3
+
+
+def test_a_gateway_that_never_serves_the_revision_is_named_and_nothing_stays_locked(
+    environment: Environment, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.client().register_gateway(gateway("gw-9", 0))
+    plan = plan_bindings(environment, BOTH)
+    monkeypatch.setattr(single, "SERVED_TIMEOUT_S", 0.05)
+
+    report = apply_bindings(environment, plan)
+
+    assert report.result == "failed"
+    assert "gw-9" in report.error
+    assert environment.store.locks() == []
+    assert environment.store.load().bindings["bob"].cluster == "west"
+
+
+def test_a_difference_that_was_overtaken_changes_nothing_and_leaves_no_lock(environment: Environment) -> None:
+    stale = plan_bindings(environment, BOTH)
+    apply_bindings(environment, plan_bindings(environment, with_level(environment.store.load(), "user:bob", "east")))
+
+    with pytest.raises(ConflictError):
+        apply_bindings(environment, stale)
+
+    assert environment.store.load().bindings == {"bob": UserBindings(user="bob", cluster="east")}
+    assert environment.store.locks() == []
+    assert sorted(operation.state for operation in environment.store.operations(10)) == ["succeeded", "undone"]
+
+
+def test_bindings_of_a_user_that_an_operation_has_locked_are_left_alone(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_bindings(environment, BOTH)
+    monkeypatch.setattr(Journal, "finish", lambda *_: None)
+    apply_bindings(environment, plan_bindings(environment, parse("bindings: {bob: {cluster: west}}", "other.yaml")))
+
+    with pytest.raises(LockedError, match="user:bob"):
+        apply_bindings(environment, plan)
+
+
+@pytest.mark.parametrize("end", [run.resume, run.undo, run.release])
+def test_one_that_was_interrupted_before_its_change_is_ended_and_unlocked(
+    environment: Environment, end: Callable[[Environment, str], Report | None]
+) -> None:
+    operation = Operation(
+        id="mask-1", kind="mask", state="running", by="test", reason="test", started=environment.now()
+    )
+    environment.store.create_operation(operation, ["cluster:east"])
+
+    report = end(environment, "mask-1")
+
+    assert report is not None
+    assert report.result == "undone"
+    assert environment.store.locks() == []
+    assert mask_cluster(environment, "east", "power failure").report is not None
+
+
+def test_one_that_was_interrupted_after_its_change_is_brought_to_its_end(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(single, "settle", lambda journal: Report(journal.operation.id, "failed", 0))
+        report = mask_cluster(environment, "east", "power failure").report
+    assert report is not None
+    assert environment.store.locks() != []
+
+    ended = run.resume(environment, report.operation)
+
+    assert ended.result == "succeeded"
+    assert environment.store.locks() == []
+
+
+def test_one_level_is_set_and_deleted_and_the_others_stay(environment: Environment) -> None:
+    apply_bindings(environment, plan_bindings(environment, BOTH))
+
+    changed = with_level(environment.store.load(), "user:alice+app-1", "west")
+    apply_bindings(environment, plan_bindings(environment, changed))
+    changed = without_level(environment.store.load(), "user:alice##billing")
+    apply_bindings(environment, plan_bindings(environment, changed))
+
+    assert environment.store.load().bindings["alice"] == UserBindings(
+        user="alice", cluster="east", instances={"app-1": "west"}
+    )
+
+
+@pytest.mark.parametrize("who", ["user:alice+nobody", "user:alice#nothing", "user:alice##nothing", "user:carol"])
+def test_deleting_a_binding_that_is_not_there_is_refused(environment: Environment, who: str) -> None:
+    with pytest.raises(RefusedError, match="no binding"):
+        without_level(environment.store.load(), who)
+
+
+def test_a_binding_to_an_unknown_or_a_masked_cluster_is_refused(environment: Environment) -> None:
+    mask_cluster(environment, "west", "maintenance")
+
+    with pytest.raises(RefusedError, match="'north'"):
+        plan_bindings(environment, parse("bindings: {alice: {cluster: north}}", "f"))
+    with pytest.raises(RefusedError, match="maintenance"):
+        plan_bindings(environment, BOTH)
+
+
+def test_a_user_that_is_in_use_is_warned_about_because_a_binding_moves_no_records(environment: Environment) -> None:
+    used = Use(how="produce", since=environment.now())
+    environment.store.record_usage("bob", [Sighting("topic", "orders", used)])
+
+    warnings = plan_bindings(environment, BOTH).warnings
+
+    assert len(warnings) == 1
+    assert warnings[0].startswith("bob ")
+
+
+def test_a_cluster_is_registered_once_and_a_second_default_is_refused(environment: Environment) -> None:
+    revision, changed = registry.add_cluster(environment, "north", "127.0.0.1:9092")
+    assert changed
+    assert registry.add_cluster(environment, "north", "127.0.0.1:9092") == (revision, False)
+
+    with pytest.raises(RefusedError, match="east is the default"):
+        registry.add_cluster(environment, "south", "127.0.0.1:9092", default=True)
+
+
+@pytest.mark.parametrize(("name", "bootstrap"), [("North!", "a:1"), ("north", "a"), ("north", "a:x"), ("north", "a:0")])
+def test_an_unusable_name_or_address_of_a_cluster_is_refused(
+    environment: Environment, name: str, bootstrap: str
+) -> None:
+    with pytest.raises(RefusedError):
+        registry.add_cluster(environment, name, bootstrap)
+
+
+def test_a_cluster_that_something_refers_to_is_not_removed(environment: Environment) -> None:
+    apply_bindings(environment, plan_bindings(environment, with_level(environment.store.load(), "user:bob", "west")))
+
+    with pytest.raises(RefusedError, match="binding of bob"):
+        registry.remove_cluster(environment, "west")
+
+    registry.remove_cluster(environment, "east")
+    assert environment.store.read(Cluster, "east") is None
+
+
+def test_declared_usage_is_kept_with_its_instance(environment: Environment) -> None:
+    registry.declare_usage(environment, "alice", ("orders",), ("billing",), "app-1")
+
+    usage = environment.store.usage()["alice"]
+
+    assert usage.topics["orders"][0].instance == "app-1"
+    assert usage.groups["billing"][0].how == "declared"

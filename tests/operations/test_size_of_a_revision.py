@@ -1,0 +1,183 @@
+"""How much a move writes at once is known before it begins, and what can be small is."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model.producer import FIRST_CLIENT_ID
+from ha_core.operations.migration.planning import _bytes
+from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
+from ha_core.plan.crossing import open_change, propose_change, settle_change
+from ha_core.plan.facts import Facts, GroupFacts, PartitionEnds, ProducerFacts, TopicFacts
+from ha_core.plan.move import Documents, cut_change, fence_change
+from ha_core.plan.size_verdicts import REVISION_BYTES, revision_bytes, size_verdicts
+from ha_core.store.documents import to_bytes
+from ha_core.store.paths import name_of, path_of
+from ha_core.store.tree import MAX_REQUEST_BYTES, Create, check_size
+from tests.plan.test_crossing import after
+
+DAY_MS = 86_400_000
+NOW_MS = 1_763_800_000_000
+
+
+def check(documents: Documents) -> int:
+    """Its length, as one write with its note. :raises TooLargeError: it is refused."""
+    ops = [Create(path_of(type(put), name_of(put)), to_bytes(put)) for put in documents.puts]
+    note = Create("/changes/change-0000000001", b"".join(op.path.encode() + b'","' for op in ops))
+    check_size([*ops, note])
+    return sum(100 + len(op.path) + len(op.data) for op in [*ops, note])
+
+
+def an_operation(names: list[str]) -> Operation:
+    request = MoveRequest(scope=Scope(topics=tuple(names)), origin="east", target="west", reason="r", cut="predicted")
+    moves = MoveSet(topics=tuple(names), reasons={f"topic:{name}": "named in the scope" for name in names})
+    return Operation(
+        id="switch-20261122-070000-abcd",
+        kind="switch",
+        state="running",
+        by="t",
+        reason="r",
+        started="2026-11-22T07:00:00Z",
+        request=request,
+        moves=moves,
+    )
+
+
+def producers_of(keys: list[tuple[str, int]], count: int) -> dict[tuple[str, int], tuple[ProducerFacts, ...]]:
+    seed = Random(1)
+    ids = sorted(seed.sample(range(10 * count), count))
+    return {
+        key: tuple(ProducerFacts(FIRST_CLIENT_ID + one, 0, seed.randrange(2**31), NOW_MS - one) for one in ids)
+        for key in keys
+    }
+
+
+def a_cut(topics: int, partitions: int, producers: int, extents: int = 1) -> tuple[int, int]:
+    """Bytes that the revision of the cut takes, and that pre-flight expects; the first 0 where it is refused."""
+    seed = Random(7)
+    names = [f"orders-of-team-{number:04d}" for number in range(topics)]
+    keys = [(name, p) for name in names for p in range(partitions)]
+    operation = an_operation(names)
+    assert operation.request is not None
+    assert operation.moves is not None
+    maps = {name: Topic(name=name, writer="east", partitions=_stays(partitions, extents, seed)) for name in names}
+    view = View(topics=maps if extents > 1 else {})
+    facts = Facts(
+        topics={("east", n): TopicFacts(True, partitions, producers=partitions * producers) for n in names},
+    )
+    expected = revision_bytes(view, operation.request, operation.moves, facts)
+    at = {key: view.topics[key[0]].partitions[key[1]][-1].base if extents > 1 else 0 for key in keys}
+    there = seed.randrange(10**11) if extents > 1 else 0
+    ends = {key: PartitionEnds(there, at[key] + seed.randrange(10**11)) for key in keys}
+    held, now = after(fence_change(operation, view), view)
+    origin_ends: dict[str, dict[str, int]] = {}
+    for (name, partition), end in ends.items():
+        origin_ends.setdefault(name, {})[str(partition)] = end.origin or 0
+    held = held.model_copy(update={"evidence": {"origin_ends": origin_ends}})
+    documents = cut_change(held, now, ends, producers_of(keys, producers) if producers else {}, {}, read_ms=NOW_MS)
+    written = sum(len(to_bytes(put)) for put in documents.puts)
+    return (check(documents) if written < MAX_REQUEST_BYTES else written), expected
+
+
+def _stays(partitions: int, count: int, seed: Random) -> dict[int, tuple[Extent, ...]]:
+    """There and back again: the last stay is in east."""
+    found: dict[int, tuple[Extent, ...]] = {}
+    for partition in range(partitions):
+        start, several = 0, []
+        for term in range(count):
+            end = start + seed.randrange(1, 10**9)
+            cluster = "east" if (count - term) % 2 else "west"
+            last = term == count - 1
+            base = sum(one.end - one.start for one in several if one.cluster == cluster and one.end is not None)
+            several.append(Extent(cluster=cluster, start=start, end=None if last else end, base=base, term=term))
+            start = end
+        found[partition] = tuple(several)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("topics", "partitions", "producers", "extents"),
+    [
+        (200, 50, 0, 1),
+        (100, 50, 0, 3),
+        (3, 1000, 0, 1),
+        (1, 1, 0, 1),
+        (100, 10, 20, 1),
+        (4, 50, 500, 1),
+        (300, 3, 2, 1),
+    ],
+)
+def test_preflight_expects_what_a_cut_takes_and_rather_more(
+    topics: int, partitions: int, producers: int, extents: int
+) -> None:
+    takes, expected = a_cut(topics, partitions, producers, extents)
+
+    print(f"{topics} topics, {partitions} partitions, {producers} producers, {extents} extents: {takes}, {expected}")
+    assert takes <= expected
+    assert expected <= 2.2 * takes
+
+
+def test_twenty_five_thousand_partitions_move_in_one_revision() -> None:
+    takes, _ = a_cut(500, 50, 0)
+
+    assert takes < MAX_REQUEST_BYTES
+
+
+def test_a_move_that_no_write_holds_is_refused_before_it_begins_and_told_how_to_go_on() -> None:
+    names = [f"t{n}" for n in range(900)]
+    operation = an_operation(names)
+    assert operation.request is not None
+    assert operation.moves is not None
+    facts = Facts(
+        topics={("east", name): TopicFacts(True, 50, producers=10_000 if name == "t7" else 0) for name in names},
+        groups={("east", "g"): GroupFacts("Stable", members=("m",))},
+    )
+
+    (verdict,) = size_verdicts(View(), operation.request, operation.moves, facts)
+
+    assert verdict.level == "error"
+    assert "900 topics" in verdict.text
+    assert "t7 (0.06 MB)" in verdict.text
+    assert "switchyard migrate" in verdict.remedy
+    fewer = operation.moves.model_copy(update={"topics": tuple(names[:100])})
+    assert list(size_verdicts(View(), operation.request, fewer, facts)) == []
+
+
+def settled(partitions: int, producers: int) -> tuple[Documents, LastSequences]:
+    keys = [("orders", p) for p in range(partitions)]
+    operation = an_operation(["orders"]).model_copy(update={"kind": "migrate"})
+    ends = dict.fromkeys(keys, PartitionEnds(0, 10))
+    operation, view = after(propose_change(operation, View(), ["orders"], ends, dict.fromkeys(keys, 20)))
+    operation, view = after(open_change(operation, view, ["orders"], ends, {"orders": partitions}), view)
+    reached = dict.fromkeys(keys, PartitionEnds(9, 30))
+    documents = settle_change(
+        operation, view, ["orders"], reached, {"orders": partitions}, producers_of(keys, producers), NOW_MS
+    )
+    (sequences,) = [put for put in documents.puts if isinstance(put, LastSequences)]
+    return documents, sequences
+
+
+def test_a_large_topic_with_thousands_of_producers_settles_with_all_of_them() -> None:
+    documents, sequences = settled(50, 3_000)
+
+    check(documents)
+    assert sum(map(len, sequences.partitions.values())) == 150_000
+    assert sequences.terms == dict.fromkeys(range(50), 1)
+
+
+def test_of_more_producers_than_one_write_holds_those_stay_that_wrote_last_and_not_all_are_said_to_be_known() -> None:
+    documents, sequences = settled(500, 1_000)
+
+    check(documents)
+    assert MAX_TOPIC_SEQUENCES - 500 < sum(map(len, sequences.partitions.values())) <= MAX_TOPIC_SEQUENCES
+    assert sequences.terms == {}
+    ids = sorted(Random(1).sample(range(10_000), 1_000))
+    assert list(sequences.partitions[0]) == [FIRST_CLIENT_ID + one for one in ids[:300]]
+
+
+def test_a_batch_behind_a_fence_counts_the_producers_of_its_topics() -> None:
+    assert _bytes(None, 50, 3_000 * 50) - _bytes(None, 50, 0) == 900_000
+    assert _bytes(None, 400, 10**9) < REVISION_BYTES

@@ -1,0 +1,728 @@
+"""The executor on real ZooKeeper and two Kafka clusters of different major versions, without gateways."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]  # its stubs do not say so
+from typer.testing import CliRunner
+
+from ha_core.cli.app import build
+from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
+from ha_core.model import Cluster, GatewayRecord, Member, UserBindings
+from ha_core.operations import run
+from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.errors import RefusedError, StepFailedError
+from ha_core.operations.registry import add_cluster, declare_usage
+from ha_core.operations.switch import cut_over, targets
+from ha_core.operations.switch.prepare import make_request, plan
+from ha_core.operations.switch.window import Window
+from ha_core.store import Change
+from stack.harness import Stack
+
+pytestmark = pytest.mark.stack
+PARTITIONS, RECORDS = 3, 60
+
+
+@pytest.fixture
+def environment(stack: Stack) -> Iterator[Environment]:
+    with connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
+        yield opened
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A user, its topic with `RECORDS` records per partition in east, and a group that has read some of them."""
+
+    user: str
+    topic: str
+    group: str
+
+
+def bootstrap(stack: Stack, cluster: str) -> str:
+    return str(stack.clusters[cluster]["bootstrap"])
+
+
+def produce(stack: Stack, cluster: str, topic: str, count: int = RECORDS) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap(stack, cluster)})
+    for number in range(count * PARTITIONS):
+        producer.produce(topic, value=b"x" * 20, partition=number % PARTITIONS)
+    assert producer.flush(20) == 0
+
+
+def create_topic(stack: Stack, cluster: str, topic: str, partitions: int = PARTITIONS) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
+    admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "3600000"})])[topic].result(20)
+
+
+def topics_of(stack: Stack, cluster: str) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": bootstrap(stack, cluster)}).list_topics(timeout=10).topics)
+
+
+def committed(stack: Stack, cluster: str, work: Workload) -> dict[int, int]:
+    consumer = Consumer({"bootstrap.servers": bootstrap(stack, cluster), "group.id": work.group})
+    try:
+        found = consumer.committed([TopicPartition(work.topic, p) for p in range(PARTITIONS)], timeout=20)
+        return {one.partition: one.offset for one in found if one.offset >= 0}
+    finally:
+        consumer.close()
+
+
+def work_load(stack: Stack, environment: Environment) -> Workload:
+    mark = uuid.uuid4().hex[:8]
+    work = Workload(f"user-{mark}", f"orders-{mark}", f"billing-{mark}")
+    create_topic(stack, "east", work.topic)
+    produce(stack, "east", work.topic)
+    # Not by a client: its first commit to a broker that has just started may find the coordinator still loading.
+    east = environment.admin(environment.store.load().clusters["east"])
+    east.set_group_offsets(work.group, {(work.topic, p): (10 + p, "") for p in range(PARTITIONS)})
+    declare_usage(environment, work.user, (work.topic,), (work.group,))
+    return work
+
+
+@pytest.fixture
+def work(stack: Stack, environment: Environment) -> Workload:
+    return work_load(stack, environment)
+
+
+def begin(environment: Environment, work: Workload, origin: str = "east", target: str = "west", **more: Any) -> str:
+    request = make_request([f"user:{work.user}"], origin, target, reason="test", **more)
+    return run.start(environment, plan(environment, request), by="test:operator").id
+
+
+def assert_nothing_left(environment: Environment, operation_id: str, work: Workload) -> None:
+    """Neither fence nor lock."""
+    view = environment.store.load()
+    assert work.topic not in view.topics or view.topics[work.topic].fence is None
+    assert work.group not in view.groups or view.groups[work.group].fence is None
+    assert [lock for lock in environment.store.locks() if lock.operation == operation_id] == []
+
+
+def assert_moved(stack: Stack, environment: Environment, work: Workload) -> None:
+    view = environment.store.load()
+    topic = view.topics[work.topic]
+    assert topic.writer == "west"
+    assert {
+        p: [(e.cluster, e.start, e.end, e.base, e.term) for e in extents] for p, extents in topic.partitions.items()
+    } == {p: [("east", 0, RECORDS, 0, 0), ("west", RECORDS, None, 0, 1)] for p in range(PARTITIONS)}
+    assert view.bindings[work.user].cluster == "west"
+    assert view.groups[work.group].cluster == "west"
+    assert committed(stack, "west", work) == {p: 10 + p for p in range(PARTITIONS)}
+
+
+def assert_not_moved(stack: Stack, environment: Environment, work: Workload) -> None:
+    view = environment.store.load()
+    assert work.topic not in view.topics
+    assert work.group not in view.groups
+    assert work.user not in view.bindings
+    assert work.topic not in topics_of(stack, "west")
+
+
+def test_a_planned_switch_moves_topics_groups_and_bindings_in_one_revision(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    operation_id = begin(environment, work)
+
+    report = run.run_all(environment, operation_id)
+
+    assert report.result == "succeeded", report.error
+    assert_moved(stack, environment, work)
+    assert_nothing_left(environment, operation_id, work)
+    assert {(p.partition, p.cut) for p in report.partitions} == {(p, RECORDS) for p in range(PARTITIONS)}
+    names = [step.name for step in report.steps]
+    assert [n for n in names if n in {"fence", "drain", "ends", "offsets", "cut"}] == [
+        "fence",
+        "drain",
+        "ends",
+        "offsets",
+        "cut",
+    ]
+
+
+def test_a_switch_back_appends_a_term_and_keeps_every_client_offset(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    assert run.run_all(environment, begin(environment, work)).result == "succeeded"
+    produce(stack, "west", work.topic, 7)
+
+    report = run.run_all(environment, begin(environment, work, "west", "east"))
+
+    assert report.result == "succeeded", report.error
+    topic = environment.store.load().topics[work.topic]
+    assert topic.writer == "east"
+    assert [(e.cluster, e.start, e.end, e.base, e.term) for e in topic.partitions[0]] == [
+        ("east", 0, RECORDS, 0, 0),
+        ("west", RECORDS, RECORDS + 7, 0, 1),
+        ("east", RECORDS + 7, None, RECORDS, 2),
+    ]
+
+
+def test_live_members_are_joined_in_the_target_under_aliases(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap(stack, "east"),
+            "group.id": work.group,
+            "session.timeout.ms": 45000,
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        consumer.subscribe([work.topic])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        name = consumer.memberid()
+
+        report = run.run_all(environment, begin(environment, work))
+
+        assert report.result == "succeeded", report.error
+        group = environment.store.load().groups[work.group]
+        (said,) = group.aliases
+        assert said.endswith(f":{name}")
+        member: Member = group.aliases[said]
+        here, there = (
+            environment.admin(environment.store.load().clusters[one]).describe_groups([work.group])[work.group]
+            for one in ("east", "west")
+        )
+        # The old coordinator does not wait for somebody who is gone, and neither does a move back
+        assert name not in [one.member_id for one in here.members]
+        assert there.state == "Stable"
+        assert [one.member_id for one in there.members] == [member.member_id]
+        assert committed(stack, "west", work) == {p: 10 + p for p in range(PARTITIONS)}
+    finally:
+        consumer.close()
+
+
+def test_offsets_of_an_earlier_stay_in_the_target_do_not_come_alive(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    # Given a group that was in west once, where it had read what it has no position for any more
+    other = f"{work.topic}-other"
+    for cluster in ("east", "west"):
+        create_topic(stack, cluster, other)
+    west = environment.admin(environment.store.load().clusters["west"])
+    west.set_group_offsets(work.group, {(other, 0): (3, "long ago")})
+    # When it moves there again
+    report = run.run_all(environment, begin(environment, work))
+    # Then it has committed there what it had in the origin, and nothing else
+    assert report.result == "succeeded", report.error
+    assert west.group_offsets([work.group])[work.group] == {(work.topic, p): (10 + p, "") for p in range(PARTITIONS)}
+
+
+class PlantedError(Exception):
+    """A fault of the test."""
+
+
+def fails(*_: object, **__: object) -> None:
+    raise PlantedError("planted")
+
+
+def run_every_step(environment: Environment, operation_id: str) -> None:
+    for step in run.STEPS:
+        run.run_step(environment, operation_id, step)
+
+
+FAULTS: dict[str, tuple[object, str]] = {
+    "prepare": (targets, "_specs"),
+    "adopt": (targets, "adopt"),
+    "before the fence": (cut_over, "fence_change"),
+    "drain": (cut_over, "wait_for_all"),
+    "ends": (Window, "read"),
+    "offsets": (Window, "copy_offsets"),
+    "before the cut": (cut_over, "cut_change"),
+}
+
+
+@pytest.mark.parametrize("point", FAULTS)
+def test_a_failure_before_the_cut_is_undone_at_once(
+    point: str, stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation_id = begin(environment, work)
+    monkeypatch.setattr(*FAULTS[point], fails)
+
+    with pytest.raises(StepFailedError, match="undone"):
+        run_every_step(environment, operation_id)
+
+    assert_not_moved(stack, environment, work)
+    assert_nothing_left(environment, operation_id, work)
+    found = environment.operation(operation_id)
+    assert found is not None
+    assert found.state == "undone"
+
+
+def test_what_the_scope_began_to_use_since_the_plan_is_not_left_behind(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    operation_id = begin(environment, work)
+    # When a new group of the user appears before the fence
+    declare_usage(environment, work.user, (), (f"late-{work.group}",))
+    report = run.run_all(environment, operation_id)
+    # Then the move is undone: its coordinator would be in west, and what it committed in east
+    assert report.result == "undone"
+    assert f"group:late-{work.group}" in report.error
+    assert "Start the move again" in report.error
+    assert_nothing_left(environment, operation_id, work)
+    # And the next one takes it along
+    assert run.run_all(environment, begin(environment, work)).result == "succeeded"
+    assert environment.store.load().groups[f"late-{work.group}"].cluster == "west"
+
+
+def test_what_appears_behind_the_fence_is_not_left_behind_either(
+    environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fence = cut_over._fence
+
+    def fence_and_appear(*args: Any) -> int:
+        revision = fence(*args)
+        declare_usage(environment, work.user, (f"late-{work.topic}",), ())
+        return revision
+
+    monkeypatch.setattr(cut_over, "_fence", fence_and_appear)
+    operation_id = begin(environment, work)
+    report = run.run_all(environment, operation_id)
+    assert report.result == "undone"
+    assert f"topic:late-{work.topic}" in report.error
+    assert_nothing_left(environment, operation_id, work)
+
+
+def test_partitions_that_a_topic_gets_right_before_the_fence_are_not_left_behind(
+    stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fence = cut_over._fence
+
+    def grow_and_fence(*args: Any) -> int:
+        admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
+        admin.create_partitions([NewPartitions(work.topic, PARTITIONS + 1)])[work.topic].result(20)
+        return fence(*args)
+
+    monkeypatch.setattr(cut_over, "_fence", grow_and_fence)
+    operation_id = begin(environment, work)
+    report = run.run_all(environment, operation_id)
+    assert report.result == "undone"
+    assert f"{PARTITIONS + 1} partitions" in report.error
+    assert_nothing_left(environment, operation_id, work)
+
+
+def test_somebody_who_writes_around_the_gateways_is_noticed_and_the_move_undone(
+    stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation_id = begin(environment, work)
+    ask = Window._producers
+
+    def with_a_writer(window: Window) -> Any:
+        found = environment.operation(operation_id)
+        if found is not None and found.state == "fenced":
+            produce(stack, "east", work.topic, 1)
+        return ask(window)
+
+    monkeypatch.setattr(Window, "_producers", with_a_writer)
+
+    report = run.run_all(environment, operation_id)
+
+    assert report.result == "undone"
+    assert "without passing through the gateways" in report.error
+    assert f"{work.topic}-0 went from {RECORDS} to {RECORDS + 1}" in report.error
+    assert_nothing_left(environment, operation_id, work)
+
+
+def test_a_gateway_that_does_not_drain_is_named_and_the_move_undone(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    operation_id = begin(environment, work, drain_timeout_s=0.2)
+    record = GatewayRecord(id="gw-stuck", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
+    registered = environment.store.register_gateway(record)
+    try:
+        report = run.run_all(environment, operation_id)
+    finally:
+        registered.close()
+
+    assert report.result == "undone"
+    assert "gw-stuck" in report.error
+    assert_not_moved(stack, environment, work)
+    assert_nothing_left(environment, operation_id, work)
+
+
+def test_a_gateway_that_reports_the_fence_drained_lets_the_move_go_on(environment: Environment, work: Workload) -> None:
+    operation_id = begin(environment, work)
+    record = GatewayRecord(id="gw-1", host="127.0.0.1", port=9092, node_id=1, revision=10**9, drained=(operation_id,))
+    registered = environment.store.register_gateway(record)
+    try:
+        report = run.run_all(environment, operation_id)
+    finally:
+        registered.close()
+
+    assert report.result == "succeeded", report.error
+
+
+def test_a_move_of_a_binding_alone_waits_for_no_fence_because_there_is_none(environment: Environment) -> None:
+    # Given a user without topics or groups, and a live gateway
+    idle = UserBindings(user="idle", cluster="east")
+    change = Change(change_id="test:idle", puts=(idle,), expected={(UserBindings, "idle"): None})
+    environment.store.commit(change)
+    record = GatewayRecord(id="gw-1", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
+    registered = environment.store.register_gateway(record)
+    # When it moves
+    try:
+        proposal = plan(environment, make_request(["user:idle"], "east", "west", reason="test"))
+        report = run.run_all(environment, run.start(environment, proposal, by="test:operator").id)
+    finally:
+        registered.close()
+    # Then its binding does, at once
+    assert report.result == "succeeded", report.error
+    assert environment.store.load().bindings["idle"].cluster == "west"
+
+
+def test_an_operation_on_the_scope_is_named_with_its_owner_and_the_way_out(
+    environment: Environment, work: Workload
+) -> None:
+    first = begin(environment, work)
+    request = make_request([f"user:{work.user}"], "east", "west", reason="test")
+
+    with pytest.raises(RefusedError) as caught:
+        plan(environment, request).require_sound()
+
+    assert first in str(caught.value)
+    assert "test:operator" in str(caught.value)
+    assert f"switchyard undo {first}" in str(caught.value)
+    assert run.undo(environment, first).result == "undone"
+    plan(environment, request).require_sound()
+
+
+def test_release_leaves_nothing_whatever_was_reached_and_may_be_repeated(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    assert run.release(environment, "never-created") is None
+    operation_id = begin(environment, work)
+    run.run_step(environment, operation_id, "prepare")
+
+    first, second = run.release(environment, operation_id), run.release(environment, operation_id)
+
+    assert first is not None
+    assert second is not None
+    assert (first.result, second.result) == ("undone", "undone")
+    assert_not_moved(stack, environment, work)
+    assert_nothing_left(environment, operation_id, work)
+
+
+def test_after_the_cut_an_undo_is_refused_and_the_way_back_is_said(environment: Environment, work: Workload) -> None:
+    operation_id = begin(environment, work)
+    run.run_all(environment, operation_id)
+
+    with pytest.raises(RefusedError, match="--from west --to east"):
+        run.undo(environment, operation_id)
+
+
+def test_every_step_may_be_run_twice(stack: Stack, environment: Environment, work: Workload) -> None:
+    operation_id = begin(environment, work)
+
+    for step in run.STEPS:
+        run.run_step(environment, operation_id, step)
+        run.run_step(environment, operation_id, step)
+
+    assert_moved(stack, environment, work)
+    assert_nothing_left(environment, operation_id, work)
+
+
+# Where a process is killed: module, attribute, before or after the call, and the operation's step (for commits).
+KILLS = {
+    "before topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "before", ""),
+    "after topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "after", ""),
+    "before adoption": ("ha_core.operations.switch.targets", "adopt", "before", ""),
+    "before the fence": ("ha_core.operations.documents", "Touched.commit", "before", "fence"),
+    "after the fence": ("ha_core.operations.documents", "Touched.commit", "after", "fence"),
+    "before ends are read": ("ha_core.operations.switch.window", "Window.read", "before", ""),
+    "after offsets are copied": ("ha_core.operations.switch.window", "Window.copy_offsets", "after", ""),
+    "before the cut": ("ha_core.operations.documents", "Touched.commit", "before", "cut"),
+    "after the cut": ("ha_core.operations.documents", "Touched.commit", "after", "cut"),
+    "before the result is written": ("ha_core.operations.journal", "Journal.finish", "before", ""),
+    "after the result is written": ("ha_core.operations.journal", "Journal.finish", "after", ""),
+}
+FENCED_BY = {"after the fence", "before ends are read", "after offsets are copied", "before the cut"}
+VICTIM = """
+import importlib, os, signal, sys
+module, path, when, step = sys.argv[1:5]
+owner = importlib.import_module(module)
+*parents, name = path.split(".")
+for parent in parents:
+    owner = getattr(owner, parent)
+whole = getattr(owner, name)
+def deadly(*args, **kwargs):
+    hit = not step or step in args
+    if hit and when == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = whole(*args, **kwargs)
+    if hit:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+setattr(owner, name, deadly)
+from ha_core.cli import main
+from ha_core.operations import run
+run.take_care = lambda *_: None  # the ones before are for the test to resume
+sys.argv = ["switchyard", *sys.argv[5:]]
+main()
+"""
+
+
+def test_a_switch_killed_anywhere_is_continued_or_undone_by_resume(
+    stack: Stack, environment: Environment, tmp_path: Path
+) -> None:
+    works = {point: work_load(stack, environment) for point in KILLS}
+    env = {**os.environ, "SWITCHYARD_ZOOKEEPER": stack.zookeeper}
+    for point, work in works.items():
+        words = ["switch", f"user:{work.user}", "--from", "east", "--to", "west", "--reason", point, "--yes", "--json"]
+        died = subprocess.run(
+            [sys.executable, "-c", VICTIM, *KILLS[point], *words], env=env, capture_output=True, check=False, timeout=60
+        )
+        assert died.returncode == -signal.SIGKILL, (point, died.stderr)
+
+    for point, work in works.items():
+        (operation,) = [o for o in environment.store.operations(1000) if o.reason == point]
+
+        report = run.resume(environment, operation.id)
+
+        assert report.result == ("undone" if point in FENCED_BY else "succeeded"), (point, report.error)
+        assert_nothing_left(environment, operation.id, work)
+        if report.result == "succeeded":
+            assert_moved(stack, environment, work)
+        else:
+            assert_not_moved(stack, environment, work)
+        again = run.resume(environment, operation.id)
+        assert again.result == report.result
+
+
+def test_a_forced_switch_leaves_a_dead_cluster_with_a_cut_above_all_that_it_can_have_acknowledged(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    assert run.run_all(environment, begin(environment, work)).result == "succeeded"
+    produce(stack, "west", work.topic, 5)
+    stack.kill("cluster/west")
+    try:
+        operation_id = begin(environment, work, "west", "east", mode="forced", unread="skip")
+
+        report = run.run_all(environment, operation_id)
+
+        assert report.result == "succeeded", report.error
+        topic = environment.store.load().topics[work.topic]
+        assert topic.writer == "east"
+        assert [e.cluster for e in topic.partitions[0]] == ["east", "west", "east"]
+        assert topic.partitions[0][-1].start >= RECORDS + 5
+        assert topic.partitions[0][-1].base == RECORDS
+        assert_nothing_left(environment, operation_id, work)
+        found = environment.operation(operation_id)
+        assert found is not None
+        assert found.evidence["unknown_ends"] == {work.topic: list(range(PARTITIONS))}
+    finally:
+        stack.restart("cluster/west")
+
+
+def test_a_terminated_switch_lifts_its_fence_before_it_ends(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    stuck = GatewayRecord(id="gw-stuck", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
+    registered = environment.store.register_gateway(stuck)
+    words = ["switch", f"user:{work.user}", "--from", "east", "--to", "west", "--reason", work.user, "--yes"]
+    running = subprocess.Popen(
+        [sys.executable, "-c", "from ha_core.cli import main; main()", *words, "--drain-timeout", "60"],
+        env={**os.environ, "SWITCHYARD_ZOOKEEPER": stack.zookeeper},
+    )
+    try:
+        while not fenced(environment, work):
+            assert running.poll() is None
+
+        running.terminate()
+
+        assert running.wait(30) == 143
+        (operation,) = [o for o in environment.store.operations(1000) if o.reason == work.user]
+        assert operation.state == "undone"
+        assert_not_moved(stack, environment, work)
+        assert_nothing_left(environment, operation.id, work)
+    finally:
+        running.kill()
+        running.wait()
+        registered.close()
+
+
+def fenced(environment: Environment, work: Workload) -> bool:
+    topic = environment.store.load().topics.get(work.topic)
+    return topic is not None and topic.fence is not None
+
+
+def test_a_new_switch_continues_a_quiet_one_of_the_same_scope_first(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    operation_id = begin(environment, work)
+    request = make_request([f"user:{work.user}"], "east", "west", reason="again")
+    assert run.settle_interrupted(environment, request) is None
+    later = (datetime.now(UTC) + timedelta(seconds=20)).isoformat()
+    environment.now = lambda: later
+
+    report = run.settle_interrupted(environment, request)
+
+    assert report is not None
+    assert (report.operation, report.result) == (operation_id, "succeeded")
+    assert_moved(stack, environment, work)
+
+
+def invoke(stack: Stack, *words: str) -> tuple[int, dict[str, Any], str]:
+    ended = CliRunner().invoke(build(), [*words, "--zookeeper", stack.zookeeper, "--json"])
+    return ended.exit_code, json.loads(ended.stdout), ended.stderr
+
+
+def switch(stack: Stack, scope: str, origin: str = "east", target: str = "west") -> tuple[int, str]:
+    code, data, _ = invoke(stack, "switch", scope, "--from", origin, "--to", target, "--reason", "test", "--yes")
+    return code, str(data.get("error", data))
+
+
+def occupy(stack: Stack, _: Environment, work: Workload) -> None:
+    create_topic(stack, "west", work.topic)
+    produce(stack, "west", work.topic, 1)
+
+
+def misshape(stack: Stack, _: Environment, work: Workload) -> None:
+    create_topic(stack, "west", work.topic, PARTITIONS + 1)
+
+
+def share(_: Stack, environment: Environment, work: Workload) -> None:
+    declare_usage(environment, "stranger", (work.topic,), ())
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [(occupy, "data of its own"), (misshape, "4 partitions in west"), (share, "also used by stranger")],
+)
+def test_a_target_or_scope_that_does_not_fit_is_refused_before_anything_is_changed(
+    prepare: Callable[[Stack, Environment, Workload], None],
+    words: str,
+    stack: Stack,
+    environment: Environment,
+    work: Workload,
+) -> None:
+    prepare(stack, environment, work)
+    before, locks = environment.store.load(), environment.store.locks()
+
+    code, error = switch(stack, f"user:{work.user}")
+
+    assert code == 2
+    assert words in error
+    assert environment.store.load() == before
+    assert environment.store.locks() == locks
+
+
+@pytest.mark.parametrize(
+    ("scope", "origin", "target", "words"),
+    [
+        ("user:{user}", "east", "north", "'north' is not registered"),
+        ("user:{user}", "north", "west", "'north' is not registered"),
+        ("user:{user}", "east", "east", "same cluster"),
+        ("user:nobody", "east", "west", "nobody"),
+        ("topic:no-such-topic", "east", "west", "no-such-topic"),
+        ("user:{user}", "east", "masked", "masked"),
+        ("user:{user}", "east", "away", "cannot be reached"),
+        ("user:{user}", "east", "locked", "service account"),
+    ],
+)
+def test_bad_input_is_a_clear_error_before_anything_is_changed(
+    scope: str,
+    origin: str,
+    target: str,
+    words: str,
+    stack: Stack,
+    environment: Environment,
+    work: Workload,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    profiles = tmp_path / "profiles.yaml"
+    profiles.write_text("sasl: {mechanism: PLAIN, username: nobody, password: wrong}")
+    monkeypatch.setenv("SWITCHYARD_SECURITY_FILE", str(profiles))
+    if target == "masked":
+        add_cluster(environment, "masked", bootstrap(stack, "west"))
+        assert invoke(stack, "mask", "masked", "--reason", "maintenance")[0] == 0
+    elif target == "away":
+        add_cluster(environment, "away", "127.0.0.1:1")
+    elif target == "locked":
+        add_cluster(environment, "locked", bootstrap(stack, "west"), security="sasl")
+    before, locks = environment.store.load(), environment.store.locks()
+    try:
+        code, error = switch(stack, scope.format(user=work.user), origin, target)
+
+        assert code == (OUT_OF_REACH if target == "away" else BAD_INPUT)
+        assert words in error
+        assert "Traceback" not in error
+        assert environment.store.load() == before
+        assert environment.store.locks() == locks
+    finally:
+        forget(environment, {"masked", "away", "locked"})
+
+
+def forget(environment: Environment, names: set[str]) -> None:
+    for name in names:
+        found = environment.store.read(Cluster, name)
+        if found is not None:
+            key = (Cluster, name)
+            environment.store.commit(
+                Change(change_id=f"forget:{uuid.uuid4()}", deletes=(key,), expected={key: found[1]})
+            )
+
+
+def test_the_command_ends_with_the_result_as_json_and_progress_elsewhere(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    code, report, progress = invoke(
+        stack, "switch", f"user:{work.user}", "--from", "east", "--to", "west", "--reason", "test", "--yes"
+    )
+
+    assert code == 0
+    assert report["result"] == "succeeded"
+    assert report["revision"] == environment.store.load().revision
+    assert report["partitions"][0] == {
+        "topic": work.topic,
+        "partition": 0,
+        "cut": RECORDS,
+        "from": "east",
+        "to": "west",
+    }
+    assert {"name", "ms"} == set(report["steps"][0])
+    for sub_step in ("fence", "drain", "ends", "offsets", "cut"):
+        assert f"\n{sub_step} " in progress
+
+
+def test_a_dry_run_lists_what_moves_with_reasons_and_changes_nothing(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
+    before = environment.store.load()
+
+    code, proposal, _ = invoke(
+        stack, "switch", f"user:{work.user}", "--from", "east", "--to", "west", "--reason", "test", "--dry-run"
+    )
+
+    assert code == 0
+    assert set(proposal["moves"]["reasons"]) == {f"topic:{work.topic}", f"group:{work.group}"}
+    assert environment.store.load() == before
+    assert work.topic not in topics_of(stack, "west")
+
+
+def test_without_anybody_to_confirm_nothing_is_changed(stack: Stack, environment: Environment, work: Workload) -> None:
+    before = environment.store.load()
+
+    code, _, _ = invoke(stack, "switch", f"user:{work.user}", "--from", "east", "--to", "west", "--reason", "test")
+
+    assert code == 2
+    assert environment.store.load() == before
+
+
+def test_a_proposal_survives_the_way_through_json(environment: Environment, work: Workload) -> None:
+    proposal = plan(environment, make_request([f"user:{work.user}"], "east", "west", reason="test"))
+
+    assert type(proposal).from_json(json.loads(json.dumps(proposal.to_json()))) == proposal

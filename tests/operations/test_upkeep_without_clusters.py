@@ -1,0 +1,104 @@
+"""Looking at clusters, their return and aging where nobody answers: everything stays, and why is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from ha_core.model import KnownGroup, KnownTopic, Topic
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.fault.known import record
+from ha_core.operations.fault.request import chosen_topics, fault_request
+from ha_core.operations.mask import mask_cluster
+from ha_core.operations.origin.aging import age
+from ha_core.operations.origin.returned import check_origins
+from ha_core.operations.registry import declare_usage
+from ha_core.plan.extents import append, identity
+from ha_core.plan.returned import dead_at_the_cut
+from ha_core.store import Change
+
+AT = "2026-11-21T10:00:00Z"
+GIVEN_UP = Topic(name="orders", writer="west", partitions={0: append(identity("east"), "west", 10**6, 0, known_end=40)})
+SEEN = KnownTopic(cluster="east", name="orders", at=AT, partitions=1, replication=1, ends={0: 40})
+
+
+@pytest.fixture
+def given_up(environment: Environment) -> Environment:
+    """East was dead at the cut of `orders`, and nobody answers anywhere."""
+    environment.store.commit(Change(change_id="map", puts=(GIVEN_UP,), expected={(Topic, "orders"): None}))
+    return environment
+
+
+def test_a_look_at_a_cluster_that_is_away_keeps_what_was_known(environment: Environment) -> None:
+    environment.store.keep_known(KnownTopic, "east", [SEEN])
+
+    looks = record(environment, ["east"])
+
+    assert looks[0].error
+    assert "stays" in looks[0].words
+    assert environment.store.known(KnownTopic, "east") == {"orders": SEEN}
+    with pytest.raises(RefusedError, match="'north'"):
+        record(environment, ["north"])
+
+
+def test_a_cluster_that_is_still_away_or_masked_is_not_judged(given_up: Environment) -> None:
+    before = given_up.store.load()
+
+    assert "cannot be reached" in check_origins(given_up).away["east"]
+    assert given_up.store.load() == before
+    mask_cluster(given_up, "east", "rack fire")
+    why = check_origins(given_up).away["east"]
+    assert "masked: rack fire" in why
+    assert "switchyard unmask east" in why
+    assert "give-up" not in why
+    assert "unmask east" in next(dead_at_the_cut(GIVEN_UP, given_up.store.load().masked))
+
+
+def test_nothing_ages_while_its_end_is_not_confirmed_and_groups_cannot_be_asked(given_up: Environment) -> None:
+    before = given_up.store.load()
+
+    (old,) = age(given_up, delete_origin=True).extents
+
+    assert [block.reason for block in old.blocks] == ["unconfirmed", "unasked", "unasked", "unasked"]
+    assert given_up.store.load() == before
+
+
+def test_what_groups_had_committed_in_a_dead_cluster_counts_as_it_was_last_seen(given_up: Environment) -> None:
+    group = KnownGroup(cluster="west", name="billing", at=AT, offsets={"orders": {0: 7}})
+    given_up.store.keep_known(KnownGroup, "west", [group])
+    given_up.store.keep_known(KnownTopic, "east", [SEEN])
+
+    (old,) = age(given_up).extents
+
+    assert [block.reason for block in old.blocks] == ["unconfirmed", "unasked", "dead"]
+    assert "group billing at offset 7" in old.blocks[-1].text
+
+
+def test_patterns_choose_what_is_written_in_the_dead_cluster_or_was_last_seen_there(given_up: Environment) -> None:
+    others = [SEEN.model_copy(update={"name": name}) for name in ("bills", "bids")]
+    given_up.store.keep_known(KnownTopic, "east", [SEEN, *others])
+    view = given_up.store.load()
+
+    assert chosen_topics(given_up, view, ["*"], "east") == ("bids", "bills")
+    assert chosen_topics(given_up, view, ["o*", "other"], "west") == ("orders", "other")
+    with pytest.raises(RefusedError, match="matches no topic"):
+        chosen_topics(given_up, view, ["x*"], "east")
+
+
+def test_groups_come_along_for_every_user_that_is_bound_to_the_dead_cluster(environment: Environment) -> None:
+    said: list[str] = []
+    environment.progress = said.append
+    environment.store.keep_known(KnownTopic, "east", [SEEN])
+    groups = [KnownGroup(cluster="east", name=n, at=AT, offsets={"orders": {0: 7}}) for n in ("billing", "orphan")]
+    environment.store.keep_known(KnownGroup, "east", groups)
+    declare_usage(environment, "ann", ("orders",), ("billing",))
+    declare_usage(environment, "bob+x", ("orders",), ("billing",))
+
+    request = fault_request(
+        environment, ["orders"], "east", "west", unread="wait", reason="rack fire", with_groups=True
+    )
+
+    assert request.scope.topics == ("orders",)
+    assert request.scope.user_groups == (("ann", "billing"), ("bob+x", "billing"))
+    assert (request.mode, request.include_followers) == ("forced", True)
+    assert any("group orphan stays" in line for line in said)

@@ -1,0 +1,111 @@
+"""After the cut: what lies beyond it in the origin, and a gateway that stood still and may have come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pytest
+
+from ha_core.kafka.facts import LogEnds
+from ha_core.model import GatewayRecord, MoveRequest, MoveSet, Operation, Scope
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import NotServedError
+from ha_core.operations.journal import Journal
+from ha_core.operations.switch import verifying
+from ha_core.operations.switch.verifying import RETURN_S, verify
+from ha_core.store import MemoryStore
+
+KEY = ("orders", 0)
+CUT = 10
+
+
+class Origin:
+    """Asked for its end, it answers what it was told for that moment."""
+
+    def __init__(self, end: Callable[[float], int], now: Callable[[], float]) -> None:
+        self._end, self._now = end, now
+        self.looks: list[float] = []
+
+    def ends(self, partitions: Collection[tuple[str, int]]) -> dict[tuple[str, int], LogEnds]:
+        self.looks.append(self._now())
+        end = self._end(self._now())
+        return {key: LogEnds(0, end, end, end, 1, 1) for key in partitions}
+
+
+class Scene:
+    def __init__(
+        self, environment: Environment, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, end: Callable[[float], int]
+    ) -> None:
+        self.clock = 0.0
+        environment.monotonic, environment.sleep = lambda: self.clock, self._sleep
+        self.store, self.origin = store, Origin(end, lambda: self.clock)
+        self.at: dict[float, Callable[[], Any]] = {}
+        monkeypatch.setattr(verifying, "admin_of", lambda *_: self.origin)
+        request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")
+        evidence = {"origin_ends": {"orders": {"0": CUT}}, "gateways": ["gw-1", "gw-2"]}
+        fields: dict[str, Any] = {"id": "op-1", "kind": "switch", "by": "t", "reason": "r", "started": "now"}
+        moves = MoveSet(topics=("orders",))
+        operation = Operation(**fields, state="cut", revision=1, request=request, moves=moves, evidence=evidence)
+        self.journal = Journal(environment, operation, environment.store.create_operation(operation, []))
+
+    def register(self, name: str) -> None:
+        self.store.client().register_gateway(GatewayRecord(id=name, host="h", port=1, node_id=1, revision=1))
+
+    def _sleep(self, seconds: float) -> None:
+        self.clock += seconds
+        for moment in [one for one in self.at if one <= self.clock]:
+            self.at.pop(moment)()
+
+
+@pytest.fixture
+def make_scene(
+    environment: Environment, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[float], int]], Scene]:
+    return lambda end: Scene(environment, store, monkeypatch, end)
+
+
+def test_where_every_gateway_lives_one_look_is_enough(make_scene: Callable[..., Scene]) -> None:
+    scene = make_scene(lambda _now: CUT)
+    scene.register("gw-1")
+    scene.register("gw-2")
+
+    verify(scene.journal)
+
+    assert scene.origin.looks == [0.0]
+
+
+def test_what_a_gateway_sends_that_comes_back_after_the_cut_is_told_exactly(make_scene: Callable[..., Scene]) -> None:
+    # Given a gateway that has stood still during the move, and wakes 4 s after the cut with half a request unsent
+    scene = make_scene(lambda now: CUT if now < 4 else CUT + 2)
+    scene.register("gw-1")
+    scene.at[4.0] = lambda: scene.register("gw-2")
+    # When the cut is verified
+    with pytest.raises(NotServedError) as raised:
+        verify(scene.journal)
+    # Then what lies beyond the cut is told, and by whom it may have been written, as soon as it is back
+    assert "orders-0 from 10 to 12" in str(raised.value)
+    assert "gw-2 vanished during the move" in str(raised.value)
+    assert scene.clock < 6
+    (_, failed) = scene.journal.environment.store.history("op-1")
+    assert failed.detail["beyond"] == {"orders": {"0": [10, 12]}}
+
+
+def test_a_gateway_that_never_comes_back_is_waited_for_a_while(make_scene: Callable[..., Scene]) -> None:
+    scene = make_scene(lambda _now: CUT)
+    scene.register("gw-1")
+
+    verify(scene.journal)
+
+    assert scene.origin.looks == [0.0, pytest.approx(RETURN_S)]
+
+
+def test_growth_without_a_gateway_that_vanished_is_somebody_who_writes_past_them(
+    make_scene: Callable[..., Scene],
+) -> None:
+    scene = make_scene(lambda _now: CUT + 1)
+    scene.register("gw-1")
+    scene.register("gw-2")
+
+    with pytest.raises(NotServedError, match=r"orders-0 from 10 to 11\. Somebody writes there without passing"):
+        verify(scene.journal)

@@ -1,0 +1,103 @@
+"""What is read in the history afterwards: when things happened, and what belongs to which operation."""
+
+from __future__ import annotations
+
+from ha_core.model import Crossing, Extent, HistoryEntry, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.operations.context import Environment
+from ha_core.operations.journal import Journal, Lap, Stopwatch
+from ha_core.operations.report import partition_cuts
+
+REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="test")
+
+
+def operation(**changes: object) -> Operation:
+    return Operation.model_validate(
+        {
+            "id": "switch-1",
+            "kind": "switch",
+            "by": "test",
+            "reason": "test",
+            "started": "2026-11-21T10:00:00.000Z",
+            "request": REQUEST,
+            "moves": MoveSet(topics=("orders",)),
+            **changes,
+        }
+    )
+
+
+def held(environment: Environment) -> Journal:
+    one = operation()
+    return Journal(environment, one, environment.store.create_operation(one, ["topic:orders"]))
+
+
+def clock(environment: Environment) -> None:
+    """Each look at the clock is a second later."""
+    ticks = iter(range(60))
+    environment.now = lambda: f"2026-11-21T10:00:{next(ticks):02}.000Z"
+
+
+def test_steps_behind_the_fence_carry_the_time_at_which_they_happened_not_at_which_they_were_written(
+    environment: Environment,
+) -> None:
+    # Given: three sub-steps of a window in which nothing is written.
+    journal = held(environment)
+    clock(environment)
+    watch = Stopwatch(environment)
+    for name in ("fence", "drain", "cut"):
+        with watch.lap(name):
+            pass
+    # When: they are written some seconds later.
+    for _ in range(7):
+        environment.now()
+    watch.write(journal)
+    # Then
+    entries: list[HistoryEntry] = environment.store.history("switch-1")
+    assert [(one.step, one.at[17:19]) for one in entries] == [("fence", "00"), ("drain", "01"), ("cut", "02")]
+
+
+def test_what_led_to_an_undo_carries_its_time_too(environment: Environment) -> None:
+    journal = held(environment)
+    journal.pending = [Lap("cut_over", "failed", 5.0, {}, "2026-11-21T09:59:59.000Z")]
+
+    journal.write_pending()
+
+    (entry,) = environment.store.history("switch-1")
+    assert (entry.step, entry.outcome, entry.at) == ("cut_over", "failed", "2026-11-21T09:59:59.000Z")
+
+
+def test_an_operation_reports_its_own_cuts_whatever_later_moves_have_made_of_the_maps() -> None:
+    # Given: it cut at 10; since then the topic went back to east at 20, and to west again at 30.
+    done = operation(state="succeeded", evidence={"cuts": {"orders": [[0, 10, 0, 1]]}})
+    now = Topic(
+        name="orders",
+        writer="west",
+        partitions={
+            0: (
+                Extent(cluster="east", start=0, end=10, base=0, term=0),
+                Extent(cluster="west", start=10, end=20, base=0, term=1),
+                Extent(cluster="east", start=20, end=30, base=10, term=2),
+                Extent(cluster="west", start=30, base=10, term=3),
+            )
+        },
+    )
+
+    assert [cut.cut for cut in partition_cuts(done, [now])] == [10]
+
+
+def test_cuts_that_lie_ahead_are_reported_as_the_maps_have_them() -> None:
+    ahead = operation(state="crossing")
+    crossing = Topic(
+        name="orders",
+        writer="east",
+        partitions={
+            0: (
+                Extent(cluster="east", start=0, end=900, base=0, term=0),
+                Extent(cluster="west", start=900, base=0, term=1),
+            )
+        },
+        crossing=Crossing(operation="switch-1", state="open"),
+    )
+
+    assert [cut.cut for cut in partition_cuts(ahead, [crossing])] == [900]
+    other = crossing.model_copy(update={"crossing": Crossing(operation="switch-2", state="open")})
+    assert partition_cuts(ahead, [other]) == ()

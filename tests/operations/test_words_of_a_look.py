@@ -1,0 +1,39 @@
+"""What is said of a crossing that somebody has looked at."""
+
+from __future__ import annotations
+
+from ha_core.model import MoveRequest, MoveSet, Operation, Scope
+from ha_core.operations.crossing.ends import PartitionProgress, Progress, remaining_words
+from ha_core.operations.crossing.settling import Look
+
+CROSSING = Operation(id="migrate-1", kind="migrate", state="crossing", by="t", reason="t", started="now")
+SHORT = tuple(PartitionProgress("orders", number, end=5, cut=10) for number in range(3))
+
+
+def test_a_crossing_that_goes_on_says_how_far_it_is() -> None:
+    look = Look(CROSSING, Progress(CROSSING, {"orders": "open"}, SHORT))
+
+    assert look.words.startswith("0 of 3 partitions have reached their cuts")
+
+
+def test_what_was_ended_behind_a_fence_does_not_say_that_nothing_had_reached_its_cut() -> None:
+    ended = CROSSING.model_copy(update={"state": "succeeded", "result": "all topics have crossed over"})
+    look = Look(ended, Progress(CROSSING, {"orders": "open"}, SHORT))
+
+    assert look.words == "all topics have crossed over"
+
+
+def test_partitions_that_were_added_meanwhile_are_told_of_with_the_command_that_brings_them_after() -> None:
+    request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted")
+    asked = CROSSING.model_copy(update={"request": request, "moves": MoveSet(topics=("orders",))})
+    progress = Progress(asked, {"orders": "open"}, SHORT, added={"orders": (3, 4, 5)})
+
+    assert progress.words.endswith(
+        "; orders:3-5 came to east meanwhile: clients see them when the crossing has ended, and they remain in east"
+    )
+    assert remaining_words(asked) == ""
+    ended = asked.model_copy(update={"evidence": {"remaining": {"orders": [3, 4, 5]}}})
+    assert remaining_words(ended) == (
+        "3 partitions that were added meanwhile remain in east: "
+        "`switchyard migrate orders:3-5 --from east --to west` brings them after"
+    )
