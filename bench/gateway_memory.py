@@ -29,7 +29,7 @@ def run(scale: Scale, say: Say) -> Outcome:
     with up(1, say) as stack, contextlib.closing(connect(stack.zookeeper, root=ROOT)) as store:
         create_topic(direct(stack, "east"), TOPIC, 1)
         empty = private_bytes(_fresh(stack))
-        say(f"{connections} connections, then as many with a request to a broker behind them")
+        say(f"{connections} connections, then as many that have asked a broker something")
         idle, linked = (_connections(stack, asks, connections) for asks in (False, True))
         say(f"{partitions} mapped partitions of two extents each")
         mapped = slope(_maps(store, _fresh(stack), partitions))
@@ -49,7 +49,7 @@ def run(scale: Scale, say: Say) -> Outcome:
             f"{over}, versions asked for and nothing else",
         ),
         (
-            "connection with a broker behind it",
+            "connection with a broker of its own",
             f"{linked:,.0f} bytes",
             f"{over}, one ListOffsets each",
         ),

@@ -29,7 +29,7 @@ MAPS = ((10_000, 10), (50_000, 5))
 QUICK_MAPS = ((1_000, 2), (20_000, 1))
 REVISION_BYTES = 950_000
 NODE_BYTES = 150
-"""Of a revision, per topic, besides its map and its path in the node and in the note."""
+"""Bytes of a revision per topic, besides its map and its path in the node and in the note."""
 TIMEOUT_S = 60.0
 POLL_S = 0.002
 

@@ -28,12 +28,12 @@ from stack.spark_java import spark_environment
 TOPIC_PARTITIONS = 50
 CLUSTERS_ASKED = 10
 READS = 96
-"""Of each partition in the history: a day of reads every 15 minutes."""
+"""Reads of each partition in the history: a day of them every 15 minutes."""
 READ_MS = 15 * 60 * 1000
 DRY_TOPICS, DRY_PARTITIONS = 20, 10
 QUIET = ("--conf", "spark.log.level=WARN", "--conf", "spark.ui.enabled=false")
 TIMEOUT_S = 600.0
-"""Of one process: six times what the longest one takes on two quiet cores."""
+"""Limit for one process: six times what the longest one takes on two quiet cores."""
 
 
 def run(scale: Scale, say: Say) -> Outcome:
@@ -246,7 +246,7 @@ def _within_spark(partitions: int, folder: str) -> dict[str, float]:
 
 
 def _cpu_s() -> float:
-    """Of this process, its JVM and its Python workers, so far: what others do on the machine does not count."""
+    """CPU time of this process, its JVM and its Python workers so far: what others do on the machine does not count."""
     ticks = 0
     for pid in (os.getpid(), *descendants(os.getpid())):
         with contextlib.suppress(OSError):

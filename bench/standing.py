@@ -158,7 +158,7 @@ def _events(
         f"a fence on {MAX_IN_ONE:,} topics, those that are waited at too": everybodys_fence,
         f"{MAX_IN_ONE:,} topics move": everybody_moves,
         "a leader changes": a_leader,
-        "all topics are asked for behind a revision, by 20 clients at once": asked_anew,
+        "all topics are asked for after a revision, by 20 clients at once": asked_anew,
         "all topics are asked for again": asked_once,
         "all topics are asked for again, by 20 clients at once": asked_by_twenty,
     }

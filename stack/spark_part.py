@@ -11,7 +11,7 @@ from stack.parts import LOOPBACK, Command, NotReadyError, get_json, listens
 
 DAEMON_MEMORY_MB = 256
 WORKER_MEMORY_MB = 1024
-"""Of all executors together."""
+"""All executors together."""
 _LOG4J2 = """\
 rootLogger.level = info
 rootLogger.appenderRef.out.ref = out

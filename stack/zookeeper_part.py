@@ -23,7 +23,7 @@ _NEEDED = (
     "commons-cli",
     "audience",
 )
-"""Of pyspark's 250 jars: a short class path starts faster."""
+"""The few of pyspark's 250 jars that it needs: a short class path starts faster."""
 
 
 @dataclass(frozen=True)

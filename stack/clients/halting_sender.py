@@ -34,7 +34,7 @@ _REQUEST_S = 20.0
 _RETRY_S = 0.1
 _ACKS = {"0": 0, "1": 1, "all": -1}
 _MIN_BYTES = 64_000
-"""Of a request, so that no proxy waits for its rest before it forwards anything."""
+"""Part of a request that is sent at least, so that no proxy waits for the rest before it forwards anything."""
 _REFUSED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -117,7 +117,7 @@ class HaltingSender:
     def send(self, number: int) -> None:
         """One record, until it is taken, or nobody knows what became of it.
 
-        With acks `mixed` it is sent with acks=0, or with acks=1 behind a whole one with acks=0, which may still be on
+        With acks `mixed` it is sent with acks=0, or with acks=1 after a whole one with acks=0, which may still be on
         its way when the halves are.
         """
         acks = _ACKS.get(self._options.acks, -1)

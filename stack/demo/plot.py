@@ -27,7 +27,7 @@ READER, INK, FAINT = "#009E73", "#222222", "#8a8a8a"
 SURPLUS = "#56B4E9"
 DPI = 150
 CLOSE = 0.04
-"""Of the time shown: words at marks nearer than this would overlap."""
+"""Share of the time shown: labels of marks nearer than this would overlap."""
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class DemoReport:
     clients: tuple[ClientLine, ...]
     migration: Migration
     result: Result
-    """Of both acts."""
+    """Over both acts."""
     airflow_url: str
 
     @property

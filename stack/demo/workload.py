@@ -24,7 +24,7 @@ class Application:
     group: str
     partitions: int
     records_per_s: float
-    """Of each producer."""
+    """Records per second of each producer."""
     producers: Mapping[str, str]
     consumers: Mapping[str, str]
 

@@ -101,7 +101,7 @@ def cuts_of(topics: Iterable[Topic], ahead: Collection[tuple[str, int, str, str]
 def cuts_ahead(operations: Iterable[tuple[Operation, Iterable[HistoryEntry]]]) -> set[tuple[str, int, str, str]]:
     """(topic, partition, origin, target) of the predicted cuts that logs ran into, by operations and their histories.
 
-    One that was lowered behind a fence is an ordinary cut.
+    A cut that was lowered under a fence is an ordinary one.
     """
     found: set[tuple[str, int, str, str]] = set()
     for operation, history in operations:

@@ -17,7 +17,7 @@ _MAX_BYTES = 1 << 20
 
 
 def batch_at(brokers: Brokers, topic: str, partition: int, offset: int) -> Batch | None:
-    """The batch that holds the offset, or the next one; None behind the log's end, or below its start."""
+    """The batch that holds the offset, or the next one; None past the log's end, or below its start."""
     deadline = brokers.deadline()
     (found,) = brokers.metadata({topic}, deadline)["topics"]
     leader = next(one["leader_id"] for one in found["partitions"] if one["partition_index"] == partition)

@@ -146,7 +146,7 @@ class Values:
         )
 
     def outcome(self, value: str) -> str | None:
-        """Of its transaction: committed, aborted, unknown; None for a value without one."""
+        """How its transaction ended: committed, aborted, unknown; None for a value without one."""
         transaction = self._transaction.get(value)
         return None if transaction is None else self._outcome.get(transaction, "unknown")
 

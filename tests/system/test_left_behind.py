@@ -10,7 +10,7 @@ import pytest
 from stack.harness import Stack
 from tests.kit.running import Run
 from tests.system.conftest import two_clusters
-from tests.system.test_faults import Command, Onlooker, looking
+from tests.system.interrupting import Command, Onlooker, looking
 from tests.system.watching import assert_no_client_has_failed, until
 
 pytestmark = pytest.mark.stack
