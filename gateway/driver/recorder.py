@@ -21,7 +21,7 @@ from ha_core.model import GatewayRecord
 
 _log = logging.getLogger(__name__)
 
-COMMAND = (sys.executable, "-m", "ha_core.operations.fault.recorder")
+COMMAND = (sys.executable, "-m", "ha_core.operations.recorder")
 SILENT_S = 300.0
 """How much longer than the pause between two looks a process may say nothing; a look at dead clusters takes minutes."""
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from ha_core.cli.exits import FAILURE, SUCCESS
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
-from ha_core.operations.origin.aging import Aging, Old, age
+from ha_core.operations.lifecycle.aging import Aging, Old, age
 
 MAX_ROWS = 200
 

@@ -11,7 +11,7 @@ from ha_core.cli.exits import FAILURE, SUCCESS
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.model import KnownGroup, KnownTopic
-from ha_core.operations.fault.known import age_s, record, record_always
+from ha_core.operations.last_seen import age_s, record, record_always
 
 app = typer.Typer(help="What is known of clusters, for the day on which one does not answer.", no_args_is_help=True)
 

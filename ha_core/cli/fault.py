@@ -8,7 +8,7 @@ import typer
 
 from ha_core.cli.session import Session, connected
 from ha_core.cli.switch import carry_out
-from ha_core.operations.fault.request import fault_request
+from ha_core.operations.requests import fault_request
 
 
 def add_to(app: typer.Typer) -> None:

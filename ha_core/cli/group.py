@@ -8,7 +8,7 @@ import typer
 
 from ha_core.cli.output import number, table
 from ha_core.cli.session import Session, connected
-from ha_core.operations.migration.lag import GroupLag, group_lag, lags, look_at_groups
+from ha_core.operations.inventory import GroupLag, group_lag, lags, look_at_groups
 from ha_core.plan.verdict import duration, listed
 
 MAX_ROWS = 1_000

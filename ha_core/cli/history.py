@@ -11,7 +11,7 @@ from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.model import Operation
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.scope import format_scope
+from ha_core.operations.requests import format_scope
 from ha_core.plan.verdict import listed
 
 

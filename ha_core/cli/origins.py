@@ -10,7 +10,7 @@ from rich.text import Text
 from ha_core.cli.exits import ATTENTION, BAD_INPUT, FAILURE, SUCCESS
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
-from ha_core.operations.origin.given_up import (
+from ha_core.operations.lifecycle.given_up import (
     NOT_SERVED,
     GivingUp,
     give_up,
@@ -20,7 +20,7 @@ from ha_core.operations.origin.given_up import (
     settle_interrupted,
     summary_lines,
 )
-from ha_core.operations.origin.returned import away_words, check_origins, words
+from ha_core.operations.lifecycle.returned import away_words, check_origins, words
 from ha_core.plan.given_up import Loss
 
 MAX_ROWS = 200

@@ -17,7 +17,8 @@ from ha_core.model import MoveRequest
 from ha_core.operations import run
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
-from ha_core.operations.switch.prepare import Proposal, make_request, plan
+from ha_core.operations.requests import make_request
+from ha_core.operations.switch.prepare import Proposal, plan
 from ha_core.operations.switch.preview import preview_lines
 from ha_core.plan.verdict import Verdict
 

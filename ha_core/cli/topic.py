@@ -13,7 +13,7 @@ from ha_core.cli.output import COLOURS, number, table
 from ha_core.cli.session import Session, connected
 from ha_core.model import Extent, Topic
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.migration.overview import overview
+from ha_core.operations.inventory import overview
 from ha_core.plan.returned import dead_at_the_cut
 
 BAR_CELLS = 40

@@ -11,7 +11,7 @@ from ha_core.model import Scope, Usage, UserBindings, View
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
-from ha_core.operations.scope import parse_scope
+from ha_core.operations.requests import parse_scope
 from ha_core.operations.single import Expected, run_single
 
 MAX_CHANGES = 5_000

@@ -14,7 +14,7 @@ class RecordKnownOperator(SwitchyardOperator):
 
     def work(self, context: Context) -> list[dict[str, Any]]:
         """The looks: cluster, at, topics, partitions, groups, error."""
-        from ha_core.operations.fault.known import record
+        from ha_core.operations.last_seen import record
 
         with self.environment(context) as environment:
             looks = record(environment)

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from ha_core.operators.base import Context, RefusedRequestError, SwitchyardOperator, run_owner
 
 if TYPE_CHECKING:
-    from ha_core.operations.origin.given_up import GivingUp
+    from ha_core.operations.lifecycle.given_up import GivingUp
 
 MAX_LINES = 1_000
 """Of the task's log, of extents and of groups; the result has all."""
@@ -35,7 +35,7 @@ class GiveUpOperator(SwitchyardOperator):
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.errors import NotServedError
-        from ha_core.operations.origin import given_up
+        from ha_core.operations.lifecycle import given_up
         from ha_core.operators.settling import settle_own
         from ha_core.operators.words import report_lines
 
@@ -68,7 +68,7 @@ class GiveUpOperator(SwitchyardOperator):
         return done.to_json()
 
     def _say(self, plan: GivingUp) -> None:
-        from ha_core.operations.origin.given_up import group_words, summary_lines, words
+        from ha_core.operations.lifecycle.given_up import group_words, summary_lines, words
 
         for loss in plan.losses[:MAX_LINES]:
             self.log.info("%s", words(loss))
@@ -88,7 +88,7 @@ class GiveUpOperator(SwitchyardOperator):
 
 def _table(plan: GivingUp) -> str:
     """The loss as markdown, bounded."""
-    from ha_core.operations.origin.given_up import summary_lines
+    from ha_core.operations.lifecycle.given_up import summary_lines
     from ha_core.operators.words import MAX_ROWS, markdown_table
 
     columns = ("topic", "partition", "offsets", "known to be lost", "at most", "readers go on at")

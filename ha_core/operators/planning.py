@@ -73,7 +73,7 @@ class PlanFaultMigrationOperator(PlanSwitchOperator):
     """The same for topics of a dead cluster: names and patterns, groups that are known to have read them."""
 
     def request(self, environment: Environment, form: Mapping[str, Any]) -> MoveRequest:
-        from ha_core.operations.fault.request import fault_request
+        from ha_core.operations.requests import fault_request
 
         return fault_request(
             environment,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ha_core.model import MoveRequest
-from ha_core.operations.switch.prepare import make_request
+from ha_core.operations.requests import make_request
 
 
 def request_of(form: Mapping[str, Any]) -> MoveRequest:

@@ -22,7 +22,7 @@ class CheckOriginsOperator(SwitchyardOperator):
     """
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.operations.origin.returned import away_words, check_origins, words
+        from ha_core.operations.lifecycle.returned import away_words, check_origins, words
         from ha_core.operators.settling import settle_own
 
         form = context["params"]
@@ -61,7 +61,7 @@ class AgeMigrationsOperator(SwitchyardOperator):
     """Drop the extents that nobody can read or needs any more, and say what keeps each of the others."""
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.operations.origin.aging import age
+        from ha_core.operations.lifecycle.aging import age
         from ha_core.operators.settling import settle_own
 
         form = context["params"]

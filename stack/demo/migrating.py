@@ -205,7 +205,7 @@ def _say_status(environment: Environment, say: Say) -> None:
 
 def _until_nobody_needs_it(environment: Environment, workload: Workload, lagging: Client, say: Say) -> None:
     """Until every group has committed beyond the cut, and the lagging reader is with the others."""
-    from ha_core.operations.origin.aging import age
+    from ha_core.operations.lifecycle.aging import age
 
     said = ""
     deadline = time.monotonic() + NEEDED_TIMEOUT_S

@@ -10,9 +10,9 @@ import pytest
 
 from ha_core.kafka import LogEnds, TopicDescription
 from ha_core.model import Cluster, Document, KnownTopic
+from ha_core.operations import last_seen
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.fault import known
 from ha_core.store import Change, MemoryStore
 from ha_core.store.errors import StoreUnavailableError, TooLargeError
 
@@ -54,10 +54,10 @@ def test_a_look_is_taken_every_so_many_seconds_whatever_a_cluster_says(
     make: Callable[[list[float]], Environment], said: list[str]
 ) -> None:
     pauses: list[float] = []
-    rounds: list[Sequence[known.Look]] = []
+    rounds: list[Sequence[last_seen.Look]] = []
 
     with pytest.raises(StoppedError):
-        known.record_always(make(pauses), 60.0, looked=rounds.append)
+        last_seen.record_always(make(pauses), 60.0, looked=rounds.append)
 
     assert pauses == [60.0] * 3
     assert [[(look.cluster, bool(look.error)) for look in looks] for looks in rounds] == [[("east", True)]] * 3
@@ -72,9 +72,9 @@ def test_while_the_store_is_away_it_is_waited_for(
     def away(*_: object) -> None:
         raise StoreUnavailableError("no ZooKeeper")
 
-    monkeypatch.setattr(known, "record", away)
+    monkeypatch.setattr(last_seen, "record", away)
     with pytest.raises(StoppedError):
-        known.record_always(make(pauses), 5.0)
+        last_seen.record_always(make(pauses), 5.0)
 
     assert said == ["nothing was recorded: no ZooKeeper"] * 3
 
@@ -88,10 +88,10 @@ def test_what_the_store_does_not_take_is_told_and_no_reason_to_stop(
         raise TooLargeError("a write of 1 nodes is 2000000 bytes")
 
     monkeypatch.setattr(environment.store, "keep_known", too_large)
-    monkeypatch.setattr(known, "known_topics", lambda *_: {})
-    monkeypatch.setattr(known, "known_groups", lambda *_: {})
+    monkeypatch.setattr(last_seen, "known_topics", lambda *_: {})
+    monkeypatch.setattr(last_seen, "known_groups", lambda *_: {})
 
-    assert [look.error for look in known.record(environment)] == ["a write of 1 nodes is 2000000 bytes"]
+    assert [look.error for look in last_seen.record(environment)] == ["a write of 1 nodes is 2000000 bytes"]
 
 
 def test_a_topic_of_which_a_leader_did_not_answer_stays_as_it_was_known_and_nothing_else_is_read_again() -> None:
@@ -108,7 +108,7 @@ def test_a_topic_of_which_a_leader_did_not_answer_stays_as_it_was_known_and_noth
         asked.append(names)
         return {"half": older}
 
-    seen = known.known_topics(admin, "2026-02-02T00:00:00Z", before)
+    seen = last_seen.known_topics(admin, "2026-02-02T00:00:00Z", before)
 
     assert asked == [["half"]]
     assert set(seen) == {"whole", "half"}
@@ -118,4 +118,4 @@ def test_a_topic_of_which_a_leader_did_not_answer_stays_as_it_was_known_and_noth
 
 def test_a_cluster_that_is_not_registered_ends_it(make: Callable[[list[float]], Environment]) -> None:
     with pytest.raises(RefusedError, match="There is no cluster 'north'"):
-        known.record_always(make([]), 60.0, ["north"])
+        last_seen.record_always(make([]), 60.0, ["north"])

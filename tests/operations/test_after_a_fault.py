@@ -15,11 +15,11 @@ from ha_core.model import Extent, Topic
 from ha_core.operations import run
 from ha_core.operations.context import Connection, Environment, connect
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.fault.known import record
-from ha_core.operations.fault.request import fault_request
-from ha_core.operations.origin.returned import check_origins, words
+from ha_core.operations.last_seen import record
+from ha_core.operations.lifecycle.returned import check_origins, words
 from ha_core.operations.registry import declare_usage
-from ha_core.operations.switch.prepare import make_request, plan
+from ha_core.operations.requests import fault_request, make_request
+from ha_core.operations.switch.prepare import plan
 from ha_core.plan.forced import RESERVE
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic

@@ -16,11 +16,12 @@ from ha_core.operations import run
 from ha_core.operations.context import Connection, Environment, connect
 from ha_core.operations.crossing import rates
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.fault.known import record
+from ha_core.operations.last_seen import record
+from ha_core.operations.lifecycle.aging import Aging, age
 from ha_core.operations.migration.planning import plan_migration, start_batch
-from ha_core.operations.origin.aging import Aging, age
 from ha_core.operations.registry import declare_usage
-from ha_core.operations.switch.prepare import make_request, plan
+from ha_core.operations.requests import make_request
+from ha_core.operations.switch.prepare import plan
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 

@@ -19,10 +19,10 @@ from ha_core.operations.context import Connection, Environment, connect
 from ha_core.operations.crossing import advance, rates
 from ha_core.operations.crossing.settling import crossing_operations, settle_once
 from ha_core.operations.errors import NotServedError
+from ha_core.operations.lifecycle.aging import age
 from ha_core.operations.migration import following
 from ha_core.operations.migration.listing import migrations
 from ha_core.operations.migration.planning import MigrationProposal, plan_migration, start_batch
-from ha_core.operations.origin.aging import age
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.switch import cut_over
 from stack.harness import Stack

@@ -12,8 +12,8 @@ from ha_core.model import Group, KnownGroup, MoveSet
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.gather import gather
-from ha_core.operations.migration.lag import group_lag
-from ha_core.operations.switch.prepare import make_request
+from ha_core.operations.inventory import group_lag
+from ha_core.operations.requests import make_request
 from ha_core.store import Change
 
 NOW, SEEN = "2026-11-21T10:01:30Z", "2026-11-21T10:00:00Z"

@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ha_core.operations.context import Connection, Environment, connect
-from ha_core.operations.fault.known import record
-from ha_core.operations.migration.lag import group_lag
-from ha_core.operations.migration.overview import overview
+from ha_core.operations.inventory import group_lag, overview
+from ha_core.operations.last_seen import record
 from ha_core.operations.registry import declare_usage
-from ha_core.operations.switch.prepare import make_request, plan
+from ha_core.operations.requests import make_request
+from ha_core.operations.switch.prepare import plan
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, create_topic
 

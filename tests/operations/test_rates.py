@@ -15,7 +15,7 @@ from ha_core.operations.crossing.rates import from_summary
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.migration import planning
 from ha_core.operations.migration.planning import PartitionPlan
-from ha_core.operations.switch.prepare import make_request
+from ha_core.operations.requests import make_request
 from ha_core.plan.extents import append, identity
 from ha_core.plan.facts import PartitionEnds
 

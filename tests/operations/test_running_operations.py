@@ -10,7 +10,7 @@ from ha_core.operations.context import Environment
 from ha_core.operations.creating import create
 from ha_core.operations.interrupted import interrupted_twin
 from ha_core.operations.registry import running_operations
-from ha_core.operations.switch.prepare import make_request
+from ha_core.operations.requests import make_request
 from ha_core.store import MemoryStore
 
 

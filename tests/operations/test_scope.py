@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from ha_core.model import Scope
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.scope import format_scope, parse_scope
+from ha_core.operations.requests import format_scope, parse_scope
 
 names = st.text(min_size=1, max_size=20).filter(lambda text: text == text.strip())
 

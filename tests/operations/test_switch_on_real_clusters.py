@@ -24,8 +24,9 @@ from ha_core.operations import run
 from ha_core.operations.context import Connection, Environment, connect
 from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.operations.registry import add_cluster, declare_usage
+from ha_core.operations.requests import make_request
 from ha_core.operations.switch import cut_over, targets
-from ha_core.operations.switch.prepare import make_request, plan
+from ha_core.operations.switch.prepare import plan
 from ha_core.operations.switch.window import Window
 from ha_core.store import Change
 from stack.harness import Stack

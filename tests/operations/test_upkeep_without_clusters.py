@@ -7,12 +7,12 @@ import pytest
 from ha_core.model import KnownGroup, KnownTopic, Topic
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.fault.known import record
-from ha_core.operations.fault.request import chosen_topics, fault_request
+from ha_core.operations.last_seen import record
+from ha_core.operations.lifecycle.aging import age
+from ha_core.operations.lifecycle.returned import check_origins
 from ha_core.operations.mask import mask_cluster
-from ha_core.operations.origin.aging import age
-from ha_core.operations.origin.returned import check_origins
 from ha_core.operations.registry import declare_usage
+from ha_core.operations.requests import chosen_topics, fault_request
 from ha_core.plan.extents import append, identity
 from ha_core.plan.returned import dead_at_the_cut
 from ha_core.store import Change

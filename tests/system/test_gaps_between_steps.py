@@ -9,7 +9,8 @@ import pytest
 
 from ha_core.operations import run as moves
 from ha_core.operations.context import Connection, Environment, connect
-from ha_core.operations.switch.prepare import make_request, plan
+from ha_core.operations.requests import make_request
+from ha_core.operations.switch.prepare import plan
 from stack.harness import Stack
 from tests.kit.running import Run, bind
 from tests.system.watching import assert_no_client_has_failed

@@ -22,7 +22,7 @@ from tests.system.watching import until
 
 pytestmark = pytest.mark.stack
 SESSION_S, STARTING_S = 6.0, 15.0
-RECORDER = b"ha_core.operations.fault.recorder"
+RECORDER = b"ha_core.operations.recorder"
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from ha_core.kafka.facts import LogEnds
 from ha_core.model import Operation, Topic
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import StepFailedError
-from ha_core.operations.scope import format_topic
+from ha_core.operations.requests import format_topic
 from ha_core.operations.sides import admin_of, asked
 from ha_core.plan.crossing_maps import added
 from ha_core.plan.crossing_stages import Stage, client_end, crossing_partitions, crossings, stage

@@ -21,9 +21,9 @@ from ha_core.operations.crossing.fence import lift
 from ha_core.operations.crossing.way_back import way_back
 from ha_core.operations.documents import Touched
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.fault.last_known import LastKnown
 from ha_core.operations.gateways import await_drained
 from ha_core.operations.journal import Journal
+from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.sides import PROBE_S, admin_of, asked
 from ha_core.plan.crossing import reopen_change
 from ha_core.plan.crossing_stages import crossings, fenced, stages

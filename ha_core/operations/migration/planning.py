@@ -22,11 +22,12 @@ from ha_core.operations.creating import create
 from ha_core.operations.crossing.documents import MAX_DETAIL_BYTES, MAX_REVISION_BYTES, by_topic
 from ha_core.operations.crossing.rates import from_summary, looked_at
 from ha_core.operations.journal import new_operation_id
-from ha_core.operations.migration.followers import Follower, Followers, find_followers
+from ha_core.operations.migration.dependent_groups import Follower, Followers, find_followers
 from ha_core.operations.migration.following import MAX_GROUPS, start_when_free
 from ha_core.operations.migration.judging import Judged, resolve
 from ha_core.operations.proposal import BaseProposal
-from ha_core.operations.switch.prepare import Proposal, make_request
+from ha_core.operations.requests import make_request
+from ha_core.operations.switch.prepare import Proposal
 from ha_core.operations.switch.preview import expected_fence
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
 from ha_core.plan.crossing_stages import client_end

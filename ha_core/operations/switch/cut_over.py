@@ -16,9 +16,9 @@ from ha_core.model import Operation
 from ha_core.operations.context import Environment
 from ha_core.operations.documents import Touched
 from ha_core.operations.errors import NotDrainedError, StepFailedError
-from ha_core.operations.fault.last_known import LastKnown
 from ha_core.operations.gateways import drained, not_in_time, serves, wait_for_all
 from ha_core.operations.journal import Journal, Lap, Stopwatch
+from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.sides import admin_of, adopted_of, asked, in_target, origin_of
 from ha_core.operations.switch.latecomers import refuse_latecomers
 from ha_core.operations.switch.quiescing import quiesce

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from ha_core.model import MoveRequest, MoveSet, View, legal_name
+from ha_core.model import MoveRequest, MoveSet, View
 from ha_core.operations.context import Environment
-from ha_core.operations.errors import RefusedError
-from ha_core.operations.fault.last_known import with_last_known
 from ha_core.operations.gather import FORCED_S, PATIENCE_S, gather
+from ha_core.operations.last_seen import with_last_known
 from ha_core.operations.proposal import BaseProposal
-from ha_core.operations.scope import format_scope, parse_scope
+from ha_core.operations.requests import format_scope
 from ha_core.operations.switch.preview import Preview, preview
 from ha_core.plan.closure import closure
 from ha_core.plan.crossing_without_origin import crossing_out
@@ -41,32 +38,6 @@ class Proposal(BaseProposal):
         request = self.request
         scope = " ".join(format_scope(request.scope))
         return f"{scope}: {request.origin} → {request.target}, {request.mode}, on revision {self.revision}"
-
-
-def make_request(scope: Iterable[str], origin: str, target: str, **options: Any) -> MoveRequest:
-    """A request from what an operator typed; `options` are further fields of `MoveRequest`.
-
-    :raises RefusedError: an entry or option that is not understood.
-    """
-    entries = parse_scope(scope)
-    for name in (*entries.topics, *(topic for _, topic in entries.user_topics)):
-        if not legal_name(name):
-            raise RefusedError(
-                f"Nothing was changed. No topic can be called {name!r}: names are 1 to 249 letters, digits, '.', '_' "
-                "or '-', and neither '.' nor '..'. Correct the name."
-            )
-    try:
-        request = MoveRequest(scope=entries, origin=origin, target=target, **options)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]).removesuffix("_s").replace("_", "-")
-        raise RefusedError(f"--{where} {first['input']!r} is not usable: {first['msg']}.") from error
-    if request.mode == "forced" and request.unread is None:
-        raise RefusedError(
-            f"Nothing was changed. What do readers do that have not read all that {origin} holds? Say --unread wait "
-            "(they get nothing until it is back) or --unread skip (they go on at the cut)."
-        )
-    return request
 
 
 def plan(environment: Environment, request: MoveRequest, read: bool = False) -> Proposal:

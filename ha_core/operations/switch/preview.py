@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ha_core.model import KnownTopic, MoveRequest, MoveSet, View
 from ha_core.operations.context import Environment
-from ha_core.operations.fault.known import age_s
+from ha_core.operations.last_seen import age_s
 from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.facts import Facts
 from ha_core.plan.verdict import listed

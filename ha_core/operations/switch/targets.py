@@ -11,8 +11,8 @@ from ha_core.kafka.facts import TopicSpec
 from ha_core.model import MoveSet, Topic
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import StepFailedError
-from ha_core.operations.fault.last_known import LastKnown
 from ha_core.operations.journal import Journal
+from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.sides import admin_of, adopted_of, as_evidence, asked, in_origin, in_target, origin_of
 from ha_core.operations.switch.pinning import pin
 from ha_core.plan.facts import AdoptedGroup

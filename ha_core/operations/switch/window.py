@@ -19,7 +19,7 @@ from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Member
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import BypassError, StepFailedError
-from ha_core.operations.fault.last_known import LastKnown
+from ha_core.operations.last_seen import LastKnown
 from ha_core.plan.facts import PartitionEnds, ProducerFacts
 
 NAMED = 5

@@ -15,7 +15,8 @@ from ha_core.operations import run
 from ha_core.operations.context import Connection, Environment, connect
 from ha_core.operations.crossing.settling import wait_for
 from ha_core.operations.migration.planning import plan_migration, start_batch
-from ha_core.operations.switch.prepare import make_request, plan
+from ha_core.operations.requests import make_request
+from ha_core.operations.switch.prepare import plan
 from tests.kit.running import ZOOKEEPER_ROOT
 from tests.system.nemesis.schedule import Kind
 

@@ -1,4 +1,4 @@
-"""The process that looks at all clusters on behalf of a gateway: `python -m ha_core.operations.fault.recorder`.
+"""The process that looks at all clusters on behalf of a gateway: `python -m ha_core.operations.recorder`.
 
 The first line of standard input says what to do, and the end of standard input ends it, in the middle of a look too: so
 it never outlives the gateway. Each round of looks is a line on standard output.
@@ -18,7 +18,7 @@ from typing import Any
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
 from ha_core.operations.context import Connection, connect
-from ha_core.operations.fault.known import Look, record_always
+from ha_core.operations.last_seen import Look, record_always
 from ha_core.store.errors import StoreError
 
 NICE = 10

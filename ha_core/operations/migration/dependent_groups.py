@@ -16,8 +16,8 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import Partition
 from ha_core.model import MoveRequest, MoveSet, Scope, Usage, View
 from ha_core.operations.context import Environment
-from ha_core.operations.fault.commits import LIVE
 from ha_core.operations.gather import gather
+from ha_core.operations.inventory import LIVE
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
 from ha_core.plan.followers import assigned_topics, crossing_for, has_user, users_at

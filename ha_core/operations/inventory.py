@@ -15,12 +15,13 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import Partition
 from ha_core.kafka.topics import TopicDescription
-from ha_core.model import Cluster, Extent, KnownGroup, View
+from ha_core.model import Cluster, Extent, KnownGroup, KnownTopic, View
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.fault.known import age_s
+from ha_core.operations.last_seen import age_s
 from ha_core.operations.sides import PROBE_S
-from ha_core.plan.extents import extents_of, identity
+from ha_core.plan.aging import Commit
+from ha_core.plan.extents import extents_of, identity, writers
 from ha_core.plan.lag import Held, behind
 from ha_core.plan.verdict import duration
 
@@ -240,3 +241,170 @@ def _last_seen(environment: Environment, cluster: str, wanted: Collection[str] |
         )
         for name, group in environment.store.known(KnownGroup, cluster, wanted).items()
     }
+
+
+LIVE = frozenset({"Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+"""States of a group with members."""
+COMMITS_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """Of some topics, over all clusters."""
+
+    of: Mapping[Partition, tuple[Commit, ...]] = field(default_factory=dict)
+    unasked: tuple[str, ...] = ()
+    """Clusters that do not answer, and of which nothing was recorded either."""
+    left_over: tuple[str, ...] = ()
+    """`group GROUP in CLUSTER`: what a cluster still holds of a group that has moved away. Nobody reads it."""
+
+
+def commits(environment: Environment, view: View, topics: Collection[str], up: Mapping[str, Admin]) -> Commits:
+    """Committed offsets of `topics` in every registered cluster.
+
+    :param up: the clusters that answer.
+    """
+    wanted = set(topics)
+    unasked: list[str] = []
+    left_over: set[str] = set()
+    found: dict[Partition, list[Commit]] = {}
+
+    def ask(name: str) -> list[tuple[Partition, Commit]] | None:
+        admin = up.get(name)
+        try:
+            return list(_commits_last_seen(environment, name) if admin is None else _commits_asked(admin))
+        except KafkaAdminError as error:
+            environment.say(f"the groups of {name} cannot be asked: {error}")
+            return list(_commits_last_seen(environment, name))
+        except LookupError:
+            return None
+
+    names = sorted(view.clusters)
+    for name, said in zip(names, environment.pool.map(ask, names), strict=True):
+        if said is None:
+            unasked.append(name)
+            continue
+        for key, commit in said:
+            if key[0] not in wanted:
+                continue
+            if not commit.live and _moved_away(view, commit):
+                left_over.add(f"group {commit.group} in {name}")
+            else:
+                found.setdefault(key, []).append(commit)
+    return Commits({key: tuple(several) for key, several in found.items()}, tuple(unasked), tuple(sorted(left_over)))
+
+
+def _commits_asked(admin: Admin) -> Iterator[tuple[Partition, Commit]]:
+    states = admin.list_groups(timeout_s=COMMITS_S)
+    unsaid = [name for name, state in states.items() if not state]
+    for name, described in admin.describe_groups(unsaid, timeout_s=COMMITS_S).items() if unsaid else ():
+        states[name] = described.state
+    committed = admin.group_offsets(sorted(states), stable=False, timeout_s=COMMITS_S)
+    for group, offsets in committed.items():
+        for key, (offset, _) in offsets.items():
+            yield key, Commit(group, admin.cluster.name, offset, states[group] in LIVE)
+
+
+def _commits_last_seen(environment: Environment, cluster: str) -> Iterator[tuple[Partition, Commit]]:
+    """:raises LookupError: nobody ever looked at this cluster."""
+    groups = environment.store.known(KnownGroup, cluster)
+    if not groups and not environment.store.known(KnownTopic, cluster):
+        raise LookupError(cluster)
+    for name, group in groups.items():
+        for topic, offsets in group.offsets.items():
+            for partition, offset in offsets.items():
+                yield (topic, partition), Commit(name, cluster, offset, False)
+
+
+def _moved_away(view: View, commit: Commit) -> bool:
+    group = view.groups.get(commit.group)
+    return group is not None and group.cluster is not None and group.cluster != commit.cluster
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One topic, over all clusters."""
+
+    topic: str
+    partitions: int
+    written_in: tuple[str, ...]
+    """Of a topic that was never moved: where it exists."""
+    older_in: tuple[str, ...]
+    """Other clusters whose records of it readers are still led to."""
+    moved: bool
+    records: int | None
+    """Offsets that readers can be given; None: a cluster that would know does not answer."""
+    groups: int
+    """That have committed offsets of it."""
+    lag_records: int | None
+    """Of the group that is furthest behind; None: of one it is not known."""
+    furthest: str
+    """That group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    topics: tuple[TopicRow, ...]
+    groups: tuple[GroupLag, ...]
+    unasked: Mapping[str, str]
+    """Cluster → why it could not be asked."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"topics": [asdict(one) for one in self.topics], "unasked": dict(self.unasked)}
+
+
+def overview(environment: Environment) -> Overview:
+    """All topics of all clusters that answer, and all that have a map. Changes nothing."""
+    view = environment.store.load()
+    look = look_at_groups(environment, view)
+    groups = lags(environment, view, look)
+    there = topics_there(environment, look.up, None)
+    names = {name for found in there.values() for name, one in found.items() if not one.internal}
+    names |= {name for name, topic in view.topics.items() if topic.mapped}
+    behind_by = _lag_by_topic(groups)
+    rows = tuple(_topic_row(view, there, name, behind_by.get(name, {})) for name in sorted(names))
+    away = {name: look.why.get(name, "its topics cannot be asked") for name in view.clusters if name not in there}
+    return Overview(rows, tuple(groups), {**look.why, **away})
+
+
+def _lag_by_topic(groups: Collection[GroupLag]) -> dict[str, dict[str, int | None]]:
+    """topic → group → its lag there."""
+    found: dict[str, dict[str, int | None]] = {}
+    for group in groups:
+        for one in group.partitions:
+            of = found.setdefault(one.topic, {})
+            before = of.get(group.group, 0)
+            of[group.group] = None if before is None or one.lag_records is None else before + one.lag_records
+    return found
+
+
+def _topic_row(
+    view: View, there: Mapping[str, Mapping[str, TopicDescription]], name: str, groups: Mapping[str, int | None]
+) -> TopicRow:
+    document = view.topics.get(name)
+    mapped = document is not None and document.mapped
+    holders = sorted(cluster for cluster, found in there.items() if name in found)
+    counts = [there[cluster][name].partitions for cluster in holders]
+    count = max([*counts, *((p + 1 for p in document.partitions) if document is not None else ())], default=0)
+    home = view.default_cluster or ""
+    held = [
+        behind(extents_where(view, (name, p), home, holders), 0, partial(held_in, there, (name, p))).lag_records
+        for p in range(count)
+    ]
+    known = [one for one in held if one is not None]
+    written = sorted(writers(document)) if mapped and document is not None else holders
+    extents = [one for some in document.partitions.values() for one in some] if document is not None else []
+    older = sorted({one.cluster for one in extents if one.end is not None and not one.ignored} - set(written))
+    furthest = max(groups, key=lambda group: -1 if (lag := groups[group]) is None else lag, default="")
+    unknown = any(lag is None for lag in groups.values())
+    return TopicRow(
+        topic=name,
+        partitions=count,
+        written_in=tuple(written),
+        older_in=tuple(older),
+        moved=len({one.term for one in extents}) > 1 or any(one.term for one in extents),
+        records=sum(known) if len(known) == len(held) else None,
+        groups=len(groups),
+        lag_records=None if unknown or not groups else groups[furthest],
+        furthest=furthest,
+    )

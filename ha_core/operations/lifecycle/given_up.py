@@ -12,12 +12,12 @@ from ha_core.model import Cluster, KnownTopic, Topic, View
 from ha_core.operations import run
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.fault.commits import Commits, commits
-from ha_core.operations.fault.request import WILD
 from ha_core.operations.interrupted import QUIET_S, quiet_s, way_out
-from ha_core.operations.origin.dropping import write_dropped
+from ha_core.operations.inventory import Commits, commits
+from ha_core.operations.lifecycle.maps import write_dropped
 from ha_core.operations.registry import references, running_operations
 from ha_core.operations.report import Report
+from ha_core.operations.requests import WILD
 from ha_core.operations.sides import PROBE_S
 from ha_core.plan.aging import Commit
 from ha_core.plan.extents import writers

@@ -1,1 +1,0 @@
-"""Going by what was last known of a cluster that is gone."""

@@ -1,0 +1,238 @@
+"""The scope of a move as operators write it.
+
+`user:NAME`, `user:NAME+INSTANCE`, `user:NAME#TOPIC`, `user:NAME##GROUP`, `topic:NAME`, `topic:NAME:PARTITIONS`. Names
+are percent-decoded, so that a user called `a+b` is written `user:a%2Bb`. Partitions are numbers and ranges: `0,4-7`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import unquote
+
+from pydantic import ValidationError
+
+from ha_core.model import Identity, KnownGroup, KnownTopic, MoveRequest, Scope, View, legal_name
+from ha_core.operations.context import Environment
+from ha_core.operations.errors import RefusedError
+from ha_core.plan.extents import writers
+from ha_core.plan.resolve import cluster_for_group
+
+FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"
+MAX_ENTRIES = 10_000
+MAX_PARTITION = 99_999
+
+
+def parse_scope(entries: Iterable[str]) -> Scope:
+    """The scope that `entries` describe; duplicates count once, the order of the first mention is kept.
+
+    :raises RefusedError: no entry at all, too many, or one that has none of the forms.
+    """
+    users: dict[str, None] = {}
+    instances: dict[tuple[str, str], None] = {}
+    user_topics: dict[tuple[str, str], None] = {}
+    user_groups: dict[tuple[str, str], None] = {}
+    topics: dict[str, tuple[int, ...] | None] = {}
+    for count, entry in enumerate(entries, start=1):
+        if count > MAX_ENTRIES:
+            raise RefusedError(f"The scope has more than {MAX_ENTRIES} entries. Move it in several operations.")
+        kind, _, name = entry.strip().partition(":")
+        if kind == "topic" and name:
+            topic, partitions = parse_topic(name)
+            topics[topic] = _merged(topics[topic], partitions) if topic in topics else partitions
+            continue
+        if kind != "user" or not name:
+            raise RefusedError(f"Scope {entry!r} is not understood. Write {FORMS}.")
+        at = min((name.index(mark) for mark in "+#" if mark in name), default=len(name))
+        user, rest = unquote(name[:at]), name[at:]
+        if not user or rest in {"+", "#", "##"}:
+            raise RefusedError(f"Scope {entry!r} lacks a name. Write {FORMS}.")
+        if not rest:
+            users[user] = None
+        elif rest.startswith("##"):
+            user_groups[user, unquote(rest[2:])] = None
+        elif rest.startswith("#"):
+            user_topics[user, unquote(rest[1:])] = None
+        else:
+            instances[user, unquote(rest[1:])] = None
+    scope = Scope(
+        users=tuple(users),
+        instances=tuple(instances),
+        user_topics=tuple(user_topics),
+        user_groups=tuple(user_groups),
+        topics=tuple(topics),
+        partitions={name: found for name, found in topics.items() if found is not None},
+    )
+    if scope == Scope():
+        raise RefusedError(f"The scope is empty. Name what is to move: {FORMS}.")
+    return scope
+
+
+def format_scope(scope: Scope) -> tuple[str, ...]:
+    """The entries of `scope`, as `parse_scope` reads them."""
+    return (
+        *(f"user:{_name(user)}" for user in scope.users),
+        *(f"user:{_name(user)}+{_name(instance)}" for user, instance in scope.instances),
+        *(f"user:{_name(user)}#{_name(topic)}" for user, topic in scope.user_topics),
+        *(f"user:{_name(user)}##{_name(group)}" for user, group in scope.user_groups),
+        *(f"topic:{format_topic(topic, scope.partitions.get(topic))}" for topic in scope.topics),
+    )
+
+
+def parse_topic(entry: str) -> tuple[str, tuple[int, ...] | None]:
+    """`NAME` or `NAME:0,4-7` → the topic, and its partitions in ascending order; None: all of them.
+
+    :raises RefusedError: partitions of another form, or too many.
+    """
+    name, colon, text = entry.strip().partition(":")
+    if not colon:
+        return unquote(name), None
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or not name:
+            raise RefusedError(f"{entry!r} is not understood. Write TOPIC, or TOPIC:0,4-7 for single partitions.")
+        low, high = int(first), int(last or first)
+        if not low <= high <= MAX_PARTITION:
+            raise RefusedError(
+                f"The partitions {part.strip()!r} of topic {unquote(name)} are no range from 0 to {MAX_PARTITION}: "
+                "write the lower number first."
+            )
+        found.update(range(low, high + 1))
+    return unquote(name), tuple(sorted(found))
+
+
+def format_topic(name: str, partitions: tuple[int, ...] | None) -> str:
+    """The entry that `parse_topic` reads."""
+    if partitions is None:
+        return _name(name)
+    runs: list[list[int]] = []
+    for partition in partitions:
+        if runs and runs[-1][1] == partition - 1:
+            runs[-1][1] = partition
+        else:
+            runs.append([partition, partition])
+    return f"{_name(name)}:{','.join(str(low) if low == high else f'{low}-{high}' for low, high in runs)}"
+
+
+def _merged(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Partitions that were named in two entries; a topic that is named as a whole once is moved whole."""
+    return None if one is None or other is None else tuple(sorted({*one, *other}))
+
+
+def _name(text: str) -> str:
+    for mark in "%+#":
+        text = text.replace(mark, f"%{ord(mark):02X}")
+    return text
+
+
+def make_request(scope: Iterable[str], origin: str, target: str, **options: Any) -> MoveRequest:
+    """A request from what an operator typed; `options` are further fields of `MoveRequest`.
+
+    :raises RefusedError: an entry or option that is not understood.
+    """
+    entries = parse_scope(scope)
+    for name in (*entries.topics, *(topic for _, topic in entries.user_topics)):
+        if not legal_name(name):
+            raise RefusedError(
+                f"Nothing was changed. No topic can be called {name!r}: names are 1 to 249 letters, digits, '.', '_' "
+                "or '-', and neither '.' nor '..'. Correct the name."
+            )
+    try:
+        request = MoveRequest(scope=entries, origin=origin, target=target, **options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]).removesuffix("_s").replace("_", "-")
+        raise RefusedError(f"--{where} {first['input']!r} is not usable: {first['msg']}.") from error
+    if request.mode == "forced" and request.unread is None:
+        raise RefusedError(
+            f"Nothing was changed. What do readers do that have not read all that {origin} holds? Say --unread wait "
+            "(they get nothing until it is back) or --unread skip (they go on at the cut)."
+        )
+    return request
+
+
+WILD = "*?["
+
+
+def fault_request(
+    environment: Environment,
+    entries: Iterable[str],
+    origin: str,
+    target: str,
+    *,
+    unread: str,
+    reason: str,
+    force: bool = False,
+    with_groups: bool = True,
+    drain_timeout_s: float = 10.0,
+) -> MoveRequest:
+    """The forced move of `entries` (topics, or patterns with `*`, `?` and `[…]`) from the dead `origin`.
+
+    :param with_groups: take along the groups that are known to have read them in the origin, for every user of theirs
+        that is bound there.
+    :raises RefusedError: a pattern that matches nothing, or something that is not understood.
+    """
+    view = environment.store.load()
+    topics = chosen_topics(environment, view, entries, origin)
+    groups = tuple(_groups(environment, view, topics, origin)) if with_groups else ()
+    return make_request(
+        format_scope(Scope(topics=topics, user_groups=groups)),
+        origin,
+        target,
+        mode="forced",
+        unread=unread,
+        reason=reason,
+        force=force,
+        drain_timeout_s=drain_timeout_s,
+        # A topic has one writer, and this one is dead: whoever uses it comes along or stands still.
+        include_followers=True,
+    )
+
+
+def chosen_topics(environment: Environment, view: View, entries: Iterable[str], origin: str) -> tuple[str, ...]:
+    """Names as they are given; patterns as the topics that are written in `origin`, or were last seen there."""
+    found: dict[str, None] = {}
+    candidates: list[str] | None = None
+    for entry in (one.strip() for one in entries):
+        if not any(mark in entry for mark in WILD):
+            found[entry] = None
+            continue
+        if candidates is None:
+            candidates = sorted(_written_in(environment, view, origin))
+        matching = [name for name in candidates if fnmatchcase(name, entry)]
+        if not matching:
+            raise RefusedError(
+                f"Pattern {entry!r} matches no topic that is written in {origin} or was last seen there "
+                f"({len(candidates)} are known). Name the topics, or look at `switchyard facts show {origin}`."
+            )
+        found.update(dict.fromkeys(matching))
+    if not found:
+        raise RefusedError("No topic is named. Name topics or patterns.")
+    return tuple(found)
+
+
+def _written_in(environment: Environment, view: View, origin: str) -> set[str]:
+    seen = set(environment.store.known(KnownTopic, origin))
+    mapped = {name: writers(topic) for name, topic in view.topics.items() if topic.mapped}
+    return (seen - mapped.keys()) | {name for name, clusters in mapped.items() if origin in clusters}
+
+
+def _groups(environment: Environment, view: View, topics: tuple[str, ...], origin: str) -> Iterator[tuple[str, str]]:
+    """(user, group) of the groups that had committed offsets of `topics`."""
+    usage = environment.store.usage()
+    for name, group in environment.store.known(KnownGroup, origin).items():
+        if not group.offsets.keys() & set(topics):
+            continue
+        users = [
+            user
+            for user, used in sorted(usage.items())
+            if any(
+                cluster_for_group(view, Identity(user, use.instance), name) == origin
+                for use in used.groups.get(name, ())
+            )
+        ]
+        if not users:
+            environment.say(f"group {name} stays: it has committed offsets, but no user of it is known")
+        yield from ((user, name) for user in users)
