@@ -89,7 +89,7 @@ async def _run(scale: Scale, say: Say) -> Outcome:
         await gateway.start()
         gateway.most_connections = config.limits.max_connections  # few of these take two descriptors
         try:
-            await gateway.links.refresh()
+            await gateway.upstream.refresh()
             node = (await gateway.nodes.ensure([("east", 1)]))["east", 1].port
             say(f"{idle:,} idle clients and {waiting:,} that wait for records")
             numbers = map(str, (config.listen.port, node, idle, waiting))

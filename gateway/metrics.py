@@ -19,16 +19,16 @@ from ha_core.wire.codes import ApiKey
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class _Link(Protocol):
+class _Cluster(Protocol):
     @property
     def dials(self) -> int: ...
     @property
     def failed_dials(self) -> int: ...
 
 
-class _Links(Protocol):
+class _Upstream(Protocol):
     @property
-    def links(self) -> Mapping[str, _Link]: ...
+    def clusters(self) -> Mapping[str, _Cluster]: ...
 
 
 class _Recorder(Protocol):
@@ -54,7 +54,7 @@ class Observed(Protocol):
     @property
     def ended(self) -> Mapping[str, int]: ...
     @property
-    def links(self) -> _Links: ...
+    def upstream(self) -> _Upstream: ...
     @property
     def recorder(self) -> _Recorder: ...
     @property
@@ -110,9 +110,9 @@ class Metrics:
         for name, cluster in snapshot.view.clusters.items():
             reachable.add_metric([name], snapshot.topology.reachable(name))
             masked.add_metric([name], cluster.masked is not None)
-        for name, link in dict(self._gateway.links.links).items():
-            dials.add_metric([name, "connected"], link.dials - link.failed_dials)
-            dials.add_metric([name, "failed"], link.failed_dials)
+        for name, upstream in dict(self._gateway.upstream.clusters).items():
+            dials.add_metric([name, "connected"], upstream.dials - upstream.failed_dials)
+            dials.add_metric([name, "failed"], upstream.failed_dials)
         yield from (reachable, masked, dials)
         yield from self._known()
 

@@ -45,7 +45,7 @@ Target = Any_ | Controller | Broker | Coordinator
 
 @dataclass(frozen=True)
 class Ask:
-    """One request of the gateway itself to a cluster; the version is the link's matter."""
+    """One request of the gateway itself to a cluster; the version is chosen upstream."""
 
     cluster: str
     target: Target

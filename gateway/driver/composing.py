@@ -18,9 +18,9 @@ from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
 from gateway.driver.joint import Joint
 from gateway.driver.listings import Listings, lists_all, placement
 from gateway.heavy import beside, free, heavy
-from gateway.links.links import Links
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
+from gateway.upstream.clusters import Upstream
 from ha_core.wire import decode, encode, inline
 
 Placing = Callable[[Mapping[BrokerKey, NodeAddress]], dict[BrokerKey, NodeAddress]]
@@ -55,8 +55,8 @@ def _advance_and_encode(work: Handler, answer: Any, api_key: int, version: int) 
 
 
 class Composer:
-    def __init__(self, links: Links, nodes: NodeBook) -> None:
-        self._links, self._nodes = links, nodes
+    def __init__(self, upstream: Upstream, nodes: NodeBook) -> None:
+        self._upstream, self._nodes = upstream, nodes
         self._listings = Listings()
         self._joint = Joint[list[Reply]]()
         self._one_at_a_time = asyncio.Lock()
@@ -102,12 +102,12 @@ class Composer:
     async def _answer(self, step: Any, placing: Placing) -> Any:
         if isinstance(step, NeedNodes):
             return placing(await self._nodes.ensure(step.brokers))
-        return await self._links.ask_all(step)
+        return await self._upstream.ask_all(step)
 
     async def _topics(self, ask: Ask) -> Reply:
         """All topics of a cluster. An answer may have many megabytes: twenty at once would hold up the loop."""
         key = ask.cluster, ask.message["include_topic_authorized_operations"]
-        (reply,) = await self._joint.ask(key, partial(self._links.ask_all, (ask,)))
+        (reply,) = await self._joint.ask(key, partial(self._upstream.ask_all, (ask,)))
         return reply
 
     @asynccontextmanager

@@ -16,9 +16,8 @@ from typing import Any, Protocol
 
 from gateway import clock
 from gateway.counts import Counts
-from gateway.driver.link import Link
+from gateway.driver.broker_wire import BrokerWire
 from gateway.driver.wire import BUFFER, Wire
-from gateway.links.dial import BrokerSocket
 from gateway.session.commands import (
     AwaitLease,
     Cause,
@@ -36,6 +35,7 @@ from gateway.session.commands import (
 )
 from gateway.session.session import Session
 from gateway.session.snapshot import Snapshot
+from gateway.upstream.dial import BrokerSocket
 
 _log = logging.getLogger(__name__)
 _VIEW = memoryview(BUFFER)
@@ -50,7 +50,7 @@ STUCK_S = 1.0
 """
 
 
-class House(Protocol):
+class ConnectionHost(Protocol):
     """What a connection needs of the gateway around it."""
 
     loop: asyncio.AbstractEventLoop
@@ -74,16 +74,16 @@ class House(Protocol):
 class Connection:
     """Feeds one session with events and carries out its commands."""
 
-    def __init__(self, house: House, sock: socket.socket, session: Session, address: str = "") -> None:
+    def __init__(self, host: ConnectionHost, sock: socket.socket, session: Session, address: str = "") -> None:
         """:param address: where the client comes from, without its port."""
-        self.house = house
+        self.host = host
         self.address = address
         self.stranger = not session.entered
         """It has not said yet who it is."""
         self.user = session.user
         self.session = session
-        self.client = Wire(house.loop, sock)
-        self.links: dict[Node, Link] = {}
+        self.client = Wire(host.loop, sock)
+        self.brokers: dict[Node, BrokerWire] = {}
         self.used_at = clock.now()
         self.ended = False
         self._closing: Close | None = None
@@ -112,7 +112,7 @@ class Connection:
         if count == 0:
             self._client_gone(now)
             return
-        self.house.counts.bytes_from_clients += count
+        self.host.counts.bytes_from_clients += count
         self._feed(session.receive, BUFFER, kept + count, now)
         self._look_who_it_is()
 
@@ -130,14 +130,14 @@ class Connection:
     def _look_who_it_is(self) -> None:
         if self.session.user != self.user and not self.ended:
             self.stranger, self.user = False, self.session.user
-            self.house.entered(self)
+            self.host.entered(self)
 
     def _client_gone(self, now: float) -> None:
         self.client.want(False, self._client_readable, self._client_writable)
         self.client.pending.clear()
         self._feed(self.session.client_left, now)
         if not self.ended and self._linger is None:
-            self._linger = self.house.loop.call_later(LINGER_S, self.end, Cause.CLIENT_LEFT, "")
+            self._linger = self.host.loop.call_later(LINGER_S, self.end, Cause.CLIENT_LEFT, "")
 
     def _client_writable(self) -> None:
         try:
@@ -150,55 +150,55 @@ class Connection:
         else:
             self._want()
 
-    def _upstream_readable(self, link: Link) -> None:
+    def _upstream_readable(self, broker: BrokerWire) -> None:
         self.follow()
-        upstream = self.session.upstreams.get(link.node)
-        if upstream is None or link.wire is None:
+        upstream = self.session.upstreams.get(broker.node)
+        if upstream is None or broker.wire is None:
             return
         kept = len(upstream.carry)
         if kept:
             BUFFER[:kept] = upstream.carry
         try:
-            count = link.wire.sock.recv_into(_VIEW[kept:])
+            count = broker.wire.sock.recv_into(_VIEW[kept:])
         except BlockingIOError:
             return
         except OSError as error:
-            self._lost(link, error.strerror or str(error))
+            self._lost(broker, error.strerror or str(error))
             return
         if count == 0:
-            self._lost(link, "the broker closed the connection")
+            self._lost(broker, "the broker closed the connection")
             return
-        self.house.counts.bytes_from_brokers += count
+        self.host.counts.bytes_from_brokers += count
         now = self.used_at = clock.now()
-        self._feed(self.session.receive_upstream, link.node, BUFFER, kept + count, now)
+        self._feed(self.session.receive_upstream, broker.node, BUFFER, kept + count, now)
         if not self.ended:
-            self.house.progressed(self)
-            if link.outdated:
-                self._renew(link)
+            self.host.progressed(self)
+            if broker.outdated:
+                self._renew(broker)
 
-    def _upstream_writable(self, link: Link) -> None:
-        if link.wire is None:
+    def _upstream_writable(self, broker: BrokerWire) -> None:
+        if broker.wire is None:
             return
-        if not self._may_send(link):
+        if not self._may_send(broker):
             return
         try:
-            link.wire.flush()
-            link.finish()
+            broker.wire.flush()
+            broker.finish()
         except OSError as error:
-            self._lost(link, error.strerror or str(error))
+            self._lost(broker, error.strerror or str(error))
             return
         self._want()
 
-    def _lost(self, link: Link, why: str) -> None:
-        self.links.pop(link.node, None)
-        link.close()
-        self._feed(self.session.upstream_lost, link.node, why, clock.now())
-        self.house.progressed(self)
+    def _lost(self, broker: BrokerWire, why: str) -> None:
+        self.brokers.pop(broker.node, None)
+        broker.close()
+        self._feed(self.session.upstream_lost, broker.node, why, clock.now())
+        self.host.progressed(self)
 
     def follow(self) -> None:
         """Brings the session to the newest snapshot: before whatever else happens, so that nothing is decided on an
         older one, and in its turn where nothing happens (`Rounds`)."""
-        snapshot = self.house.snapshot
+        snapshot = self.host.snapshot
         if self.session.snapshot is not snapshot and not self.ended:
             self._carry_out(self.session.follow, snapshot, clock.now())
 
@@ -219,7 +219,7 @@ class Connection:
         if self.client.stuck_s(now) >= STUCK_S and not self.session.left:
             self._client_gone(now)
         self._feed(self.session.hurry, now)
-        self.house.progressed(self)
+        self.host.progressed(self)
 
     def _feed(self, event: Callable[..., list[Command]], *arguments: Any) -> None:
         self.follow()
@@ -242,7 +242,7 @@ class Connection:
     def _run(self, commands: list[Command]) -> None:
         if self.ended:
             return
-        counts = self.house.counts
+        counts = self.host.counts
         gone = False
         for command in commands:
             if isinstance(command, ToClient):
@@ -264,60 +264,60 @@ class Connection:
             return
         if self.session.leaving is not None and self._linger is None:
             leaving = self.session.leaving
-            self._linger = self.house.loop.call_later(LINGER_S, self.end, leaving.cause, leaving.detail)
+            self._linger = self.host.loop.call_later(LINGER_S, self.end, leaving.cause, leaving.detail)
         self._want()
 
     def _to_upstream(self, command: ToUpstream) -> None:
-        link = self.links.get(command.node)
-        if link is None:
-            link = self.links[command.node] = Link(command.node)
-            link.dialling = self.house.loop.create_task(self._dial(link))
+        broker = self.brokers.get(command.node)
+        if broker is None:
+            broker = self.brokers[command.node] = BrokerWire(command.node)
+            broker.dialling = self.host.loop.create_task(self._dial(broker))
         try:
-            link.send(command.data, self.house.lease_generation)
+            broker.send(command.data, self.host.lease_generation)
         except OSError as error:
-            self._later(self._lost, link, error.strerror or str(error))
+            self._later(self._lost, broker, error.strerror or str(error))
 
-    def _may_send(self, link: Link) -> bool:
+    def _may_send(self, broker: BrokerWire) -> bool:
         """Whether what was kept may still be sent. It may be a write that was accepted under a lease that has run out:
         then the connection ends."""
-        if self.session.busy and (link.generation is None or link.generation != self.house.lease_generation()):
+        if self.session.busy and (broker.generation is None or broker.generation != self.host.lease_generation()):
             self.end(Cause.LEASE_LOST, "unsent writes were dropped")
             return False
         return True
 
-    def _shut(self, link: Link) -> None:
-        link.shut = True
+    def _shut(self, broker: BrokerWire) -> None:
+        broker.shut = True
         try:
-            link.finish()
+            broker.finish()
         except OSError as error:
-            self._later(self._lost, link, error.strerror or str(error))
+            self._later(self._lost, broker, error.strerror or str(error))
 
     def _other(self, command: Command) -> None:
         if isinstance(command, Shut):
-            self._shut(self.links[command.node])
+            self._shut(self.brokers[command.node])
         elif isinstance(command, Compose):
-            self.house.compose(self, command)
+            self.host.compose(self, command)
         elif isinstance(command, AwaitLease):
-            self.house.await_lease(self)
+            self.host.await_lease(self)
         elif isinstance(command, Wake):
             if self._wake is not None:
                 self._wake.cancel()
             delay_s = max(0.0, command.at - clock.now())
-            self._wake = self.house.loop.call_later(delay_s, self._tick)
+            self._wake = self.host.loop.call_later(delay_s, self._tick)
         elif isinstance(command, Saw):
-            self.house.saw(command)
+            self.host.saw(command)
         elif isinstance(command, Refresh):
-            self.house.refresh()
+            self.host.refresh()
         elif isinstance(command, Question):
-            self.house.inquire(command)
+            self.host.inquire(command)
         elif isinstance(command, Close):
             self._closing = command
             if not self.client.pending or self.session.left:
                 self.end(command.cause, command.detail)
 
-    def _later(self, action: Callable[[Link, str], None], link: Link, why: str) -> None:
+    def _later(self, action: Callable[[BrokerWire, str], None], broker: BrokerWire, why: str) -> None:
         # Never from inside a command: the session is not reentrant.
-        self.house.loop.call_soon(lambda: None if self.ended else action(link, why))
+        self.host.loop.call_soon(lambda: None if self.ended else action(broker, why))
 
     def _tick(self) -> None:
         self._wake = None
@@ -329,44 +329,44 @@ class Connection:
     def _rewake(self, now: float) -> None:
         waiting = [slot.ready_at for slot in self.session.queue if slot.ready_at > now]
         if waiting and self._wake is None and not self.ended:
-            self._wake = self.house.loop.call_later(min(waiting) - now, self._tick)
+            self._wake = self.host.loop.call_later(min(waiting) - now, self._tick)
 
-    async def _dial(self, link: Link) -> None:
+    async def _dial(self, broker: BrokerWire) -> None:
         try:
-            sock = await self.house.open(link.node)
+            sock = await self.host.open(broker.node)
         except Exception as error:
-            link.dialling = None
+            broker.dialling = None
             if not self.ended:
-                self._lost(link, str(error))
+                self._lost(broker, str(error))
             return
-        link.dialling = None
+        broker.dialling = None
         if self.ended:
             sock.close()
             return
-        if not self._may_send(link):
+        if not self._may_send(broker):
             sock.close()
             return
         try:
-            link.begin(Wire(self.house.loop, sock))
+            broker.begin(Wire(self.host.loop, sock))
         except OSError as error:
-            self._lost(link, error.strerror or str(error))
+            self._lost(broker, error.strerror or str(error))
             return
         if sock.renew_after_s < math.inf:
-            link.renewal = self.house.loop.call_later(sock.renew_after_s, self._renew, link)
+            broker.renewal = self.host.loop.call_later(sock.renew_after_s, self._renew, broker)
         self._want()
 
-    def _renew(self, link: Link) -> None:
+    def _renew(self, broker: BrokerWire) -> None:
         """The login of a broker's connection ends soon."""
-        link.outdated = True
-        if not self.ended and self.links.get(link.node) is link and self.session.release(link.node):
-            del self.links[link.node]
-            link.close()
+        broker.outdated = True
+        if not self.ended and self.brokers.get(broker.node) is broker and self.session.release(broker.node):
+            del self.brokers[broker.node]
+            broker.close()
 
     def _clogged(self) -> bool:
         """Whether the client has to wait until what it has asked for, or was told, is on its way."""
         if self._closing is not None or self.client.pending:
             return True
-        return any(link.wire is None or link.wire.pending for link in self.links.values())
+        return any(broker.wire is None or broker.wire.pending for broker in self.brokers.values())
 
     def _want(self) -> None:
         session = self.session
@@ -374,24 +374,24 @@ class Connection:
         if session.held and not clogged and not self._going_on and session.may_go_on:
             # Not at once: others have their turn in between.
             self._going_on = True
-            self.house.loop.call_soon(self._go_on)
+            self.host.loop.call_soon(self._go_on)
         client = self.client
         client.want(not (clogged or session.paused or session.left), self._client_readable, self._client_writable)
         free = not client.pending or session.left
-        for link in self.links.values():
-            wire = link.wire
+        for broker in self.brokers.values():
+            wire = broker.wire
             if wire is None:
                 continue
-            upstream = session.upstreams.get(link.node)
+            upstream = session.upstreams.get(broker.node)
             reading = free and upstream is not None and not upstream.blocked
             if reading != wire.reading or bool(wire.pending) != wire.writing:
-                wire.want(reading, self._reader(link), self._writer(link))
+                wire.want(reading, self._reader(broker), self._writer(broker))
 
-    def _reader(self, link: Link) -> Callable[[], None]:
-        return lambda: self._upstream_readable(link)
+    def _reader(self, broker: BrokerWire) -> Callable[[], None]:
+        return lambda: self._upstream_readable(broker)
 
-    def _writer(self, link: Link) -> Callable[[], None]:
-        return lambda: self._upstream_writable(link)
+    def _writer(self, broker: BrokerWire) -> Callable[[], None]:
+        return lambda: self._upstream_writable(broker)
 
     def end(self, cause: Cause, detail: str = "") -> None:
         """Closes all sockets."""
@@ -401,10 +401,10 @@ class Connection:
         for timer in (self._wake, self._linger):
             if timer is not None:
                 timer.cancel()
-        for link in self.links.values():
-            link.close()
+        for broker in self.brokers.values():
+            broker.close()
         if self.session.leaving is not None and not self.session.left:
-            self.house.farewell(self.client.release())
+            self.host.farewell(self.client.release())
         else:
             self.client.close()
-        self.house.closed(self, cause, detail)
+        self.host.closed(self, cause, detail)

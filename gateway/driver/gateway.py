@@ -35,8 +35,6 @@ from gateway.driver.rounds import Rounds
 from gateway.driver.shares import Shares, share
 from gateway.driver.sightings import Sightings
 from gateway.driver.strangers import Strangers
-from gateway.links.dial import BrokerSocket
-from gateway.links.links import Links
 from gateway.nodes import NodeBook, NodePortError, gateway_key
 from gateway.session.authentication import Authentication
 from gateway.session.commands import Cause, Compose, Node, Question, Saw
@@ -49,6 +47,8 @@ from gateway.session.session import Session
 from gateway.session.snapshot import Lease, Port, Snapshot
 from gateway.session.terms import Terms, changed_topics
 from gateway.topology import Topology
+from gateway.upstream.clusters import Upstream
+from gateway.upstream.dial import BrokerSocket
 from ha_core.model import ANONYMOUS, GatewayRecord, View
 from ha_core.store import Follower, Registration, State, Store, StoreError
 from ha_core.wire import POLICIES, RemoteProtocolError, advertised
@@ -91,7 +91,7 @@ class Gateway:
         self.lately = Lately()
         self.self_node: NodeAddress | None = None
         self.cluster_id = ""
-        self.links = Links(
+        self.upstream = Upstream(
             config.security_profiles,
             client_id=f"switchyard-{config.id}",
             on_topology=self._topology,
@@ -105,8 +105,8 @@ class Gateway:
             host=config.listen.advertised_host,
         )
         transactions = Holders()
-        self.inquiries = Inquiries(self.links, self.terms, self.recalled, transactions, lambda: self.snapshot.view)
-        self.composer = Composer(self.links, self.nodes)
+        self.inquiries = Inquiries(self.upstream, self.terms, self.recalled, transactions, lambda: self.snapshot.view)
+        self.composer = Composer(self.upstream, self.nodes)
         self.errands = Errands[Connection](self.loop)
         self.drains = Drains(self.loop, self._report)
         self._without_lease = leases.Waiting[Connection](self.loop, Connection.lease_is_back)
@@ -165,10 +165,10 @@ class Gateway:
         await self._loaded.wait()
         self._spawn(cycles.keep())
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.links.refresh(), FIRST_LOOK_S)
+            await asyncio.wait_for(self.upstream.refresh(), FIRST_LOOK_S)
         await self.nodes.start(self.snapshot.view.clusters)
         await self.nodes.ensure(
-            (name, broker) for name, known in self.links.topology.clusters.items() for broker in known.brokers
+            (name, broker) for name, known in self.upstream.topology.clusters.items() for broker in known.brokers
         )
         self._listen(config.listen.host, config.listen.port, Port())
         _log.info("serving clients on %s:%d", config.listen.host, config.listen.port)
@@ -182,7 +182,7 @@ class Gateway:
         await asyncio.gather(*self._tasks, self.errands.close(), return_exceptions=True)
         self.reports.close()
         await self.sightings.flush()
-        await self.links.close()
+        await self.upstream.close()
         for closing in (self._follower, self._registration, self.store):
             if closing is not None:
                 await asyncio.to_thread(closing.close)
@@ -247,10 +247,10 @@ class Gateway:
 
     def _follow(self, view: View, standing: Fences, changed: Sequence[str]) -> None:
         started = clock.now()
-        self.links.apply(view.clusters)
+        self.upstream.apply(view.clusters)
         self._settling.begin(self.terms.follow(view, started, changed))
         unreadable = frozenset(self.unreadable)
-        self.snapshot = Snapshot(view, self.links.topology, self.snapshot.apis, unreadable, fences=standing)
+        self.snapshot = Snapshot(view, self.upstream.topology, self.snapshot.apis, unreadable, fences=standing)
         self.drains.follow(view.revision, standing.scopes, self.connections)
         self.following.begin(self.connections)
         self._report()
@@ -365,7 +365,7 @@ class Gateway:
 
     async def open(self, node: Node) -> BrokerSocket:
         """A logged-in connection to a broker."""
-        return await self.links.open(node.cluster, node.broker)
+        return await self.upstream.open(node.cluster, node.broker)
 
     def lease_generation(self) -> int | None:
         """None: it does not hold."""
@@ -388,7 +388,7 @@ class Gateway:
 
     def refresh(self) -> None:
         for cluster in self.snapshot.view.clusters:
-            self.links.refresh_soon(cluster)
+            self.upstream.refresh_soon(cluster)
 
     def inquire(self, command: Question) -> None:
         self.inquiries.ask(command)

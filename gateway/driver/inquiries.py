@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from gateway.composed.ask import Broker, ClusterUnavailableError, Coordinator
 from gateway.composed.recall import recall
-from gateway.links.links import Links
 from gateway.session.commands import Inquire, LookAfter, LookUp, Question
 from gateway.session.open_transactions import Holders, told
 from gateway.session.recalled import Recalled
 from gateway.session.terms import Terms
+from gateway.upstream.clusters import Upstream
 from ha_core.model import View
 from ha_core.model.producer import TERM_STRIDE, client_id
 from ha_core.plan.extents import extents_of, written
@@ -32,9 +32,9 @@ class Inquiries:
     """Carries them out, each no more often than is of use."""
 
     def __init__(
-        self, links: Links, terms: Terms, recalled: Recalled, transactions: Holders, view: Callable[[], View]
+        self, upstream: Upstream, terms: Terms, recalled: Recalled, transactions: Holders, view: Callable[[], View]
     ) -> None:
-        self._links = links
+        self._upstream = upstream
         self._terms = terms
         self._recalled = recalled
         self._transactions = transactions
@@ -73,12 +73,12 @@ class Inquiries:
 
     async def _inquire(self, command: Inquire) -> None:
         cluster, topic, partition = command
-        leader = self._links.topology.leader(cluster, topic, partition)
+        leader = self._upstream.topology.leader(cluster, topic, partition)
         if leader is None:
             return
         question = {"topics": [{"name": topic, "partition_indexes": [partition]}]}
         try:
-            answer = await self._links.ask(cluster, Broker(leader), ApiKey.DESCRIBE_PRODUCERS, question)
+            answer = await self._upstream.ask(cluster, Broker(leader), ApiKey.DESCRIBE_PRODUCERS, question)
         except ClusterUnavailableError as error:
             _log.info("producers of %s-%d: %s", topic, partition, error)
             return
@@ -91,7 +91,7 @@ class Inquiries:
         question = {"transactional_ids": [name]}
         target = Coordinator("transaction", name)
         try:
-            answer = await self._links.ask(command.cluster, target, ApiKey.DESCRIBE_TRANSACTIONS, question)
+            answer = await self._upstream.ask(command.cluster, target, ApiKey.DESCRIBE_TRANSACTIONS, question)
         except ClusterUnavailableError as error:
             _log.info("whether transaction %s is still open: %s", name, error)
             return
@@ -103,14 +103,14 @@ class Inquiries:
         topic = self._view().topics.get(name)
         if topic is None or not topic.mapped:
             return
-        leader = self._links.topology.leader
+        leader = self._upstream.topology.leader
         now = written(topic, wanted.partition).term
         stays = [extent for extent in extents_of(topic, wanted.partition) if extent.term < now]
         steps = recall(wanted, stays, lambda cluster: leader(cluster, name, wanted.partition))
         replies = None
         try:
             while True:
-                replies = await self._links.ask_all(steps.send(replies))  # type: ignore[arg-type]  # None starts it
+                replies = await self._upstream.ask_all(steps.send(replies))  # type: ignore[arg-type]  # None starts it
         except StopIteration as done:
             self._recalled.learn(wanted, done.value)
         except ClusterUnavailableError as error:

@@ -12,7 +12,7 @@ import pytest
 from gateway.cycles import MIN_PAUSE_S, Need
 from gateway.session.commands import Cause
 from ha_core.wire import encode, encode_request
-from tests.gateway.driver.house import House
+from tests.gateway.driver.host import FakeHost
 
 PRODUCE = 0
 MIB = 1 << 20
@@ -22,11 +22,11 @@ MIB = 1 << 20
 def test_a_connection_that_ends_leaves_no_cycle(who: str) -> None:
     async def scenario() -> None:
         # Given a client with a request on its way to a broker, and no search for cycles
-        house = House()
-        connection, client = house.client()
+        host = FakeHost()
+        connection, client = host.client()
         data = [{"name": "orders", "partition_data": [{"index": 0, "records": b""}]}]
         body = encode(PRODUCE, 7, "request", {"acks": 1, "timeout_ms": 1000, "topic_data": data})
-        await house.loop.sock_sendall(client, encode_request(PRODUCE, 7, 1, "app", body))
+        await host.loop.sock_sendall(client, encode_request(PRODUCE, 7, 1, "app", body))
         async with asyncio.timeout(5):
             while not connection.session.queue:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -37,7 +37,7 @@ def test_a_connection_that_ends_leaves_no_cycle(who: str) -> None:
             if who == "the gateway":
                 connection.end(Cause.IDLE)
             client.close()
-            house.brokers.pop().close()
+            host.brokers.pop().close()
             del connection
             with suppress(TimeoutError):
                 async with asyncio.timeout(5):

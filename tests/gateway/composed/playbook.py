@@ -72,7 +72,7 @@ class Playbook:
     def answers(self, replies: Mapping[str, Any], version: int | None = None) -> Playbook:
         """Feeds a reply per cluster: the fields of a response, an exception, or a function of the `Ask`.
 
-        :param version: that the link and the broker have in common; the newest that the link knows.
+        :param version: that the gateway and the broker have in common; the newest that the gateway knows.
         """
         sent: list[Reply] = []
         for ask in self.asks:
@@ -119,7 +119,7 @@ def _writable(api_key: int, version: int, kind: codec.Kind, message: dict[str, A
 
 
 def decoded(api_key: int, fields: Mapping[str, Any], version: int | None = None) -> dict[str, Any]:
-    """A response with all of its fields, as the link's codec gives it."""
+    """A response with all of its fields, as the codec gives it."""
     versions = codec.supported(api_key)
     assert versions is not None
     spoken = versions[1] if version is None else version

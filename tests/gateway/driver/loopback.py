@@ -9,11 +9,11 @@ from functools import wraps
 from typing import Any
 
 from gateway.session.commands import Cause
-from tests.gateway.driver.house import House
+from tests.gateway.driver.host import FakeHost
 from tests.gateway.session.test_data_path import state
 
 
-class Loopback(House):
+class Loopback(FakeHost):
     """A gateway for which no topic was ever moved, and one client."""
 
     def __init__(self) -> None:
@@ -50,11 +50,11 @@ def played(scenario: Callable[[Loopback], Coroutine[Any, Any, None]]) -> Callabl
     """Makes a test of a scenario."""
 
     async def play() -> None:
-        house = Loopback()
+        host = Loopback()
         try:
-            await scenario(house)
+            await scenario(host)
         finally:
-            house.close()
+            host.close()
 
     @wraps(scenario)
     def run() -> None:

@@ -12,10 +12,10 @@ import pytest
 from gateway.composed import BrokerKey, Context, NodeAddress, Reply
 from gateway.composed import metadata as composed
 from gateway.driver.composing import Body, Composer
-from gateway.links.links import Links
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
 from gateway.topology import ClusterTopology, Topology
+from gateway.upstream.clusters import Upstream
 from ha_core.model import Cluster, Identity, UserBindings, View
 from ha_core.wire import RemoteProtocolError, decode, encode
 
@@ -50,12 +50,12 @@ class Book:
         return {(c, b): NodeAddress(10 + b, "gw-0", 20_010 + b) for c, b in brokers}
 
 
-class House:
+class FakeHost:
     """A composer, the clients that ask it, and who has made answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int = MANY) -> None:
         self.clusters = Clusters(said(count))
-        self.composer = Composer(cast(Links, self.clusters), cast(NodeBook, Book()))
+        self.composer = Composer(cast(Upstream, self.clusters), cast(NodeBook, Book()))
         self.view = View(1, {"east": Cluster(name="east", bootstrap="h:1", default=True)})
         known = ClusterTopology("east", True, {1: ("h", 1), 2: ("h", 2)}, {f"t{n}": {0: 1} for n in range(count)})
         self.topology = Topology({"east": known})
@@ -87,19 +87,19 @@ class House:
 
 def test_a_long_list_is_made_once_for_all_who_would_be_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        house = House(monkeypatch)
+        host = FakeHost(monkeypatch)
         # When clients ask for all topics at once, and again
-        answers = await asyncio.gather(*(house.ask(f"user-{n}") for n in range(5)))
-        answers.append(await house.ask())
+        answers = await asyncio.gather(*(host.ask(f"user-{n}") for n in range(5)))
+        answers.append(await host.ask())
         # Then the list was made once, and not by the event loop
-        assert len(house.makers) == MANY
-        assert threading.main_thread().name not in house.makers
+        assert len(host.makers) == MANY
+        assert threading.main_thread().name not in host.makers
         assert all(answer == answers[0] for answer in answers)
         assert len(answers[0]["topics"]) == MANY
         # And a cluster was asked once for those who came at once
-        assert house.clusters.questions <= 3
+        assert host.clusters.questions <= 3
         # And who is shown another gateway's nodes is told of them
-        elsewhere = await house.ask(host="gw-1")
+        elsewhere = await host.ask(host="gw-1")
         assert {b["host"] for b in elsewhere["brokers"] if b["node_id"] >= 10} == {"gw-1"}
 
     asyncio.run(scenario())
@@ -110,21 +110,21 @@ def test_a_long_list_is_made_anew_when_anything_that_it_is_made_of_has_changed(
     monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     async def scenario() -> None:
-        house = House(monkeypatch)
-        await house.ask()
+        host = FakeHost(monkeypatch)
+        await host.ask()
         if what == "clusters":
-            house.clusters.answer = said(MANY, leader=2)
+            host.clusters.answer = said(MANY, leader=2)
         elif what == "state":
-            house.view = View(2, house.view.clusters)
+            host.view = View(2, host.view.clusters)
         elif what == "topology":
-            house.topology = Topology(dict(house.topology.clusters))
+            host.topology = Topology(dict(host.topology.clusters))
         else:
             bound = {"app": UserBindings(user="app", cluster="east")}
-            house.view = View(house.view.revision, house.view.clusters, bound)
-            await house.ask("other")
-        made = len(house.makers)
-        answer = await house.ask()
-        assert len(house.makers) == made + MANY
+            host.view = View(host.view.revision, host.view.clusters, bound)
+            await host.ask("other")
+        made = len(host.makers)
+        answer = await host.ask()
+        assert len(host.makers) == made + MANY
         assert answer["topics"][0]["partitions"][0]["leader_id"] == (12 if what == "clusters" else 11)
 
     asyncio.run(scenario())
@@ -132,9 +132,9 @@ def test_a_long_list_is_made_anew_when_anything_that_it_is_made_of_has_changed(
 
 def test_a_short_answer_is_made_at_once_by_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        house = House(monkeypatch, count=3)
-        await house.ask()
-        assert set(house.makers) == {threading.main_thread().name}
+        host = FakeHost(monkeypatch, count=3)
+        await host.ask()
+        assert set(host.makers) == {threading.main_thread().name}
 
     asyncio.run(scenario())
 
@@ -143,20 +143,20 @@ def test_a_long_request_is_read_beside_the_loop_and_refused_where_it_cannot_be_r
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
-        house = House(monkeypatch)
+        host = FakeHost(monkeypatch)
         names = [f"t{n}" for n in range(MANY)]
-        answer = await house.ask(names=names)
+        answer = await host.ask(names=names)
         assert [topic["name"] for topic in answer["topics"]] == names
-        assert threading.main_thread().name not in house.makers
+        assert threading.main_thread().name not in host.makers
         context = Context(
-            house.view, house.topology, Identity("app", "c"), None, None, tuple(GATEWAYS), GATEWAYS[0], "gw-0", "id"
+            host.view, host.topology, Identity("app", "c"), None, None, tuple(GATEWAYS), GATEWAYS[0], "gw-0", "id"
         )
         request = encode(METADATA, VERSION, "request", {"topics": [{"name": name} for name in names]})
         command = Compose(1, METADATA, VERSION, context.identity, request)
-        body = await house.composer.compose(context, command, dict)
+        body = await host.composer.compose(context, command, dict)
         assert isinstance(body, bytes)
         with pytest.raises(RemoteProtocolError):
-            await house.composer.compose(context, command._replace(request=request[:-9]), dict)
+            await host.composer.compose(context, command._replace(request=request[:-9]), dict)
 
     asyncio.run(scenario())
 
@@ -166,21 +166,21 @@ def test_nobody_waits_for_a_cluster_that_is_slow_to_answer_somebody_elses_long_r
 ) -> None:
     async def scenario() -> None:
         # Given a request that names many topics, whose cluster does not answer
-        house = House(monkeypatch)
+        host = FakeHost(monkeypatch)
         hangs = asyncio.Event()
-        at_once = house.clusters.ask_all
+        at_once = host.clusters.ask_all
 
         async def ask_all(asks: Sequence[Any]) -> list[Reply]:
             if asks[0].message["topics"] is not None:
                 await hangs.wait()
             return await at_once(asks)
 
-        monkeypatch.setattr(house.clusters, "ask_all", ask_all)
-        waiting = asyncio.create_task(house.ask("other", names=[f"t{n}" for n in range(MANY)]))
+        monkeypatch.setattr(host.clusters, "ask_all", ask_all)
+        waiting = asyncio.create_task(host.ask("other", names=[f"t{n}" for n in range(MANY)]))
         await asyncio.sleep(0.1)
         # When somebody asks for all topics, then they are told
         async with asyncio.timeout(5):
-            assert len((await house.ask())["topics"]) == MANY
+            assert len((await host.ask())["topics"]) == MANY
         hangs.set()
         assert len((await waiting)["topics"]) == MANY
 
@@ -192,12 +192,12 @@ def test_a_user_who_asks_for_much_at_once_does_not_keep_others_waiting_for_all_o
 ) -> None:
     async def scenario() -> None:
         # Given a user who has asked many long questions
-        house = House(monkeypatch)
+        host = FakeHost(monkeypatch)
         names = [f"t{n}" for n in range(MANY)]
-        greedy = [asyncio.create_task(house.ask("greedy", names=names)) for _ in range(20)]
+        greedy = [asyncio.create_task(host.ask("greedy", names=names)) for _ in range(20)]
         await asyncio.sleep(0)
         # When another one asks
-        await house.ask("modest", names=names)
+        await host.ask("modest", names=names)
         # Then most of the first one's are still to come
         assert sum(task.done() for task in greedy) <= 10
         await asyncio.gather(*greedy)
@@ -208,14 +208,14 @@ def test_a_user_who_asks_for_much_at_once_does_not_keep_others_waiting_for_all_o
 def test_whoever_leaves_while_his_long_list_is_made_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         # Given somebody whose list of all topics is being made
-        house = House(monkeypatch)
-        leaving = asyncio.create_task(house.ask("leaving"))
-        while not house.makers:  # noqa: ASYNC110
+        host = FakeHost(monkeypatch)
+        leaving = asyncio.create_task(host.ask("leaving"))
+        while not host.makers:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         # When he leaves
         leaving.cancel()
         # Then others are told theirs, whole
         async with asyncio.timeout(5):
-            assert len((await house.ask())["topics"]) == MANY
+            assert len((await host.ask())["topics"]) == MANY
 
     asyncio.run(scenario())

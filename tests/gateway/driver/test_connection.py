@@ -28,47 +28,47 @@ def answer(correlation: int) -> bytes:
     return encode_response(PRODUCE, VERSION, correlation, body)
 
 
-async def asked(house: Loopback, first: bytes) -> Any:
+async def asked(host: Loopback, first: bytes) -> Any:
     """Sends a first request; the socket of the broker that has it."""
-    house.sock.send(first)
-    broker = await house.broker()
+    host.sock.send(first)
+    broker = await host.broker()
     assert await asyncio.to_thread(frame, broker) == first
     return broker
 
 
 @played
-async def test_a_stop_answers_what_is_in_flight_and_forwards_nothing_more(house: Loopback) -> None:
+async def test_a_stop_answers_what_is_in_flight_and_forwards_nothing_more(host: Loopback) -> None:
     # Given a request in flight
-    broker = await asked(house, request(1))
+    broker = await asked(host, request(1))
     # When the gateway stops, while the client goes on sending
-    stopping = asyncio.create_task(part({house.connection}, house.farewells))
+    stopping = asyncio.create_task(part({host.connection}, host.farewells))
     await asyncio.sleep(0)
-    house.sock.send(request(2) * 50)
+    host.sock.send(request(2) * 50)
     await asyncio.sleep(0.05)
-    assert not house.ended
+    assert not host.ended
     broker.send(answer(1))
     # Then it gets its answer, and the end of the connection behind it, not a reset
-    assert await asyncio.to_thread(frame, house.sock) == answer(1)
-    assert await asyncio.to_thread(frame, house.sock) == b""
+    assert await asyncio.to_thread(frame, host.sock) == answer(1)
+    assert await asyncio.to_thread(frame, host.sock) == b""
     # And what it sent last is in no log
     assert await asyncio.to_thread(broker.recv, 100) == b""
-    assert house.causes == [Cause.SHUTDOWN]
-    house.sock.close()
+    assert host.causes == [Cause.SHUTDOWN]
+    host.sock.close()
     stopping.cancel()
 
 
 @played
-async def test_a_client_that_dies_in_the_middle_of_a_request_leaves_no_connection_behind(house: Loopback) -> None:
-    broker = await asked(house, request(1))
-    house.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
-    await house.until(lambda: house.connection.session.streaming is not None)
+async def test_a_client_that_dies_in_the_middle_of_a_request_leaves_no_connection_behind(host: Loopback) -> None:
+    broker = await asked(host, request(1))
+    host.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
+    await host.until(lambda: host.connection.session.streaming is not None)
     # When it dies with one whole request in flight, and half of another
-    house.sock.close()
+    host.sock.close()
     # Then the broker sees the end behind the half, and is awaited for the whole one only
     assert len(await asyncio.to_thread(_rest, broker)) < 200_001
-    assert not house.ended
+    assert not host.ended
     broker.send(answer(1))
-    await house.until(lambda: house.causes == [Cause.CLIENT_LEFT])
+    await host.until(lambda: host.causes == [Cause.CLIENT_LEFT])
 
 
 def _rest(broker: Any) -> bytes:
@@ -79,55 +79,55 @@ def _rest(broker: Any) -> bytes:
 
 
 @played
-async def test_a_client_that_stalls_in_the_middle_of_a_request_gets_its_answers_and_the_end(house: Loopback) -> None:
-    broker = await asked(house, request(1))
-    house.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
-    await house.until(lambda: house.connection.session.streaming is not None)
+async def test_a_client_that_stalls_in_the_middle_of_a_request_gets_its_answers_and_the_end(host: Loopback) -> None:
+    broker = await asked(host, request(1))
+    host.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
+    await host.until(lambda: host.connection.session.streaming is not None)
     # When an operation waits for it longer than for a moment
-    house.connection.hurry(clock.now())
-    assert house.connection.session.leaving is None
-    house.connection.hurry(clock.now() + STALLED_S)
+    host.connection.hurry(clock.now())
+    assert host.connection.session.leaving is None
+    host.connection.hurry(clock.now() + STALLED_S)
     broker.send(answer(1))
     # Then the client has to send that request again, to where its topic is by then
-    assert await asyncio.to_thread(frame, house.sock) == answer(1)
-    assert await asyncio.to_thread(frame, house.sock) == b""
-    assert house.causes == [Cause.STALLED]
+    assert await asyncio.to_thread(frame, host.sock) == answer(1)
+    assert await asyncio.to_thread(frame, host.sock) == b""
+    assert host.causes == [Cause.STALLED]
 
 
 @played
-async def test_a_client_that_takes_no_answers_holds_no_operation_up(house: Loopback) -> None:
+async def test_a_client_that_takes_no_answers_holds_no_operation_up(host: Loopback) -> None:
     # Given a request in flight, behind answers that the client does not read
-    broker = await asked(house, request(1))
-    house.connection.client.pending.append(memoryview(b"what the socket does not take"))
+    broker = await asked(host, request(1))
+    host.connection.client.pending.append(memoryview(b"what the socket does not take"))
     now = clock.now()
-    house.connection.hurry(now)
-    assert not house.connection.session.left
+    host.connection.hurry(now)
+    assert not host.connection.session.left
     # When an operation waits longer than for a moment
-    house.connection.hurry(now + STUCK_S)
+    host.connection.hurry(now + STUCK_S)
     # Then the client counts as gone, and what brokers say is read to the end
-    assert house.connection.session.left
+    assert host.connection.session.left
     broker.send(answer(1))
-    await house.until(lambda: bool(house.ended))
-    assert house.causes == [Cause.CLIENT_LEFT]
+    await host.until(lambda: bool(host.ended))
+    assert host.causes == [Cause.CLIENT_LEFT]
 
 
 @played
 async def test_an_answer_that_a_stopped_process_finds_when_it_goes_on_is_not_given_before_the_lease_is_back(
-    house: Loopback,
+    host: Loopback,
 ) -> None:
     # Given a request in flight when the process is stopped for longer than its lease
-    broker = await asked(house, request(1))
-    house.settings.lease.valid_until = clock.now()
+    broker = await asked(host, request(1))
+    host.settings.lease.valid_until = clock.now()
     # When it goes on, and reads the answer before it knows anything
     broker.send(answer(1))
-    await house.until(lambda: bool(house.without_lease))
-    house.sock.setblocking(False)
-    assert await asyncio.to_thread(_readable, house.sock) == b""
+    await host.until(lambda: bool(host.without_lease))
+    host.sock.setblocking(False)
+    assert await asyncio.to_thread(_readable, host.sock) == b""
     # Then the client gets it when ZooKeeper has confirmed that nothing has changed
-    house.settings.lease.renew(clock.now() + 0.001, 10.0)
-    house.without_lease[0].lease_is_back()
-    house.sock.setblocking(True)
-    assert await asyncio.to_thread(frame, house.sock) == answer(1)
+    host.settings.lease.renew(clock.now() + 0.001, 10.0)
+    host.without_lease[0].lease_is_back()
+    host.sock.setblocking(True)
+    assert await asyncio.to_thread(frame, host.sock) == answer(1)
 
 
 def _readable(sock: Any) -> bytes:
@@ -140,60 +140,60 @@ def _readable(sock: Any) -> bytes:
 
 @played
 async def test_what_a_broker_did_not_take_before_the_lease_was_lost_is_not_sent_under_the_next_one(
-    house: Loopback,
+    host: Loopback,
 ) -> None:
     # Given a write of which the broker's socket takes a part only
-    broker = await asked(house, request(1))
-    house.sock.setblocking(False)
+    broker = await asked(host, request(1))
+    host.sock.setblocking(False)
     large = memoryview(request(2, payload=b"y" * 8_000_000))
     sent = 0
-    link = next(iter(house.connection.links.values()))
-    assert link.wire is not None
+    upstream = next(iter(host.connection.brokers.values()))
+    assert upstream.wire is not None
     async with asyncio.timeout(5):
-        while not link.wire.pending:
+        while not upstream.wire.pending:
             try:
-                sent += house.sock.send(large[sent:])
+                sent += host.sock.send(large[sent:])
             except BlockingIOError:
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0)
     # When the lease is lost and comes back before the broker takes more
-    house.settings.lease.revoke()
-    house.settings.lease.renew(clock.now(), 10.0)
+    host.settings.lease.revoke()
+    host.settings.lease.renew(clock.now(), 10.0)
     taken = len(await asyncio.to_thread(_rest, broker))
     # Then the rest is not sent: what was never sent whole is never executed
     assert taken < sent
-    assert house.causes == [Cause.LEASE_LOST]
+    assert host.causes == [Cause.LEASE_LOST]
 
 
 @played
 async def test_a_brokers_connection_whose_login_ends_soon_is_left_when_nothing_is_under_way_on_it(
-    house: Loopback,
+    host: Loopback,
 ) -> None:
     # Given a login that is good for half a second, and a request in flight at its end
-    house.good_for_s = 0.5
-    broker = await asked(house, request(1))
+    host.good_for_s = 0.5
+    broker = await asked(host, request(1))
     await asyncio.sleep(0.45)
-    assert house.connection.links
+    assert host.connection.brokers
     # When it is answered
     broker.send(answer(1))
-    assert await asyncio.to_thread(frame, house.sock) == answer(1)
+    assert await asyncio.to_thread(frame, host.sock) == answer(1)
     # Then the broker sees the end of the connection before it has a reason to end it
     assert await asyncio.to_thread(broker.recv, 100) == b""
     # And the client's next request goes by another one
-    house.sock.send(request(2))
-    await house.until(lambda: len(house.brokers) == 2)
-    house.brokers[1].setblocking(True)
-    assert await asyncio.to_thread(frame, house.brokers[1]) == request(2)
-    house.brokers[1].send(answer(2))
-    assert await asyncio.to_thread(frame, house.sock) == answer(2)
+    host.sock.send(request(2))
+    await host.until(lambda: len(host.brokers) == 2)
+    host.brokers[1].setblocking(True)
+    assert await asyncio.to_thread(frame, host.brokers[1]) == request(2)
+    host.brokers[1].send(answer(2))
+    assert await asyncio.to_thread(frame, host.sock) == answer(2)
     # And one on which nothing is under way at that time is left at once
-    assert await asyncio.to_thread(house.brokers[1].recv, 100) == b""
-    assert not house.ended
+    assert await asyncio.to_thread(host.brokers[1].recv, 100) == b""
+    assert not host.ended
 
 
 @played
-async def test_a_brokers_connection_over_which_something_went_without_an_answer_is_not_left(house: Loopback) -> None:
-    house.good_for_s = 0.1
-    await asked(house, request(1, acks=0))
+async def test_a_brokers_connection_over_which_something_went_without_an_answer_is_not_left(host: Loopback) -> None:
+    host.good_for_s = 0.1
+    await asked(host, request(1, acks=0))
     await asyncio.sleep(0.2)
-    assert house.connection.links
+    assert host.connection.brokers

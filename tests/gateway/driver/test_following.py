@@ -17,7 +17,7 @@ from gateway.session.snapshot import Snapshot
 from gateway.session.terms import Terms
 from ha_core.model import Extent, Fence, Topic, View
 from ha_core.wire import ErrorCode, encode, encode_request
-from tests.gateway.driver.house import House
+from tests.gateway.driver.host import FakeHost
 from tests.gateway.session.talk import CLUSTERS, EAST, Talk, snapshot
 
 FETCH, PRODUCE = 1, 0
@@ -104,17 +104,17 @@ def fetch(topic: str) -> dict[str, Any]:
 def test_no_request_is_decided_on_an_older_state_than_the_newest_although_nobody_has_told_the_session() -> None:
     async def scenario() -> None:
         # Given a connection, and a fence that its turn has not come to follow yet
-        house = House()
-        connection, client = house.client()
+        host = FakeHost()
+        connection, client = host.client()
         topics = {"orders": Topic(name="orders", fence=Fence(operation="op"))}
-        house.snapshot = Snapshot(View(9, CLUSTERS, topics=topics), house.snapshot.topology, house.snapshot.apis)
+        host.snapshot = Snapshot(View(9, CLUSTERS, topics=topics), host.snapshot.topology, host.snapshot.apis)
         # When its client writes
         body = encode(PRODUCE, 7, "request", produce("orders", acks=1))
-        await house.loop.sock_sendall(client, encode_request(PRODUCE, 7, 1, "app", body))
-        answer = await asyncio.wait_for(house.loop.sock_recv(client, 4096), 5)
+        await host.loop.sock_sendall(client, encode_request(PRODUCE, 7, 1, "app", body))
+        answer = await asyncio.wait_for(host.loop.sock_recv(client, 4096), 5)
         # Then that is refused, and no broker hears of it
         assert int(ErrorCode.NOT_LEADER_OR_FOLLOWER).to_bytes(2, "big") in answer
-        assert house.brokers == []
+        assert host.brokers == []
         assert EAST not in connection.session.upstreams
         connection.end(Cause.SHUTDOWN)
         client.close()

@@ -1,4 +1,4 @@
-"""Links and composed answers against two real clusters of different versions that ask for a login."""
+"""Upstream and composed answers against two real clusters of different versions that ask for a login."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gateway.composed import (
     handler,
 )
 from gateway.config import SecurityProfile
-from gateway.links import Links
+from gateway.upstream import Upstream
 from ha_core.model import Cluster, Extent, Identity, Topic, View
 from ha_core.wire import POLICIES, advertised
 from ha_core.wire.codes import ApiKey
@@ -44,11 +44,11 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
-class House:
+class Running:
     """What a driver is to the handlers."""
 
-    def __init__(self, links: Links, clusters: dict[str, Cluster]) -> None:
-        self.links = links
+    def __init__(self, upstream: Upstream, clusters: dict[str, Cluster]) -> None:
+        self.upstream = upstream
         self.view = View(clusters=clusters)
         self.nodes: dict[BrokerKey, int] = {}
 
@@ -62,7 +62,7 @@ class House:
         cluster, broker = port or (None, None)
         context = Context(
             view,
-            self.links.topology,
+            self.upstream.topology,
             Identity("alice", ""),
             cluster,
             broker,
@@ -85,19 +85,19 @@ class House:
                     self.nodes.setdefault(broker, 100 + len(self.nodes))
                 reply = {b: NodeAddress(self.nodes[b], "gw", 20_000 + self.nodes[b]) for b in step.brokers}
             else:
-                reply = await self.links.ask_all(step)
+                reply = await self.upstream.ask_all(step)
 
     async def create(self, topic: str, cluster: str) -> None:
         """Past the handlers: a topic in two clusters is what only a move may make."""
         made = {"num_partitions": 1, "replication_factor": 1, "name": topic, "assignments": [], "configs": []}
-        reply = await self.links.ask(
+        reply = await self.upstream.ask(
             cluster, Controller(), ApiKey.CREATE_TOPICS, {"topics": [made], "timeout_ms": 10_000}
         )
         assert [t["error_code"] for t in reply["topics"]] == [0]
 
 
 @asynccontextmanager
-async def house(stack: Stack, password: str | None = None) -> AsyncIterator[House]:
+async def running_clusters(stack: Stack, password: str | None = None) -> AsyncIterator[Running]:
     assert stack.service is not None
     profile = SecurityProfile(mechanism="PLAIN", username=stack.service["user"], password_file=Path("unused"))
     profile._password = password or stack.service["password"]
@@ -105,18 +105,18 @@ async def house(stack: Stack, password: str | None = None) -> AsyncIterator[Hous
         name: Cluster(name=name, bootstrap=c["bootstrap"], security="sasl", default=name == "east")
         for name, c in stack.clusters.items()
     }
-    links = Links({"sasl": profile}, client_id="switchyard-test")
-    links.apply(clusters)
+    upstream = Upstream({"sasl": profile}, client_id="switchyard-test")
+    upstream.apply(clusters)
     try:
-        await links.refresh()
-        yield House(links, clusters)
+        await upstream.refresh()
+        yield Running(upstream, clusters)
     finally:
-        await links.close()
+        await upstream.close()
 
 
-def run(stack: Stack, scenario: Callable[[House], Awaitable[None]]) -> None:
+def run(stack: Stack, scenario: Callable[[Running], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with house(stack) as running:
+        async with running_clusters(stack) as running:
             await scenario(running)
 
     asyncio.run(asyncio.wait_for(main(), 120))
@@ -139,8 +139,8 @@ def produce(stack: Stack, cluster: str, topic: str, timestamps: list[int]) -> No
 
 
 def test_both_versions_are_reached_and_offer_what_the_policy_needs(stack: Stack) -> None:
-    async def scenario(running: House) -> None:
-        topology = running.links.topology
+    async def scenario(running: Running) -> None:
+        topology = running.upstream.topology
 
         offered = {line["api_key"] for line in advertised(topology.apis())}
 
@@ -152,17 +152,17 @@ def test_both_versions_are_reached_and_offer_what_the_policy_needs(stack: Stack)
 
 def test_a_wrong_password_is_the_reason_why_a_cluster_is_out_of_reach(stack: Stack) -> None:
     async def main() -> None:
-        async with house(stack, password="wrong") as running:
+        async with running_clusters(stack, password="wrong") as running:
             with pytest.raises(ClusterUnavailableError, match="the broker refuses it"):
-                await running.links.ask("east", Any_(), ApiKey.METADATA, {"topics": []})
+                await running.upstream.ask("east", Any_(), ApiKey.METADATA, {"topics": []})
 
     asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_a_logged_in_socket_is_ready_for_a_clients_requests(stack: Stack) -> None:
-    async def scenario(running: House) -> None:
-        (broker,) = running.links.topology.clusters["west"].brokers
-        sock = await running.links.open("west", broker)
+    async def scenario(running: Running) -> None:
+        (broker,) = running.upstream.topology.clusters["west"].brokers
+        sock = await running.upstream.open("west", broker)
         loop = asyncio.get_running_loop()
 
         with sock:
@@ -175,7 +175,7 @@ def test_a_logged_in_socket_is_ready_for_a_clients_requests(stack: Stack) -> Non
 
 
 def test_topics_are_created_found_and_deleted_in_their_own_cluster(stack: Stack) -> None:
-    async def scenario(running: House) -> None:
+    async def scenario(running: Running) -> None:
         await running.create("only-west", "west")
         made = {"name": "mine", "num_partitions": 2, "replication_factor": 1, "assignments": [], "configs": []}
         created = await running.answer(ApiKey.CREATE_TOPICS, 6, (), topics=[made], timeout_ms=10_000)
@@ -207,7 +207,7 @@ def test_a_moved_topic_has_one_row_of_offsets_over_both_clusters(stack: Stack) -
     )
     topic = Topic(name="orders", writer="west", partitions={0: extents})
 
-    async def scenario(running: House) -> None:
+    async def scenario(running: Running) -> None:
         await running.create("orders", "east")
         await running.create("orders", "west")
         await asyncio.to_thread(produce, stack, "east", "orders", [start + 1000, start + 2000, start + 3000])
@@ -249,7 +249,7 @@ def test_a_moved_topic_has_one_row_of_offsets_over_both_clusters(stack: Stack) -
 
 
 def test_groups_and_transactional_ids_find_their_coordinators_and_lists_are_whole(stack: Stack) -> None:
-    async def scenario(running: House) -> None:
+    async def scenario(running: Running) -> None:
         async def find(key_type: int) -> dict[str, Any]:
             for _ in range(50):  # the first question makes the coordinator's topic
                 found = await running.answer(ApiKey.FIND_COORDINATOR, 3, (), key="mine", key_type=key_type)
@@ -261,7 +261,7 @@ def test_groups_and_transactional_ids_find_their_coordinators_and_lists_are_whol
         assert [(found := await find(kind))["error_code"] for kind in (0, 1)] == [0, 0]
         assert found["host"] == "gw"
         described = await running.answer(ApiKey.DESCRIBE_GROUPS, 5, (), groups=["mine"])
-        broker = ("east", min(running.links.topology.clusters["east"].brokers))
+        broker = ("east", min(running.upstream.topology.clusters["east"].brokers))
         groups = await running.answer_at(broker, ApiKey.LIST_GROUPS, 4)
         for _ in range(50):  # each of the coordinator's partitions is loaded first
             transactions = await running.answer_at(broker, ApiKey.LIST_TRANSACTIONS, 1)

@@ -1,4 +1,4 @@
-"""A broker that speaks just enough Kafka for the links: real sockets, scripted answers."""
+"""A broker that speaks just enough Kafka for the gateway's own connections: real sockets, scripted answers."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.links.decoding import Decoder
+from gateway.upstream.decoding import Decoder
 from ha_core.wire import codec, encode_response
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.limits import DEFAULT_LIMITS

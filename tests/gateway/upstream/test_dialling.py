@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gateway.config import SecurityProfile
-from gateway.links import dialling
-from gateway.links.dial import DialError
-from gateway.links.dialling import Dialling
 from gateway.topology import Address
+from gateway.upstream import dialling
+from gateway.upstream.dial import DialError
+from gateway.upstream.dialling import Dialling
 
 HOLE, GOOD = ("10.0.0.1", 9092), ("10.0.0.2", 9092)
 

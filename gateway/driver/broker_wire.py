@@ -9,7 +9,7 @@ from gateway.driver.wire import Wire
 from gateway.session.commands import Node
 
 
-class Link:
+class BrokerWire:
     """What is not with the broker yet was accepted under a lease, and is sent under the same one only.
 
     A request of which a part was never sent is never executed.

@@ -16,13 +16,13 @@ from dataclasses import replace
 from gateway.composed.ask import Any_, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
 from gateway.config import SecurityProfile
 from gateway.heavy import beside, heavy
-from gateway.links.dial import BrokerSocket, DialError
-from gateway.links.dialling import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, Dialling
-from gateway.links.lanes import Lane, Lanes, lane
-from gateway.links.moved import LEADER_MOVED, MOVED, says
-from gateway.links.peer import Peer, PeerError, UnsupportedApiError
-from gateway.links.survey import ALL_TOPICS, learn, parse_bootstrap
 from gateway.topology import Address, ClusterTopology
+from gateway.upstream.broker import BrokerConnection, BrokerLostError, UnsupportedApiError
+from gateway.upstream.dial import BrokerSocket, DialError
+from gateway.upstream.dialling import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, Dialling
+from gateway.upstream.lanes import Lane, Lanes, lane
+from gateway.upstream.moved import LEADER_MOVED, MOVED, says
+from gateway.upstream.survey import ALL_TOPICS, learn, parse_bootstrap
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
 
@@ -40,7 +40,7 @@ _NEVER = float("-inf")
 _MAX_COORDINATORS = 10_000
 
 
-class ClusterLink:
+class UpstreamCluster:
     """Asks a cluster on behalf of the gateway. Used on one event loop only; `close` ends its background task."""
 
     def __init__(
@@ -84,14 +84,14 @@ class ClusterLink:
     def start(self) -> None:
         """Surveys the cluster now and then, until `close`."""
         if self._watching is None:
-            self._watching = asyncio.create_task(self._watch(), name=f"link {self.name}")
+            self._watching = asyncio.create_task(self._watch(), name=f"upstream {self.name}")
 
     async def close(self) -> None:
         tasks = [task for task in (self._watching, self._surveying, *self._connecting) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._drop_peers("the gateway closes its links")
+        self._drop_connections("the gateway closes its connections")
 
     def mask(self, reason: str | None) -> None:
         """Takes the cluster out of service (a reason) or back into it (None)."""
@@ -102,7 +102,7 @@ class ClusterLink:
             self._dialling.forgive()
             self.refresh_soon()
         else:
-            self._drop_peers("the cluster was masked")
+            self._drop_connections("the cluster was masked")
             self._set(replace(self.topology, reachable=False, why=f"masked: {reason}"))
 
     def refresh_soon(self) -> None:
@@ -121,7 +121,7 @@ class ClusterLink:
 
         :raises ClusterUnavailableError: down, masked, not in time, or it does not know the API.
         """
-        asked: list[Peer] = []
+        asked: list[BrokerConnection] = []
         try:
             async with asyncio.timeout(timeout_ms / 1000) as limit:
                 if self._surveyed_at == _NEVER and self._masked is None:
@@ -162,21 +162,26 @@ class ClusterLink:
             raise ClusterUnavailableError(self.name, self.topology.why)
 
     async def _try(
-        self, target: Target, api_key: int, message: Message, asked: list[Peer], limit: asyncio.Timeout | None = None
+        self,
+        target: Target,
+        api_key: int,
+        message: Message,
+        asked: list[BrokerConnection],
+        limit: asyncio.Timeout | None = None,
     ) -> Message:
         """:param asked: told which connection the question went by."""
         address = await self._address(target, asked)
-        peer = self._lanes.peer(address, lane(api_key))
-        asked.append(peer)
+        connection = self._lanes.connection(address, lane(api_key))
+        asked.append(connection)
         try:
-            return await peer.request(api_key, message, limit)
-        except (PeerError, DialError) as error:
+            return await connection.request(api_key, message, limit)
+        except (BrokerLostError, DialError) as error:
             self.refresh_soon()
             raise ClusterUnavailableError(self.name, str(error)) from error
         except UnsupportedApiError as error:
             raise ClusterUnavailableError(self.name, str(error)) from error
 
-    async def _address(self, target: Target, asked: list[Peer]) -> Address:
+    async def _address(self, target: Target, asked: list[BrokerConnection]) -> Address:
         match target:
             case Broker(broker_id):
                 if broker_id not in self.topology.brokers:
@@ -204,7 +209,7 @@ class ClusterLink:
         self._turn += 1
         return choice[self._turn % len(choice)]
 
-    async def _coordinator(self, target: Coordinator, asked: list[Peer]) -> int:
+    async def _coordinator(self, target: Coordinator, asked: list[BrokerConnection]) -> int:
         known = self._coordinators.get(target)
         if known is not None:
             self._coordinators.move_to_end(target)
@@ -297,17 +302,17 @@ class ClusterLink:
         raise ClusterUnavailableError(self.name, why)
 
     async def _metadata(self, address: Address) -> Message:
-        peer = self._lanes.peer(address, Lane.TOPOLOGY)
+        connection = self._lanes.connection(address, Lane.TOPOLOGY)
         # The survey has pauses of its own, and what it finds is what ends everyone else's.
         self._dialling.forgive(address)
-        await peer.connect()
+        await connection.connect()
         try:
             async with asyncio.timeout(_ANSWER_MS / 1000) as limit:
-                return await peer.request(ApiKey.METADATA, ALL_TOPICS, limit)
+                return await connection.request(ApiKey.METADATA, ALL_TOPICS, limit)
         except TimeoutError:
             why = f"{address[0]}:{address[1]}: no answer within {_ANSWER_MS} ms"
-            peer.close(why)
-            raise PeerError(why) from None
+            connection.close(why)
+            raise BrokerLostError(why) from None
 
     async def _seen(self, metadata: Message, *, complete: bool) -> ClusterTopology:
         """What a METADATA answer makes of the topology; a long list of topics is gone through beside the loop."""
@@ -329,8 +334,12 @@ class ClusterLink:
         self._lanes.keep(addresses)
         self._dialling.keep(addresses)
         self._dialling.forgive()
-        away = [self._lanes.peer(address, Lane.TOPOLOGY) for address in addresses if not self._lanes.connected(address)]
-        tasks = {asyncio.create_task(self._connect(peer)) for peer in away}
+        away = [
+            self._lanes.connection(address, Lane.TOPOLOGY)
+            for address in addresses
+            if not self._lanes.connected(address)
+        ]
+        tasks = {asyncio.create_task(self._connect(connection)) for connection in away}
         if tasks:
             self._connecting |= tasks
             _, late = await asyncio.wait(tasks, timeout=_CONNECT_MS / 1000)
@@ -340,10 +349,10 @@ class ClusterLink:
                 task.add_done_callback(self._came_late)
 
     @staticmethod
-    async def _connect(peer: Peer) -> bool:
-        with contextlib.suppress(PeerError, DialError):
-            await peer.connect()
-        return peer.connected
+    async def _connect(connection: BrokerConnection) -> bool:
+        with contextlib.suppress(BrokerLostError, DialError):
+            await connection.connect()
+        return connection.connected
 
     def _came_late(self, task: asyncio.Task[bool]) -> None:
         if not task.cancelled() and task.result():
@@ -364,13 +373,13 @@ class ClusterLink:
         self.topology = topology
         self._on_topology(topology)
 
-    def _drop_peers(self, why: str) -> None:
+    def _drop_connections(self, why: str) -> None:
         self._lanes.drop(why)
         self._coordinators.clear()
 
 
-def _drop_silent(asked: Sequence[Peer], at_least_s: float) -> None:
+def _drop_silent(asked: Sequence[BrokerConnection], at_least_s: float) -> None:
     # What queues behind a request that hangs would hang as well.
-    for peer in asked:
-        if peer.silent_s() >= at_least_s * 0.9:
-            peer.close(f"no answer within {at_least_s:.1f} s")
+    for connection in asked:
+        if connection.silent_s() >= at_least_s * 0.9:
+            connection.close(f"no answer within {at_least_s:.1f} s")

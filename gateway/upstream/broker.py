@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from gateway.composed.ask import Message
 from gateway.heavy import beside, heavy
-from gateway.links.decoding import Decoder
-from gateway.links.dial import BrokerSocket
 from gateway.topology import ApiRange
+from gateway.upstream.decoding import Decoder
+from gateway.upstream.dial import BrokerSocket
 from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import RemoteProtocolError, WireError
@@ -28,7 +28,7 @@ _READ_AHEAD_BYTES = 1 << 20
 _API_VERSIONS = 0  # v0 is the one that every broker answers as asked (KIP-511)
 
 
-class PeerError(Exception):
+class BrokerLostError(Exception):
     """A broker could not be asked, or its answer could not be read. If its connection is closed the next request dials
     again."""
 
@@ -63,7 +63,7 @@ def _untimed(limit: asyncio.Timeout | None) -> Iterator[None]:
         limit.reschedule(loop.time() + left_s)
 
 
-class Peer:
+class BrokerConnection:
     """Requests to one broker, answered in order. Used on one event loop only."""
 
     def __init__(self, dial: Dial, client_id: str, limits: Limits, decoder: Decoder) -> None:
@@ -111,7 +111,7 @@ class Peer:
                     answer = await self._read_answer(ApiKey.API_VERSIONS, _API_VERSIONS, frame)
             except TimeoutError:
                 self.close("the broker did not answer ApiVersions")
-                raise PeerError(f"connected, but no answer to ApiVersions within {_HELLO_S:.0f} s") from None
+                raise BrokerLostError(f"connected, but no answer to ApiVersions within {_HELLO_S:.0f} s") from None
             except BaseException:
                 self.close("the broker did not answer ApiVersions")
                 raise
@@ -122,7 +122,7 @@ class Peer:
 
         :param limit: of the caller; it is the broker's time, and what the answer takes to be read does not count.
 
-        :raises PeerError: the connection was lost, or what came is not Kafka's protocol.
+        :raises BrokerLostError: the connection was lost, or what came is not Kafka's protocol.
         :raises UnsupportedApiError: no common version. Dial errors pass through.
         """
         async with self._slots:
@@ -161,11 +161,11 @@ class Peer:
     async def _exchange(self, api_key: int, version: int, message: Message) -> bytes:
         writer = self._writer
         if writer is None:
-            raise PeerError("the connection was closed")
+            raise BrokerLostError("the connection was closed")
         if heavy(message):
             body = await beside(codec.encode, api_key, version, "request", message)
             if self._writer is not writer:
-                raise PeerError("the connection was closed")
+                raise BrokerLostError("the connection was closed")
         else:
             body = codec.encode(api_key, version, "request", message)
         self._correlation = (self._correlation + 1) & 0x7FFFFFFF
@@ -183,7 +183,7 @@ class Peer:
             return await self._decoder.decode(api_key, version, frame)
         except WireError as error:
             # It came whole and in its turn, so what others wait for on this connection is not touched by it.
-            raise PeerError(str(error)) from error
+            raise BrokerLostError(str(error)) from error
 
     async def _read(
         self,
@@ -220,5 +220,5 @@ class Peer:
 def _fail(waiting: deque[tuple[int, asyncio.Future[bytes]]], why: str) -> None:
     for _, future in waiting:
         if not future.done():
-            future.set_exception(PeerError(why))
+            future.set_exception(BrokerLostError(why))
             future.exception()  # nobody may wait for it any more; asyncio would complain

@@ -1,4 +1,4 @@
-"""A link to one cluster: versions, targets, failures, masking. Brokers are scripted, sockets are real."""
+"""One cluster: versions, targets, failures, masking. Brokers are scripted, sockets are real."""
 
 from __future__ import annotations
 
@@ -11,24 +11,27 @@ import pytest
 
 from gateway.composed.ask import Any_, Broker, ClusterUnavailableError, Controller, Coordinator
 from gateway.config import SecurityProfile
-from gateway.links import cluster, dialling
-from gateway.links.cluster import ClusterLink
-from gateway.links.dial import dial
+from gateway.upstream import cluster as upstream_cluster
+from gateway.upstream import dialling
+from gateway.upstream.cluster import UpstreamCluster
+from gateway.upstream.dial import dial
 from ha_core.wire.codes import ApiKey
-from tests.gateway.links.fake_broker import FakeBroker
+from tests.gateway.upstream.fake_broker import FakeBroker
 
-Scenario = Callable[[ClusterLink, list[FakeBroker]], Awaitable[None]]
+Scenario = Callable[[UpstreamCluster, list[FakeBroker]], Awaitable[None]]
 
 
 @asynccontextmanager
-async def linked(brokers: list[FakeBroker], profile: SecurityProfile | None = None) -> AsyncIterator[ClusterLink]:
-    link = ClusterLink(
+async def connected(
+    brokers: list[FakeBroker], profile: SecurityProfile | None = None
+) -> AsyncIterator[UpstreamCluster]:
+    cluster = UpstreamCluster(
         "east", f"127.0.0.1:{brokers[0].port}", profile or SecurityProfile(), client_id="switchyard-gateway"
     )
     try:
-        yield link
+        yield cluster
     finally:
-        await link.close()
+        await cluster.close()
         for broker in brokers:
             await broker.stop()
 
@@ -40,8 +43,8 @@ def play(scenario: Scenario, count: int = 2) -> None:
             broker.brokers = brokers
             broker.topics = {"orders": {0: 1, 1: count}}
             await broker.start()
-        async with linked(brokers) as link:
-            await scenario(link, brokers)
+        async with connected(brokers) as cluster:
+            await scenario(cluster, brokers)
 
     asyncio.run(asyncio.wait_for(run(), 30))
 
@@ -51,12 +54,12 @@ def groups(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_survey_shows_brokers_leaders_and_common_versions() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         brokers[1].offered[ApiKey.METADATA] = (1, 8)
 
-        await link.refresh()
+        await cluster.refresh()
 
-        seen = link.topology
+        seen = cluster.topology
         assert seen.reachable
         assert seen.brokers == {b.broker_id: ("127.0.0.1", b.port) for b in brokers}
         assert seen.topics == {"orders": {0: 1, 1: 2}}
@@ -66,11 +69,11 @@ def test_a_survey_shows_brokers_leaders_and_common_versions() -> None:
 
 
 def test_an_ask_uses_the_highest_version_that_both_sides_know() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         brokers[0].offered[ApiKey.DESCRIBE_GROUPS] = (0, 3)
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
 
-        answer = await link.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+        answer = await cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
 
         assert [g["group_id"] for g in answer["groups"]] == ["g"]
         assert brokers[0].asked[-1][:2] == (ApiKey.DESCRIBE_GROUPS, 3)
@@ -79,21 +82,21 @@ def test_an_ask_uses_the_highest_version_that_both_sides_know() -> None:
 
 
 def test_an_api_that_the_broker_lacks_is_an_unavailable_cluster_with_both_ranges_named() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         del brokers[0].offered[ApiKey.DESCRIBE_CLUSTER]
 
         with pytest.raises(ClusterUnavailableError, match=r"DESCRIBE_CLUSTER: the gateway speaks \(0, 1\), .* None"):
-            await link.ask(Broker(1), ApiKey.DESCRIBE_CLUSTER, {})
+            await cluster.ask(Broker(1), ApiKey.DESCRIBE_CLUSTER, {})
 
     play(scenario)
 
 
 def test_many_asks_at_once_share_one_connection_and_get_their_own_answers() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
 
         answers = await asyncio.gather(
-            *(link.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [f"g{n}"]}) for n in range(300))
+            *(cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [f"g{n}"]}) for n in range(300))
         )
 
         assert [a["groups"][0]["group_id"] for a in answers] == [f"g{n}" for n in range(300)]
@@ -103,7 +106,7 @@ def test_many_asks_at_once_share_one_connection_and_get_their_own_answers() -> N
 
 
 def test_a_coordinator_is_looked_up_once_and_again_when_it_has_moved() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         owner = 1
 
         def find(request: dict[str, Any]) -> dict[str, Any]:
@@ -116,12 +119,12 @@ def test_a_coordinator_is_looked_up_once_and_again_when_it_has_moved() -> None:
                 "groups": [{"group_id": g, "error_code": 0 if b.broker_id == owner else 16} for g in r["groups"]]
             }
         target = Coordinator("group", "g")
-        await link.ask(target, ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
-        await link.ask(target, ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+        await cluster.ask(target, ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+        await cluster.ask(target, ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
         lookups = sum(b.count(ApiKey.FIND_COORDINATOR) for b in brokers)
 
         owner = 2
-        answer = await link.ask(target, ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+        answer = await cluster.ask(target, ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
 
         assert lookups == 1
         assert answer["groups"][0]["error_code"] == 0
@@ -131,17 +134,17 @@ def test_a_coordinator_is_looked_up_once_and_again_when_it_has_moved() -> None:
 
 
 def test_a_controller_that_has_moved_is_asked_again_after_a_survey() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         for broker in brokers:
             broker.answers[ApiKey.DELETE_TOPICS] = lambda r, b=broker: {  # type: ignore[misc]
                 "responses": [{"name": n, "error_code": 0 if b is b.brokers[0] else 41} for n in r["topic_names"]]
             }
             broker.offered[ApiKey.DELETE_TOPICS] = (1, 5)
-        await link.refresh()
+        await cluster.refresh()
         for broker in brokers:
             broker.brokers = brokers[::-1]
 
-        answer = await link.ask(Controller(), ApiKey.DELETE_TOPICS, {"topic_names": ["t"], "timeout_ms": 10})
+        answer = await cluster.ask(Controller(), ApiKey.DELETE_TOPICS, {"topic_names": ["t"], "timeout_ms": 10})
 
         assert answer["responses"][0]["error_code"] == 0
         assert (brokers[0].count(ApiKey.DELETE_TOPICS), brokers[1].count(ApiKey.DELETE_TOPICS)) == (1, 1)
@@ -150,64 +153,64 @@ def test_a_controller_that_has_moved_is_asked_again_after_a_survey() -> None:
 
 
 def test_a_dead_cluster_is_not_dialled_by_asks() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
-        await link.refresh()
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
         for broker in brokers:
             await broker.stop()
-        await link.refresh()
-        dials = link.dials
+        await cluster.refresh()
+        dials = cluster.dials
 
         for _ in range(50):
             with pytest.raises(ClusterUnavailableError, match=r"cluster east is not available: 127\.0\.0\.1:\d+: "):
-                await link.ask(Any_(), ApiKey.METADATA, {"topics": []})
+                await cluster.ask(Any_(), ApiKey.METADATA, {"topics": []})
             with pytest.raises(ClusterUnavailableError):
-                await link.open(1)
+                await cluster.open(1)
 
-        assert link.dials == dials
-        assert not link.topology.reachable
-        assert link.topology.topics == {"orders": {0: 1, 1: 2}}
+        assert cluster.dials == dials
+        assert not cluster.topology.reachable
+        assert cluster.topology.topics == {"orders": {0: 1, 1: 2}}
 
     play(scenario)
 
 
 def test_a_cluster_that_comes_back_is_found_by_the_background_survey() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         await brokers[0].stop()
-        link.start()
-        await link.refresh()
-        was_reachable = link.topology.reachable
+        cluster.start()
+        await cluster.refresh()
+        was_reachable = cluster.topology.reachable
         reachable = asyncio.Event()
-        link._on_topology = lambda topology: reachable.set() if topology.reachable else None
+        cluster._on_topology = lambda topology: reachable.set() if topology.reachable else None
 
         await brokers[0].start()
         await reachable.wait()
 
         assert not was_reachable
-        assert link.topology.why == ""
+        assert cluster.topology.why == ""
 
     play(scenario, count=1)
 
 
 def test_a_broker_that_hangs_does_not_hide_the_ones_that_answer() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
-        await link.refresh()
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
         brokers[0].answers[ApiKey.METADATA] = lambda _: None
 
-        await link.refresh()
+        await cluster.refresh()
 
-        assert link.topology.reachable
+        assert cluster.topology.reachable
 
     play(scenario)
 
 
 def test_an_ask_that_gets_no_answer_in_time_fails_and_frees_those_queued_behind_it() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
-        await link.refresh()
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = lambda _: None
         brokers[0].answers[ApiKey.LIST_GROUPS] = lambda _: None
 
-        first = link.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]}, timeout_ms=100)
-        queued = link.ask(Broker(1), ApiKey.LIST_GROUPS, {}, timeout_ms=20_000)
+        first = cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]}, timeout_ms=100)
+        queued = cluster.ask(Broker(1), ApiKey.LIST_GROUPS, {}, timeout_ms=20_000)
         outcomes = await asyncio.gather(first, queued, return_exceptions=True)
 
         assert [str(o) for o in outcomes] == [
@@ -219,20 +222,20 @@ def test_an_ask_that_gets_no_answer_in_time_fails_and_frees_those_queued_behind_
 
 
 def test_an_answer_that_does_not_come_costs_nobody_the_connection_for_metadata() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         # Given a broker that takes its time with offsets
-        await link.refresh()
+        await cluster.refresh()
         brokers[0].answers[ApiKey.LIST_OFFSETS] = lambda _: None
         # When somebody has waited for them in vain
         with pytest.raises(ClusterUnavailableError, match="no answer within 100 ms"):
-            await link.ask(Broker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=100)
+            await cluster.ask(Broker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=100)
         connections = brokers[0].connections
-        await link.ask(Any_(), ApiKey.METADATA, {"topics": []})
+        await cluster.ask(Any_(), ApiKey.METADATA, {"topics": []})
         # Then metadata comes by the connection that there was, and beside a question that still waits
         assert brokers[0].connections == connections
-        waiting = asyncio.create_task(link.ask(Broker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=20_000))
+        waiting = asyncio.create_task(cluster.ask(Broker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=20_000))
         await asyncio.sleep(0.05)
-        await link.ask(Any_(), ApiKey.METADATA, {"topics": []}, timeout_ms=1_000)
+        await cluster.ask(Any_(), ApiKey.METADATA, {"topics": []}, timeout_ms=1_000)
         waiting.cancel()
 
     play(scenario, count=1)
@@ -243,46 +246,46 @@ def test_a_broker_that_is_slow_to_connect_is_no_cluster_out_of_reach(monkeypatch
         await asyncio.sleep(0.4)
         return await dial(*arguments)
 
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         # Given connections that take longer to come about than an answer may take
-        monkeypatch.setattr(cluster, "_ANSWER_MS", 200)
-        monkeypatch.setattr(cluster, "_CONNECT_MS", 50)
+        monkeypatch.setattr(upstream_cluster, "_ANSWER_MS", 200)
+        monkeypatch.setattr(upstream_cluster, "_CONNECT_MS", 50)
         monkeypatch.setattr(dialling, "dial", slow)
         brokers[1].offered[ApiKey.METADATA] = (1, 7)
         # When the cluster is looked at
-        link.start()
-        await link.refresh()
+        cluster.start()
+        await cluster.refresh()
         # Then it is in reach, and what the slower broker offers is known when it is connected, too
-        assert link.topology.reachable
+        assert cluster.topology.reachable
         both = asyncio.Event()
-        link._on_topology = lambda new: both.set() if new.api_versions[ApiKey.METADATA][1] == 7 else None
+        cluster._on_topology = lambda new: both.set() if new.api_versions[ApiKey.METADATA][1] == 7 else None
         await asyncio.wait_for(both.wait(), 5)
 
     play(scenario)
 
 
 def test_the_controller_that_brokers_of_a_kraft_cluster_name_at_random_is_no_news() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
-        await link.refresh()
-        seen = link.topology
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
+        seen = cluster.topology
         for broker in brokers:
             broker.brokers = brokers[::-1]
-        await link.refresh()
-        await link.ask(Any_(), ApiKey.METADATA, {"topics": [{"name": "orders"}]})
-        assert link.topology is seen
+        await cluster.refresh()
+        await cluster.ask(Any_(), ApiKey.METADATA, {"topics": [{"name": "orders"}]})
+        assert cluster.topology is seen
 
     play(scenario)
 
 
 def test_an_answer_that_cannot_be_read_fails_its_own_question_and_no_other_on_the_connection() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
         brokers[0].answers[ApiKey.LIST_GROUPS] = lambda _: b"\xff"
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
-        await link.refresh()
+        await cluster.refresh()
 
         with pytest.raises(ClusterUnavailableError):
-            await link.ask(Broker(1), ApiKey.LIST_GROUPS, {})
-        answer = await link.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
+            await cluster.ask(Broker(1), ApiKey.LIST_GROUPS, {})
+        answer = await cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
 
         assert answer["groups"][0]["group_id"] == "g"
         assert brokers[0].connections == 2  # one of them for metadata
@@ -291,28 +294,28 @@ def test_an_answer_that_cannot_be_read_fails_its_own_question_and_no_other_on_th
 
 
 def test_a_masked_cluster_is_not_asked_at_all() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
-        await link.refresh()
-        link.mask("maintenance")
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
+        cluster.mask("maintenance")
         asked = len(brokers[0].asked)
 
         with pytest.raises(ClusterUnavailableError, match="masked: maintenance"):
-            await link.ask(Any_(), ApiKey.METADATA, {"topics": []})
+            await cluster.ask(Any_(), ApiKey.METADATA, {"topics": []})
         with pytest.raises(ClusterUnavailableError, match="masked: maintenance"):
-            await link.open(1)
-        await link.refresh()
+            await cluster.open(1)
+        await cluster.refresh()
 
         assert len(brokers[0].asked) == asked
-        link.mask(None)
-        await link.refresh()
-        assert link.topology.reachable
+        cluster.mask(None)
+        await cluster.refresh()
+        assert cluster.topology.reachable
 
     play(scenario)
 
 
 def test_many_wishes_for_a_survey_make_one() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
-        await asyncio.gather(*(link.refresh() for _ in range(100)))
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await asyncio.gather(*(cluster.refresh() for _ in range(100)))
 
         assert sum(b.count(ApiKey.METADATA) for b in brokers) == 1
 
@@ -320,23 +323,23 @@ def test_many_wishes_for_a_survey_make_one() -> None:
 
 
 def test_metadata_that_is_asked_for_clients_freshens_the_leaders() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
-        await link.refresh()
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
         for broker in brokers:
             broker.topics["orders"] = {0: 2, 1: 2}
 
-        await link.ask(Any_(), ApiKey.METADATA, {"topics": [{"name": "orders"}, {"name": "none"}]})
+        await cluster.ask(Any_(), ApiKey.METADATA, {"topics": [{"name": "orders"}, {"name": "none"}]})
 
-        assert link.topology.topics == {"orders": {0: 2, 1: 2}}
+        assert cluster.topology.topics == {"orders": {0: 2, 1: 2}}
 
     play(scenario)
 
 
 def test_a_socket_for_a_client_is_connected_and_nothing_was_read_from_it() -> None:
-    async def scenario(link: ClusterLink, brokers: list[FakeBroker]) -> None:
-        await link.refresh()
+    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+        await cluster.refresh()
 
-        sock = await link.open(2)
+        sock = await cluster.open(2)
 
         with sock:
             assert sock.getpeername() == ("127.0.0.1", brokers[1].port)
@@ -356,11 +359,11 @@ def test_a_broker_with_sasl_is_logged_in_to_and_a_wrong_password_is_named(tmp_pa
         broker = FakeBroker()
         broker.password = "right"
         await broker.start()
-        async with linked([broker], _with_password(tmp_path, "right")) as link:
-            await link.refresh()
-            sock = await link.open(1)
+        async with connected([broker], _with_password(tmp_path, "right")) as cluster:
+            await cluster.refresh()
+            sock = await cluster.open(1)
             sock.close()
-            wrong = ClusterLink(
+            wrong = UpstreamCluster(
                 "east", f"127.0.0.1:{broker.port}", _with_password(tmp_path, "wrong"), client_id="switchyard-gateway"
             )
             await wrong.refresh()
@@ -378,14 +381,14 @@ def test_a_login_that_ends_after_a_while_is_never_asked_behind_its_end(tmp_path:
         broker.password, broker.login_ms = "right", 1000
         broker.answers[ApiKey.DESCRIBE_GROUPS] = groups
         await broker.start()
-        async with linked([broker], _with_password(tmp_path, "right")) as link:
+        async with connected([broker], _with_password(tmp_path, "right")) as cluster:
             # When it is asked all the time, by many at once, and for the times of several logins
             until = asyncio.get_running_loop().time() + 2.6
 
             async def ask(group: str) -> int:
                 asked = 0
                 while asyncio.get_running_loop().time() < until:
-                    answer = await link.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [group]})
+                    answer = await cluster.ask(Broker(1), ApiKey.DESCRIBE_GROUPS, {"groups": [group]})
                     assert answer["groups"][0]["group_id"] == group
                     asked += 1
                     await asyncio.sleep(0.002)

@@ -9,10 +9,10 @@ from collections.abc import Collection
 from enum import IntEnum
 from functools import partial
 
-from gateway.links.decoding import Decoder
-from gateway.links.dialling import Dialling
-from gateway.links.peer import Peer
 from gateway.topology import Address, ApiRange
+from gateway.upstream.broker import BrokerConnection
+from gateway.upstream.decoding import Decoder
+from gateway.upstream.dialling import Dialling
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.limits import Limits
 
@@ -50,35 +50,39 @@ class Lanes:
     def __init__(self, dialling: Dialling, client_id: str, limits: Limits) -> None:
         self._dialling, self._client_id, self._limits = dialling, client_id, limits
         self._decoder = Decoder(limits)
-        self._peers: dict[tuple[Address, Lane], Peer] = {}
+        self._connections: dict[tuple[Address, Lane], BrokerConnection] = {}
 
-    def peer(self, address: Address, of: Lane) -> Peer:
-        peer = self._peers.get((address, of))
-        if peer is None:
+    def connection(self, address: Address, of: Lane) -> BrokerConnection:
+        connection = self._connections.get((address, of))
+        if connection is None:
             dial = partial(self._dialling.dial, address)
-            peer = self._peers[address, of] = Peer(dial, self._client_id, self._limits, self._decoder)
-        return peer
+            connection = self._connections[address, of] = BrokerConnection(
+                dial, self._client_id, self._limits, self._decoder
+            )
+        return connection
 
     def connected(self, address: Address) -> bool:
         """Whether the broker can be asked for metadata without being dialled."""
-        peer = self._peers.get((address, Lane.TOPOLOGY))
-        return peer is not None and peer.connected
+        connection = self._connections.get((address, Lane.TOPOLOGY))
+        return connection is not None and connection.connected
 
     def keep(self, addresses: Collection[Address]) -> None:
         """Lets go of brokers that are no more."""
-        for key in [key for key in self._peers if key[0] not in addresses]:
-            self._peers.pop(key).close("the broker left the cluster, or is a bootstrap address only")
+        for key in [key for key in self._connections if key[0] not in addresses]:
+            self._connections.pop(key).close("the broker left the cluster, or is a bootstrap address only")
 
     def drop(self, why: str) -> None:
         """Lets go of all."""
-        peers, self._peers = self._peers, {}
-        for peer in peers.values():
-            peer.close(why)
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            connection.close(why)
 
     def common_versions(self, addresses: Collection[Address]) -> dict[int, ApiRange]:
         """What all of these brokers offer that have said so; empty where none has."""
-        peers = (self._peers.get((address, Lane.TOPOLOGY)) for address in addresses)
-        offers = [peer.api_versions for peer in peers if peer is not None and peer.api_versions]
+        connections = (self._connections.get((address, Lane.TOPOLOGY)) for address in addresses)
+        offers = [
+            connection.api_versions for connection in connections if connection is not None and connection.api_versions
+        ]
         common: dict[int, ApiRange] = {}
         for key in set.intersection(*(set(offer) for offer in offers)) if offers else ():
             low, high = max(offer[key][0] for offer in offers), min(offer[key][1] for offer in offers)

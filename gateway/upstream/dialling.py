@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from gateway.config import SecurityProfile
 from gateway.descriptors import EXHAUSTED
-from gateway.links.dial import BrokerSocket, DialError, dial
 from gateway.topology import Address
+from gateway.upstream.dial import BrokerSocket, DialError, dial
 
 DIAL_MS = 10_000
 """As long as Kafka's own clients try (`socket.connection.setup.timeout.ms`): two lost SYNs are three seconds."""

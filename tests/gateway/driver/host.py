@@ -11,15 +11,15 @@ from gateway import clock
 from gateway.counts import Counts
 from gateway.driver.connection import Connection
 from gateway.driver.farewell import Farewells
-from gateway.links.dial import BrokerSocket
 from gateway.session.commands import Cause, Compose, Inquire, Node, Saw
 from gateway.session.conversation import Settings
 from gateway.session.session import Session
 from gateway.session.snapshot import Port
+from gateway.upstream.dial import BrokerSocket
 from tests.gateway.session.talk import Talk, snapshot
 
 
-class House:
+class FakeHost:
     """Composed requests are answered with what is in `answers`, at once; brokers are what `brokers` makes."""
 
     def __init__(self, settings: Settings | None = None, state: Any = None) -> None:
