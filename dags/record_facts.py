@@ -27,8 +27,8 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from ha_core.operators.facts import RecordKnownOperator
 from ha_core.operators.spark import HISTORY, RATES, SparkJobOperator
+from ha_core.operators.upkeep import RecordKnownOperator
 
 with DAG(
     dag_id="record_facts",

@@ -1,16 +1,18 @@
 """Airflow operators: each one is one call of the executor, and its words in the task's log."""
 
+from ha_core.operators.approval import ApproveSwitchOperator
 from ha_core.operators.bindings import RefreshBindingsOperator
-from ha_core.operators.clusters import LookAtClusterOperator, MaskClusterOperator, UnmaskClusterOperator
-from ha_core.operators.ending import OutcomeOperator, ReleaseOperator, ReportOperator
-from ha_core.operators.giving_up import GiveUpOperator
-from ha_core.operators.planning import ApproveSwitchOperator, PlanFaultMigrationOperator, PlanSwitchOperator
-from ha_core.operators.steps import (
+from ha_core.operators.clusters import GiveUpOperator, LookAtClusterOperator, MaskClusterOperator, UnmaskClusterOperator
+from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
+from ha_core.operators.switch import (
     AcquireOperator,
     AdoptGroupsOperator,
     CutOverOperator,
+    PlanFaultMigrationOperator,
+    PlanSwitchOperator,
     PrepareTargetsOperator,
     RecordOperator,
+    ReportOperator,
     VerifyOperator,
 )
 from ha_core.operators.upkeep import AgeMigrationsOperator, CheckOriginsOperator

@@ -16,12 +16,13 @@ from airflow.sdk.exceptions import (
 )
 
 from ha_core.hooks.zookeeper import SwitchyardHook
-from ha_core.operators.conf import refuse_unknown_keys
+from ha_core.operators.dag_run import approval_of, of_run, rejected, run_by
+from ha_core.operators.forms import refuse_unknown_keys
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, TOLD
-from ha_core.operators.people import approval_of, people, rejected
 
 if TYPE_CHECKING:
     from ha_core.operations.context import Environment
+    from ha_core.operations.report import Report
 
 Context = Any
 """Airflow's task context."""
@@ -111,23 +112,6 @@ def tell(context: Context, kind: str, text: str, **more: Any) -> None:
         context["ti"].xcom_push(key=TOLD, value={"kind": kind, "text": " ".join(text.split()), **more})
 
 
-def run_owner(context: Context) -> str:
-    """The run that an operation belongs to: `airflow:DAG/RUN`."""
-    run = context["dag_run"]
-    return f"airflow:{run.dag_id}/{run.run_id}"
-
-
-def run_by(context: Context) -> str:
-    """Who an operation is written down for: the people, and the run in brackets."""
-    owner, who = run_owner(context), people(context)
-    return f"{who} ({owner})" if who else owner
-
-
-def of_run(by: str, owner: str) -> bool:
-    """Whether what `by` has started belongs to the run `owner`, whoever had approved it by then."""
-    return by == owner or by.endswith(f" ({owner})")
-
-
 @contextmanager
 def refusals_are_final() -> Iterator[None]:
     """Turn errors that a retry cannot mend into Airflow's failure without retries."""
@@ -140,3 +124,18 @@ def refusals_are_final() -> Iterator[None]:
         yield
     except (RefusedError, DeclaredError, SecurityProfileError, LockedError) as error:
         raise RefusedRequestError(str(error)) from error
+
+
+def truth(rendered: Any) -> bool:
+    """A boolean param as a template renders it."""
+    return rendered is True or str(rendered) == "True"
+
+
+def settle_own(environment: Environment, owner: str) -> tuple[Report, ...]:
+    """Bring the operations of one revision of the run `owner` to their end; reports of those that changed something."""
+    from ha_core.operations import run
+    from ha_core.operations.registry import running_operations
+
+    left = [one for one in running_operations(environment) if of_run(one.by, owner) and one.kind != "switch"]
+    reports = [run.resume(environment, one.id) for one in left]
+    return tuple(report for report in reports if report.result != "undone")

@@ -8,8 +8,8 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import Context, DryRunEnds, SwitchyardOperator, run_owner
-from ha_core.operators.planning import truth
+from ha_core.operators.base import Context, DryRunEnds, SwitchyardOperator, truth
+from ha_core.operators.dag_run import run_owner
 
 
 class RefreshBindingsOperator(SwitchyardOperator):
@@ -53,7 +53,7 @@ class RefreshBindingsOperator(SwitchyardOperator):
             raise DryRunEnds("This is a dry run: the difference is in the log of the task before.")
         from ha_core.operations.bindings import apply_bindings, plan_bindings
         from ha_core.operations.errors import NotServedError, RefusedError
-        from ha_core.operators.settling import settle_own
+        from ha_core.operators.base import settle_own
         from ha_core.operators.words import report_lines
 
         with self.environment(context) as environment:

@@ -1,13 +1,17 @@
-"""Masking and unmasking a cluster."""
+"""Clusters taken out of service, put back, and given up for good."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import Context, DryRunEnds, SwitchyardOperator, run_owner
+from ha_core.operators.base import Context, DryRunEnds, RefusedRequestError, SwitchyardOperator
+from ha_core.operators.dag_run import run_owner
+
+if TYPE_CHECKING:
+    from ha_core.operations.lifecycle.given_up import GivingUp
 
 
 class LookAtClusterOperator(SwitchyardOperator):
@@ -60,8 +64,7 @@ class _ClusterOperator(SwitchyardOperator):
 
     def run_on(self, context: Context, change: Callable[[Any, str, str], Any]) -> dict[str, Any]:
         from ha_core.operations.errors import NotServedError
-        from ha_core.operators.planning import truth
-        from ha_core.operators.settling import settle_own
+        from ha_core.operators.base import settle_own, truth
         from ha_core.operators.words import report_lines
 
         if truth(self.dry_run):
@@ -97,7 +100,7 @@ class MaskClusterOperator(_ClusterOperator):
         from functools import partial
 
         from ha_core.operations.mask import mask_cluster
-        from ha_core.operators.planning import truth
+        from ha_core.operators.base import truth
 
         return self.run_on(context, partial(mask_cluster, force=truth(self.force)))
 
@@ -109,3 +112,99 @@ class UnmaskClusterOperator(_ClusterOperator):
         from ha_core.operations.mask import unmask_cluster
 
         return self.run_on(context, unmask_cluster)
+
+
+MAX_LINES = 1_000
+"""Of the task's log, of extents and of groups; the result has all."""
+
+
+class GiveUpOperator(SwitchyardOperator):
+    """Count what is lost with a cluster that never comes back; unless only to look, give it up.
+
+    Skipped where there is nothing to give up. The form of the DAG run is read as it is: rendered it would lose its
+    types.
+
+    :param only_look: change nothing, and push the loss as `table` too.
+    :param looked: what the task that looked has returned: never more is given up than that.
+    """
+
+    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "looked")
+
+    def __init__(self, *, only_look: bool = False, looked: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.only_look = only_look
+        self.looked = looked
+
+    def work(self, context: Context) -> dict[str, Any]:
+        from ha_core.operations.errors import NotServedError
+        from ha_core.operations.lifecycle import given_up
+        from ha_core.operators.base import settle_own
+        from ha_core.operators.words import report_lines
+
+        form = context["params"]
+        cluster, reason = str(form["cluster"]).strip(), str(form["reason"]).strip()
+        with self.environment(context) as environment:
+            given_up.require_reason(cluster, reason)
+            settled = settle_own(environment, run_owner(context))
+            if not form["dry_run"]:
+                given_up.settle_interrupted(environment)
+            plan = given_up.plan_giving_up(environment, cluster, form["topics"] or (), force=form["force"])
+            self._say(plan)
+            if not plan.losses and not settled:
+                raise AirflowSkipException(next(given_up.summary_lines(plan)))
+            if self.only_look:
+                context["ti"].xcom_push(key="table", value=_table(plan))
+            lost = next(given_up.summary_lines(plan))
+            if self.only_look or form["dry_run"]:
+                self.would(context, f"would give up {cluster} for good: {lost}", objections=["none"])
+                return {**plan.to_json(), "result": "planned", "changed": False}
+            self._require_seen(plan)
+            done = given_up.give_up(environment, plan, reason)
+        for report in (*settled, *done.reports):
+            for line in report_lines(report):
+                self.log.info("%s", line)
+        if not done.succeeded:
+            why = [*done.put_off, *(report.error for report in done.reports if report.error)]
+            raise NotServedError(f"Not all of it is given up, or served, yet: {'; '.join(why)}. Clear this task.")
+        self.done(context, f"{cluster} is given up: {lost}")
+        return done.to_json()
+
+    def _say(self, plan: GivingUp) -> None:
+        from ha_core.operations.lifecycle.given_up import group_words, summary_lines, words
+
+        for loss in plan.losses[:MAX_LINES]:
+            self.log.info("%s", words(loss))
+        for one in plan.unread[:MAX_LINES]:
+            self.log.info("%s", group_words(one))
+        for line in summary_lines(plan):
+            self.log.info("%s", line)
+
+    def _require_seen(self, plan: GivingUp) -> None:
+        seen = {(one["topic"], one["partition"], one["term"]) for one in self.looked["extents"]}
+        more = sorted({f"{topic}-{partition}" for topic, partition, _ in plan.keys - seen})
+        if more:
+            raise RefusedRequestError(
+                f"Nothing was changed. More would be lost than `plan` has shown: {', '.join(more[:5])}. Look again."
+            )
+
+
+def _table(plan: GivingUp) -> str:
+    """The loss as markdown, bounded."""
+    from ha_core.operations.lifecycle.given_up import summary_lines
+    from ha_core.operators.words import MAX_ROWS, markdown_table
+
+    columns = ("topic", "partition", "offsets", "known to be lost", "at most", "readers go on at")
+    rows = (
+        (
+            loss.topic,
+            str(loss.partition),
+            f"{loss.start} to {loss.end}",
+            str(loss.known),
+            str(loss.most),
+            "skipped already" if loss.skipped else str(loss.next),
+        )
+        for loss in plan.losses[:MAX_ROWS]
+    )
+    left_out = len(plan.losses) - MAX_ROWS
+    more = [f"… and {left_out} more: the log of the task `plan` has them."] if left_out > 0 else []
+    return "\n\n".join([*summary_lines(plan), markdown_table(columns, rows), *more])

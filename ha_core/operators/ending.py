@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import TriggerRule
 
-from ha_core.operators.base import Context, RunFailedError, SwitchyardOperator, of_run, run_owner
-from ha_core.operators.naming import base_id, known_ids
+from ha_core.operators.base import Context, RunFailedError, SwitchyardOperator
+from ha_core.operators.dag_run import approval_of, base_id, known_ids, of_run, rejected, responder, run_owner
 from ha_core.operators.outcome import TOLD, Outcome, Told, outcome
-from ha_core.operators.people import approval_of, rejected, responder
 
 if TYPE_CHECKING:
-    from ha_core.operations.context import Environment
+    pass
 
 LINE, RESULT = "outcome", "return_value"
+
 MAX_SHOWN = 250
 """Characters of Airflow's column. PostgreSQL refuses longer ones, and with them the end of the task."""
 
@@ -32,7 +32,7 @@ class ReleaseOperator(SwitchyardOperator):
 
     def work(self, context: Context) -> list[str]:
         from ha_core.operations import run
-        from ha_core.operators.settling import settle_own
+        from ha_core.operators.base import settle_own
         from ha_core.operators.words import report_lines
 
         dag_run, owner = context["dag_run"], run_owner(context)
@@ -97,51 +97,6 @@ def show(context: Context, line: str) -> None:
     """
     context["outcome"] = line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 1]}…"
     context["map_index_template"] = "{{ outcome }}"
-
-
-class ReportOperator(OutcomeOperator):
-    """The result of a switch: the operation's report, or the proposal where nothing was started.
-
-    :param proposal_of: the task that has returned the proposal.
-    """
-
-    def __init__(self, *, proposal_of: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.proposal_of = proposal_of
-
-    def details(self, context: Context, found: Outcome) -> dict[str, Any]:
-        from ha_core.operators.words import report_lines
-
-        dag_run = context["dag_run"]
-        with self.environment(context) as environment:
-            known = known_ids(base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after), environment.operation)
-            report = _report(environment, known[-1]) if known else None
-        if report is None:
-            proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
-            return {"result": "nothing was changed", "proposal": proposal}
-        for line in report_lines(report):
-            self.log.info("%s", line)
-        document: dict[str, Any] = report.to_json()
-        return document
-
-
-def _report(environment: Environment, operation_id: str) -> Any:
-    from ha_core.operations.report import Report, partition_cuts, step_times
-
-    operation = environment.operation(operation_id)
-    if operation is None:
-        return None
-    topics = environment.store.load().topics
-    moved = operation.moves.topics if operation.moves else ()
-    succeeded = operation.state == "succeeded"
-    return Report(
-        operation.id,
-        "succeeded" if succeeded else "failed",
-        operation.revision,
-        step_times(environment.store.history(operation.id)),
-        partition_cuts(operation, [topics[name] for name in moved if name in topics]),
-        "" if succeeded else operation.result,
-    )
 
 
 def _told(instance: Any, name: str, states: Mapping[str, str | None]) -> Told:

@@ -1,19 +1,23 @@
-"""The fields that forms have in common; what they mean in each is said by the caller.
+"""The form of a DAG: the fields that several have in common, the clusters that they propose, and keys that they refuse.
 
 A form opens with *Dry run*, and it is on: whoever fills in a form for the first time changes nothing. What has to be
-said stands beside it, in the same section; the rest is folded away below.
-
-No text has inline code: Airflow draws it so high that it hides the lines above and below.
+said stands beside it, in the same section; the rest is folded away below. No text has inline code: Airflow draws it so
+high that it hides the lines above and below.
 """
 
 from __future__ import annotations
 
-from airflow.sdk import Param
+import json
+import logging
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import Any
 
-from ha_core.operators.known_clusters import known_clusters
+from airflow.sdk import Param, Variable, get_parsing_context
 
 WHAT, HOW, SAFETY = "Run Parameters", "How", "Safety"
 """Sections, in this order. The first has the name of Airflow's own, the only one that is unfolded when a form opens."""
+
 FIRST = "dry_run"
 """The first field of every form that changes something."""
 
@@ -167,3 +171,67 @@ def decision(title: str, text: str) -> Param:
 def usual_reason(text: str) -> Param:
     """One that need not be written: that of scheduled runs, or of what explains itself."""
     return Param(text, type="string", minLength=3, title="Reason", description_md="Why, for the history.", section=WHAT)
+
+
+VARIABLE = "switchyard_clusters"
+"""A JSON list of names."""
+
+MAX_PROPOSED = 200
+
+_log = logging.getLogger("switchyard.forms")
+
+
+def known_clusters() -> tuple[str, ...]:
+    """The names as last written; none where nothing was written yet. Never raises: a form without them works too.
+
+    A task does not show its form, so it does not ask: each would wait for the API server.
+    """
+    if get_parsing_context().dag_id is not None:
+        return ()
+    try:
+        names = json.loads(Variable.get(VARIABLE, default=None) or "[]")
+        return tuple(sorted({name for name in names if isinstance(name, str) and name}))[:MAX_PROPOSED]
+    except Exception as error:  # whatever is wrong with the variable, the DAG can be triggered
+        _log.warning("the variable %s cannot be used, so forms propose no clusters: %s", VARIABLE, error)
+        return ()
+
+
+def propose(names: Collection[str]) -> bool:
+    """Write the names down for the next forms. True: they have changed. Never raises: forms work without."""
+    wanted = json.dumps(sorted(names)[:MAX_PROPOSED])
+    try:
+        if Variable.get(VARIABLE, default=None) == wanted:
+            return False
+        Variable.set(VARIABLE, wanted, description="Clusters that Switchyard's forms propose (record_facts)")
+    except Exception as error:  # what was recorded counts more than what forms propose
+        _log.warning("the variable %s cannot be written, so forms propose what they did: %s", VARIABLE, error)
+        return False
+    return True
+
+
+def refuse_unknown_keys(context: Any) -> None:
+    """:raises RefusedError: the run's configuration has a key that is no field of the form; names the nearest one."""
+    from ha_core.operations.errors import RefusedError
+
+    conf = context["dag_run"].conf
+    words = unknown_words(conf or {}, fields_of(context["dag"].params))
+    if words:
+        raise RefusedError(f"Nothing was changed. {words}")
+
+
+def fields_of(params: Any) -> set[str]:
+    """The fields that a DAG declares. Every one of ours has a title; what a configuration adds has none."""
+    return {name for name in params if params.get_param(name).schema.get("title")}
+
+
+def unknown_words(conf: Collection[str], fields: Collection[str]) -> str:
+    """What is wrong with the keys of a configuration; empty where nothing is."""
+    unknown = sorted(set(conf) - set(fields))
+    if not unknown:
+        return ""
+    said = []
+    for key in unknown[:10]:
+        near = get_close_matches(key, fields, n=1, cutoff=0.6)
+        said.append(f"{key!r} (is {near[0]!r} meant?)" if near else repr(key))
+    there = f"It has {', '.join(sorted(fields))}." if fields else "It has none."
+    return f"The form of this DAG has no field {', '.join(said)}. {there}"

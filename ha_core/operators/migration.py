@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 from airflow.sdk import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from ha_core.operators.base import Context, DryRunEnds, RefusedRequestError, SwitchyardOperator, of_run, run_owner
+from ha_core.operators.base import Context, DryRunEnds, RefusedRequestError, SwitchyardOperator, truth
+from ha_core.operators.dag_run import base_id, current_id, known_ids, of_run, run_owner
 from ha_core.operators.ending import OutcomeOperator
-from ha_core.operators.naming import base_id, current_id, known_ids
 from ha_core.operators.outcome import Outcome
-from ha_core.operators.planning import truth
 
 MAX_BATCHES = 1_000
 MAX_SIDE_BY_SIDE = 16
@@ -37,7 +36,7 @@ class PlanMigrationOperator(SwitchyardOperator):
         from ha_core.operations.migration.judging import parse_cuts
         from ha_core.operations.migration.planning import plan_migration
         from ha_core.operators import migration_words as said
-        from ha_core.operators.history import fresh_rates
+        from ha_core.operators.spark import fresh_rates
 
         form = context["params"]
         rates = str(form["rates"] or "").strip()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -17,24 +19,55 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from ha_core.hooks.zookeeper import SwitchyardHook, hosts
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE
 from ha_core.operations.context import DEFAULT_ROOT
-from ha_core.operators.base import refusals_are_final, run_owner
-from ha_core.operators.conf import refuse_unknown_keys
-from ha_core.operators.history import history_folder, rates_file
+from ha_core.operators.base import refusals_are_final
+from ha_core.operators.dag_run import run_owner
+from ha_core.operators.forms import refuse_unknown_keys
 
 if TYPE_CHECKING:
     from ha_core.kafka.security import SecurityProfile
 
+HISTORY_VARIABLE = "SWITCHYARD_HISTORY"
+
+FRESH_S = 3600.0
+"""Rates that are older say little about the next minutes; they are renewed every 15."""
+
+
+def history_folder() -> str:
+    """The history that Spark jobs write and read, as the environment of the workers says: a path or a URI."""
+    return os.environ.get(HISTORY_VARIABLE) or str(Path(os.environ["AIRFLOW_HOME"]) / "history")
+
+
+def rates_file() -> Path:
+    """The newest rates of all partitions. Beside the history, where that is no store of objects."""
+    history = history_folder()
+    return Path(os.environ["AIRFLOW_HOME"] if "://" in history else history) / "rates.json"
+
+
+def fresh_rates() -> Path | None:
+    """`rates_file`, if it is less than an hour old."""
+    file = rates_file()
+    try:
+        return file if time.time() - file.stat().st_mtime <= FRESH_S else None
+    except FileNotFoundError:
+        return None
+
+
 Context = Any
+
 CONNECTION = "spark_switchyard"
+
 LOCAL = "local[*]"
+
 HISTORY, RATES = "{history}", "{rates}"
 """In arguments of a job: the folder of the history, and the file of the newest rates."""
+
 _SETTINGS = {
     "spark.log.level": "WARN",  # the log is for operators: what was found, not how Spark got there
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it lives for seconds
 }
+
 _REACH_S = 5.0
 
 

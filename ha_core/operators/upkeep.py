@@ -1,15 +1,18 @@
-"""What is done to migrations as time passes: clusters that come back, extents that age. By the clock and by hand.
+"""What is done as time passes: clusters that come back, extents that age, crossings that end, facts that are recorded.
 
 The form of the DAG run is read as it is: rendered by a template its lists would become texts.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from ha_core.operators.base import Context, SwitchyardOperator, run_owner
+from ha_core.operators.base import Context, SwitchyardOperator
+from ha_core.operators.dag_run import run_owner
+from ha_core.operators.forms import propose
 
 MAX_LINES = 1_000
 """Of the task's log; the result has all."""
@@ -23,7 +26,7 @@ class CheckOriginsOperator(SwitchyardOperator):
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.lifecycle.returned import away_words, check_origins, words
-        from ha_core.operators.settling import settle_own
+        from ha_core.operators.base import settle_own
 
         form = context["params"]
         with self.environment(context) as environment:
@@ -62,7 +65,7 @@ class AgeMigrationsOperator(SwitchyardOperator):
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.lifecycle.aging import age
-        from ha_core.operators.settling import settle_own
+        from ha_core.operators.base import settle_own
 
         form = context["params"]
         with self.environment(context) as environment:
@@ -101,3 +104,44 @@ class AgeMigrationsOperator(SwitchyardOperator):
         else:
             self.done(context, f"{words} and dropped")
         return result.to_json()
+
+
+class SettleMigrationsOperator(SwitchyardOperator):
+    """Look at every crossing, whoever started it: settle what has reached its cuts, continue what was interrupted."""
+
+    def work(self, context: Context) -> list[dict[str, Any]]:
+        from ha_core.operations.crossing.settling import crossing_operations, wait_for
+        from ha_core.operations.migration.listing import migrations
+
+        with self.environment(context) as environment:
+            crossing = crossing_operations(environment)
+            if not crossing:
+                raise AirflowSkipException("No topic crosses over.")
+            looks = wait_for(environment, crossing, timeout_s=0.0)
+            left = migrations(environment, running_only=True)
+        for one in left:
+            status = one.status
+            self.log.info("%s is %s, %s: %s", status.topic, status.status, one.progress, "; ".join(one.blocks))
+        failed = [look for look in looks if look.error or look.operation.state == "failed"]
+        if failed:
+            raise AirflowFailException(
+                " ".join(f"{look.operation.id}: {look.error or look.operation.result}" for look in failed)
+            )
+        ended = [look for look in looks if look.ended]
+        self.done(context, f"{len(ended)} of {len(looks)} operations have ended; {len(left)} topics still cross over")
+        return [{"operation": look.operation.id, "state": look.operation.state} for look in looks]
+
+
+class RecordKnownOperator(SwitchyardOperator):
+    """Records in ZooKeeper what each cluster holds now; what was known of one that does not answer stays."""
+
+    def work(self, context: Context) -> list[dict[str, Any]]:
+        """The looks: cluster, at, topics, partitions, groups, error."""
+        from ha_core.operations.last_seen import record
+
+        with self.environment(context) as environment:
+            looks = record(environment)
+            names = environment.store.load().clusters
+        if propose(names):
+            self.log.info("forms propose these clusters from now on: %s", ", ".join(sorted(names)) or "none")
+        return [asdict(look) for look in looks]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from ha_core.operators import forms, known_clusters
+from ha_core.operators import forms
 from tests.dags.conftest import read_dags
 from tests.dags.test_integrity import ASKED, DAGS, UPKEEP
 
@@ -130,16 +130,16 @@ def test_a_task_does_not_ask_for_clusters_when_it_reads_its_dag(monkeypatch: pyt
     monkeypatch.setenv("AIRFLOW_VAR_SWITCHYARD_CLUSTERS", '["oslo"]')
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "switch")
 
-    assert known_clusters.known_clusters() == ()
+    assert forms.known_clusters() == ()
 
 
 def test_the_names_are_written_only_when_they_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     monkeypatch.setenv("AIRFLOW_VAR_SWITCHYARD_CLUSTERS", '["oslo"]')
-    monkeypatch.setattr(known_clusters.Variable, "set", lambda _key, value, **_: written.append(value))
+    monkeypatch.setattr(forms.Variable, "set", lambda _key, value, **_: written.append(value))
 
-    known_clusters.propose({"oslo": 1})
-    known_clusters.propose({"paris": 1, "oslo": 1})
+    forms.propose({"oslo": 1})
+    forms.propose({"paris": 1, "oslo": 1})
 
     assert written == ['["oslo", "paris"]']
 
@@ -148,6 +148,6 @@ def test_facts_are_recorded_also_where_the_variable_cannot_be_written(monkeypatc
     def denied(*_: object, **__: object) -> None:
         raise PermissionError("no variables for this task")
 
-    monkeypatch.setattr(known_clusters.Variable, "set", denied)
+    monkeypatch.setattr(forms.Variable, "set", denied)
 
-    assert not known_clusters.propose({"oslo": 1})
+    assert not forms.propose({"oslo": 1})

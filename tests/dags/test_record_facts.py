@@ -10,7 +10,7 @@ import pytest
 from ha_core.model import KnownTopic
 from ha_core.operations.context import Environment
 from ha_core.operations.crossing.rates import from_summary
-from ha_core.operators.history import fresh_rates
+from ha_core.operators.spark import fresh_rates
 from stack.java import find_java
 from stack.spark_java import spark_environment
 from tests.dags.conftest import PARTITIONS, Outcome, Workload

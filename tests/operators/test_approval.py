@@ -13,7 +13,7 @@ assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator  # noqa: E402
 
-from ha_core.operators.planning import ApproveSwitchOperator  # noqa: E402
+from ha_core.operators.approval import ApproveSwitchOperator  # noqa: E402
 
 
 @pytest.fixture

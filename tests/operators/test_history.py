@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ha_core.operators.history import FRESH_S, fresh_rates, history_folder, rates_file
+from ha_core.operators.spark import FRESH_S, fresh_rates, history_folder, rates_file
 
 
 def test_rates_lie_beside_the_history_and_are_taken_for_an_hour(

@@ -10,7 +10,7 @@ from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
-from ha_core.operators.naming import MAX_ATTEMPTS, base_id, current_id, known_ids  # noqa: E402
+from ha_core.operators.dag_run import MAX_ATTEMPTS, base_id, current_id, known_ids  # noqa: E402
 
 RUN = ("switch", "manual__2026-01-02T03:04:05+00:00", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 

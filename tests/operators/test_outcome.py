@@ -14,8 +14,8 @@ from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
-from ha_core.operators.base import of_run, run_by  # noqa: E402
-from ha_core.operators.conf import unknown_words  # noqa: E402
+from ha_core.operators.dag_run import of_run, run_by  # noqa: E402
+from ha_core.operators.forms import unknown_words  # noqa: E402
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, Told, outcome  # noqa: E402
 from ha_core.operators.words import proposal_lines, proposal_table, would_words  # noqa: E402
 

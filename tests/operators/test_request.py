@@ -13,7 +13,7 @@ from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
-from ha_core.operators.request import request_of  # noqa: E402
+from ha_core.operators.switch import request_of  # noqa: E402
 from ha_core.operators.words import nothing_to_do, proposal_lines, proposal_table  # noqa: E402
 
 FORM: dict[str, Any] = {

@@ -1,0 +1,99 @@
+"""A run of a DAG: who it is for, and the ids of the operations that it starts.
+
+Ids are derived from the run, so that retries and cleared tasks find them again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ha_core.model import Operation
+
+MAX_ATTEMPTS = 99
+
+
+def base_id(dag_id: str, run_id: str, run_after: datetime) -> str:
+    """`switch-YYYYMMDD-HHMMSS-XXXXXXXX`: sorts by time, and is the same whenever it is asked for this run."""
+    digest = hashlib.sha256(f"{dag_id}/{run_id}".encode()).hexdigest()[:8]
+    return f"switch-{run_after:%Y%m%d-%H%M%S}-{digest}"
+
+
+def attempts(base: str) -> Iterator[str]:
+    """`ID`, `ID.2`, `ID.3` …: an undone operation has ended for good, so the next attempt of a run has its own."""
+    yield base
+    yield from (f"{base}.{number}" for number in range(2, MAX_ATTEMPTS + 1))
+
+
+def current_id(base: str, read: Callable[[str], Operation | None]) -> str:
+    """The id under which the run works now: the newest attempt, or the one after it where that was undone.
+
+    :raises ValueError: the run has used up its attempts.
+    """
+    for operation_id in attempts(base):
+        found = read(operation_id)
+        if found is None or found.state != "undone":
+            return operation_id
+    raise ValueError(f"{base} was undone {MAX_ATTEMPTS} times. Trigger a new run.")
+
+
+def known_ids(base: str, read: Callable[[str], Operation | None]) -> list[str]:
+    """Ids of the operations that the run has created."""
+    return list(takewhile(lambda operation_id: read(operation_id) is not None, attempts(base)))
+
+
+APPROVAL = "approve"
+"""The task that asks, in every DAG that has one."""
+
+REJECT = "Reject"
+
+
+def triggered_by(context: Any) -> str:
+    """The user who triggered the run; empty for a run by the clock."""
+    return str(getattr(context["dag_run"], "triggering_user_name", None) or "")
+
+
+def responder(answer: Any) -> str:
+    """Who gave an approval's answer; empty where nobody did in time."""
+    user = answer.get("responded_by_user") if isinstance(answer, dict) else None
+    return str((user or {}).get("name") or (user or {}).get("id") or "")
+
+
+def rejected(answer: Any) -> bool:
+    """Whether an approval's answer is a no; nobody having been asked is none."""
+    return isinstance(answer, dict) and REJECT in (answer.get("chosen_options") or ())
+
+
+def approval_of(context: Any) -> dict[str, Any] | None:
+    """The answer to this run's approval; None where nobody was asked, or has answered yet."""
+    task = context["task"]
+    if APPROVAL not in task.dag.task_ids or task.task_id == APPROVAL:
+        return None
+    answer = context["ti"].xcom_pull(task_ids=APPROVAL)
+    return answer if isinstance(answer, dict) else None
+
+
+def people(context: Any) -> str:
+    """`alice`, or `alice, approved by bob`; empty for a run by the clock."""
+    who, approver = triggered_by(context), responder(approval_of(context))
+    return f"{who or 'the clock'}, approved by {approver}" if approver else who
+
+
+def run_owner(context: Any) -> str:
+    """The run that an operation belongs to: `airflow:DAG/RUN`."""
+    run = context["dag_run"]
+    return f"airflow:{run.dag_id}/{run.run_id}"
+
+
+def run_by(context: Any) -> str:
+    """Who an operation is written down for: the people, and the run in brackets."""
+    owner, who = run_owner(context), people(context)
+    return f"{who} ({owner})" if who else owner
+
+
+def of_run(by: str, owner: str) -> bool:
+    """Whether what `by` has started belongs to the run `owner`, whoever had approved it by then."""
+    return by == owner or by.endswith(f" ({owner})")
