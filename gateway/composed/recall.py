@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Message, Reply
-from gateway.session.recalled import Held
+from gateway.session.produce.recalled import Held
 from ha_core.model import Extent
 from ha_core.model.producer import upstream_id
 from ha_core.plan.extents import physical_end, to_client

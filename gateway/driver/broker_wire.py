@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from gateway.driver.wire import Wire
-from gateway.session.commands import Node
+from gateway.session.commands import BrokerLane
 
 
 class BrokerWire:
@@ -15,10 +15,10 @@ class BrokerWire:
     A request of which a part was never sent is never executed.
     """
 
-    __slots__ = ("dialling", "early", "generation", "node", "outdated", "renewal", "shut", "wire")
+    __slots__ = ("dialling", "early", "generation", "lane", "outdated", "renewal", "shut", "wire")
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, lane: BrokerLane) -> None:
+        self.lane = lane
         self.wire: Wire | None = None
         self.dialling: asyncio.Task[None] | None = None
         self.early: list[bytes] = []

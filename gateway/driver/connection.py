@@ -20,11 +20,11 @@ from gateway.driver.broker_wire import BrokerWire
 from gateway.driver.wire import BUFFER, Wire
 from gateway.session.commands import (
     AwaitLease,
+    BrokerLane,
     Cause,
     Close,
     Command,
     Compose,
-    Node,
     Question,
     Refresh,
     Saw,
@@ -58,7 +58,7 @@ class ConnectionHost(Protocol):
     snapshot: Snapshot
     """The newest."""
 
-    async def open(self, node: Node) -> BrokerSocket: ...
+    async def open(self, lane: BrokerLane) -> BrokerSocket: ...
     def compose(self, connection: Connection, command: Compose) -> None: ...
     def saw(self, command: Saw) -> None: ...
     def refresh(self) -> None: ...
@@ -83,7 +83,7 @@ class Connection:
         self.user = session.user
         self.session = session
         self.client = Wire(host.loop, sock)
-        self.brokers: dict[Node, BrokerWire] = {}
+        self.brokers: dict[BrokerLane, BrokerWire] = {}
         self.used_at = clock.now()
         self.ended = False
         self._closing: Close | None = None
@@ -152,7 +152,7 @@ class Connection:
 
     def _upstream_readable(self, broker: BrokerWire) -> None:
         self.follow()
-        upstream = self.session.upstreams.get(broker.node)
+        upstream = self.session.upstreams.get(broker.lane)
         if upstream is None or broker.wire is None:
             return
         kept = len(upstream.carry)
@@ -170,7 +170,7 @@ class Connection:
             return
         self.host.counts.bytes_from_brokers += count
         now = self.used_at = clock.now()
-        self._feed(self.session.receive_upstream, broker.node, BUFFER, kept + count, now)
+        self._feed(self.session.receive_upstream, broker.lane, BUFFER, kept + count, now)
         if not self.ended:
             self.host.progressed(self)
             if broker.outdated:
@@ -190,9 +190,9 @@ class Connection:
         self._want()
 
     def _lost(self, broker: BrokerWire, why: str) -> None:
-        self.brokers.pop(broker.node, None)
+        self.brokers.pop(broker.lane, None)
         broker.close()
-        self._feed(self.session.upstream_lost, broker.node, why, clock.now())
+        self._feed(self.session.upstream_lost, broker.lane, why, clock.now())
         self.host.progressed(self)
 
     def follow(self) -> None:
@@ -268,9 +268,9 @@ class Connection:
         self._want()
 
     def _to_upstream(self, command: ToUpstream) -> None:
-        broker = self.brokers.get(command.node)
+        broker = self.brokers.get(command.lane)
         if broker is None:
-            broker = self.brokers[command.node] = BrokerWire(command.node)
+            broker = self.brokers[command.lane] = BrokerWire(command.lane)
             broker.dialling = self.host.loop.create_task(self._dial(broker))
         try:
             broker.send(command.data, self.host.lease_generation)
@@ -294,7 +294,7 @@ class Connection:
 
     def _other(self, command: Command) -> None:
         if isinstance(command, Shut):
-            self._shut(self.brokers[command.node])
+            self._shut(self.brokers[command.lane])
         elif isinstance(command, Compose):
             self.host.compose(self, command)
         elif isinstance(command, AwaitLease):
@@ -333,7 +333,7 @@ class Connection:
 
     async def _dial(self, broker: BrokerWire) -> None:
         try:
-            sock = await self.host.open(broker.node)
+            sock = await self.host.open(broker.lane)
         except Exception as error:
             broker.dialling = None
             if not self.ended:
@@ -358,8 +358,8 @@ class Connection:
     def _renew(self, broker: BrokerWire) -> None:
         """The login of a broker's connection ends soon."""
         broker.outdated = True
-        if not self.ended and self.brokers.get(broker.node) is broker and self.session.release(broker.node):
-            del self.brokers[broker.node]
+        if not self.ended and self.brokers.get(broker.lane) is broker and self.session.release(broker.lane):
+            del self.brokers[broker.lane]
             broker.close()
 
     def _clogged(self) -> bool:
@@ -382,7 +382,7 @@ class Connection:
             wire = broker.wire
             if wire is None:
                 continue
-            upstream = session.upstreams.get(broker.node)
+            upstream = session.upstreams.get(broker.lane)
             reading = free and upstream is not None and not upstream.blocked
             if reading != wire.reading or bool(wire.pending) != wire.writing:
                 wire.want(reading, self._reader(broker), self._writer(broker))

@@ -36,16 +36,15 @@ from gateway.driver.shares import Shares, share
 from gateway.driver.sightings import Sightings
 from gateway.driver.strangers import Strangers
 from gateway.nodes import NodeBook, NodePortError, gateway_key
-from gateway.session.authentication import Authentication
-from gateway.session.commands import Cause, Compose, Node, Question, Saw
-from gateway.session.conversation import Settings
+from gateway.session.commands import BrokerLane, Cause, Compose, Question, Saw
 from gateway.session.fences import Fences, fences
 from gateway.session.open_transactions import Holders
-from gateway.session.overtaking import Overtaking
-from gateway.session.recalled import Recalled
+from gateway.session.produce.producer_order import ProducerOrder
+from gateway.session.produce.recalled import Recalled
+from gateway.session.produce.terms import Terms, changed_topics
 from gateway.session.session import Session
+from gateway.session.settings import Authentication, Settings
 from gateway.session.snapshot import Lease, Port, Snapshot
-from gateway.session.terms import Terms, changed_topics
 from gateway.topology import Topology
 from gateway.upstream.clusters import Upstream
 from gateway.upstream.dial import BrokerSocket
@@ -128,7 +127,7 @@ class Gateway:
             next_producer_id=self.producer_ids.next,
             counts=self.counts,
             terms=self.terms,
-            overtaking=Overtaking(),
+            producer_order=ProducerOrder(),
             recalled=self.recalled,
             nodes=self.nodes,
             transactions=transactions,
@@ -363,9 +362,9 @@ class Gateway:
 
     # -- what connections need ----------------------------------------------------------------------------------
 
-    async def open(self, node: Node) -> BrokerSocket:
+    async def open(self, lane: BrokerLane) -> BrokerSocket:
         """A logged-in connection to a broker."""
-        return await self.upstream.open(node.cluster, node.broker)
+        return await self.upstream.open(lane.cluster, lane.broker)
 
     def lease_generation(self) -> int | None:
         """None: it does not hold."""

@@ -12,8 +12,8 @@ from gateway.composed.ask import Broker, ClusterUnavailableError, Coordinator
 from gateway.composed.recall import recall
 from gateway.session.commands import Inquire, LookAfter, LookUp, Question
 from gateway.session.open_transactions import Holders, told
-from gateway.session.recalled import Recalled
-from gateway.session.terms import Terms
+from gateway.session.produce.recalled import Recalled
+from gateway.session.produce.terms import Terms
 from gateway.upstream.clusters import Upstream
 from ha_core.model import View
 from ha_core.model.producer import TERM_STRIDE, client_id

@@ -6,15 +6,15 @@ from struct import Struct
 from typing import Any
 
 from gateway.session.commands import ToClient
-from gateway.session.conversation import Conversation
-from gateway.session.slots import Kind, Slot, Upstream
+from gateway.session.pending import Kind, Slot, Upstream
+from gateway.session.state import ConnectionState
 from ha_core.wire import RemoteProtocolError, RequestHeader, decode, response_body_at
 from ha_core.wire.fetch import FetchPatcher
 
 _HEAD = Struct(">ii").unpack_from
 
 
-def receive(session: Conversation, upstream: Upstream, buf: bytearray, end: int) -> None:
+def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: int) -> None:
     """Bytes of one broker; what cannot be used yet stays in `upstream.carry`."""
     upstream.carry = b""
     view = memoryview(buf)
@@ -69,12 +69,12 @@ def receive(session: Conversation, upstream: Upstream, buf: bytearray, end: int)
         upstream.carry = bytes(view[pos:end])
 
 
-def _to_client(session: Conversation, view: memoryview, start: int, end: int) -> None:
+def _to_client(session: ConnectionState, view: memoryview, start: int, end: int) -> None:
     if end > start and not session.left:
         session.out.append(ToClient(view[start:end]))
 
 
-def _begin(session: Conversation, upstream: Upstream, buf: bytearray, pos: int) -> bool:
+def _begin(session: ConnectionState, upstream: Upstream, buf: bytearray, pos: int) -> bool:
     """Looks at the next answer's header. False if it is not its turn yet."""
     size, correlation_id = _HEAD(buf, pos)
     if not 4 <= size <= session.settings.limits.max_response_bytes:
@@ -104,7 +104,7 @@ def _begin(session: Conversation, upstream: Upstream, buf: bytearray, pos: int) 
     return True
 
 
-def _may_be_told(session: Conversation, upstream: Upstream) -> bool:
+def _may_be_told(session: ConnectionState, upstream: Upstream) -> bool:
     """Whether the next answer of this broker may go to the client now. If not, no more is read."""
     under = upstream.queue[0].under
     if under is None or session.vouches(under):
@@ -113,18 +113,18 @@ def _may_be_told(session: Conversation, upstream: Upstream) -> bool:
     return False
 
 
-def _done(session: Conversation, upstream: Upstream) -> None:
+def _done(session: ConnectionState, upstream: Upstream) -> None:
     upstream.queue.popleft()
     session.queue.popleft()
     session.flush()
 
 
-def gathered(session: Conversation, upstream: Upstream, frame: bytearray) -> None:
+def gathered(session: ConnectionState, upstream: Upstream, frame: bytearray) -> None:
     """One of the answers that a slot awaits is whole."""
     _collect(session, upstream.queue.popleft(), upstream, frame)
 
 
-def decoded(session: Conversation, header: RequestHeader, frame: bytearray | None) -> dict[str, Any] | None:
+def decoded(session: ConnectionState, header: RequestHeader, frame: bytearray | None) -> dict[str, Any] | None:
     """The body of a gathered answer; None where its broker was lost."""
     if frame is None:
         return None
@@ -133,9 +133,9 @@ def decoded(session: Conversation, header: RequestHeader, frame: bytearray | Non
     return decode(header.api_key, header.api_version, "response", body, limits=session.settings.limits)
 
 
-def _collect(session: Conversation, slot: Slot, upstream: Upstream, frame: bytearray | None) -> None:
-    slot.frames[upstream.node] = frame
-    slot.awaited.discard(upstream.node)
+def _collect(session: ConnectionState, slot: Slot, upstream: Upstream, frame: bytearray | None) -> None:
+    slot.frames[upstream.lane] = frame
+    slot.awaited.discard(upstream.lane)
     if not slot.awaited and slot.finish is not None:
         frames, slot.frames = slot.frames, {}
         data = slot.finish(frames)
@@ -147,7 +147,7 @@ def _collect(session: Conversation, slot: Slot, upstream: Upstream, frame: bytea
         session.flush()
 
 
-def lost(session: Conversation, upstream: Upstream) -> bool:
+def lost(session: ConnectionState, upstream: Upstream) -> bool:
     """What becomes of the requests in flight to a broker that is gone. False if the client has to ask again."""
     if (upstream.skip and not upstream.dropping) or upstream.patcher is not None:
         return False
@@ -162,7 +162,7 @@ def lost(session: Conversation, upstream: Upstream) -> bool:
     return True
 
 
-def forsake(session: Conversation, slot: Slot, upstream: Upstream) -> None:
+def forsake(session: ConnectionState, slot: Slot, upstream: Upstream) -> None:
     """Makes a gathered answer without this broker. What it says later is dropped."""
     at = upstream.queue.index(slot)
     upstream.queue[at] = Slot(slot.api_key, slot.api_version, slot.correlation_id, Kind.DISCARD)
@@ -172,9 +172,9 @@ def forsake(session: Conversation, slot: Slot, upstream: Upstream) -> None:
     _collect(session, slot, upstream, None)
 
 
-def abandon(session: Conversation, slot: Slot, frame: bytes) -> None:
+def abandon(session: ConnectionState, slot: Slot, frame: bytes) -> None:
     """Answers a request whose broker has not begun to; what it says later is dropped."""
-    upstream = session.upstreams.get(slot.node) if slot.node is not None else None
+    upstream = session.upstreams.get(slot.lane) if slot.lane is not None else None
     begun = (
         upstream is not None and upstream.queue[0] is slot and (upstream.skip or upstream.patcher or upstream.blocked)
     )

@@ -1,26 +1,116 @@
-"""SASL ends at the gateway: PLAIN now; SCRAM gets its own machine beside it."""
+"""The first requests of a connection: which versions are spoken, and who is there.
+
+The steps of SASL are the business of `SaslServer`; here its answers are given, and the claim is judged.
+"""
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Mapping
-from typing import NamedTuple
+from gateway.session.commands import Cause
+from gateway.session.pending import Kind, Slot
+from gateway.session.settings import MECHANISMS
+from gateway.session.state import ConnectionState
+from ha_core.wire import POLICIES, ApiKey, ErrorCode, RemoteProtocolError, RequestHeader, SaslServer, decode
+from ha_core.wire.frames import frame_size
 
-MECHANISMS = ("PLAIN",)
+_EMPTY_FRAME = bytes(4)
 
 
-class Authentication(NamedTuple):
-    """Who may enter.
+def _slot(header: RequestHeader, version: int | None = None) -> Slot:
+    return Slot(header.api_key, header.api_version if version is None else version, header.correlation_id, Kind.WAIT)
 
-    :ivar users: user → password.
-    :ivar anonymous: whether clients may skip SASL; they are the user `anonymous` then.
+
+def api_versions(session: ConnectionState, header: RequestHeader, buf: bytearray, end: int) -> None:
+    """Always answered, before anybody has said who they are (KIP-35): the versions that every cluster speaks."""
+    apis = list(session.snapshot.apis)
+    if header.api_version > POLICIES[ApiKey.API_VERSIONS].max_version:
+        # A client newer than the gateway reads this as version 0 and asks again with one of these (KIP-511).
+        session.reply(_slot(header, 0), {"error_code": int(ErrorCode.UNSUPPORTED_VERSION), "api_keys": apis})
+        return
+    decode(ApiKey.API_VERSIONS, header.api_version, "request", memoryview(buf)[header.body_at : end])
+    session.reply(_slot(header), {"error_code": 0, "api_keys": apis})
+
+
+def entered(session: ConnectionState, header: RequestHeader) -> bool:
+    """Whether the request may be handled at this point of the connection; if not, the session is closed."""
+    if header.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+        return True
+    if session.entered:
+        return True
+    session.close(
+        Cause.NOT_AUTHENTICATED,
+        f"API key {header.api_key} before authentication; configure the client with SASL_PLAINTEXT and PLAIN",
+    )
+    return False
+
+
+def handshake(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+    """The client names its mechanism: for the first time, or to authenticate anew (KIP-368)."""
+    request = decode(header.api_key, header.api_version, "request", memoryview(buf)[header.body_at : end])
+    sasl = session.sasl or SaslServer(MECHANISMS, session.settings.limits)
+    error = sasl.handshake(request["mechanism"], header.api_version)
+    session.reply(_slot(header), {"error_code": int(error), "mechanisms": list(sasl.mechanisms)})
+    if error is ErrorCode.NONE:
+        session.sasl = sasl
+    elif error is ErrorCode.ILLEGAL_SASL_STATE:
+        session.close(Cause.AUTHENTICATION_FAILED, "a second SaslHandshake before the first was followed by a token")
+
+
+def authenticate(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+    """The client proves who it is."""
+    request = decode(header.api_key, header.api_version, "request", memoryview(buf)[header.body_at : end])
+    sasl, session.sasl = session.sasl, None
+    if sasl is None:
+        _answer(session, header, ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake first")
+        session.close(Cause.AUTHENTICATION_FAILED, "SaslAuthenticate without SaslHandshake")
+        return
+    fault = _fault(session, sasl, request["auth_bytes"])
+    if fault is None:
+        _answer(session, header, ErrorCode.NONE, None)
+        return
+    _answer(session, header, ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: invalid user or password")
+    session.close(Cause.AUTHENTICATION_FAILED, fault)
+
+
+def raw_token(session: ConnectionState, sasl: SaslServer, buf: bytearray, pos: int, end: int) -> int:
+    """After a SaslHandshake of version 0 the client's tokens come as bare frames, and so do the answers to them.
+
+    Clients that were configured for brokers before 1.0 do so. A refusal has no form: the connection ends.
+
+    :returns: the position behind the token; `pos` if it is not there yet.
     """
+    stop = pos + 4 + frame_size(buf, pos, session.settings.limits.max_sasl_bytes, 0)
+    if stop > end:
+        return pos
+    session.sasl = None
+    fault = _fault(session, sasl, bytes(memoryview(buf)[pos + 4 : stop]))
+    if fault is not None:
+        session.close(Cause.AUTHENTICATION_FAILED, fault)
+    else:
+        slot = Slot(ApiKey.SASL_AUTHENTICATE, 0, 0, Kind.WAIT)
+        slot.ready(_EMPTY_FRAME)
+        session.queue.append(slot)
+        session.flush()
+    return stop
 
-    users: Mapping[str, str]
-    anonymous: bool
 
-    def accepts(self, user: str, password: str) -> bool:
-        """Compares in constant time, also for a user that does not exist."""
-        known = self.users.get(user)
-        same = hmac.compare_digest((known or "").encode(), password.encode())
-        return known is not None and same
+def _fault(session: ConnectionState, sasl: SaslServer, token: bytes) -> str | None:
+    """Judges a token; None: the client is who it says."""
+    try:
+        claim = sasl.receive(token)
+    except RemoteProtocolError as unreadable:
+        return str(unreadable)
+    valid = session.settings.authentication.accepts(claim.user, claim.password) and claim.authzid in ("", claim.user)
+    if session.user not in (None, claim.user):
+        valid = False  # KIP-368: a connection may authenticate anew, but not as somebody else
+    if not valid:
+        sasl.refuse()
+        return f"user {claim.user!r}"
+    sasl.accept()
+    session.enter(claim.user)
+    return None
+
+
+def _answer(session: ConnectionState, header: RequestHeader, error: ErrorCode, why: str | None) -> None:
+    session.reply(
+        _slot(header), {"error_code": int(error), "error_message": why, "auth_bytes": b"", "session_lifetime_ms": 0}
+    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, NamedTuple
 
-from gateway.session.recalled import Held
+from gateway.session.produce.recalled import Held
 from ha_core.model import Identity
 
 
-class Node(NamedTuple):
+class BrokerLane(NamedTuple):
     """A broker of a cluster: the key of an upstream connection."""
 
     cluster: str
@@ -27,14 +27,14 @@ class ToClient(NamedTuple):
 class ToUpstream(NamedTuple):
     """Send to a broker; the connection is opened if there is none yet."""
 
-    node: Node
+    lane: BrokerLane
     data: bytes | bytearray | memoryview
 
 
 class Shut(NamedTuple):
     """Nothing more will be sent to this broker: tell it so, behind what was. Its answers are still awaited."""
 
-    node: Node
+    lane: BrokerLane
 
 
 class Compose(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.session import answers, groups, refusals
-from gateway.session.commands import Cause, Node, Refresh, Saw
-from gateway.session.conversation import Conversation
-from gateway.session.slots import Kind, Slot
+from gateway.session.commands import BrokerLane, Cause, Refresh, Saw
+from gateway.session.pending import Kind, Slot
+from gateway.session.state import ConnectionState
 from ha_core.wire import ApiKey, ErrorCode, RequestHeader, decode, encode, encode_request, encode_response, inline
 from ha_core.wire.policy import peek_group
 
@@ -26,7 +26,7 @@ def _slot(header: RequestHeader, kind: Kind) -> Slot:
     return Slot(header.api_key, header.api_version, header.correlation_id, kind)
 
 
-def _request(session: Conversation, header: RequestHeader, buf: bytearray, end: int) -> dict[str, Any]:
+def _request(session: ConnectionState, header: RequestHeader, buf: bytearray, end: int) -> dict[str, Any]:
     return decode(
         header.api_key,
         header.api_version,
@@ -36,15 +36,15 @@ def _request(session: Conversation, header: RequestHeader, buf: bytearray, end: 
     )
 
 
-def _pass(session: Conversation, slot: Slot, frame: bytes | memoryview) -> None:
+def _pass(session: ConnectionState, slot: Slot, frame: bytes | memoryview) -> None:
     port = session.port
     assert port.cluster is not None
     assert port.broker is not None
     session.enqueue(slot)
-    session.forward(slot, Node(port.cluster, port.broker), frame)
+    session.forward(slot, BrokerLane(port.cluster, port.broker), frame)
 
 
-def group(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+def group(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
     """A request of a group's member, passed to the coordinator whichever node it came in by.
 
     NOT_COORDINATOR sends a member whose group has moved on a search. One that is just stopping loses its last commit
@@ -90,7 +90,7 @@ def group(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
     session.forward(slot, route.coordinator, frame)
 
 
-def newer_protocol(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+def newer_protocol(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
     """A member of a KIP-848 group is told what brokers tell it on which that protocol is off.
 
     franz-go goes on with the classic one, Java and librdkafka end their consumer and say why.
@@ -99,7 +99,7 @@ def newer_protocol(session: Conversation, header: RequestHeader, buf: bytearray,
     session.reply(_slot(header, Kind.WAIT), body)
 
 
-def wake_joiners(session: Conversation) -> None:
+def wake_joiners(session: ConnectionState) -> None:
     """Members that wait in a rebalance while their group is being fenced are answered, to ask again after the fence.
 
     What they wait for, that the others join or the leader hands out partitions, the same fence refuses: they would
@@ -107,7 +107,7 @@ def wake_joiners(session: Conversation) -> None:
     behind a join waits with it.
     """
     known = session.snapshot.view.groups
-    occupied: set[Node | None] = set()
+    occupied: set[BrokerLane | None] = set()
     for slot in tuple(session.queue):
         if slot.kind is not Kind.PASS or slot.group is None:
             continue
@@ -115,8 +115,8 @@ def wake_joiners(session: Conversation) -> None:
         if group is None or group.fence is None:
             continue
         if slot.api_key in WAIT_FOR_OTHERS:
-            occupied.add(slot.node)
-        elif slot.node not in occupied or slot.api_key not in _MAY_FOLLOW:
+            occupied.add(slot.lane)
+        elif slot.lane not in occupied or slot.api_key not in _MAY_FOLLOW:
             continue
         body = refusals.group(slot.api_key, {"member_id": ""}, groups.FENCED[slot.api_key])
         encoded = encode(slot.api_key, slot.api_version, "response", body)
@@ -125,7 +125,7 @@ def wake_joiners(session: Conversation) -> None:
     session.flush()
 
 
-def _notice(session: Conversation, header: RequestHeader, name: bytes) -> None:
+def _notice(session: ConnectionState, header: RequestHeader, name: bytes) -> None:
     how = _HOW.get(ApiKey(header.api_key))
     key = hash((how, name))
     if how is not None and key not in session.seen and len(session.seen) < 10_000:
@@ -133,7 +133,7 @@ def _notice(session: Conversation, header: RequestHeader, name: bytes) -> None:
         session.emit(Saw(session.identity(header.client_id), "group", name.decode("utf-8", "replace"), how))
 
 
-def node(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+def node(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
     """A request that is about the broker itself: a virtual node's is passed on, a gateway's node has no logs.
 
     Admin clients ask every node. No directory at all is to Java a right that is missing, no answer a broker that hangs.

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from gateway.session import answers, crossing, issuing, leaving, log_starts, refusals, silence, streaming
-from gateway.session import fetch as fetching
-from gateway.session import produce as producing
-from gateway.session.commands import Cause, Inquire, LookUp, Node, Refresh, Saw
-from gateway.session.conversation import Conversation
+from gateway.session import answers, leaving, refusals, streaming
+from gateway.session.commands import BrokerLane, Cause, Inquire, LookUp, Refresh, Saw
+from gateway.session.fetch import log_starts, unresponsive
+from gateway.session.fetch import plan as fetching
+from gateway.session.pending import Frames, Kind, Slot
+from gateway.session.produce import issuing, split
+from gateway.session.produce import verdict as producing
 from gateway.session.routes import Routes, Way
-from gateway.session.slots import Frames, Kind, Slot
+from gateway.session.state import ConnectionState
 from ha_core.model import View
 from ha_core.wire import (
     ApiKey,
@@ -44,7 +46,7 @@ def _slot(header: RequestHeader, kind: Kind) -> Slot:
     return Slot(header.api_key, header.api_version, header.correlation_id, kind)
 
 
-def _notice(session: Conversation, header: RequestHeader, topic: bytes, how: str) -> None:
+def _notice(session: ConnectionState, header: RequestHeader, topic: bytes, how: str) -> None:
     key = hash((how, topic))  # names come from the wire, and may be long
     if key not in session.seen and len(session.seen) < 10_000:
         session.seen.add(key)
@@ -52,7 +54,7 @@ def _notice(session: Conversation, header: RequestHeader, topic: bytes, how: str
 
 
 def _on_its_way(
-    session: Conversation, header: RequestHeader, scan: ProduceScan, refused: Collection[producing.Key] = ()
+    session: ConnectionState, header: RequestHeader, scan: ProduceScan, refused: Collection[producing.Key] = ()
 ) -> None:
     for topic, partition, _, _ in scan.partitions:
         if (topic, partition) not in refused:
@@ -61,19 +63,19 @@ def _on_its_way(
 
 
 def stream_produce(
-    session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int, frame_end: int
+    session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int, frame_end: int
 ) -> bool:
     """Forwards the beginning of a request whose rest has not arrived, if it is certain that all of it passes."""
     scan = scan_produce(buf, pos, end, header.api_version, header.body_at, frame_end)
     routes = session.routes(header.client_id)
     if scan is None or scan.transactional_id is not None or not session.settings.lease.holds(session.now):
         return False
-    terms, overtaking = session.settings.terms, session.settings.overtaking
-    in_order = not overtaking.watches(session.now)
+    terms, producer_order = session.settings.terms, session.settings.producer_order
+    in_order = not producer_order.watches(session.now)
     if in_order and (routes.plain or scan.complete) and producing.passes(scan, routes):
         slot = _pass_produce(session, header, scan, memoryview(buf)[pos:end])
     elif scan.complete and len(scan.partitions) == 1:
-        verdict = producing.judge_head(buf, scan, end, routes, terms, overtaking, session.now)
+        verdict = producing.judge_head(buf, scan, end, routes, terms, producer_order, session.now)
         if verdict is None:
             return False
         slot = _forward(session, header, scan, memoryview(buf)[pos:end], verdict)
@@ -83,12 +85,12 @@ def stream_produce(
     return True
 
 
-def _here(session: Conversation) -> Node:
+def _here(session: ConnectionState) -> BrokerLane:
     assert session.here is not None
     return session.here
 
 
-def _pass_produce(session: Conversation, header: RequestHeader, scan: ProduceScan, frame: memoryview) -> Slot | None:
+def _pass_produce(session: ConnectionState, header: RequestHeader, scan: ProduceScan, frame: memoryview) -> Slot | None:
     """Sends it as it is. None: it has no answer."""
     _on_its_way(session, header, scan)
     if scan.acks == 0:
@@ -101,28 +103,28 @@ def _pass_produce(session: Conversation, header: RequestHeader, scan: ProduceSca
     return slot
 
 
-def produce(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+def produce(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
     """A whole produce request."""
     scan = scan_produce(buf, pos, end, header.api_version, header.body_at, end)
     if scan is None or not scan.complete:
         raise RemoteProtocolError("a produce request ends inside its partitions")
     routes = session.routes(header.client_id)
-    terms, overtaking = session.settings.terms, session.settings.overtaking
+    terms, producer_order = session.settings.terms, session.settings.producer_order
     if not session.settings.lease.holds(session.now):
         producing.demand_one_batch(buf, scan)
         everything = {(p[0], p[1]): ErrorCode.NOT_LEADER_OR_FOLLOWER for p in scan.partitions}
-        producing.note_refused(buf, scan, everything, overtaking, session.now)
+        producing.note_refused(buf, scan, everything, producer_order, session.now)
         _refuse_produce(session, header, scan, everything, None)
         return
-    ordinary = scan.transactional_id is None and not overtaking.watches(session.now)
+    ordinary = scan.transactional_id is None and not producer_order.watches(session.now)
     if ordinary and producing.passes(scan, routes):
         _pass_produce(session, header, scan, memoryview(buf)[pos:end])
         return
     producing.demand_one_batch(buf, scan)
-    parts = crossing.parts(buf, scan, routes)
+    parts = split.parts(buf, scan, routes)
     recalled = session.settings.recalled
-    verdict = producing.judge(buf, scan, routes, terms, overtaking, recalled, session.now)
-    producing.note_refused(buf, scan, verdict.refused, overtaking, session.now)
+    verdict = producing.judge(buf, scan, routes, terms, producer_order, recalled, session.now)
+    producing.note_refused(buf, scan, verdict.refused, producer_order, session.now)
     if scan.transactional_id is not None:
         verdict = issuing.settle(buf, scan, verdict, session.settings.nodes, session.port.cluster)
     for wanted in verdict.look_up:
@@ -137,13 +139,13 @@ def produce(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
         return
     if parts.keys() - verdict.refused.keys():
         _on_its_way(session, header, scan, verdict.refused)
-        crossing.send(session, header, memoryview(buf)[header.body_at : end], scan, verdict, parts)
+        split.send(session, header, memoryview(buf)[header.body_at : end], scan, verdict, parts)
         return
     _write(session, header, buf, pos, end, scan, verdict)
 
 
 def _write(
-    session: Conversation,
+    session: ConnectionState,
     header: RequestHeader,
     buf: bytearray,
     pos: int,
@@ -167,7 +169,7 @@ def _write(
 
 
 def _forward(
-    session: Conversation,
+    session: ConnectionState,
     header: RequestHeader,
     scan: ProduceScan,
     frame: bytes | memoryview,
@@ -182,10 +184,10 @@ def _forward(
             _leave_unanswered(session)
         return None
     order = [(p[0], p[1]) for p in scan.partitions]
-    node = _here(session)
+    lane = _here(session)
 
     def finish(frames: Frames) -> bytes | bytearray:
-        whole = frames[node]
+        whole = frames[lane]
         if whole is not None and not (verdict.refused or verdict.openers):
             answer = whole[4:]
             patch_produce_response(answer, header.api_version, verdict.shifts)
@@ -203,21 +205,21 @@ def _forward(
 
     slot = _slot(header, Kind.GATHER)
     slot.topics = tuple(kept)
-    slot.awaited = {node}
+    slot.awaited = {lane}
     slot.finish = finish
     session.enqueue(slot)
-    session.forward(slot, node, frame)
+    session.forward(slot, lane, frame)
     return slot
 
 
-def _leave_unanswered(session: Conversation) -> None:
+def _leave_unanswered(session: ConnectionState) -> None:
     """There is no answer to say it in. A broker that is not the leader of a partition writes the others, and closes the
     connection: what came before is executed and answered."""
     leaving.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 to a partition that is elsewhere")
 
 
 def _refuse_produce(
-    session: Conversation,
+    session: ConnectionState,
     header: RequestHeader,
     scan: ProduceScan,
     refused: Mapping[producing.Key, ErrorCode],
@@ -241,7 +243,7 @@ def _entries(
     ]
 
 
-def fetch(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+def fetch(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
     """A whole fetch request."""
     scan = scan_fetch_request(buf, header.body_at, end, header.api_version)
     if scan.replica_id >= 0:
@@ -288,7 +290,7 @@ def fetch(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
     _read(session, header, request, routes)
 
 
-def _refuse_follower(session: Conversation, header: RequestHeader, scan: FetchScan) -> None:
+def _refuse_follower(session: ConnectionState, header: RequestHeader, scan: FetchScan) -> None:
     """A client that says that it is a broker: to the broker behind it would be the gateway's account that says so.
 
     It would be shown what is not committed yet, and move high watermarks on for a replica that has nothing. Brokers
@@ -307,7 +309,7 @@ def _refuse_follower(session: Conversation, header: RequestHeader, scan: FetchSc
     session.refuse(_slot(header, Kind.WAIT), {"error_code": 0, "session_id": 0, "responses": refused})
 
 
-def _read(session: Conversation, header: RequestHeader, request: dict[str, Any], routes: Routes) -> None:
+def _read(session: ConnectionState, header: RequestHeader, request: dict[str, Any], routes: Routes) -> None:
     plan = fetching.plan(request, routes, session.gaps)
     if not plan.parts:
         delay_s = 0.0 if plan.refused else min(request["max_wait_ms"], 1000) / 1000
@@ -329,12 +331,12 @@ def _read(session: Conversation, header: RequestHeader, request: dict[str, Any],
     hurry = plan.refused or (not plan.both and len(plan.parts) > len(plan.closed) > 0)
     # Of all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
     most = min(max(request["max_bytes"] // len(plan.parts), 1), MAX_COLD_BYTES)
-    frames: dict[Node, bytes] = {}
-    for node, topics in plan.parts.items():
-        cold = node in plan.closed
+    frames: dict[BrokerLane, bytes] = {}
+    for lane, topics in plan.parts.items():
+        cold = lane in plan.closed
         wait_ms = min(request["max_wait_ms"], most_wait_ms) if cold or not hurry else 0
         part = fetching.upstream_request(request, topics, max_wait_ms=wait_ms, max_bytes=most)
-        frames[node] = _fetch_frame(header, part)
+        frames[lane] = _fetch_frame(header, part)
     _gather(session, header, request, plan, frames)
 
 
@@ -343,8 +345,8 @@ def _fetch_frame(header: RequestHeader, request: dict[str, Any]) -> bytes:
     return encode_request(ApiKey.FETCH, header.api_version, header.correlation_id, header.client_id, body)
 
 
-def _stream(session: Conversation, header: RequestHeader, request: dict[str, Any], plan: fetching.FetchPlan) -> None:
-    ((node, topics),) = plan.parts.items()
+def _stream(session: ConnectionState, header: RequestHeader, request: dict[str, Any], plan: fetching.FetchPlan) -> None:
+    ((lane, topics),) = plan.parts.items()
     part = fetching.upstream_request(
         request, topics, max_wait_ms=request["max_wait_ms"], max_bytes=request["max_bytes"]
     )
@@ -352,10 +354,10 @@ def _stream(session: Conversation, header: RequestHeader, request: dict[str, Any
     slot.shifts = fetching.shifts(plan)
     slot.reads = tuple({topic.encode() for topic in topics})
     session.enqueue(slot)
-    session.forward(slot, node, _fetch_frame(header, part))
+    session.forward(slot, lane, _fetch_frame(header, part))
 
 
-def wake_readers(session: Conversation, before: View) -> None:
+def wake_readers(session: ConnectionState, before: View) -> None:
     """Readers that wait in a cluster that their topic has just left are answered, to ask again where it is now.
 
     They would wait there for `fetch.max.wait.ms` in vain: nothing is appended any more.
@@ -381,18 +383,18 @@ def _left(topic: bytes, before: View, after: View) -> bool:
 
 
 def _gather(
-    session: Conversation,
+    session: ConnectionState,
     header: RequestHeader,
     request: dict[str, Any],
     plan: fetching.FetchPlan,
-    frames: dict[Node, bytes],
+    frames: dict[BrokerLane, bytes],
 ) -> None:
     slot = _slot(header, Kind.GATHER)
     slot.awaited = set(frames)
     slot.survives_loss = plan.closed.issuperset(frames)
 
     def finish(found: Frames) -> bytes:
-        decoded = {node: answers.decoded(session, header, frame) for node, frame in found.items()}
+        decoded = {lane: answers.decoded(session, header, frame) for lane, frame in found.items()}
         merged, stale = fetching.merge(plan, decoded, session.gaps, session.snapshot.view)
         log_starts.ask(session, plan)
         if stale:
@@ -410,6 +412,6 @@ def _gather(
 
     slot.finish = finish
     session.enqueue(slot)
-    silence.watch(session, slot, plan.closed, request["max_wait_ms"])
-    for node, frame in frames.items():
-        session.forward(slot, node, frame)
+    unresponsive.watch(session, slot, plan.closed, request["max_wait_ms"])
+    for lane, frame in frames.items():
+        session.forward(slot, lane, frame)

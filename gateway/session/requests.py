@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gateway.session import coordinated, data_path, entrance, leaving, transactions
+from gateway.session import authentication, coordinated, data_path, leaving, transactions
 from gateway.session.commands import Cause, Compose
-from gateway.session.conversation import Conversation
-from gateway.session.slots import Kind, Slot
+from gateway.session.pending import Kind, Slot
+from gateway.session.state import ConnectionState
 from ha_core.wire import POLICIES, ApiKey, RequestHeader, Route, decode
 
 LONG_BYTES = 32 << 10
@@ -29,14 +29,14 @@ _BY_THE_MAP = frozenset(
 )
 """Composed changes that go where maps and bindings lead: by old ones a gateway that slept would delete elsewhere."""
 
-Whole = Callable[[Conversation, RequestHeader, bytearray, int, int], None]
+Whole = Callable[[ConnectionState, RequestHeader, bytearray, int, int], None]
 
 
-def whole(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+def whole(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
     """A complete request: the frame `buf[pos:end]`, size first."""
     line = POLICIES.get(header.api_key)
     if header.api_key == ApiKey.API_VERSIONS:
-        entrance.api_versions(session, header, buf, end)
+        authentication.api_versions(session, header, buf, end)
         return
     if line is None or line.route is Route.HIDDEN or not line.min_version <= header.api_version <= line.max_version:
         session.close(
@@ -45,7 +45,7 @@ def whole(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
             f"not follow the ApiVersions answer",
         )
         return
-    if not entrance.entered(session, header):
+    if not authentication.entered(session, header):
         return
     low, high = session.snapshot.offered.get(header.api_key, _NONE)
     if not low <= header.api_version <= high:
@@ -68,7 +68,9 @@ def whole(session: Conversation, header: RequestHeader, buf: bytearray, pos: int
         _compose(session, header, buf, end)
 
 
-def partial(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int, frame_end: int) -> bool:
+def partial(
+    session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int, frame_end: int
+) -> bool:
     """A request of which only `buf[pos:end]` has arrived. True if it is already on its way to a broker."""
     if header.api_key != ApiKey.PRODUCE or session.closed is not None:
         return False
@@ -78,7 +80,7 @@ def partial(session: Conversation, header: RequestHeader, buf: bytearray, pos: i
     return data_path.stream_produce(session, header, buf, pos, end, frame_end)
 
 
-def _compose(session: Conversation, header: RequestHeader, buf: bytearray, end: int) -> None:
+def _compose(session: ConnectionState, header: RequestHeader, buf: bytearray, end: int) -> None:
     if header.api_key in _BY_THE_MAP and not session.settings.lease.holds(session.now):
         # There is no one retriable error for them all; whose connection ends asks again.
         leaving.leave(session, Cause.LEASE_LOST, "a change of topics or groups came while the lease was lost")
@@ -96,6 +98,6 @@ _TABLE: dict[int, Whole] = {
     ApiKey.PRODUCE: data_path.produce,
     ApiKey.FETCH: data_path.fetch,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: coordinated.newer_protocol,
-    ApiKey.SASL_HANDSHAKE: entrance.handshake,
-    ApiKey.SASL_AUTHENTICATE: entrance.authenticate,
+    ApiKey.SASL_HANDSHAKE: authentication.handshake,
+    ApiKey.SASL_AUTHENTICATE: authentication.authenticate,
 }

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import NamedTuple
 from urllib.parse import quote
 
-from gateway.session.commands import Node
+from gateway.session.commands import BrokerLane
 from gateway.session.groups import members_by_id
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Group, Identity, LastSequences, Member, Topic
@@ -38,7 +38,7 @@ _REFUSE = TopicRoute(Way.REFUSE, Way.REFUSE, None, None, None)
 class GroupRoute(NamedTuple):
     here: bool
     """Whether the port's cluster coordinates the group."""
-    coordinator: Node | None
+    coordinator: BrokerLane | None
     """The broker to pass the group's requests to: the port's own where its cluster coordinates the group; elsewhere
     the coordinator itself, None while it is not known."""
     group: Group | None
@@ -124,14 +124,14 @@ class Routes:
             route = self._groups[name] = GroupRoute(here, coordinator, group, members)
         return route
 
-    def _coordinator(self, cluster: str | None, group: str) -> Node | None:
+    def _coordinator(self, cluster: str | None, group: str) -> BrokerLane | None:
         known = self.snapshot.view.clusters.get(cluster or "")
         if known is None or known.masked is not None or not self.snapshot.fresh:
             return None
         if known.name == self.port.cluster and self.port.broker is not None:
-            return Node(known.name, self.port.broker)
+            return BrokerLane(known.name, self.port.broker)
         broker = self.snapshot.topology.coordinator(known.name, group)
-        return None if broker is None else Node(known.name, broker)
+        return None if broker is None else BrokerLane(known.name, broker)
 
     def transactions_here(self) -> bool:
         """Whether the port's cluster coordinates the identity's transactions."""

@@ -11,22 +11,21 @@ from typing import Any
 
 from gateway.session import (
     answers,
+    authentication,
     coordinated,
-    crossing,
     data_path,
-    entrance,
     leaving,
-    log_starts,
     requests,
-    silence,
     streaming,
     transactions,
     turns,
 )
-from gateway.session.commands import Cause, Command, Node
-from gateway.session.conversation import MAX_GIVEN_BYTES, MAX_QUESTIONS, Conversation
-from gateway.session.slots import Kind, Upstream
+from gateway.session.commands import BrokerLane, Cause, Command
+from gateway.session.fetch import log_starts, unresponsive
+from gateway.session.pending import Kind, Upstream
+from gateway.session.produce import split
 from gateway.session.snapshot import Snapshot
+from gateway.session.state import MAX_GIVEN_BYTES, MAX_QUESTIONS, ConnectionState
 from ha_core.wire import ApiKey, RemoteProtocolError, RequestHeader, WireError, read_request_header
 from ha_core.wire.frames import frame_size
 
@@ -36,7 +35,7 @@ MIN_REQUEST_BYTES = 10
 """API key, version, correlation id and the length of the client id."""
 
 
-class Session(Conversation):
+class Session(ConnectionState):
     """The protocol state of one client connection.
 
     :ivar carry: client bytes received but not used yet; the driver puts them in front of the next chunk.
@@ -66,25 +65,25 @@ class Session(Conversation):
             self.close(Cause.MALFORMED, str(error))
         return self._take()
 
-    def receive_upstream(self, node: Node, buf: bytearray, end: int, now: float) -> list[Command]:
+    def receive_upstream(self, lane: BrokerLane, buf: bytearray, end: int, now: float) -> list[Command]:
         """Bytes of a broker, which start with what its `carry` held."""
         self.now = now
-        upstream = self.upstreams.get(node)
+        upstream = self.upstreams.get(lane)
         if upstream is not None:
             try:
                 answers.receive(self, upstream, buf, end)
                 self._unblock()
             except WireError as error:
-                self.close(Cause.UPSTREAM_MALFORMED, f"{node.cluster}:{node.broker}: {error}")
+                self.close(Cause.UPSTREAM_MALFORMED, f"{lane.cluster}:{lane.broker}: {error}")
         return self._take()
 
-    def upstream_lost(self, node: Node, why: str, now: float) -> list[Command]:
+    def upstream_lost(self, lane: BrokerLane, why: str, now: float) -> list[Command]:
         """A broker's connection was refused or broke. What was in flight there is unknown, so the client must ask
         again: its connection ends, unless only reads of closed extents went there."""
         self.now = now
-        upstream = self.upstreams.pop(node, None)
+        upstream = self.upstreams.pop(lane, None)
         if upstream is not None and not answers.lost(self, upstream):
-            self.close(Cause.UPSTREAM_LOST, f"{node.cluster}:{node.broker}: {why}")
+            self.close(Cause.UPSTREAM_LOST, f"{lane.cluster}:{lane.broker}: {why}")
         self._unblock()
         return self._take()
 
@@ -118,7 +117,7 @@ class Session(Conversation):
             streaming.probe(self)
             if any(topic.decode("utf-8", "replace") in snapshot.view.topics for topic in self.fetch_topics):
                 self.fetch_reset = True
-        silence.give_up(self)
+        unresponsive.give_up(self)
         self._decide()
         self._unblock()
         return self._take()
@@ -128,7 +127,7 @@ class Session(Conversation):
         self.now = now
         self._awaits_lease = False
         self._decide()
-        silence.ask(self)
+        unresponsive.ask(self)
         self.flush()
         self._unblock()
         return self._take()
@@ -159,17 +158,17 @@ class Session(Conversation):
             self._unblock()
         return self._take()
 
-    def release(self, node: Node) -> bool:
+    def release(self, lane: BrokerLane) -> bool:
         """Lets go of a broker's connection if nothing is under way on it: the next request to it opens another one.
 
         One over which something went that has no answer (acks=0) stays: only its end tells of a failure.
         """
-        upstream = self.upstreams.get(node)
+        upstream = self.upstreams.get(lane)
         if upstream is None or upstream.queue or upstream.missing or upstream.later or upstream.silent:
             return False
         if upstream.mute or upstream.shut:
             return False
-        del self.upstreams[node]
+        del self.upstreams[lane]
         return True
 
     # -- what the driver asks -----------------------------------------------------------------------------------
@@ -191,7 +190,7 @@ class Session(Conversation):
         """Whether something that may change a log or a group is in flight."""
         if any(streaming.unsure(upstream) for upstream in self.upstreams.values()):
             return True
-        return any(slot.node is not None and (slot.topics != () or slot.group is not None) for slot in self.queue)
+        return any(slot.lane is not None and (slot.topics != () or slot.group is not None) for slot in self.queue)
 
     @property
     def writes(self) -> bool:
@@ -209,7 +208,7 @@ class Session(Conversation):
         if quiet and self.transactions.write_to(quiet):
             return True
         for slot in self.queue:
-            if slot.node is None or slot.kind is Kind.READY or slot.revision >= since:
+            if slot.lane is None or slot.kind is Kind.READY or slot.revision >= since:
                 continue
             if slot.api_key == ApiKey.ADD_PARTITIONS_TO_TXN and not quiet.isdisjoint(slot.topics or ()):
                 return True
@@ -232,13 +231,13 @@ class Session(Conversation):
         return (
             len(self.queue) * share >= self.settings.max_in_flight
             or len(self.waiting) * share >= MAX_QUESTIONS
-            or self.kept_bytes > crossing.MAX_KEPT_BYTES
+            or self.kept_bytes > split.MAX_KEPT_BYTES
         )
 
     def _decide(self) -> None:
         """Batches that were kept until the state decides where they belong go on."""
         if self.departures:
-            crossing.proceed(self)
+            split.proceed(self)
             self._unblock()
 
     def _lift(self) -> None:
@@ -257,7 +256,7 @@ class Session(Conversation):
         """An answer that waited for its turn streams now."""
         while self.queue and self.closed is None:
             head = self.queue[0]
-            upstream = self.upstreams.get(head.node) if head.node is not None else None
+            upstream = self.upstreams.get(head.lane) if head.lane is not None else None
             if upstream is None or not upstream.blocked or upstream.queue[0] is not head:
                 return
             upstream.blocked = False
@@ -283,7 +282,7 @@ class Session(Conversation):
                 break
             taken += 1
             if self.sasl is not None and self.sasl.raw_tokens:
-                token_at, pos = pos, entrance.raw_token(self, self.sasl, buf, pos, end)
+                token_at, pos = pos, authentication.raw_token(self, self.sasl, buf, pos, end)
                 if pos == token_at:
                     break
                 continue

@@ -11,9 +11,9 @@ Invariants:
 
 from __future__ import annotations
 
-from gateway.session.commands import Node, Shut
-from gateway.session.conversation import Conversation
-from gateway.session.slots import PROBE, Kind, Slot, Upstream
+from gateway.session.commands import BrokerLane, Shut
+from gateway.session.pending import PROBE, Kind, Slot, Upstream
+from gateway.session.state import ConnectionState
 from ha_core.wire import ApiKey, encode, encode_request
 
 STALLED_S = 1.0
@@ -21,12 +21,12 @@ STALLED_S = 1.0
 the client had asked before is answered, and the client asks for this one again."""
 
 
-def begin(session: Conversation, node: Node, missing: int, slot: Slot | None) -> None:
-    """The request whose beginning was just sent to `node` goes on with the next `missing` bytes of the client.
+def begin(session: ConnectionState, lane: BrokerLane, missing: int, slot: Slot | None) -> None:
+    """The request whose beginning was just sent to `lane` goes on with the next `missing` bytes of the client.
 
     :param slot: None if it has no answer.
     """
-    upstream = session.upstreams[node]
+    upstream = session.upstreams[lane]
     upstream.missing = missing
     upstream.half = slot
     upstream.under = session.under()
@@ -34,22 +34,22 @@ def begin(session: Conversation, node: Node, missing: int, slot: Slot | None) ->
     session.streaming = upstream
 
 
-def go_on(session: Conversation, upstream: Upstream, chunk: memoryview) -> int:
+def go_on(session: ConnectionState, upstream: Upstream, chunk: memoryview) -> int:
     """Client bytes: how many of them belong to the request."""
     taken = min(upstream.missing, len(chunk))
     upstream.missing -= taken
     upstream.arrived_at = session.now
-    session.send(upstream.node, chunk[:taken])
+    session.send(upstream.lane, chunk[:taken])
     if not upstream.missing:
         session.streaming = upstream.half = None
         later, upstream.later = upstream.later, []
         for slot, frame in later:
-            session.forward(slot, upstream.node, frame)
+            session.forward(slot, upstream.lane, frame)
         probe(session)
     return taken
 
 
-def cut_off(session: Conversation) -> None:
+def cut_off(session: ConnectionState) -> None:
     """The rest of the request will not come, or must not go on. Nothing more can be written to its connection.
 
     What was sent before is still answered there. A broker handles a connection in order, and sees the end when it has
@@ -63,19 +63,19 @@ def cut_off(session: Conversation) -> None:
         upstream.queue.remove(upstream.half)
         upstream.half = None
     upstream.shut = True
-    session.emit(Shut(upstream.node))
+    session.emit(Shut(upstream.lane))
 
 
-def aside(session: Conversation, slot: Slot, node: Node, frame: bytes) -> None:
+def aside(session: ConnectionState, slot: Slot, lane: BrokerLane, frame: bytes) -> None:
     """A question of the gateway's own, on a connection that is the client's: when nothing is half-way on it."""
-    upstream = session.upstreams.get(node)
+    upstream = session.upstreams.get(lane)
     if upstream is not None and upstream.missing:
         upstream.later.append((slot, frame))
     else:
-        session.forward(slot, node, frame)
+        session.forward(slot, lane, frame)
 
 
-def probe(session: Conversation, everything: bool = False) -> None:
+def probe(session: ConnectionState, everything: bool = False) -> None:
     """Behind requests that get no answer, asks for one: a broker answers a connection in order, so when it does, they
     are in the log, and an operation on their topics is drained.
 
@@ -100,11 +100,11 @@ def holds_back(upstream: Upstream, topics: frozenset[bytes], since: int) -> bool
     return upstream.missing > 0 and upstream.silent.revision < since and upstream.silent.touches(topics)
 
 
-def ask_for_the_end(session: Conversation, upstream: Upstream) -> None:
+def ask_for_the_end(session: ConnectionState, upstream: Upstream) -> None:
     """Asks the broker for an answer behind what has none."""
     if not upstream.silent or upstream.missing:
         return
     slot = Slot(ApiKey.API_VERSIONS, 0, PROBE, Kind.DISCARD)
     slot.topics = upstream.silent.take()
     body = encode(ApiKey.API_VERSIONS, 0, "request", {})
-    session.forward(slot, upstream.node, encode_request(ApiKey.API_VERSIONS, 0, PROBE, None, body))
+    session.forward(slot, upstream.lane, encode_request(ApiKey.API_VERSIONS, 0, PROBE, None, body))

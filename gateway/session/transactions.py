@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway.session import answers, groups, refusals
-from gateway.session.commands import Compose, Node
-from gateway.session.conversation import Conversation
-from gateway.session.issuing import issued_by, shown
-from gateway.session.slots import Frames, Kind, Slot
+from gateway.session.commands import BrokerLane, Compose
+from gateway.session.pending import Frames, Kind, Slot
+from gateway.session.produce.issuing import issued_by, shown
+from gateway.session.state import ConnectionState
 from ha_core.model.producer import is_gateway_id
 from ha_core.plan.extents import written
 from ha_core.wire import (
@@ -44,7 +44,7 @@ def stays_open(answer: dict[str, Any]) -> bool:
     return answer["error_code"] in _TRY_AGAIN
 
 
-def transaction(session: Conversation, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+def transaction(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
     """A request for a transaction coordinator, or about a transaction's offsets."""
     body = memoryview(buf)[header.body_at : end]
     request = decode(header.api_key, header.api_version, "request", body, limits=inline(session.settings.limits))
@@ -68,19 +68,19 @@ def _slot(header: RequestHeader, kind: Kind) -> Slot:
 
 
 def _refuse(
-    session: Conversation, header: RequestHeader, request: dict[str, Any], error: ErrorCode, fence: str | None = None
+    session: ConnectionState, header: RequestHeader, request: dict[str, Any], error: ErrorCode, fence: str | None = None
 ) -> None:
     session.refuse(_slot(header, Kind.WAIT), refusals.transaction(header.api_key, request, error), fence)
 
 
-def _node(session: Conversation) -> Node:
+def _node(session: ConnectionState) -> BrokerLane:
     port = session.port
     assert port.cluster is not None
     assert port.broker is not None
-    return Node(port.cluster, port.broker)
+    return BrokerLane(port.cluster, port.broker)
 
 
-def _pass(session: Conversation, header: RequestHeader, request: dict[str, Any], slot: Slot) -> None:
+def _pass(session: ConnectionState, header: RequestHeader, request: dict[str, Any], slot: Slot) -> None:
     body = encode(header.api_key, header.api_version, "request", request)
     frame = encode_request(header.api_key, header.api_version, header.correlation_id, header.client_id, body)
     session.enqueue(slot)
@@ -88,7 +88,7 @@ def _pass(session: Conversation, header: RequestHeader, request: dict[str, Any],
 
 
 def _ask(
-    session: Conversation,
+    session: ConnectionState,
     header: RequestHeader,
     request: dict[str, Any],
     look: Callable[[dict[str, Any]], None],
@@ -114,12 +114,12 @@ def _ask(
     _pass(session, header, request, slot)
 
 
-def _able(session: Conversation) -> bool:
+def _able(session: ConnectionState) -> bool:
     """Whether anything may be forwarded to the port's broker."""
     return session.settings.lease.holds(session.now) and session.port.broker is not None
 
 
-def _idempotent(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:
+def _idempotent(session: ConnectionState, header: RequestHeader, request: dict[str, Any]) -> None:
     """Every cluster counts producer ids from 0, so ids come from the gateways' own range.
 
     A producer that asks to raise its epoch (KIP-360) keeps its id; its sequences start at 0 again.
@@ -135,7 +135,7 @@ def _idempotent(session: Conversation, header: RequestHeader, request: dict[str,
     session.reply(_slot(header, Kind.WAIT), {"error_code": 0, "producer_id": fresh, "producer_epoch": 0})
 
 
-def _initialise(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:
+def _initialise(session: ConnectionState, header: RequestHeader, request: dict[str, Any]) -> None:
     """A producer that names an id of another cluster, to have its epoch raised (KIP-360), is new in this one.
 
     Its coordinator would take it for an older producer of the same transactional id, and answer PRODUCER_FENCED.
@@ -160,7 +160,7 @@ def _initialise(session: Conversation, header: RequestHeader, request: dict[str,
     _ask(session, header, request, initialised)
 
 
-def _add_partitions(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:
+def _add_partitions(session: ConnectionState, header: RequestHeader, request: dict[str, Any]) -> None:
     """A transaction takes partitions in: so it begins, for each client that sets out on a new one.
 
     Behind a fence that is answered CONCURRENT_TRANSACTIONS, as while the last transaction's end is still being written
@@ -190,7 +190,7 @@ def _add_partitions(session: Conversation, header: RequestHeader, request: dict[
     _ask(session, header, request, added, topics)
 
 
-def _written_elsewhere(session: Conversation, request: dict[str, Any]) -> bool:
+def _written_elsewhere(session: ConnectionState, request: dict[str, Any]) -> bool:
     """Whether a partition has its writer in another cluster than the transaction its coordinator."""
     topics = session.snapshot.view.topics
     return any(
@@ -201,13 +201,13 @@ def _written_elsewhere(session: Conversation, request: dict[str, Any]) -> bool:
     )
 
 
-def _add_offsets(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:
+def _add_offsets(session: ConnectionState, header: RequestHeader, request: dict[str, Any]) -> None:
     """A transaction takes a group's offsets in."""
     if _coordinated(session, header, request):
         _pass(session, header, request, _slot(header, Kind.PASS))
 
 
-def _coordinated(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> bool:
+def _coordinated(session: ConnectionState, header: RequestHeader, request: dict[str, Any]) -> bool:
     """Whether the port's cluster coordinates the transaction, which is under its own producer id then; else refused."""
     issued = issued_by(session.settings.nodes, request["producer_id"])
     if not _able(session) or not session.routes(header.client_id).transactions_here():
@@ -220,7 +220,7 @@ def _coordinated(session: Conversation, header: RequestHeader, request: dict[str
     return True
 
 
-def _end(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:
+def _end(session: ConnectionState, header: RequestHeader, request: dict[str, Any]) -> None:
     """A transaction ends where it began, wherever its user is by now.
 
     Above all a commit that is asked for again because its answer was lost: it may have happened before the cut, and
@@ -250,7 +250,7 @@ def _end(session: Conversation, header: RequestHeader, request: dict[str, Any]) 
         session.emit(Compose(token, header.api_key, header.api_version, session.identity(header.client_id), request))
 
 
-def _commit_offsets(session: Conversation, header: RequestHeader, request: dict[str, Any]) -> None:
+def _commit_offsets(session: ConnectionState, header: RequestHeader, request: dict[str, Any]) -> None:
     """Offsets belong to their group's coordinator, which must be in the producer's cluster.
 
     What belongs to another one's producer is answered ILLEGAL_GENERATION: all clients can abort after that, and

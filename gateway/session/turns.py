@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gateway.session import streaming
-from gateway.session.commands import Node
-from gateway.session.conversation import Conversation
-from gateway.session.issuing import issued_by
+from gateway.session.commands import BrokerLane
+from gateway.session.pending import Kind
+from gateway.session.produce.issuing import issued_by
 from gateway.session.routes import Way
-from gateway.session.slots import Kind
+from gateway.session.state import ConnectionState
 from ha_core.wire import POLICIES, ApiKey, RequestHeader, Route, decode
 from ha_core.wire.fetch import scan_fetch_request
 from ha_core.wire.policy import peek_group
@@ -39,7 +39,7 @@ class Turn(NamedTuple):
     """What a request has to wait for."""
 
     effect: Effect
-    node: Node | None
+    lane: BrokerLane | None
     """Where it goes; None: to several brokers, or by connections that are not the client's."""
 
 
@@ -78,7 +78,7 @@ _EFFECTS: dict[int, Effect] = {key: _OF_ROUTE.get(line.route, _EVERYTHING) for k
 _PRODUCE = int(ApiKey.PRODUCE)
 
 
-def comes(session: Conversation, header: RequestHeader, buf: bytearray, end: int) -> bool:
+def comes(session: ConnectionState, header: RequestHeader, buf: bytearray, end: int) -> bool:
     """Whether it is the turn of a request: then it may be judged, and sent. If not, `session.turn` says what for.
 
     :param end: behind the request; of a produce, whose way needs no look at it, behind what has arrived.
@@ -93,9 +93,9 @@ def comes(session: Conversation, header: RequestHeader, buf: bytearray, end: int
     turn = Turn(effect, None)
     if not has_come(session, turn):
         turn = Turn(effect, _node(session, header, buf, end))
-        if turn.node is None or not has_come(session, turn):
+        if turn.lane is None or not has_come(session, turn):
             for upstream in session.upstreams.values():
-                if effect.clashes(_EFFECTS[_PRODUCE]) and upstream.node != turn.node:
+                if effect.clashes(_EFFECTS[_PRODUCE]) and upstream.lane != turn.lane:
                     streaming.ask_for_the_end(session, upstream)
             session.turn = turn
             return False
@@ -105,19 +105,19 @@ def comes(session: Conversation, header: RequestHeader, buf: bytearray, end: int
     return True
 
 
-def has_come(session: Conversation, turn: Turn) -> bool:
+def has_come(session: ConnectionState, turn: Turn) -> bool:
     """Whether nothing is in flight any more that has to come first."""
     for slot in session.queue:
-        if slot.kind is Kind.READY or (turn.node is not None and slot.way == turn.node):
+        if slot.kind is Kind.READY or (turn.lane is not None and slot.way == turn.lane):
             continue
         if turn.effect.clashes(_EFFECTS.get(slot.api_key, _EVERYTHING)):
             return False
     if not turn.effect.clashes(_EFFECTS[_PRODUCE]):
         return True
-    return not any(streaming.unsure(upstream) for upstream in session.upstreams.values() if upstream.node != turn.node)
+    return not any(streaming.unsure(upstream) for upstream in session.upstreams.values() if upstream.lane != turn.lane)
 
 
-def _node(session: Conversation, header: RequestHeader, buf: bytearray, end: int) -> Node | None:
+def _node(session: ConnectionState, header: RequestHeader, buf: bytearray, end: int) -> BrokerLane | None:
     """Where a request goes, as far as that is plain before it is handled."""
     key = header.api_key
     here = session.here

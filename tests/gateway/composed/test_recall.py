@@ -8,7 +8,7 @@ import pytest
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
 from gateway.composed.recall import MAX_FETCHES, TAIL, recall
-from gateway.session.recalled import Held
+from gateway.session.produce.recalled import Held
 from ha_core.model import Extent
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.wire.codes import ApiKey, ErrorCode

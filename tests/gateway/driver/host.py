@@ -11,9 +11,9 @@ from gateway import clock
 from gateway.counts import Counts
 from gateway.driver.connection import Connection
 from gateway.driver.farewell import Farewells
-from gateway.session.commands import Cause, Compose, Inquire, Node, Saw
-from gateway.session.conversation import Settings
+from gateway.session.commands import BrokerLane, Cause, Compose, Inquire, Saw
 from gateway.session.session import Session
+from gateway.session.settings import Settings
 from gateway.session.snapshot import Port
 from gateway.upstream.dial import BrokerSocket
 from tests.gateway.session.talk import Talk, snapshot
@@ -43,7 +43,7 @@ class FakeHost:
         theirs.setblocking(False)
         return Connection(self, ours, Session(port, self.settings, self.snapshot)), theirs
 
-    async def open(self, node: Node) -> BrokerSocket:
+    async def open(self, lane: BrokerLane) -> BrokerSocket:
         pair, theirs = socket.socketpair()
         ours = BrokerSocket(fileno=pair.detach())
         ours.good_for_s = self.good_for_s

@@ -13,8 +13,8 @@ from gateway.driver import rounds
 from gateway.driver.rounds import Rounds
 from gateway.session.commands import Cause
 from gateway.session.fences import fences
+from gateway.session.produce.terms import Terms
 from gateway.session.snapshot import Snapshot
-from gateway.session.terms import Terms
 from ha_core.model import Extent, Fence, Topic, View
 from ha_core.wire import ErrorCode, encode, encode_request
 from tests.gateway.driver.host import FakeHost

@@ -12,8 +12,8 @@ from gateway.composed.ask import Ask, ClusterUnavailableError, Coordinator, Repl
 from gateway.driver.inquiries import MAX_AT_ONCE, Inquiries
 from gateway.session.commands import Inquire, LookAfter, LookUp
 from gateway.session.open_transactions import Holders, OpenTransactions
-from gateway.session.recalled import Held, Known, Recalled
-from gateway.session.terms import Terms
+from gateway.session.produce.recalled import Held, Known, Recalled
+from gateway.session.produce.terms import Terms
 from gateway.upstream.clusters import Upstream
 from ha_core.model import Crossing, Extent, Topic, View
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id

@@ -7,15 +7,14 @@ from typing import Any
 
 from gateway.counts import Counts
 from gateway.nodes import Nodes
-from gateway.session.authentication import Authentication
-from gateway.session.commands import Close, Command, Node, ToClient, ToUpstream, Wake
-from gateway.session.conversation import Settings
+from gateway.session.commands import BrokerLane, Close, Command, ToClient, ToUpstream, Wake
 from gateway.session.open_transactions import Holders
-from gateway.session.overtaking import Overtaking
-from gateway.session.recalled import Recalled
+from gateway.session.produce.producer_order import ProducerOrder
+from gateway.session.produce.recalled import Recalled
+from gateway.session.produce.terms import Terms
 from gateway.session.session import Session
+from gateway.session.settings import Authentication, Settings
 from gateway.session.snapshot import Lease, Port, Snapshot
-from gateway.session.terms import Terms
 from gateway.topology import ClusterTopology, Topology
 from ha_core.model import Cluster, View
 from ha_core.wire import (
@@ -29,8 +28,8 @@ from ha_core.wire import (
     response_body_at,
 )
 
-EAST = Node("east", 1)
-WEST = Node("west", 1)
+EAST = BrokerLane("east", 1)
+WEST = BrokerLane("west", 1)
 CLUSTERS = {
     "east": Cluster(name="east", bootstrap="e:1", default=True),
     "west": Cluster(name="west", bootstrap="w:1"),
@@ -66,7 +65,7 @@ class Talk:
         chunks: Callable[[bytes], list[bytes]] = lambda data: [data],
         lease: bool = True,
         limits: Limits | None = None,
-        overtaking: Overtaking | None = None,
+        producer_order: ProducerOrder | None = None,
         holders: Holders | None = None,
     ) -> None:
         self.now = 100.0
@@ -82,7 +81,7 @@ class Talk:
             lambda: next(self.ids),
             Counts(),
             self.terms,
-            overtaking or Overtaking(),
+            producer_order or ProducerOrder(),
             self.recalled,
             NODES,
             Holders() if holders is None else holders,
@@ -92,7 +91,7 @@ class Talk:
         self.correlation = 0
         self.versions: list[tuple[int, int, int]] = []
         self.to_client = bytearray()
-        self.upstream: dict[Node, bytearray] = {}
+        self.upstream: dict[BrokerLane, bytearray] = {}
         self.closed: Close | None = None
         self.woken: list[float] = []
         self.others: list[Command] = []
@@ -131,9 +130,9 @@ class Talk:
 
     # -- brokers ------------------------------------------------------------------------------------------------
 
-    def asked(self, node: Node) -> list[tuple[int, int, int, dict[str, Any]]]:
+    def asked(self, lane: BrokerLane) -> list[tuple[int, int, int, dict[str, Any]]]:
         """(api key, version, correlation id, body) of whole requests that reached a broker since the last call."""
-        data = self.upstream.get(node, bytearray())
+        data = self.upstream.get(lane, bytearray())
         found = []
         while len(data) >= 4 and len(data) >= 4 + int.from_bytes(data[:4], "big"):
             end = 4 + int.from_bytes(data[:4], "big")
@@ -144,17 +143,17 @@ class Talk:
             del data[:end]
         return found
 
-    def answer(self, node: Node, request: tuple[int, int, int, dict[str, Any]], body: dict[str, Any]) -> None:
+    def answer(self, lane: BrokerLane, request: tuple[int, int, int, dict[str, Any]], body: dict[str, Any]) -> None:
         """A broker answers one of the requests that `asked` returned."""
         api_key, version, correlation, _ = request
         encoded = encode(api_key, version, "response", body)
         data = encode_response(api_key, version, correlation, encoded)
         for chunk in self.chunks(data):
-            buf = bytearray(bytes(self.session.upstreams[node].carry) + chunk)
-            self.take(self.session.receive_upstream(node, buf, len(buf), self.now))
+            buf = bytearray(bytes(self.session.upstreams[lane].carry) + chunk)
+            self.take(self.session.receive_upstream(lane, buf, len(buf), self.now))
 
-    def lose(self, node: Node) -> None:
-        self.take(self.session.upstream_lost(node, "gone", self.now))
+    def lose(self, lane: BrokerLane) -> None:
+        self.take(self.session.upstream_lost(lane, "gone", self.now))
 
     # -- the gateway --------------------------------------------------------------------------------------------
 
@@ -172,7 +171,7 @@ class Talk:
             if isinstance(command, ToClient):
                 self.to_client += command.data
             elif isinstance(command, ToUpstream):
-                self.upstream.setdefault(command.node, bytearray()).extend(command.data)
+                self.upstream.setdefault(command.lane, bytearray()).extend(command.data)
             elif isinstance(command, Close):
                 self.closed = command
             elif isinstance(command, Wake):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.session.commands import Cause, Compose, Node, Refresh, Saw
+from gateway.session.commands import BrokerLane, Cause, Compose, Refresh, Saw
 from gateway.session.snapshot import Port, Snapshot
 from gateway.topology import Topology
 from ha_core.model import Fence, Group, Mask, Member, UserBindings, View
@@ -101,7 +101,7 @@ def test_a_group_request_by_another_nodes_port_reaches_the_coordinator_under_the
     # When it goes on at the node of before
     talk.ask(api_key, 3, REQUESTS[api_key])
     # Then the coordinator is asked, about the member that it knows
-    ((asked, _, _, body),) = talk.asked(Node("west", 3))
+    ((asked, _, _, body),) = talk.asked(BrokerLane("west", 3))
     assert asked == api_key
     if api_key != OFFSETS:
         assert "w-9" in (body["member_id"], *(one["member_id"] for one in body.get("members", ())))

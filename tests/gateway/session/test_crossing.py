@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from gateway.session.commands import Node
-from gateway.session.issuing import shown
-from gateway.session.overtaking import LOST_S
+from gateway.session.commands import BrokerLane
+from gateway.session.produce.issuing import shown
+from gateway.session.produce.producer_order import LOST_S
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Fence, LastSequences, Topic
 from ha_core.model.producer import upstream_id
@@ -30,7 +30,7 @@ from tests.gateway.session.test_data_path import (
 
 CUT, BASE = 100, 7
 LARGE = b"r" * 40_000
-LEG = Node("west", 1, lane=1)
+LEG = BrokerLane("west", 1, lane=1)
 REFUSED, TAKEN = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), 0
 IN_WEST = upstream_id(CLIENT_PID, 1)
 
@@ -219,7 +219,7 @@ def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_on
     ((asked, _),) = arrived(talk, EAST)
     talk.follow(settled())
     # When the client has learnt of the new leader, and sends the next batch there by another connection
-    other = Talk(settled(), Port("west", 1), overtaking=talk.session.settings.overtaking)
+    other = Talk(settled(), Port("west", 1), producer_order=talk.session.settings.producer_order)
     ask(other, records(1))
     assert outcome(other) == [(REFUSED, -1)]
     answer(talk, EAST, asked, 100)
@@ -235,7 +235,7 @@ def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_on
 def test_a_batch_whose_connection_broke_is_not_waited_for_for_ever() -> None:
     talk = Talk(state(topic()))
     ask(talk, records(0))
-    other = Talk(settled(), Port("west", 1), overtaking=talk.session.settings.overtaking)
+    other = Talk(settled(), Port("west", 1), producer_order=talk.session.settings.producer_order)
     other.now += LOST_S + 1
     ask(other, records(1))
     assert len(arrived(other, WEST)) == 1

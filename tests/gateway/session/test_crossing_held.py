@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from gateway.session.commands import Cause
-from gateway.session.crossing import PROPOSED_HOLD_S
-from gateway.session.issuing import shown
-from gateway.session.recalled import UNKNOWN_OFFSET
+from gateway.session.produce.issuing import shown
+from gateway.session.produce.recalled import UNKNOWN_OFFSET
+from gateway.session.produce.split import PROPOSED_HOLD_S
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Fence, Topic
 from ha_core.wire import ErrorCode
@@ -344,7 +344,7 @@ def test_a_broker_that_answers_another_request_meanwhile_waits_for_its_turn() ->
 
 
 def test_no_more_is_read_from_a_client_of_which_much_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.session.crossing.MAX_KEPT_BYTES", 2 * len(records(-1, 10, producer_id=-1)))
+    monkeypatch.setattr("gateway.session.produce.split.MAX_KEPT_BYTES", 2 * len(records(-1, 10, producer_id=-1)))
     talk = Talk(state(topic("proposed")))
     for _ in range(3):
         assert not talk.session.paused

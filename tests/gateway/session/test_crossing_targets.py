@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.session.commands import Refresh
-from gateway.session.crossing import PROPOSED_HOLD_S
+from gateway.session.produce.split import PROPOSED_HOLD_S
 from tests.gateway.session.talk import EAST, Talk, topology
 from tests.gateway.session.test_crossing import (
     BASE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.session.crossing import PROPOSED_HOLD_S
+from gateway.session.produce.split import PROPOSED_HOLD_S
 from ha_core.model import Topic
 from tests.gateway.session.talk import EAST, Talk
 from tests.gateway.session.test_crossing import CUT, REFUSED, TAKEN, answer, arrived, outcome, records, topic

@@ -9,9 +9,9 @@ import google_crc32c
 import pytest
 
 from gateway.session.commands import Cause
-from gateway.session.conversation import MAX_HOLD_S
-from gateway.session.recalled import held as held_batch
+from gateway.session.produce.recalled import held as held_batch
 from gateway.session.snapshot import Port
+from gateway.session.state import MAX_HOLD_S
 from ha_core.model import Extent, Fence, LastSequences, Topic, UserBindings, View
 from ha_core.model.producer import upstream_id
 from ha_core.wire import ErrorCode

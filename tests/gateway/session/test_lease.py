@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from gateway.session.commands import AwaitLease, Cause, Compose
-from gateway.session.slots import Kind
+from gateway.session.pending import Kind
 from gateway.session.snapshot import Lease, Port, Snapshot
 from ha_core.model import UserBindings, View
 from ha_core.model.producer import issued_id

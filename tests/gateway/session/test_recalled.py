@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.session.commands import LookUp
-from gateway.session.recalled import MAX_WAIT_S, Held, Recalled
+from gateway.session.produce.recalled import MAX_WAIT_S, Held, Recalled
 from gateway.session.snapshot import Port
 from ha_core.model import LastSequences
 from ha_core.wire import ErrorCode

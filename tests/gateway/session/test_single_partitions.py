@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session.commands import Node
+from gateway.session.commands import BrokerLane
+from gateway.session.produce.terms import Terms
 from gateway.session.snapshot import Port
-from gateway.session.terms import Terms
 from ha_core.model import Crossing, Extent, Topic, View
 from ha_core.model.producer import upstream_id
 from ha_core.wire import ErrorCode
@@ -83,7 +83,7 @@ def test_only_the_partition_that_crosses_over_is_held_to_its_cut() -> None:
     talk.ask(PRODUCE, 9, produce(("orders", 1, batch(producer_id=CLIENT_PID))))
     (asked,) = talk.asked(EAST)
     talk.answer(EAST, asked, produced(("orders", 1, 0, CUT + 3)))
-    (leg,) = talk.asked(Node("west", 1, lane=1))
+    (leg,) = talk.asked(BrokerLane("west", 1, lane=1))
     data = leg[3]["topic_data"][0]["partition_data"][0]["records"]
     assert next(batches(data, 0, len(data))).producer_id == upstream_id(CLIENT_PID, 1)
 

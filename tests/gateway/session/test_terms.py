@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gateway.session.commands import Inquire
+from gateway.session.produce.terms import WINDOW_S
 from gateway.session.snapshot import Port
-from gateway.session.terms import WINDOW_S
 from ha_core.model import LastSequences
 from ha_core.wire import ErrorCode
 from tests.gateway.session.batch import batch

@@ -4,10 +4,10 @@ Invariants:
 - A batch is acknowledged when it is where readers find it: in the origin if it ends below the cut, else in the target.
   Which of the two follows from the origin's answer, so a retry through any gateway goes the same way.
 - What lies at or above a cut that is only proposed is neither refused nor acknowledged until the state decides
-  (`fates`), for `PROPOSED_HOLD_S` at most.
+  (`disposition`), for `PROPOSED_HOLD_S` at most.
 - One request of a connection at a time is on its way to targets; where a leader has changed it is sent again before
-  the next one. What is refused is waited for (`Overtaking`), so a target takes the batches of a producer in the order
-  in which the origin took them.
+  the next one. What is refused is waited for (`ProducerOrder`), so a target takes the batches of a producer in the
+  order in which the origin took them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gateway.session import answers, leaving
-from gateway.session import produce as producing
-from gateway.session.commands import Cause, Node, Refresh
-from gateway.session.conversation import Conversation
-from gateway.session.departures import Departure
-from gateway.session.fates import Crosses, Fate, Part, fate
-from gateway.session.produce import Key, ProduceVerdict
-from gateway.session.recalled import UNKNOWN_OFFSET
+from gateway.session.commands import BrokerLane, Cause, Refresh
+from gateway.session.pending import Frames, Kind, Slot
+from gateway.session.produce import verdict as producing
+from gateway.session.produce.departures import Departure
+from gateway.session.produce.disposition import Crosses, Fate, Part, fate
+from gateway.session.produce.recalled import UNKNOWN_OFFSET
+from gateway.session.produce.verdict import Key, ProduceVerdict
 from gateway.session.routes import Routes, Way
-from gateway.session.slots import Frames, Kind, Slot
+from gateway.session.state import ConnectionState
 from ha_core.model import Extent
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.plan.extents import extents_of, live, written
@@ -84,7 +84,7 @@ def parts(frame: Any, scan: ProduceScan, routes: Routes) -> dict[Key, Part]:
 
 
 def send(
-    session: Conversation,
+    session: ConnectionState,
     header: RequestHeader,
     body: memoryview,
     scan: ProduceScan,
@@ -96,21 +96,21 @@ def send(
     if verdict.refused:
         request = producing.without(request, verdict.refused)
     request["acks"] = _ALL
-    node = Node(session.port.cluster or "", session.port.broker or 0)
+    lane = BrokerLane(session.port.cluster or "", session.port.broker or 0)
     slot = Slot(header.api_key, header.api_version, header.correlation_id, Kind.GATHER)
     slot.topics = tuple({key[0] for key in crossing})
     slot.mute = scan.acks == 0
     order = [(p[0], p[1]) for p in scan.partitions]
-    overtaking = session.settings.overtaking
+    producer_order = session.settings.producer_order
     going = {key: part for key, part in crossing.items() if key not in verdict.refused}
     kept_bytes = sum(len(part.records) for part in going.values())
     session.kept_bytes += kept_bytes
     for key, part in going.items():
-        overtaking.departed(key, part.batch, session.now)
+        producer_order.departed(key, part.batch, session.now)
     until = session.now + min(PROPOSED_HOLD_S, max(0, scan.timeout_ms) / 2000)
 
     def from_origin(frames: Frames) -> bytes | None:
-        answer = answers.decoded(session, header, frames[node])
+        answer = answers.decoded(session, header, frames[lane])
         merged = producing.merge(order, answer, verdict)
         for key in producing.acknowledged(answer) & verdict.openers.keys():
             session.settings.terms.opened(key, *verdict.openers[key])
@@ -125,7 +125,7 @@ def send(
     def finish(merged: dict[str, Any]) -> bytes:
         session.kept_bytes -= kept_bytes
         for key, part in going.items():
-            overtaking.arrived(key, part.batch)
+            producer_order.arrived(key, part.batch)
         if not producing.acknowledged(merged):
             slot.under = None  # it promises nothing
         if slot.mute and any(entry["error_code"] for _, entry in _entries(merged)):
@@ -133,10 +133,10 @@ def send(
         encoded = encode(ApiKey.PRODUCE, header.api_version, "response", merged)
         return encode_response(ApiKey.PRODUCE, header.api_version, header.correlation_id, encoded)
 
-    slot.awaited = {node}
+    slot.awaited = {lane}
     slot.finish = from_origin
     session.enqueue(slot)
-    session.forward(slot, node, _frame(header, request))
+    session.forward(slot, lane, _frame(header, request))
 
 
 def _frame(header: RequestHeader, request: dict[str, Any]) -> bytes:
@@ -144,7 +144,7 @@ def _frame(header: RequestHeader, request: dict[str, Any]) -> bytes:
     return encode_request(ApiKey.PRODUCE, header.api_version, header.correlation_id, header.client_id, body)
 
 
-def proceed(session: Conversation) -> None:
+def proceed(session: ConnectionState) -> None:
     """Sends the requests whose turn it is, as far as the state has decided on them; to be called when it has changed,
     and when their time is up."""
     while session.departures and session.closed is None and not session.departures[0].away:
@@ -162,7 +162,7 @@ def proceed(session: Conversation) -> None:
     session.flush()
 
 
-def _fates(session: Conversation, departure: Departure) -> Iterator[tuple[Key, dict[str, Any], Fate | Crosses]]:
+def _fates(session: ConnectionState, departure: Departure) -> Iterator[tuple[Key, dict[str, Any], Fate | Crosses]]:
     """What becomes of each partition that the origin has taken, by the newest state."""
     routes = session.routes(departure.header.client_id)
     lease = session.settings.lease.holds(session.now)
@@ -172,7 +172,7 @@ def _fates(session: Conversation, departure: Departure) -> Iterator[tuple[Key, d
             yield key, entry, fate(part, entry["base_offset"], *key, routes, lease)
 
 
-def _depart(session: Conversation, departure: Departure) -> bytes | None:
+def _depart(session: ConnectionState, departure: Departure) -> bytes | None:
     """Sends what of a request belongs to targets. Its answer if that is nothing; None also if it has to wait."""
     found = list(_fates(session, departure))
     nodes = {key: _leader(session, key, one.target) for key, _, one in found if isinstance(one, Crosses)}
@@ -187,23 +187,23 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
             session.wake()
             return None
     legs: dict[Key, Leg] = {}
-    requests: dict[Node, dict[str, list[dict[str, Any]]]] = {}
+    requests: dict[BrokerLane, dict[str, list[dict[str, Any]]]] = {}
     for key, entry, one in found:
         part = departure.going[key]
         if one is Fate.TAKEN or (one is Fate.STRANDED and not _comes_early(session, key, part)):
             continue
-        node = nodes.get(key)
-        if node is None or not isinstance(one, Crosses) or _comes_early(session, key, part):
+        lane = nodes.get(key)
+        if lane is None or not isinstance(one, Crosses) or _comes_early(session, key, part):
             _refuse(session, key, entry, part.batch)
             continue
         legs[key] = Leg(one.target, part.batch, entry)
         partition = {"index": key[1], "records": _renamed(part, one.target.term)}
-        requests.setdefault(node, {}).setdefault(key[0].decode(), []).append(partition)
+        requests.setdefault(lane, {}).setdefault(key[0].decode(), []).append(partition)
 
     def from_targets(frames: Frames) -> bytes | None:
         departure.away = False
-        for node, frame in frames.items():
-            said = answers.decoded(session, departure.header, frame) or _lost(requests[node])
+        for lane, frame in frames.items():
+            said = answers.decoded(session, departure.header, frame) or _lost(requests[lane])
             _note(session, departure, said, legs)
         answer = None
         if session.now >= departure.not_before:
@@ -217,12 +217,12 @@ def _depart(session: Conversation, departure: Departure) -> bytes | None:
     departure.away = departure.slot.survives_loss = True
     departure.slot.finish = from_targets
     departure.slot.awaited = set(requests)
-    for node, topics in requests.items():
+    for lane, topics in requests.items():
         data = [{"name": name, "partition_data": partitions} for name, partitions in topics.items()]
         request = {
             "transactional_id": None, "acks": _ALL, "timeout_ms": departure.timeout_ms, "topic_data": data
         }  # fmt: skip
-        session.forward(departure.slot, node, _frame(departure.header, request))
+        session.forward(departure.slot, lane, _frame(departure.header, request))
     return None
 
 
@@ -239,17 +239,17 @@ def _lost(topics: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
     }
 
 
-def _leader(session: Conversation, key: Key, target: Extent) -> Node | None:
+def _leader(session: ConnectionState, key: Key, target: Extent) -> BrokerLane | None:
     leader = session.snapshot.topology.leader(target.cluster, key[0].decode(), key[1])
     if leader is None:
         session.emit(Refresh())
         return None
-    return Node(target.cluster, leader, _LANE)
+    return BrokerLane(target.cluster, leader, _LANE)
 
 
-def _comes_early(session: Conversation, key: Key, part: Part) -> bool:
-    overtaking = session.settings.overtaking
-    return overtaking.overtakes(key, part.batch, session.now) or overtaking.earlier_under_way(
+def _comes_early(session: ConnectionState, key: Key, part: Part) -> bool:
+    producer_order = session.settings.producer_order
+    return producer_order.overtakes(key, part.batch, session.now) or producer_order.earlier_under_way(
         key, part.batch, session.now
     )
 
@@ -270,7 +270,7 @@ _ELSEWHERE = frozenset(
 
 
 def _note(
-    session: Conversation,
+    session: ConnectionState,
     departure: Departure,
     answer: dict[str, Any] | None,
     sent: Mapping[Key, Leg],
@@ -285,7 +285,7 @@ def _note(
         del departure.going[key]
         if said["error_code"] not in _TAKEN:
             entry.update(error_code=_as_seen(said["error_code"]), base_offset=-1)
-            session.settings.overtaking.refused(key, [batch], session.now)
+            session.settings.producer_order.refused(key, [batch], session.now)
             session.emit(Refresh())
             continue
         session.settings.terms.opened(key, target.term, batch.producer_id)
@@ -303,9 +303,9 @@ def _as_seen(error: int) -> int:
     return int(ErrorCode.NOT_LEADER_OR_FOLLOWER) if retriable else error
 
 
-def _refuse(session: Conversation, key: Key, entry: dict[str, Any], batch: Batch) -> None:
+def _refuse(session: ConnectionState, key: Key, entry: dict[str, Any], batch: Batch) -> None:
     entry.update(error_code=int(ErrorCode.NOT_LEADER_OR_FOLLOWER), base_offset=-1)
-    session.settings.overtaking.refused(key, [batch], session.now)
+    session.settings.producer_order.refused(key, [batch], session.now)
 
 
 def _entries(answer: dict[str, Any] | None) -> list[tuple[Key, dict[str, Any]]]:

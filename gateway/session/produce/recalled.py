@@ -3,7 +3,7 @@
 A broker answers a retry with the offset that the batch has. The one that took it is not asked any more after a cut, and
 no other knows the producer. Answered as a duplicate without an offset, librdkafka tells its records -1, 0, 1 …, which
 are other records' offsets. So the batch is looked up in the log that holds it (`composed/recall`); until that is done
-the retry is refused, and what lies behind it waits for it (`Overtaking`). What is found never changes.
+the retry is refused, and what lies behind it waits for it (`ProducerOrder`). What is found never changes.
 
 A batch that is not found in time, or not within the bounds of the look-up, is answered as a duplicate from an offset so
 far below 0 that none of its records is told one that any record has.

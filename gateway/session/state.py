@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any
 
-from gateway.counts import Counts
-from gateway.session.authentication import Authentication
-from gateway.session.commands import AwaitLease, Cause, Close, Command, Node, ToClient, ToUpstream, Wake
+from gateway.session.commands import AwaitLease, BrokerLane, Cause, Close, Command, ToClient, ToUpstream, Wake
 from gateway.session.damping import Damping
-from gateway.session.fetch import Gap
-from gateway.session.issuing import VirtualNodes
-from gateway.session.open_transactions import Holders, OpenTransactions
-from gateway.session.overtaking import Overtaking
-from gateway.session.recalled import Recalled
+from gateway.session.fetch.plan import Gap
+from gateway.session.open_transactions import OpenTransactions
+from gateway.session.pending import NO_LEASE, SEVERAL, Kind, Slot, Under, Upstream
 from gateway.session.routes import Routes
-from gateway.session.slots import NO_LEASE, SEVERAL, Kind, Slot, Under, Upstream
-from gateway.session.snapshot import Lease, Port, Snapshot
-from gateway.session.terms import Terms
+from gateway.session.settings import Settings
+from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Identity, identify
-from ha_core.wire import POLICIES, ApiKey, Limits, Route, SaslServer, encode_response
+from ha_core.wire import POLICIES, ApiKey, Route, SaslServer, encode_response
 from ha_core.wire import encode as encode_body
 
 if TYPE_CHECKING:
-    from gateway.session.departures import Departure
+    from gateway.session.produce.departures import Departure
     from gateway.session.turns import Turn
 
 _OUTCOMES = {Kind.PASS: "passed", Kind.PATCH: "mapped", Kind.GATHER: "mapped", Kind.WAIT: "composed"}
@@ -49,24 +44,7 @@ UNDER_LEASE = frozenset(key for key, line in POLICIES.items() if line.route in (
 """Requests whose answers promise something that an operation takes along."""
 
 
-class Settings(NamedTuple):
-    """What all sessions of a gateway share."""
-
-    limits: Limits
-    authentication: Authentication
-    lease: Lease
-    next_producer_id: Callable[[], int | None]
-    """The next client producer id; None while the next block is being fetched."""
-    counts: Counts
-    terms: Terms
-    overtaking: Overtaking
-    recalled: Recalled
-    nodes: VirtualNodes
-    transactions: Holders
-    max_in_flight: int = 100
-
-
-class Conversation:
+class ConnectionState:
     """One client connection, as its handlers see it.
 
     :ivar queue: requests that the client waits for, in order.
@@ -80,7 +58,7 @@ class Conversation:
         self.now = 0.0
         self.out: list[Command] = []
         self.queue: deque[Slot] = deque()
-        self.upstreams: dict[Node, Upstream] = {}
+        self.upstreams: dict[BrokerLane, Upstream] = {}
         self.carry: bytes = b""
         self.closed: Cause | None = None
         self.left = False
@@ -100,7 +78,7 @@ class Conversation:
         self.gaps: dict[tuple[str, int], Gap] = {}
         """What the last answers told of the place at which a partition is read."""
         self._awaits_lease = False
-        self.here = None if port.cluster is None or port.broker is None else Node(port.cluster, port.broker)
+        self.here = None if port.cluster is None or port.broker is None else BrokerLane(port.cluster, port.broker)
         """The port's broker."""
         self.turn: Turn | None = None
         """What the first of the held requests waits for (`turns`)."""
@@ -159,28 +137,30 @@ class Conversation:
     def identity(self, client_id: str | None) -> Identity:
         return self.routes(client_id).identity
 
-    def send(self, node: Node, data: bytes | bytearray | memoryview) -> Upstream:
+    def send(self, lane: BrokerLane, data: bytes | bytearray | memoryview) -> Upstream:
         """To a broker, whose connection is opened on first use."""
-        upstream = self.upstreams.get(node)
+        upstream = self.upstreams.get(lane)
         if upstream is None:
-            upstream = self.upstreams[node] = Upstream(node)
-        self.out.append(ToUpstream(node, data))
+            upstream = self.upstreams[lane] = Upstream(lane)
+        self.out.append(ToUpstream(lane, data))
         return upstream
 
-    def forward(self, slot: Slot, node: Node, data: bytes | bytearray | memoryview) -> None:
+    def forward(self, slot: Slot, lane: BrokerLane, data: bytes | bytearray | memoryview) -> None:
         """A request to a broker, whose answer belongs to `slot`."""
-        slot.node = node
-        if node.lane == 0:
-            slot.way = node if slot.way in (None, node) else SEVERAL
+        slot.lane = lane
+        if lane.lane == 0:
+            slot.way = lane if slot.way in (None, lane) else SEVERAL
         self.damping.forwarded(slot.api_key)
-        self.send(node, data).queue.append(slot)
+        self.send(lane, data).queue.append(slot)
 
-    def send_silently(self, node: Node, data: bytes | memoryview, topics: Iterable[bytes], complete: bool) -> None:
+    def send_silently(
+        self, lane: BrokerLane, data: bytes | memoryview, topics: Iterable[bytes], complete: bool
+    ) -> None:
         """A request that has no answer.
 
         :param complete: whether `topics` are all that it names.
         """
-        upstream = self.send(node, data)
+        upstream = self.send(lane, data)
         upstream.mute = self.silently = True
         upstream.silent.add(topics, complete, self.snapshot.view.revision)
 

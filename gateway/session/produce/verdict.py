@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gateway.session.overtaking import Overtaking
-from gateway.session.recalled import UNKNOWN_OFFSET, Held, Known, Recalled
-from gateway.session.recalled import held as of_batch
+from gateway.session.produce.producer_order import ProducerOrder
+from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Known, Recalled
+from gateway.session.produce.recalled import held as of_batch
+from gateway.session.produce.terms import Terms, opens
 from gateway.session.routes import Routes, Way
-from gateway.session.terms import Terms, opens
 from ha_core.model import LastSequences
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.plan.extents import written
@@ -63,7 +63,7 @@ def judge(
     scan: ProduceScan,
     routes: Routes,
     terms: Terms,
-    overtaking: Overtaking,
+    order: ProducerOrder,
     recalled: Recalled,
     now: float,
 ) -> ProduceVerdict:
@@ -78,11 +78,11 @@ def judge(
     offsets: dict[Key, int] = {}
     look_up: list[Held] = []
     fence: str | None = None
-    watches = overtaking.watches(now)
+    watches = order.watches(now)
     for topic, partition, at, length in scan.partitions:
         route = routes.topic(topic)
         key = (topic, partition)
-        if watches and any(overtaking.overtakes(key, b, now) for b in batches(frame, at, at + length)):
+        if watches and any(order.overtakes(key, b, now) for b in batches(frame, at, at + length)):
             refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             look_up += _not_known(key, batches(frame, at, at + length), route.sequences, recalled, now)
             continue
@@ -94,7 +94,7 @@ def judge(
             continue
         extent = written(route.topic, partition)
         elsewhere = extent.cluster != routes.port.cluster or route.topic.withheld(partition)
-        if elsewhere or (not route.topic.crosses(partition) and _under_way(overtaking, key, frame, at, length, now)):
+        if elsewhere or (not route.topic.crosses(partition) and _under_way(order, key, frame, at, length, now)):
             refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             continue
         if length > 0 and extent.term > 0:
@@ -120,7 +120,7 @@ def judge(
 
 
 def judge_head(
-    frame: Any, scan: ProduceScan, end: int, routes: Routes, terms: Terms, overtaking: Overtaking, now: float
+    frame: Any, scan: ProduceScan, end: int, routes: Routes, terms: Terms, order: ProducerOrder, now: float
 ) -> ProduceVerdict | None:
     """As `judge`, for a request of one partition and one batch of which only the bytes before `end` have arrived.
 
@@ -130,12 +130,12 @@ def judge_head(
     route = routes.topic(topic)
     key = (topic, partition)
     batch = first_batch(frame, at, end, at + length) if length > 0 else None
-    if batch is None or route.produce is Way.REFUSE or overtaking.overtakes(key, batch, now):
+    if batch is None or route.produce is Way.REFUSE or order.overtakes(key, batch, now):
         return None
     if route.topic is None or route.produce is Way.PASS:
         return ProduceVerdict({}, {}, None, {})
     extent = written(route.topic, partition)
-    if extent.cluster != routes.port.cluster or route.topic.crosses(partition) or overtaking.under_way(key, batch, now):
+    if extent.cluster != routes.port.cluster or route.topic.crosses(partition) or order.under_way(key, batch, now):
         return None
     if route.topic.withheld(partition):
         return None
@@ -152,17 +152,17 @@ def judge_head(
     return ProduceVerdict({}, {key: shift} if shift else {}, None, openers)
 
 
-def _under_way(overtaking: Overtaking, key: Key, frame: Any, at: int, length: int, now: float) -> bool:
-    return length > 0 and any(overtaking.under_way(key, batch, now) for batch in batches(frame, at, at + length))
+def _under_way(order: ProducerOrder, key: Key, frame: Any, at: int, length: int, now: float) -> bool:
+    return length > 0 and any(order.under_way(key, batch, now) for batch in batches(frame, at, at + length))
 
 
 def note_refused(
-    frame: Any, scan: ProduceScan, refused: Mapping[Key, ErrorCode], overtaking: Overtaking, now: float
+    frame: Any, scan: ProduceScan, refused: Mapping[Key, ErrorCode], order: ProducerOrder, now: float
 ) -> None:
     """What is refused has to come first again. `frame` holds the whole request."""
     for topic, partition, at, length in scan.partitions:
         if length > 0 and refused.get((topic, partition)) is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            overtaking.refused((topic, partition), batches(frame, at, at + length), now)
+            order.refused((topic, partition), batches(frame, at, at + length), now)
 
 
 def _last(batch: Batch, sequences: LastSequences | None, partition: int) -> tuple[int, int] | None:

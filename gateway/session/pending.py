@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 
-from gateway.session.commands import Node
+from gateway.session.commands import BrokerLane
 from ha_core.wire.fetch import FetchPatcher, FetchShift
 
 PROBE = 0x7FFF_FFFF
@@ -35,7 +35,7 @@ class Kind(IntEnum):
     """The client was answered already: what the upstream says is dropped."""
 
 
-Frames = dict[Node, bytearray | None]
+Frames = dict[BrokerLane, bytearray | None]
 """Answers by upstream, with their size field; None where the upstream was lost."""
 
 
@@ -46,7 +46,7 @@ NO_LEASE = -1
 """In the place of the generation: it did not hold."""
 
 
-SEVERAL = Node("", -1)
+SEVERAL = BrokerLane("", -1)
 """The way of a request that goes to more than one broker."""
 
 
@@ -54,9 +54,29 @@ class Slot:
     """One request that the client waits for."""
 
     __slots__ = (
-        "api_key", "api_version", "awaited", "correlation_id", "data", "delay", "finish", "frames", "group",
-        "in_session", "kind", "lifts_with", "mute", "node", "reads", "ready_at", "revision", "shifts", "spared",
-        "survives_loss", "topics", "under", "way",
+        "api_key",
+        "api_version",
+        "awaited",
+        "correlation_id",
+        "data",
+        "delay",
+        "finish",
+        "frames",
+        "group",
+        "in_session",
+        "kind",
+        "lane",
+        "lifts_with",
+        "mute",
+        "reads",
+        "ready_at",
+        "revision",
+        "shifts",
+        "spared",
+        "survives_loss",
+        "topics",
+        "under",
+        "way",
     )  # fmt: skip
 
     def __init__(self, api_key: int, api_version: int, correlation_id: int, kind: Kind) -> None:
@@ -64,8 +84,8 @@ class Slot:
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.kind = kind
-        self.node: Node | None = None
-        self.way: Node | None = None
+        self.lane: BrokerLane | None = None
+        self.way: BrokerLane | None = None
         """The broker that keeps it in order with others; None: there is none."""
         self.data: bytes | bytearray = b""
         self.ready_at = 0.0
@@ -78,8 +98,8 @@ class Slot:
         self.lifts_with: str | None = None
         """A refusal held for the fence of this operation: answered at once when the fence is lifted."""
         self.shifts: Mapping[tuple[bytes, int], FetchShift] | None = None
-        self.awaited: set[Node] = set()
-        self.spared: frozenset[Node] = frozenset()
+        self.awaited: set[BrokerLane] = set()
+        self.spared: frozenset[BrokerLane] = frozenset()
         """Of these the ones without which the answer can be made (`silence`)."""
         self.frames: Frames = {}
         self.finish: Callable[[Frames], bytes | bytearray | None] | None = None
@@ -144,12 +164,27 @@ class Upstream:
     """One connection to a broker on behalf of one client."""
 
     __slots__ = (
-        "arrived_at", "blocked", "carry", "dropping", "gathering", "half", "later", "missing", "mute", "node",
-        "patcher", "queue", "shut", "silent", "skip", "under", "wanted",
+        "arrived_at",
+        "blocked",
+        "carry",
+        "dropping",
+        "gathering",
+        "half",
+        "lane",
+        "later",
+        "missing",
+        "mute",
+        "patcher",
+        "queue",
+        "shut",
+        "silent",
+        "skip",
+        "under",
+        "wanted",
     )  # fmt: skip
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, lane: BrokerLane) -> None:
+        self.lane = lane
         self.queue: deque[Slot] = deque()
         self.skip = 0
         """Bytes of the streaming answer still to come."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from gateway.session.commands import Node
+from gateway.session.commands import BrokerLane
 from gateway.session.refusals import fetch_partition
 from gateway.session.routes import Routes, Way
 from ha_core.model import Extent, Topic, View
@@ -76,17 +76,17 @@ class FetchPlan:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.parts: dict[Node, dict[str, list[dict[str, Any]]]] = {}
+        self.parts: dict[BrokerLane, dict[str, list[dict[str, Any]]]] = {}
         """Per upstream: topic → partition entries with offsets of that cluster."""
         self.reads: dict[Key, Read] = {}
         self.local: dict[Key, dict[str, Any]] = {}
         """Partitions answered here."""
         self.order: list[Key] = []
-        self.closed: set[Node] = set()
+        self.closed: set[BrokerLane] = set()
         """Upstreams from which closed extents are read: their answers have to be looked at whole."""
-        self.away: dict[Key, Node] = {}
+        self.away: dict[Key, BrokerLane] = {}
         """Open extents that are read through the port of another cluster."""
-        self.gone: dict[Key, Node] = {}
+        self.gone: dict[Key, BrokerLane] = {}
         """Extents whose first records are gone: their broker has to be asked where the log starts now."""
         self.both = False
         """A cut lies ahead, and records may appear on either side of it: nothing may wait long on one side."""
@@ -116,7 +116,7 @@ def plan(request: dict[str, Any], routes: Routes, gaps: dict[Key, Gap]) -> Fetch
                 result.refused = True
             elif route.topic is None or route.fetch is Way.PASS:
                 result.reads[key] = Read(None, False, False, asked["fetch_offset"], True)
-                _add(result, Node(port.cluster, port.broker), name, asked)
+                _add(result, BrokerLane(port.cluster, port.broker), name, asked)
             else:
                 _place(result, routes, route.topic, key, asked, gaps)
     _keep_one_place(result)
@@ -127,13 +127,13 @@ def _keep_one_place(result: FetchPlan) -> None:
     """A reader whose topic has just moved is served through the port that it is on, and notices nothing; until its
     client asks for metadata. Where that would tie two long waits together, it is sent to the new leader at once."""
     if len(result.parts) > 1:
-        for (name, partition), node in result.away.items():
-            entries = result.parts[node][name]
+        for (name, partition), lane in result.away.items():
+            entries = result.parts[lane][name]
             entries[:] = [entry for entry in entries if entry["partition"] != partition]
             if not entries:
-                del result.parts[node][name]
-            if not result.parts[node]:
-                del result.parts[node]
+                del result.parts[lane][name]
+            if not result.parts[lane]:
+                del result.parts[lane]
             del result.reads[name, partition]
             result.local[name, partition] = fetch_partition(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             result.refused = True
@@ -144,8 +144,8 @@ def _empty(key: Key, extent: Extent | None) -> dict[str, Any]:
     return fetch_partition(key[1], ErrorCode.NONE, -1 if extent is None or extent.end is None else extent.end)
 
 
-def _add(result: FetchPlan, node: Node, topic: str, entry: dict[str, Any]) -> None:
-    result.parts.setdefault(node, {}).setdefault(topic, []).append(entry)
+def _add(result: FetchPlan, lane: BrokerLane, topic: str, entry: dict[str, Any]) -> None:
+    result.parts.setdefault(lane, {}).setdefault(topic, []).append(entry)
 
 
 def _place(
@@ -177,37 +177,37 @@ def _place(
         return
     entry = {**asked, "fetch_offset": physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
     here = extent.cluster == port.cluster and port.broker is not None
-    node = Node(extent.cluster, port.broker or 0) if here and not closed else None
-    if node is None:
-        node = _holder(routes, extent.cluster, name, partition)
-        if node is None and not closed:
+    lane = BrokerLane(extent.cluster, port.broker or 0) if here and not closed else None
+    if lane is None:
+        lane = _holder(routes, extent.cluster, name, partition)
+        if lane is None and not closed:
             result.local[key] = fetch_partition(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             result.refused = True
             return
-    if node is None:
+    if lane is None:
         result.local[key] = _empty(key, extent)
         result.unreachable = True
         return
     if closed:
-        result.closed.add(node)
+        result.closed.add(lane)
     elif topic.crosses(partition):
         result.both = True
     elif not here:
-        result.away[key] = node
+        result.away[key] = lane
     follows = offset <= extent.start and any(one.start < extent.start and not one.ignored for one in extents)
     opens = follows and not (gap is not None and gap.sure)
     ahead = closed and topic.crosses(partition)
     result.reads[key] = Read(extent, closed, ahead, offset, len(extents) == 1, physical, opens)
-    _add(result, node, name, entry)
+    _add(result, lane, name, entry)
 
 
-def _holder(routes: Routes, cluster: str, topic: str, partition: int) -> Node | None:
+def _holder(routes: Routes, cluster: str, topic: str, partition: int) -> BrokerLane | None:
     snapshot = routes.snapshot
     known = snapshot.view.clusters.get(cluster)
     if known is None or known.masked is not None or not snapshot.topology.reachable(cluster):
         return None
     leader = snapshot.topology.leader(cluster, topic, partition)
-    return None if leader is None else Node(cluster, leader)
+    return None if leader is None else BrokerLane(cluster, leader)
 
 
 def upstream_request(
@@ -237,7 +237,7 @@ def shifts(result: FetchPlan) -> dict[tuple[bytes, int], FetchShift]:
 
 
 def merge(
-    result: FetchPlan, answers: dict[Node, dict[str, Any] | None], gaps: dict[Key, Gap], view: View
+    result: FetchPlan, answers: dict[BrokerLane, dict[str, Any] | None], gaps: dict[Key, Gap], view: View
 ) -> tuple[dict[str, Any], set[str]]:
     """One answer in client offsets; and the clusters whose topology is stale.
 
@@ -248,12 +248,12 @@ def merge(
     stale: set[str] = set()
     undecided = False
     throttle_ms = 0
-    for node, answer in answers.items():
+    for lane, answer in answers.items():
         if answer is None:
-            stale.add(node.cluster)
+            stale.add(lane.cluster)
             continue
         throttle_ms = max(throttle_ms, answer["throttle_time_ms"])
-        told = _told(result.parts[node], answer)
+        told = _told(result.parts[lane], answer)
         for topic in answer["responses"]:
             for entry in topic["partitions"]:
                 key = (topic["topic"], entry["partition_index"])
@@ -263,13 +263,13 @@ def merge(
                 elif not stands(view, key, read.extent):
                     continue
                 elif read.closed and entry["error_code"] in STALE:
-                    stale.add(node.cluster)
+                    stale.add(lane.cluster)
                 elif read.extent.known_end is not None and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
                     # A cluster that was dead at the cut is back with less than it may have had. Nobody has said yet
                     # that the rest is lost: a client that learnt of it would jump to another offset.
                     undecided = True
                 elif read.opens and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    result.gone[key] = node
+                    result.gone[key] = lane
                 else:
                     entries[key], hollow = _translate(key, entry, read, key in told)
                     if hollow:

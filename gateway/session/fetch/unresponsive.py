@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gateway.session import answers
-from gateway.session.commands import Node, Refresh
-from gateway.session.conversation import Conversation
-from gateway.session.slots import Kind, Slot
+from gateway.session.commands import BrokerLane, Refresh
+from gateway.session.pending import Kind, Slot
+from gateway.session.state import ConnectionState
 
 ASK_S = 2.0
 """An answer that is so late lets the gateway look at the clusters anew."""
 
 
-def watch(session: Conversation, slot: Slot, nodes: Iterable[Node], wait_ms: int) -> None:
+def watch(session: ConnectionState, slot: Slot, nodes: Iterable[BrokerLane], wait_ms: int) -> None:
     """The answer of `slot` can be made without these; they may take `wait_ms` by themselves."""
     slot.spared = frozenset(nodes)
     if slot.spared:
@@ -26,7 +26,7 @@ def watch(session: Conversation, slot: Slot, nodes: Iterable[Node], wait_ms: int
         session.wake()
 
 
-def ask(session: Conversation) -> None:
+def ask(session: ConnectionState) -> None:
     """To be called when time has passed."""
     for slot in session.queue:
         if slot.kind is Kind.GATHER and slot.ready_at <= session.now and not slot.spared.isdisjoint(slot.awaited):
@@ -35,15 +35,15 @@ def ask(session: Conversation) -> None:
             session.wake()
 
 
-def give_up(session: Conversation) -> None:
+def give_up(session: ConnectionState) -> None:
     """To be called with a new topology: answers are made without the brokers that are gone."""
     for slot in tuple(session.queue):
-        for node in slot.spared & slot.awaited if slot.kind is Kind.GATHER else ():
-            upstream = session.upstreams.get(node)
-            if upstream is not None and not _there(session, node):
+        for lane in slot.spared & slot.awaited if slot.kind is Kind.GATHER else ():
+            upstream = session.upstreams.get(lane)
+            if upstream is not None and not _there(session, lane):
                 answers.forsake(session, slot, upstream)
 
 
-def _there(session: Conversation, node: Node) -> bool:
-    cluster = session.snapshot.topology.clusters.get(node.cluster)
-    return cluster is not None and cluster.reachable and node.broker in cluster.brokers
+def _there(session: ConnectionState, lane: BrokerLane) -> bool:
+    cluster = session.snapshot.topology.clusters.get(lane.cluster)
+    return cluster is not None and cluster.reachable and lane.broker in cluster.brokers

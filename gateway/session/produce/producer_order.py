@@ -37,7 +37,7 @@ class _Refused(NamedTuple):
     at: float
 
 
-class Overtaking:
+class ProducerOrder:
     """The earliest batch that each producer has to send again, by partition."""
 
     def __init__(self) -> None:

@@ -7,10 +7,10 @@ which the topic lives since. An offset out of range sends a reader to the earlie
 from __future__ import annotations
 
 from gateway.session import streaming
-from gateway.session.commands import Node
-from gateway.session.conversation import Conversation
-from gateway.session.fetch import FetchPlan, Gap, Key, stands
-from gateway.session.slots import PROBE, Frames, Kind, Slot
+from gateway.session.commands import BrokerLane
+from gateway.session.fetch.plan import FetchPlan, Gap, Key, stands
+from gateway.session.pending import PROBE, Frames, Kind, Slot
+from gateway.session.state import ConnectionState
 from ha_core.model import View
 from ha_core.plan.extents import physical_end, to_client
 from ha_core.wire import ApiKey, ErrorCode, decode, encode, encode_request, response_body_at
@@ -19,20 +19,20 @@ _VERSION = 1
 _EARLIEST = -2
 
 
-def ask(session: Conversation, plan: FetchPlan) -> None:
+def ask(session: ConnectionState, plan: FetchPlan) -> None:
     """Asks the brokers of `plan.gone`, on the client's own connections to them; the client's next fetch knows."""
-    for node in dict.fromkeys(plan.gone.values()):
-        _ask(session, plan, node, [key for key, other in plan.gone.items() if other == node])
+    for lane in dict.fromkeys(plan.gone.values()):
+        _ask(session, plan, lane, [key for key, other in plan.gone.items() if other == lane])
 
 
-def _ask(session: Conversation, plan: FetchPlan, node: Node, keys: list[Key]) -> None:
+def _ask(session: ConnectionState, plan: FetchPlan, lane: BrokerLane, keys: list[Key]) -> None:
     topics: dict[str, list[dict[str, int]]] = {}
     for name, partition in keys:
         topics.setdefault(name, []).append({"partition_index": partition, "timestamp": _EARLIEST})
     body = {"replica_id": -1, "topics": [{"name": name, "partitions": asked} for name, asked in topics.items()]}
 
     def learn(frames: Frames) -> None:
-        frame = frames[node]
+        frame = frames[lane]
         if frame is None:
             return
         at = response_body_at(ApiKey.LIST_OFFSETS, _VERSION, frame, 4, len(frame))
@@ -45,14 +45,14 @@ def _ask(session: Conversation, plan: FetchPlan, node: Node, keys: list[Key]) ->
                     _learn(session, plan, (topic["name"], found["partition_index"]), found["offset"])
 
     slot = Slot(ApiKey.LIST_OFFSETS, _VERSION, PROBE, Kind.GATHER)
-    slot.awaited = {node}
+    slot.awaited = {lane}
     slot.finish = learn
     slot.survives_loss = True
     encoded = encode(ApiKey.LIST_OFFSETS, _VERSION, "request", body)
-    streaming.aside(session, slot, node, encode_request(ApiKey.LIST_OFFSETS, _VERSION, PROBE, None, encoded))
+    streaming.aside(session, slot, lane, encode_request(ApiKey.LIST_OFFSETS, _VERSION, PROBE, None, encoded))
 
 
-def _learn(session: Conversation, plan: FetchPlan, key: Key, start: int) -> None:
+def _learn(session: ConnectionState, plan: FetchPlan, key: Key, start: int) -> None:
     read = plan.reads.get(key)
     if read is None or read.extent is None or not stands(session.snapshot.view, key, read.extent):
         return
@@ -64,7 +64,7 @@ def _learn(session: Conversation, plan: FetchPlan, key: Key, start: int) -> None
     session.gaps[key] = Gap(read.asked, to_client(read.extent, start if end is None else min(start, end)))
 
 
-def forget(session: Conversation, before: View) -> None:
+def forget(session: ConnectionState, before: View) -> None:
     """What was found out about a map that has changed is worth nothing."""
     after = session.snapshot.view.topics
     for key in tuple(session.gaps):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.session.fates import Part
-from gateway.session.produce import Key
-from gateway.session.slots import Slot
+from gateway.session.pending import Slot
+from gateway.session.produce.disposition import Part
+from gateway.session.produce.verdict import Key
 from ha_core.wire import RequestHeader
 
 

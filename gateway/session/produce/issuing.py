@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from gateway.session.produce import Key, ProduceVerdict
+from gateway.session.produce.verdict import Key, ProduceVerdict
 from ha_core.model.producer import is_gateway_id, issued_id, issuer
 from ha_core.wire import ErrorCode
 from ha_core.wire.produce import ProduceScan

@@ -1,0 +1,53 @@
+"""What all sessions of a gateway share: bounds, who may enter, and what has to be known across connections."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from gateway.counts import Counts
+from gateway.session.open_transactions import Holders
+from gateway.session.produce.issuing import VirtualNodes
+from gateway.session.produce.producer_order import ProducerOrder
+from gateway.session.produce.recalled import Recalled
+from gateway.session.produce.terms import Terms
+from gateway.session.snapshot import Lease
+from ha_core.wire import Limits
+
+MECHANISMS = ("PLAIN",)
+"""SASL ends at the gateway. SCRAM gets its own machine beside it."""
+
+
+class Authentication(NamedTuple):
+    """Who may enter.
+
+    :ivar users: user → password.
+    :ivar anonymous: whether clients may skip SASL; they are the user `anonymous` then.
+    """
+
+    users: Mapping[str, str]
+    anonymous: bool
+
+    def accepts(self, user: str, password: str) -> bool:
+        """Compares in constant time, also for a user that does not exist."""
+        known = self.users.get(user)
+        same = hmac.compare_digest((known or "").encode(), password.encode())
+        return known is not None and same
+
+
+class Settings(NamedTuple):
+    """What all sessions of a gateway share."""
+
+    limits: Limits
+    authentication: Authentication
+    lease: Lease
+    next_producer_id: Callable[[], int | None]
+    """The next client producer id; None while the next block is being fetched."""
+    counts: Counts
+    terms: Terms
+    producer_order: ProducerOrder
+    recalled: Recalled
+    nodes: VirtualNodes
+    transactions: Holders
+    max_in_flight: int = 100
