@@ -16,8 +16,8 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, functions
 
 from ha_core.model import Extent, Topic
+from ha_core.model.extent import live
 from ha_core.plan.aging import GONE, Commit, LogFacts, blocks, closed, without_surplus
-from ha_core.plan.extents import live
 from spark_jobs.asking import TopicAsked
 from spark_jobs.facts import Outcome
 from spark_jobs.folder import Folder

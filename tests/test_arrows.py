@@ -149,7 +149,7 @@ SESSION = RULES[7]
         (PLAN, "import importlib\nimportlib.import_module('socket')"),
         (PLAN, "from datetime import datetime\nat = datetime.now()"),
         (PLAN, "import datetime\nat = datetime.datetime.utcnow()"),
-        (RULES[0], "from ha_core.plan import extents"),
+        (RULES[0], "from ha_core.plan import facts"),
         (RULES[2], "import kio"),
         (RULES[3], "from ha_core.plan.move import steps"),
         (RULES[4], "from ha_core.plan.move import steps"),
@@ -169,7 +169,7 @@ def test_a_planted_violation_is_found(rule: Rule, source: str) -> None:
     ("rule", "source"),
     [
         (PLAN, "from __future__ import annotations\nimport ast, logging\nfrom ha_core.model import View"),
-        (PLAN, "from ha_core.plan.extents import live\nfrom .extents import cut\nfrom . import extents"),
+        (PLAN, "from ha_core.plan.facts import Facts\nfrom .facts import Facts\nfrom . import facts"),
         (PLAN, "from datetime import datetime\nat = datetime.fromisoformat('2026-01-01')"),
         (RULES[0], "import pydantic"),
         (RULES[4], "from ha_core.plan.facts import TopicFacts\nimport confluent_kafka"),
@@ -180,3 +180,59 @@ def test_a_planted_violation_is_found(rule: Rule, source: str) -> None:
 )
 def test_what_the_design_allows_is_not_found(rule: Rule, source: str) -> None:
     assert violations(source, f"{rule.folder.replace('/', '.')}.planted", rule) == []
+
+
+OFFSETS = ("ha_core", "gateway", "spark_jobs", "dags")
+"""What has to leave the arithmetic of client and physical offsets to `ha_core.model.extent`."""
+
+
+def offset_arithmetic(source: str) -> list[str]:
+    """Sums and differences in `source` with the `base` of something, or with a `shift` made by hand."""
+    return [
+        f"{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, (ast.BinOp, ast.AugAssign))
+        and isinstance(node.op, (ast.Add, ast.Sub))
+        and any(_base(operand) for operand in ast.iter_child_nodes(node))
+    ]
+
+
+def _base(node: ast.AST) -> bool:
+    """Whether the operand is a `base`, or the greater or smaller of it and something."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in {"max", "min"}:
+        return any(_base(argument) for argument in node.args)
+    return isinstance(node, ast.Attribute) and node.attr == "base"
+
+
+def test_offsets_are_translated_by_extents_and_nowhere_else() -> None:
+    found = {
+        str(path.relative_to(ROOT)): said
+        for part in OFFSETS
+        for path in sorted((ROOT / part).rglob("*.py"))
+        if path != ROOT / "ha_core/model/extent.py" and (said := offset_arithmetic(path.read_text()))
+    }
+
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "extent.start + (offset - extent.base)",
+        "shift = read.extent.start - read.extent.base",
+        "end - origin.base + origin.start",
+        "extent.base + 1",
+        "start + max(0, held - extent.base)",
+        "max(offset, extent.base) - extent.base",
+        "at -= max(low, extent.base)",
+    ],
+)
+def test_planted_arithmetic_of_offsets_is_found(source: str) -> None:
+    assert offset_arithmetic(source)
+
+
+@pytest.mark.parametrize(
+    "source", ["ends.target > target.base", "max(at, extent.base)", "append(before, 'west', at + 1, last.base)"]
+)
+def test_comparing_physical_offsets_is_no_arithmetic(source: str) -> None:
+    assert offset_arithmetic(source) == []

@@ -19,7 +19,6 @@ from gateway.composed.logs import (
 )
 from gateway.composed.places import Replica
 from ha_core.model import Extent
-from ha_core.plan.extents import physical_end, to_client
 from ha_core.wire.codes import ErrorCode
 
 NOTHING = Found(0)
@@ -71,7 +70,7 @@ def _latest(extent: Extent, replica: Replica, isolation: int) -> Inquiry[Found]:
     if found.error:
         return _failed(found)
     # Before the first record of this stay the log ends at its base, or below where a transaction was left open.
-    return Found(0, -1, to_client(extent, max(found.offset, extent.base)))
+    return Found(0, -1, extent.clip(found.offset))
 
 
 def _latest_ahead(replicas: _Replicas, isolation: int) -> Inquiry[Found]:
@@ -82,12 +81,12 @@ def _latest_ahead(replicas: _Replicas, isolation: int) -> Inquiry[Found]:
     first, second = (found[query] for query in queries)
     if first.error:
         return _failed(first)
-    end = physical_end(origin)
+    end = origin.physical_end
     if end is not None and first.offset < end:
-        return Found(0, -1, to_client(origin, max(first.offset, origin.base)))
+        return Found(0, -1, origin.clip(first.offset))
     if second.error:
         return _failed(second)
-    return Found(0, -1, to_client(target, max(second.offset, target.base)))
+    return Found(0, -1, target.clip(second.offset))
 
 
 def _earliest(replicas: _Replicas, ahead: bool) -> Inquiry[Found]:
@@ -96,17 +95,17 @@ def _earliest(replicas: _Replicas, ahead: bool) -> Inquiry[Found]:
     ends = {r: Query(r, LATEST) for _, r in closed}
     found = yield tuple(dict.fromkeys((*starts.values(), *ends.values())))
     for older, place in closed:
-        start, log_end, end = found[starts[place]], found[ends[place]], physical_end(older)
+        start, log_end, end = found[starts[place]], found[ends[place]], older.physical_end
         if start.error or log_end.error:
             return _failed(start if start.error else log_end)
         first = max(start.offset, older.base)
         grows = ahead and older is replicas[-2][0]
         if end is not None and (first < min(end, log_end.offset) or (grows and first < end)):
-            return Found(0, -1, to_client(older, first))
+            return Found(0, -1, older.to_client(first))
     start = found[starts[replica]]
     if start.error:
         return _failed(start)
-    return Found(0, -1, to_client(extent, max(start.offset, extent.base)))
+    return Found(0, -1, extent.clip(start.offset))
 
 
 def _at_time(replicas: _Replicas, timestamp: int, isolation: int) -> Inquiry[Found]:
@@ -116,14 +115,12 @@ def _at_time(replicas: _Replicas, timestamp: int, isolation: int) -> Inquiry[Fou
         answer = found[queries[replica]]
         if answer.error:
             return _failed(answer)
-        end = physical_end(extent)
+        end = extent.physical_end
         if answer.offset < 0 or (end is not None and answer.offset >= end):
             continue
-        if answer.offset < extent.base:
-            # The first match lies in an older part of this log that is not served, so the first one inside the extent
-            # is unknown: its start is early enough, and re-reading is better than skipping.
-            return Found(0, answer.timestamp, extent.start)
-        return Found(0, answer.timestamp, to_client(extent, answer.offset))
+        # Where the first match lies in an older part of this log that is not served, the first one inside the extent is
+        # unknown: its start is early enough, and re-reading is better than skipping.
+        return Found(0, answer.timestamp, extent.clip(answer.offset))
     return NOTHING
 
 
@@ -135,10 +132,8 @@ def _largest_timestamp(replicas: _Replicas) -> Inquiry[Found]:
         answer = found[queries[replica]]
         if answer.error:
             return _failed(answer)
-        end = physical_end(extent)
-        inside = answer.offset >= extent.base and (end is None or answer.offset < end)
-        if inside and answer.timestamp >= best.timestamp:
-            best = Found(0, answer.timestamp, to_client(extent, answer.offset))
+        if extent.holds(answer.offset) and answer.timestamp >= best.timestamp:
+            best = Found(0, answer.timestamp, extent.to_client(answer.offset))
     return best
 
 

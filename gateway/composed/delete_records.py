@@ -11,7 +11,7 @@ from gateway.composed.by_partition import Outcomes, Partition, Shape, split, to_
 from gateway.composed.logs import LATEST, Inquiry, Query, rounds
 from gateway.composed.places import Replica
 from ha_core.model import Extent
-from ha_core.plan.extents import Hole, locate, physical_end, to_client
+from ha_core.model.extent import Hole, locate
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _ALL = -1
@@ -67,10 +67,10 @@ def _plan(topic: str, partition: int, extents: Sequence[Extent], offset: int) ->
         answer = found[queries[replica]]
         if answer.error:
             return _Plan({}, None, -1, answer.error)
-        end = physical_end(extent)
+        end = extent.physical_end
         stop = answer.offset if end is None else min(end, answer.offset)
         if offset != _ALL and (end is None or offset < (extent.end or 0)):
-            stop = extent.base + (offset - extent.start)
+            stop = extent.to_physical(offset)
             if stop > answer.offset:
                 return _Plan({}, None, -1, ErrorCode.OFFSET_OUT_OF_RANGE)
         # Two stays in one cluster are one log: the newer one's offset covers the older one's.
@@ -122,5 +122,5 @@ def _outcome(shape: Shape, key: Partition, plan: _Plan, answers: dict[Replica, M
     if plan.last is not None:
         extent, replica = plan.last
         if replica in answers:
-            low = to_client(extent, max(answers[replica]["low_watermark"], extent.base))
+            low = extent.clip(answers[replica]["low_watermark"])
     return {"partition_index": key[1], "error_code": 0, "low_watermark": low}

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from gateway.composed.ask import Any_, Ask, BrokerKey, ClusterUnavailableError, Context, Message, Reply
 from ha_core.model import Extent
-from ha_core.plan.extents import extents_of, live, written
-from ha_core.plan.extents import writers as all_writers
+from ha_core.model.extent import live
 from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -92,7 +91,7 @@ def extents(context: Context, topic: str, partition: int) -> tuple[Extent, ...]:
     """The extents of a mapped topic's partition; () where its map is damaged, so that no answer is guessed from it."""
     document = context.view.topics[topic]
     try:
-        found = extents_of(document, partition)
+        found = document.extents(partition)
         live(found)
     except ValueError:
         return ()
@@ -102,7 +101,7 @@ def extents(context: Context, topic: str, partition: int) -> tuple[Extent, ...]:
 def written_in(context: Context, topic: str, partition: int) -> str | None:
     """The cluster to which producers of a mapped topic's partition are led; None where its map is damaged."""
     try:
-        return written(context.view.topics[topic], partition).cluster
+        return context.view.topics[topic].written(partition).cluster
     except ValueError:
         return None
 
@@ -111,7 +110,7 @@ def writers(context: Context, topic: str) -> frozenset[str]:
     """The clusters to which producers of a mapped topic's partitions are led; its own where its map is damaged."""
     document = context.view.topics[topic]
     try:
-        return all_writers(document)
+        return document.writers
     except ValueError:
         return frozenset({document.writer} if document.writer else ())
 

@@ -14,7 +14,6 @@ from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Message, 
 from gateway.session.produce.recalled import Held
 from ha_core.model import Extent
 from ha_core.model.producer import upstream_id
-from ha_core.plan.extents import physical_end, to_client
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.records import Batch, batches
@@ -41,7 +40,7 @@ def recall(wanted: Held, stays: Sequence[Extent], leader: Leader) -> Steps:
     budget = [MAX_FETCHES]
     tails: list[tuple[_Log, int, int]] = []
     for extent in reversed(stays):
-        end = physical_end(extent)
+        end = extent.physical_end
         if extent.ignored or end is None:
             continue
         broker = leader(extent.cluster)
@@ -102,7 +101,7 @@ class _Log:
                     if batch.base_offset >= stop:
                         return None
                     if batch.base_offset >= start and self._is_it(batch):
-                        return to_client(self._extent, batch.base_offset)
+                        return self._extent.to_client(batch.base_offset)
                     at = max(at, batch.last_offset + 1)
             except RemoteProtocolError:
                 return None

@@ -17,7 +17,6 @@ from gateway.session.produce.terms import Terms
 from gateway.upstream.clusters import Upstream
 from ha_core.model import View
 from ha_core.model.producer import TERM_STRIDE, client_id
-from ha_core.plan.extents import extents_of, written
 from ha_core.wire import ApiKey
 
 _log = logging.getLogger(__name__)
@@ -104,8 +103,8 @@ class Inquiries:
         if topic is None or not topic.mapped:
             return
         leader = self._upstream.topology.leader
-        now = written(topic, wanted.partition).term
-        stays = [extent for extent in extents_of(topic, wanted.partition) if extent.term < now]
+        now = topic.written(wanted.partition).term
+        stays = [extent for extent in topic.extents(wanted.partition) if extent.term < now]
         steps = recall(wanted, stays, lambda cluster: leader(cluster, name, wanted.partition))
         replies = None
         try:

@@ -15,7 +15,6 @@ from gateway.session.pending import Frames, Kind, Slot
 from gateway.session.produce.issuing import issued_by, shown
 from gateway.session.state import ConnectionState
 from ha_core.model.producer import is_gateway_id
-from ha_core.plan.extents import written
 from ha_core.wire import (
     ApiKey,
     ErrorCode,
@@ -194,7 +193,7 @@ def _written_elsewhere(session: ConnectionState, request: dict[str, Any]) -> boo
     """Whether a partition has its writer in another cluster than the transaction its coordinator."""
     topics = session.snapshot.view.topics
     return any(
-        written(topic, partition).cluster != session.port.cluster
+        topic.written(partition).cluster != session.port.cluster
         for asked in request["topics"]
         if (topic := topics.get(asked["name"])) is not None and topic.mapped
         for partition in asked["partitions"]

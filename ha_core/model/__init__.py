@@ -3,12 +3,13 @@
 from ha_core.model.binding import UserBindings
 from ha_core.model.cluster import Cluster, Mask
 from ha_core.model.document import Document, UnreadableDocumentError
+from ha_core.model.extent import Extent
 from ha_core.model.gateway import GatewayRecord, VirtualNode
 from ha_core.model.group import Group, Member
 from ha_core.model.identity import ANONYMOUS, Identity, identify
 from ha_core.model.known import KnownGroup, KnownTopic
 from ha_core.model.operation import HistoryEntry, Lock, MoveRequest, MoveSet, Operation, Scope
-from ha_core.model.topic import Crossing, Extent, Fence, LastSequences, Topic, legal_name
+from ha_core.model.topic import Crossing, Fence, LastSequences, Topic, legal_name
 from ha_core.model.usage import Usage, Use
 from ha_core.model.view import View
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, field_serializer, field_validator
 
 from ha_core.model.document import Document, Part
+from ha_core.model.extent import Extent, identity, live
 
 _NAME = r"^[a-zA-Z0-9._-]{1,249}$"
 
@@ -16,31 +17,6 @@ _NAME = r"^[a-zA-Z0-9._-]{1,249}$"
 def legal_name(name: str) -> bool:
     """Whether Kafka takes `name` for a topic. Asked about any other name, brokers refuse the whole question."""
     return re.fullmatch(_NAME, name) is not None and name not in {".", ".."}
-
-
-class Extent(Part):
-    """A run of one partition's client offsets that lives in one cluster.
-
-    Client offset `o` in `[start, end)` is offset `base + (o - start)` there; `end` None means open.
-    `term` counts the stays of the writer: 0 for the first cluster, and one more at every cut, for ever.
-    """
-
-    cluster: str
-    start: int = Field(ge=0)
-    end: int | None = None
-    base: int = Field(ge=0)
-    term: int = Field(ge=0)
-    ignored: bool = False
-    """Readers skip it: its cluster died, and the operator chose to go on without what was not read."""
-    known_end: int | None = None
-    """Set while `end` is only an upper bound, because the cluster was dead at the cut: the client offset, exclusive, up
-    to which it was known to have given out. None: the end is true."""
-    found_end: int | None = None
-    """Set when the cluster came back with less than `known_end`, or with more than has room below `end`: where its log
-    ended. Nobody has accepted that yet."""
-    surplus: bool | None = None
-    """Set with `known_end` where the cluster died while a cut lay ahead that every gateway knew: what its log holds at
-    and above `end` was never acknowledged, but for what the next extent holds as well."""
 
 
 class Fence(Part):
@@ -85,6 +61,41 @@ class Topic(Document):
     def mapped(self) -> bool:
         return bool(self.partitions)
 
+    def extents(self, partition: int) -> tuple[Extent, ...]:
+        """The extents of a partition. One that the map does not list was added later: identity in the writer, term 0.
+
+        :raises ValueError: the topic has neither this partition nor a writer.
+        """
+        listed = self.partitions.get(partition)
+        if listed is not None:
+            return listed
+        if self.writer is None:
+            raise ValueError(f"topic {self.name} has no map: partition {partition} is passed through untouched")
+        return identity(self.writer)
+
+    def written(self, partition: int) -> Extent:
+        """The extent that a producer's batch goes to first: the open one, or the origin's before its log has reached
+        the cut.
+
+        :raises ValueError: the map is damaged.
+        """
+        extents = self.extents(partition)
+        current = live(extents)
+        if not self.crosses(partition):
+            return current
+        if len(extents) < 2 or extents[-2].cluster == current.cluster:
+            raise ValueError(f"topic {self.name} partition {partition} crosses over from nowhere: its map is damaged")
+        return extents[-2]
+
+    @property
+    def writers(self) -> frozenset[str]:
+        """The clusters that producers are led to, those of partitions that are added later too.
+
+        :raises ValueError: the map is damaged.
+        """
+        found = {self.written(partition).cluster for partition in self.partitions}
+        return frozenset(found | ({self.writer} if self.writer else set()))
+
     def crosses(self, partition: int) -> bool:
         """Whether the partition's cut lies ahead: it has an origin and a target then."""
         crossing = self.crossing
@@ -96,6 +107,14 @@ class Topic(Document):
         """Whether nobody is led to the partition yet: it was added while others of the topic cross over, and whose it
         is turns out when that ends."""
         return self.crossing is not None and partition not in self.partitions
+
+
+def client_end(topic: Topic | None, partition: int, log_end: int) -> int:
+    """The client offset of the log end of the cluster that is written first, also where it has passed the cut.
+
+    :param topic: None, or without a map: the topic is passed through untouched.
+    """
+    return log_end if topic is None or not topic.mapped else topic.written(partition).extrapolate(log_end)
 
 
 class LastSequences(Document):

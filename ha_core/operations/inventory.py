@@ -16,12 +16,12 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import Partition
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, Extent, KnownGroup, KnownTopic, View
+from ha_core.model.extent import identity
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import age_s
 from ha_core.operations.sides import PROBE_S
 from ha_core.plan.aging import Commit
-from ha_core.plan.extents import extents_of, identity, writers
 from ha_core.plan.lag import Held, behind
 from ha_core.plan.verdict import duration
 
@@ -171,7 +171,7 @@ def extents_where(view: View, key: Partition, coordinator: str, holders: Collect
     """A topic without a map is where it is, as far as that can be said without knowing who asks."""
     document = view.topics.get(key[0])
     if document is not None and document.mapped:
-        return extents_of(document, key[1])
+        return document.extents(key[1])
     return identity(coordinator if coordinator in holders or not holders else min(holders))
 
 
@@ -392,7 +392,7 @@ def _topic_row(
         for p in range(count)
     ]
     known = [one for one in held if one is not None]
-    written = sorted(writers(document)) if mapped and document is not None else holders
+    written = sorted(document.writers) if mapped and document is not None else holders
     extents = [one for some in document.partitions.values() for one in some] if document is not None else []
     older = sorted({one.cluster for one in extents if one.end is not None and not one.ignored} - set(written))
     furthest = max(groups, key=lambda group: -1 if (lag := groups[group]) is None else lag, default="")

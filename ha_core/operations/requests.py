@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from ha_core.model import Identity, KnownGroup, KnownTopic, MoveRequest, Scope, View, legal_name
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.plan.extents import writers
 from ha_core.plan.resolve import cluster_for_group
 
 FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"
@@ -215,7 +214,7 @@ def chosen_topics(environment: Environment, view: View, entries: Iterable[str], 
 
 def _written_in(environment: Environment, view: View, origin: str) -> set[str]:
     seen = set(environment.store.known(KnownTopic, origin))
-    mapped = {name: writers(topic) for name, topic in view.topics.items() if topic.mapped}
+    mapped = {name: topic.writers for name, topic in view.topics.items() if topic.mapped}
     return (seen - mapped.keys()) | {name for name, clusters in mapped.items() if origin in clusters}
 
 

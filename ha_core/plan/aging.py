@@ -26,7 +26,6 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from ha_core.model import Extent, Operation, Topic
-from ha_core.plan.extents import physical_end
 from ha_core.plan.returned import gone_for_good
 
 RESTLESS_MS = 3_600_000
@@ -195,7 +194,7 @@ def _silent(cluster: str, masked: Mapping[str, str], what: str = "") -> Block:
 
 
 def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts, now_ms: int) -> Iterator[Block]:
-    end = physical_end(extent)
+    end = extent.physical_end
     assert end is not None
     if not log.exists:
         yield Block("lost", f"{extent.cluster} does not have the topic: check its address, or say --accept-loss")
@@ -205,13 +204,10 @@ def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts, now_ms
             f"its log in {extent.cluster} ends at {log.end}, below {end}, so records were lost there: restore them, or "
             "say --accept-loss",
         )
-    first, last = max(log.start, extent.base), min(end, log.end)
+    first, last = extent.clip(log.start), extent.clip(log.end)
     if first < last:
-        shift = extent.start - extent.base  # in the offsets that clients know, which stand beside it
-        yield Block(
-            "held", f"{extent.cluster} holds offsets {first + shift} to {last + shift}: {_retention(log.config)}"
-        )
-    mapped_end = physical_end([one for one in extents if one.cluster == extent.cluster][-1])
+        yield Block("held", f"{extent.cluster} holds offsets {first} to {last}: {_retention(log.config)}")
+    mapped_end = [one for one in extents if one.cluster == extent.cluster][-1].physical_end
     if mapped_end is not None and log.end > mapped_end:
         grown = log.earlier_end is not None and log.end > max(mapped_end, log.earlier_end)
         recent = log.last_write_ms is not None and now_ms - log.last_write_ms < RESTLESS_MS

@@ -24,6 +24,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from ha_core.model import Crossing, Document, Extent, Fence, Operation, Topic, View
+from ha_core.model.extent import live
 from ha_core.plan.carry import Ended, carry_sequences
 from ha_core.plan.crossing_maps import (
     cut_at,
@@ -35,7 +36,6 @@ from ha_core.plan.crossing_maps import (
     with_added,
 )
 from ha_core.plan.crossing_stages import Stage, crossings, end_of, fenced, passed, stage, stages
-from ha_core.plan.extents import live, to_client
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.moving import listed, moving, writer_after
 from ha_core.plan.pinning import require_unused
@@ -252,7 +252,7 @@ def finish_change(
                     f"{where}: {request.target} was written to offset {ends[name, partition].target}, and the log of "
                     f"{request.origin} has not reached the cut: somebody writes there without passing the gateways"
                 )
-            at = to_client(origin.model_copy(update={"end": None}), end_of(name, partition, ends))
+            at = origin.extrapolate(end_of(name, partition, ends))
             partitions[partition] = cut_at(request, where, uncut(request, topic, partition), at, target.base)
         puts += ended(operation, topic, partitions, view, producers, read_ms=read_ms)
     return Documents((*puts, after_end(operation, view, puts)))

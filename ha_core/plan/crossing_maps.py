@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ha_core.model import Extent, MoveRequest, Topic
+from ha_core.model.extent import append, check, identity, live
 from ha_core.plan.crossing_stages import Stage, crossings, end_of
-from ha_core.plan.extents import append, check, extents_of, identity, live, to_client, written
 from ha_core.plan.facts import Partition, PartitionEnds
 from ha_core.plan.moving import listed, writer_after
 from ha_core.plan.revision import MoveDamagedError
@@ -16,8 +16,8 @@ def uncut(request: MoveRequest, topic: Topic, partition: int) -> tuple[Extent, .
     """The extents without the cut that lies ahead. Older extents of the target keep the end that was found with it."""
     if partition not in topic.partitions:
         return identity(request.origin)
-    origin = written(topic, partition)
-    return (*extents_of(topic, partition)[:-2], origin.model_copy(update={"end": None}))
+    origin = topic.written(partition)
+    return (*topic.extents(partition)[:-2], origin.model_copy(update={"end": None}))
 
 
 def proposed_map(
@@ -43,7 +43,7 @@ def proposed_map(
     origin = uncut(request, topic, partition) if found == "proposed" else listed(request, topic, partition)
     base = before[-1].base if before else ends[name, partition].target
     try:
-        end = to_client(live(origin), end_of(name, partition, ends))
+        end = live(origin).to_client(end_of(name, partition, ends))
     except ValueError as error:
         raise MoveDamagedError(f"{where}: {error}") from error
     if (name, partition) in cuts and at <= end:

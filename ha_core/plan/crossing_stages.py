@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ha_core.model import Extent, Operation, Topic
-from ha_core.plan.extents import extents_of, live, written
+from ha_core.model.extent import live
 from ha_core.plan.facts import Partition, PartitionEnds
 from ha_core.plan.moving import places
 from ha_core.plan.revision import FINAL, MoveDamagedError, asked
@@ -60,7 +60,7 @@ def stage(operation: Operation, topic: Topic | None) -> Stage:
         return "ahead"
     # What was added to the topic meanwhile remains in the origin: where it stands, its own cuts say.
     cuts = operation.evidence.get("cuts", {}).get(topic.name)
-    found = frozenset(live(extents_of(topic, row[0])).cluster for row in cuts) if cuts else places(request, topic)
+    found = frozenset(live(topic.extents(row[0])).cluster for row in cuts) if cuts else places(request, topic)
     if request.origin in found:
         return "ahead"
     if request.target in found:
@@ -95,7 +95,7 @@ def resume(operation: Operation, topics: Mapping[str, Topic]) -> Decision:
 def crossings(topic: Topic) -> Iterator[tuple[int, Extent, Extent]]:
     """(partition, the origin's extent that ends at the cut, the target's) of a topic that crosses over."""
     for partition in filter(topic.crosses, sorted(topic.partitions)):
-        yield partition, written(topic, partition), live(extents_of(topic, partition))
+        yield partition, topic.written(partition), live(topic.extents(partition))
 
 
 def crossing_partitions(topics: Mapping[str, Topic], names: Iterable[str]) -> list[Partition]:
@@ -103,20 +103,12 @@ def crossing_partitions(topics: Mapping[str, Topic], names: Iterable[str]) -> li
     return [(name, partition) for name in names for partition, _, _ in crossings(topics[name])]
 
 
-def client_end(topic: Topic | None, origin: str, partition: int, log_end: int) -> int:
-    """The client offset of the origin's log end, also where it has passed the cut."""
-    if topic is None or not topic.mapped:
-        return log_end
-    extent = written(topic, partition)
-    return extent.start + (log_end - extent.base)
-
-
 def passed(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> tuple[int, ...]:
     """Partitions of a topic that crosses over whose log end is not below its cut any more."""
     return tuple(
         partition
         for partition, origin, target in crossings(topic)
-        if end_of(topic.name, partition, ends) - origin.base + origin.start >= target.start
+        if origin.extrapolate(end_of(topic.name, partition, ends)) >= target.start
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from ha_core.model import GatewayRecord, MoveRequest, View
-from ha_core.plan.crossing_stages import client_end
+from ha_core.model.topic import client_end
 from ha_core.plan.facts import Facts, Partition
 from ha_core.plan.verdict import Verdict, listed
 
@@ -120,7 +120,7 @@ def cut_verdicts(
                 "Correct --cut-at: TOPIC:PARTITION=OFFSET, of topics that migrate with a predicted cut.",
             )
             continue
-        end = client_end(view.topics.get(name), request.origin, partition, ends[key])
+        end = client_end(view.topics.get(name), partition, ends[key])
         if cut <= end:
             yield Verdict(
                 "error",

@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ha_core.model import Document, Extent, Fence, MoveRequest, Operation, Topic, View
+from ha_core.model.extent import append, check, live
 from ha_core.model.operation import Unread
 from ha_core.model.producer import client_id, is_gateway_id, upstream_id
 from ha_core.plan.below import NEWEST_MS
 from ha_core.plan.crossing import Producers, after_end, at_stage, ended
 from ha_core.plan.crossing_maps import uncut
 from ha_core.plan.crossing_stages import crossings, fenced
-from ha_core.plan.extents import append, check, live
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.forced import RESERVE, forced_cut
 from ha_core.plan.moving import written_in
@@ -127,7 +127,7 @@ def _known_end(origin: Extent, target: Extent, found: PartitionEnds) -> int:
     assert origin.end is not None
     if found.target > target.base:
         return origin.end  # what is in the target came to lie above the cut in the origin's log first
-    ends = [origin.start + end - origin.base for end in (found.origin, found.seen) if end is not None]
+    ends = [origin.clip(end) for end in (found.origin, found.seen) if end is not None]
     committed = [found.known] if found.known is not None and found.known <= origin.end else []
     return min(origin.end, max([origin.start, *ends, *committed]))
 

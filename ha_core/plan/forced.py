@@ -28,7 +28,7 @@ def forced_cut(current: Extent, found: PartitionEnds, reserve: int = RESERVE) ->
 
     :param current: the writer's extent, in the origin.
     """
-    ends = [current.start + max(0, end - current.base) for end in (found.origin, found.seen) if end is not None]
+    ends = [current.clip(end) for end in (found.origin, found.seen) if end is not None]
     age_s = found.seen_age_s if found.seen is not None else 0.0
     if ends and age_s is not None:
         room = reserve + int(max(age_s, MIN_AGE_S) * FASTEST_PER_S)

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ha_core.model import Extent, Topic
+from ha_core.model.extent import Hole, locate
 from ha_core.plan.aging import Commit
-from ha_core.plan.extents import Hole, locate
 
 
 class Loss(NamedTuple):

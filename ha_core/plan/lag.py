@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ha_core.model import Extent
-from ha_core.plan.extents import physical_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def behind(extents: Sequence[Extent], committed: int, log: Callable[[str], Held 
             if wanted:
                 lag, following = None, following or extent.cluster
             continue
-        first, last = _span(extent, held)
+        first, last = extent.clip(held.start), extent.clip(held.end)
         left = max(0, last - max(committed, first))
         if full:
             end = last
@@ -59,10 +58,3 @@ def behind(extents: Sequence[Extent], committed: int, log: Callable[[str], Held 
         if lag is not None:
             lag += left
     return Behind(end, lag if end is not None else None, following)
-
-
-def _span(extent: Extent, held: Held) -> tuple[int, int]:
-    """What of the extent its cluster holds, as client offsets."""
-    closed = physical_end(extent)
-    end = held.end if closed is None else min(held.end, closed)
-    return extent.start + max(0, held.start - extent.base), extent.start + max(0, end - extent.base)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ha_core.model import Identity, Usage, View
-from ha_core.plan.extents import writers
 from ha_core.plan.resolve import cluster_for_group, cluster_for_topic
 
 
@@ -44,7 +43,7 @@ def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapp
     def is_written(name: str) -> bool:
         document = view.topics.get(name)
         if document is not None and document.mapped:
-            return cluster in writers(document)
+            return cluster in document.writers
         if f"topic {name}" in used:
             return f"topic {name}" in stopped
         nobody = Identity("", "")

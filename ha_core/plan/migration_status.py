@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ha_core.model import Extent, Topic
-from ha_core.plan.extents import extents_of
 
 Status = Literal["Migrating", "Migrated", "Aged"]
 
@@ -78,7 +77,7 @@ def status_of(topic: Topic, ends: Mapping[int, int] | None = None) -> TopicStatu
 
 def _partitions(topic: Topic, ends: Mapping[int, int]) -> Iterator[PartitionStatus]:
     for partition in sorted(topic.partitions):
-        extents = extents_of(topic, partition)
+        extents = topic.extents(partition)
         now = extents[-1]
         before: Extent | None = extents[-2] if len(extents) > 1 else None
         if before is None and now.term == 0:

@@ -37,8 +37,8 @@ from ha_core.model import (
     UserBindings,
     View,
 )
+from ha_core.model.extent import append, check, live
 from ha_core.plan.carry import Ended, carry_sequences, compose_aliases
-from ha_core.plan.extents import append, check, extents_of, live, to_client
 from ha_core.plan.facts import AdoptedGroup, Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.forced import RESERVE, forced_cut
 from ha_core.plan.moving import listed, moving, places, writer_after
@@ -314,7 +314,7 @@ def _maps_show_cut(operation: Operation, topics: Mapping[str, Topic]) -> bool:
     return bool(cuts) and all(
         (topic := topics.get(name)) is not None
         and topic.mapped
-        and all(live(extents_of(topic, partition)).term >= term for partition, _, _, term in entries)
+        and all(live(topic.extents(partition)).term >= term for partition, _, _, term in entries)
         for name, entries in cuts.items()
     )
 
@@ -337,7 +337,7 @@ def _cut_partition(
         at: int
         known_end: int | None = None
         if request.mode == "planned" and found.origin is not None:
-            at = to_client(current, found.origin)
+            at = current.to_client(found.origin)
         else:
             at, known_end = forced_cut(current, found, reserve)
         after = append(before, request.target, at, found.target, known_end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ha_core.model import Extent, MoveRequest, Topic
-from ha_core.plan.extents import extents_of, identity, live, written
+from ha_core.model.extent import identity, live
 from ha_core.plan.facts import Partition
 
 
@@ -19,7 +19,7 @@ def moving(request: MoveRequest, topic: Topic, partitions: Collection[int]) -> t
         return tuple(sorted(named))
     if not topic.mapped:
         return tuple(sorted(partitions))
-    return tuple(p for p in sorted(partitions) if written(topic, p).cluster == request.origin)
+    return tuple(p for p in sorted(partitions) if topic.written(p).cluster == request.origin)
 
 
 def of_all(request: MoveRequest, topics: Mapping[str, Topic], keys: Collection[Partition]) -> tuple[Partition, ...]:
@@ -37,17 +37,17 @@ def of_all(request: MoveRequest, topics: Mapping[str, Topic], keys: Collection[P
 
 def listed(request: MoveRequest, topic: Topic, partition: int) -> tuple[Extent, ...]:
     """The extents of a partition, also where the topic has no map yet."""
-    return extents_of(topic, partition) if topic.mapped else identity(request.origin)
+    return topic.extents(partition) if topic.mapped else identity(request.origin)
 
 
 def places(request: MoveRequest, topic: Topic) -> frozenset[str]:
     """The clusters in which what the request moves of a mapped topic is written, or will be."""
-    return _clusters(request, topic, lambda partition: live(extents_of(topic, partition)))
+    return _clusters(request, topic, lambda partition: live(topic.extents(partition)))
 
 
 def written_in(request: MoveRequest, topic: Topic) -> frozenset[str]:
     """The clusters to which producers of what the request moves of a mapped topic are led now."""
-    return _clusters(request, topic, lambda partition: written(topic, partition))
+    return _clusters(request, topic, topic.written)
 
 
 def _clusters(request: MoveRequest, topic: Topic, extent: Callable[[int], Extent]) -> frozenset[str]:

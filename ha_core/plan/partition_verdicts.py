@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ha_core.model import MoveRequest, View
-from ha_core.plan.extents import written
 from ha_core.plan.facts import Facts
 from ha_core.plan.verdict import Verdict, listed
 
@@ -36,7 +35,7 @@ def partition_verdicts(view: View, request: MoveRequest, facts: Facts) -> Iterat
             )
             continue
         if document is not None and document.mapped:
-            away = {p: cluster for p in partitions if (cluster := written(document, p).cluster) != request.origin}
+            away = {p: cluster for p in partitions if (cluster := document.written(p).cluster) != request.origin}
             if away:
                 yield Verdict(
                     "error",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ha_core.model import Document, Operation, Topic, View
-from ha_core.plan.extents import identity
+from ha_core.model.extent import identity
 from ha_core.plan.facts import Partition, PartitionEnds
 from ha_core.plan.revision import Documents, MoveDamagedError, asked, require_state
 

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from ha_core.model import Extent, Topic, View
-from ha_core.plan.extents import close, physical_end
+from ha_core.model.extent import close
 
 Outcome = Literal["whole", "less", "more", "accepted"]
 
@@ -91,12 +91,11 @@ def look_at(topic: str, partition: int, extent: Extent, log_end: int | None, acc
 
     :param log_end: as its cluster counts; None: the cluster answers, and does not have the topic.
     """
-    known, end = extent.known_end, physical_end(extent)
+    known = extent.known_end
     assert known is not None
-    assert end is not None
     assert extent.end is not None
     held = extent.base if log_end is None else max(log_end, extent.base)
-    found = extent.start + (min(held, end) if extent.surplus else held) - extent.base
+    found = extent.clip(held) if extent.surplus else extent.extrapolate(held)
     less, more = found < known or log_end is None, found > extent.end
     outcome: Outcome = "whole" if not (less or more) else "accepted" if accept_loss else "less" if less else "more"
     return Return(topic, partition, extent.cluster, known, found, extent.end, outcome, extent.ignored)
@@ -111,8 +110,7 @@ def settled(extents: Sequence[Extent], found: Return) -> tuple[Extent, ...]:
             else extent
             for extent in extents
         )
-    extent = next(one for one in extents if one.cluster == found.cluster and one.known_end is not None)
-    return close(extents, found.cluster, extent.base + min(found.found_end, found.cut) - extent.start)
+    return close(extents, found.cluster, min(found.found_end, found.cut))
 
 
 def read_again(topic: Topic, cluster: str) -> Topic:

@@ -9,7 +9,6 @@ from ha_core.plan.closure import Closure
 from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.crossing_without_origin import crossing_out
 from ha_core.plan.effective import writer_of
-from ha_core.plan.extents import physical_end
 from ha_core.plan.facts import Facts, TopicFacts
 from ha_core.plan.verdict import Verdict, listed
 
@@ -126,7 +125,7 @@ def _held(document: Topic | None, cluster: str) -> dict[int, int]:
     if document is None or not document.mapped:
         return held
     for partition, extents in document.partitions.items():
-        ends = [end for e in extents if e.cluster == cluster and (end := physical_end(e)) is not None and not e.ignored]
+        ends = [end for e in extents if e.cluster == cluster and (end := e.physical_end) is not None and not e.ignored]
         if ends:
             held[partition] = max(ends)
         elif any(e.cluster == cluster for e in extents):
@@ -169,7 +168,7 @@ def _lost(document: Topic | None, topic: str, target: str, there: TopicFacts) ->
             log_end = there.ends.get(partition)
             if extent.cluster != target or extent.known_end is None or log_end is None:
                 continue
-            known = extent.base + extent.known_end - extent.start
+            known = extent.to_physical(extent.known_end)
             if log_end < known:
                 yield Verdict(
                     "error",

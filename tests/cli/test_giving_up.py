@@ -12,12 +12,12 @@ from ha_core.cli.app import build
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.probe import Probe
 from ha_core.model import Cluster, Document, KnownGroup, KnownTopic, Operation, Topic, UserBindings
+from ha_core.model.extent import append, identity
 from ha_core.operations import single
 from ha_core.operations.context import Environment
 from ha_core.operations.lifecycle import given_up
 from ha_core.operations.lifecycle.given_up import give_up, plan_giving_up
 from ha_core.operations.report import Report
-from ha_core.plan.extents import append, identity
 from ha_core.store import Change, MemoryStore
 
 AT = "2026-11-21T10:00:00Z"

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from ha_core.model import Crossing, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.model.extent import append, identity
 from ha_core.operations.context import Environment
 from ha_core.operations.crossing import ends
 from ha_core.operations.crossing.rates import from_summary
@@ -16,7 +17,6 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.migration import planning
 from ha_core.operations.migration.planning import PartitionPlan
 from ha_core.operations.requests import make_request
-from ha_core.plan.extents import append, identity
 from ha_core.plan.facts import PartitionEnds
 
 

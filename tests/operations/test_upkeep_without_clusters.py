@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model import KnownGroup, KnownTopic, Topic
+from ha_core.model.extent import append, identity
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import record
@@ -13,7 +14,6 @@ from ha_core.operations.lifecycle.returned import check_origins
 from ha_core.operations.mask import mask_cluster
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import chosen_topics, fault_request
-from ha_core.plan.extents import append, identity
 from ha_core.plan.returned import dead_at_the_cut
 from ha_core.store import Change
 

@@ -26,7 +26,7 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.plan.extents import Place, check, extents_of, identity, live, locate, to_client
+from ha_core.model.extent import Place, check, identity, live, locate
 from ha_core.plan.facts import AdoptedGroup, PartitionEnds
 from ha_core.plan.move import (
     Continue,
@@ -92,7 +92,7 @@ class Gateway:
 
 def extents_now(view: View, partition: int) -> tuple[Extent, ...]:
     topic = view.topics.get(TOPIC)
-    return extents_of(topic, partition) if topic is not None and topic.mapped else identity("east")
+    return topic.extents(partition) if topic is not None and topic.mapped else identity("east")
 
 
 class World:
@@ -207,7 +207,7 @@ class World:
         extent = live(extents_now(self.view, partition))
         if extent.cluster != cluster:
             raise BrokenError(f"{record} was appended to {cluster}, and the writer is {extent.cluster}")
-        offset = to_client(extent, len(log))
+        offset = extent.to_client(len(log))
         log.append(record)
         if (partition, offset) in self.acknowledged:
             raise BrokenError(f"client offset {offset} was given to two records")

@@ -12,6 +12,7 @@ from random import Random
 from typing import Literal, NamedTuple
 
 from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model.extent import check, identity, live
 from ha_core.model.producer import FIRST_CLIENT_ID, client_id, upstream_id
 from ha_core.plan import crossing_without_origin as without_origin
 from ha_core.plan.below import below_cut
@@ -38,7 +39,6 @@ from ha_core.plan.crossing_stages import (
     stages,
 )
 from ha_core.plan.crossing_without_origin import crossed_with
-from ha_core.plan.extents import check, extents_of, identity, live, written
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.move import Documents, MoveDamagedError
 from ha_core.plan.moving import of_all
@@ -208,7 +208,7 @@ class World:
             return
         if topic is not None and topic.withheld(partition) and "withhold" not in self.faults:
             return
-        if topic is None or written(topic, partition).cluster == ORIGIN:
+        if topic is None or topic.written(partition).cluster == ORIGIN:
             if not self.dead:
                 gateway.flights.append(Flight(partition, batch, topic))
             return
@@ -226,7 +226,7 @@ class World:
         if flight.cluster == TARGET:
             assert flight.known is not None
             gateway.flights.remove(flight)
-            extent = live(extents_of(flight.known, partition))
+            extent = live(flight.known.extents(partition))
             at = self.logs[TARGET, partition].append(upstream_id(producer, extent.term), flight.rest)
             self.acknowledge(partition, flight.batch, extent.start + at - extent.base)
             return
@@ -237,7 +237,7 @@ class World:
             gateway.flights.remove(flight)
             self.acknowledge(partition, flight.batch, flight.answer)
             return
-        below = max(0, written(flight.known, partition).end - flight.answer)  # type: ignore[operator]
+        below = max(0, flight.known.written(partition).end - flight.answer)  # type: ignore[operator]
         if below >= len(flight.batch):
             gateway.flights.remove(flight)
             self.acknowledge(partition, flight.batch, flight.answer)
@@ -280,7 +280,7 @@ class World:
             if self.random.random() < 0.5 and flight.cluster == ORIGIN:
                 self.logs[ORIGIN, flight.partition].append(flight.batch[0].producer, flight.batch)
             elif flight.cluster == TARGET and flight.known is not None and self.random.random() < 0.5:
-                extent = live(extents_of(flight.known, flight.partition))
+                extent = live(flight.known.extents(flight.partition))
                 own = upstream_id(flight.batch[0].producer, extent.term)
                 self.logs[TARGET, flight.partition].append(own, flight.rest)
 
@@ -312,7 +312,7 @@ class World:
     def told_once(self, partition: int, seen: list[tuple[int, Record]]) -> list[tuple[int, Record]]:
         """Without the dead origin's copies of what it had told nobody, and the target was sent again."""
         topic = self.view.topics.get(TOPIC)
-        start = 0 if topic is None else live(extents_of(topic, partition)).start
+        start = 0 if topic is None else live(topic.extents(partition)).start
         newest = {record for offset, record in seen if offset >= start}
         again = {record for offset, record in seen if offset < start and record in newest}
         if not {(partition, record) for record in again} <= self.unanswered:
@@ -321,7 +321,7 @@ class World:
 
     def visible(self, partition: int) -> list[tuple[int, Record]]:
         topic = self.view.topics.get(TOPIC)
-        extents = identity(ORIGIN) if topic is None else extents_of(topic, partition)
+        extents = identity(ORIGIN) if topic is None else topic.extents(partition)
         found = []
         for extent in extents:
             log = self.logs[extent.cluster, partition]
@@ -348,7 +348,7 @@ class World:
         self.view = replace(self.view, revision=self.revision, topics=topics, sequences=sequences)
         for topic in topics.values():
             for partition in topic.partitions:
-                if problems := check(extents_of(topic, partition)):
+                if problems := check(topic.extents(partition)):
                     raise BrokenError("; ".join(problems))
 
     def ends(self) -> Iterator[str]:
@@ -565,7 +565,7 @@ class World:
             raise BrokenError("a topic is left between two stages")
         self.check(end=True)
         for partition in self.partitions:
-            extents = identity(ORIGIN) if topic is None else extents_of(topic, partition)
+            extents = identity(ORIGIN) if topic is None else topic.extents(partition)
             for extent in extents[:-1]:
                 ids = {one for one, _ in self.logs[extent.cluster, partition].records[extent.base :]}
                 if not {client_id(one) for one in ids} >= ids and extent.cluster == ORIGIN:
@@ -576,7 +576,7 @@ class World:
         found = self.found_map
         if topic is None or found is None or topic.writer != found.writer:
             return False
-        return all(extents_of(topic, p) == extents_of(found, p) for p in self.partitions)
+        return all(topic.extents(p) == found.extents(p) for p in self.partitions)
 
 
 __all__ = ["Back", "BrokenError", "Done", "Go", "Lift", "World"]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import Extent, Topic
+from ha_core.model.extent import Hole, check, locate
 from ha_core.plan.aging import GONE, RESTLESS_MS, Commit, LogFacts, blocks, closed, drop, undeletable
-from ha_core.plan.extents import Hole, check, locate
 
 NOW_MS = 10_000_000
 OLD = Extent(cluster="east", start=0, end=100, base=20, term=0)

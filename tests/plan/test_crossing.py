@@ -18,6 +18,7 @@ from ha_core.model import (
     Topic,
     View,
 )
+from ha_core.model.extent import append, identity
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.crossing import (
     finish_change,
@@ -33,7 +34,6 @@ from ha_core.plan.crossing_stages import stage
 from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts, cut_verdicts
 from ha_core.plan.crossing_without_origin import crossed_with
 from ha_core.plan.cuts import cut_ahead, doubled_records
-from ha_core.plan.extents import append, identity
 from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, Surplus, TopicFacts
 from ha_core.plan.migration_status import status_of
 from ha_core.plan.move import Documents, MoveDamagedError

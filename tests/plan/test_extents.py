@@ -8,21 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ha_core.model import Extent, Topic
-from ha_core.plan.extents import (
-    Hole,
-    Place,
-    append,
-    check,
-    close,
-    cut,
-    extents_of,
-    identity,
-    live,
-    locate,
-    physical_end,
-    prune,
-    to_client,
-)
+from ha_core.model.extent import Hole, Place, append, check, close, identity, live, locate
+from tests.plan.maps import cut, pruned
 
 CLUSTERS = ("a", "b", "c")
 clusters = st.sampled_from(CLUSTERS)
@@ -46,7 +33,7 @@ class PartitionLife(RuleBasedStateMachine):
         extent = live(self.extents)
         for _ in range(count):
             physical = self.ends[extent.cluster]
-            offset = to_client(extent, physical)
+            offset = extent.to_client(physical)
             assert offset not in self.acknowledged, "a client offset was given twice"
             self.acknowledged[offset] = (extent.cluster, physical)
             self.ends[extent.cluster] += 1
@@ -66,7 +53,7 @@ class PartitionLife(RuleBasedStateMachine):
         current = live(self.extents)
         if onto == current.cluster:
             return
-        at = to_client(current, self.ends[current.cluster]) + reserve
+        at = current.to_client(self.ends[current.cluster]) + reserve
         self.extents = append(self.extents, onto, at, self.ends[onto])
         self.terms.append(live(self.extents).term)
         self.unclosed.pop(onto, None)
@@ -80,13 +67,13 @@ class PartitionLife(RuleBasedStateMachine):
         newest = [e for e in self.extents if e.cluster == cluster][-1]
         true_end = self.unclosed.pop(cluster)
         if true_end >= newest.base:
-            self.extents = close(self.extents, cluster, true_end)
+            self.extents = close(self.extents, cluster, newest.to_client(true_end))
 
     @rule(cluster=clusters, share=st.floats(0, 1))
     def age(self, cluster: str, share: float) -> None:
         start = max(self.log_starts[cluster], int(self.ends[cluster] * share))
         self.log_starts[cluster] = start
-        self.extents = prune(self.extents, self.log_starts)
+        self.extents = pruned(self.extents, self.log_starts)
         self.acknowledged = {
             offset: (where, physical)
             for offset, (where, physical) in self.acknowledged.items()
@@ -106,7 +93,7 @@ class PartitionLife(RuleBasedStateMachine):
             place = locate(self.extents, offset)
             assert isinstance(place, Place)
             assert (place.extent.cluster, place.physical) == (cluster, physical)
-            assert to_client(place.extent, place.physical) == offset
+            assert place.extent.to_client(place.physical) == offset
 
     @invariant()
     def no_offset_below_the_end_leads_to_a_record_of_another_offset(self) -> None:
@@ -114,7 +101,7 @@ class PartitionLife(RuleBasedStateMachine):
             return
         owners = {where: offset for offset, where in self.acknowledged.items()}
         current = live(self.extents)
-        for offset in range(to_client(current, self.ends[current.cluster])):
+        for offset in range(current.to_client(self.ends[current.cluster])):
             place = locate(self.extents, offset)
             if isinstance(place, Place):
                 assert owners.get((place.extent.cluster, place.physical), offset) == offset
@@ -164,9 +151,9 @@ def test_the_end_of_a_closed_extent_belongs_to_the_next_one() -> None:
 
     assert locate(moved, 9) == Place(moved[0], 9)
     assert locate(moved, 10) == Place(moved[1], 3)
-    assert to_client(moved[0], 10) == 10
-    assert physical_end(moved[0]) == 10
-    assert physical_end(moved[1]) is None
+    assert moved[0].to_client(10) == 10
+    assert moved[0].physical_end == 10
+    assert moved[1].physical_end is None
 
 
 def test_an_ignored_extent_is_read_from_the_start_of_the_next_readable_one() -> None:
@@ -185,8 +172,8 @@ def test_an_ignored_extent_is_read_from_the_start_of_the_next_readable_one() -> 
 def test_offsets_below_a_pruned_extent_are_read_from_what_is_left() -> None:
     moved = cut(identity("a"), 10, "b", 0)
 
-    assert prune(moved, {"a": 9}) == moved
-    aged = prune(moved, {"a": 10})
+    assert pruned(moved, {"a": 9}) == moved
+    aged = pruned(moved, {"a": 10})
 
     assert aged == moved[1:]
     assert locate(aged, 0) == Hole(moved[1])
@@ -216,13 +203,13 @@ def test_a_writer_that_returns_closes_what_it_could_have_held_by_its_log_end() -
 def test_a_partition_that_the_map_does_not_list_is_the_writers_own() -> None:
     topic = Topic(name="t", writer="b", partitions={0: cut(identity("a"), 10, "b", 3)})
 
-    assert extents_of(topic, 0) == topic.partitions[0]
-    assert extents_of(topic, 1) == (Extent(cluster="b", start=0, end=None, base=0, term=0),)
+    assert topic.extents(0) == topic.partitions[0]
+    assert topic.extents(1) == (Extent(cluster="b", start=0, end=None, base=0, term=0),)
 
 
 def test_a_topic_without_a_map_has_no_extents_to_ask_for() -> None:
     with pytest.raises(ValueError, match="topic t has no map"):
-        extents_of(Topic(name="t"), 0)
+        Topic(name="t").extents(0)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import Extent
-from ha_core.plan.extents import Place, append, check, close, identity, live, locate, to_client
+from ha_core.model.extent import Place, append, check, close, identity, live, locate
 from ha_core.plan.facts import PartitionEnds
 from ha_core.plan.forced import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE, forced_cut
 
@@ -27,7 +27,7 @@ def test_no_log_that_grows_since_it_was_seen_gets_to_the_cut(
 
     at, known_end = forced_cut(STAY, PartitionEnds(0, seen=seen, seen_age_s=age_s, known=committed))
 
-    assert to_client(STAY, true_end) < at
+    assert STAY.to_client(true_end) < at
     assert STAY.start <= known_end < at
     assert at < 2**62
 
@@ -42,14 +42,14 @@ def test_what_a_clock_makes_fresh_counts_as_some_minutes_old_all_the_same() -> N
 
     at, known_end = forced_cut(STAY, PartitionEnds(0, seen=1_000_000, seen_age_s=0.0))
 
-    assert known_end == to_client(STAY, 1_000_000)
-    assert at > to_client(STAY, true_end) + RESERVE
+    assert known_end == STAY.to_client(1_000_000)
+    assert at > STAY.to_client(true_end) + RESERVE
 
 
 def test_what_was_seen_at_no_known_time_leaves_room_for_years() -> None:
     at, known_end = forced_cut(STAY, PartitionEnds(0, seen=1_000_000, seen_age_s=None))
 
-    assert (at - known_end, known_end) == (UNKNOWN_RESERVE, to_client(STAY, 1_000_000))
+    assert (at - known_end, known_end) == (UNKNOWN_RESERVE, STAY.to_client(1_000_000))
 
 
 @given(seen=st.integers(0, 10**6), age_s=st.floats(0, 10**5), share=st.floats(0, 1), stale=st.integers(0, 10**6))
@@ -60,7 +60,7 @@ def test_a_leader_that_was_replaced_long_ago_and_still_answers_takes_no_room_awa
 
     at, _ = forced_cut(STAY, PartitionEnds(0, seen=seen, seen_age_s=age_s, origin=min(stale, true_end)))
 
-    assert to_client(STAY, true_end) < at
+    assert STAY.to_client(true_end) < at
 
 
 def test_one_offset_never_means_two_records_however_much_comes_back() -> None:
@@ -68,10 +68,10 @@ def test_one_offset_never_means_two_records_however_much_comes_back() -> None:
     one was given meanwhile, would have had the same offsets."""
     at, known_end = forced_cut(live(identity("east")), PartitionEnds(0, seen=10, seen_age_s=1))
     moved = append(identity("east"), "west", at, 0, known_end)
-    written_in_west = {to_client(live(moved), physical) for physical in range(50)}
+    written_in_west = {live(moved).to_client(physical) for physical in range(50)}
 
     for true_end in (10, 11, 60, at):
-        back = close(moved, "east", true_end)
+        back = close(moved, "east", moved[0].to_client(true_end))
 
         assert check(back) == []
         assert live(back) == live(moved)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import Extent, Topic
+from ha_core.model.extent import Place, append, check, identity, live, locate
 from ha_core.plan.aging import Commit
-from ha_core.plan.extents import Place, append, check, identity, live, locate
 from ha_core.plan.given_up import losses, unread, without
 
 CUT = 1_000_000

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ha_core.model import Cluster, Group, Topic, Usage, Use, UserBindings, View
-from ha_core.plan.extents import cut, identity
+from ha_core.model.extent import identity
 from ha_core.plan.masking import Affected, affected
+from tests.plan.maps import cut
 
 CLUSTERS = {name: Cluster(name=name, bootstrap=f"{name}:1", default=name == "east") for name in ("east", "west")}
 MOVED = cut(identity("east"), 10, "west", 0)

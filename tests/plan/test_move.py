@@ -21,10 +21,10 @@ from ha_core.model import (
     UserBindings,
     View,
 )
+from ha_core.model.extent import identity, live
 from ha_core.model.operation import OperationState
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, Ended, carry_sequences, compose_aliases, merge_sequences
-from ha_core.plan.extents import cut, identity, live
 from ha_core.plan.facts import AdoptedGroup, PartitionEnds, ProducerFacts
 from ha_core.plan.forced import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE
 from ha_core.plan.move import (
@@ -42,6 +42,7 @@ from ha_core.plan.move import (
     touched,
     undo_change,
 )
+from tests.plan.maps import cut
 
 FENCE = Fence(operation="op")
 ENDS = {("t", 0): PartitionEnds(target=0, origin=10), ("t", 1): PartitionEnds(target=3, origin=0)}

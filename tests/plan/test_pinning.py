@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ha_core.model import Fence, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model.extent import append, identity
 from ha_core.model.operation import OperationState
 from ha_core.plan.crossing import propose_change
-from ha_core.plan.extents import append, identity
 from ha_core.plan.facts import PartitionEnds
 from ha_core.plan.move import Documents, MoveDamagedError, cut_change
 from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change

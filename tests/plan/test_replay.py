@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.plan.extents import live
+from ha_core.model.extent import live
 from ha_core.plan.facts import PartitionEnds
 from ha_core.plan.move import Continue, Done, MoveDamagedError, Undo
 from tests.plan.replay import PARTITIONS, TOPIC, BrokenError, World, advance, extents_now

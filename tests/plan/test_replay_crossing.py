@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ha_core.plan.crossing_stages import Done
-from ha_core.plan.extents import extents_of
 from ha_core.plan.move import MoveDamagedError
 from tests.plan.replay_crossing import ORIGIN, PARTITIONS, TARGET, TOPIC, BrokenError, Shape, World
 
@@ -173,10 +172,10 @@ def test_a_topic_that_gets_partitions_at_any_point_crosses_over_without_them_or_
         world.idle = set()
         bring_to_an_end(world)
         topic = world.view.topics.get(TOPIC)
-        written_in = extents_of(topic, 2)[-1].cluster if topic else ORIGIN
+        written_in = topic.extents(2)[-1].cluster if topic else ORIGIN
         ends.add((world.operation.state, written_in))
         if topic and world.operation.state == "succeeded":
-            assert {extents_of(topic, p)[-1].cluster for p in world.moving} == {TARGET}
+            assert {topic.extents(p)[-1].cluster for p in world.moving} == {TARGET}
         # What was refused meanwhile goes on, wherever the partition is.
         world.idle = set(PARTITIONS)
         for _ in range(60):
@@ -216,7 +215,7 @@ def test_a_crossing_whose_origin_dies_at_any_point_ends_without_it_and_loses_not
             world.kill_origin()
             end_without_origin(world, prefix % 12)
             assert world.operation.state == "succeeded"
-            assert all(extents_of(world.view.topics[TOPIC], p)[-1].cluster == TARGET for p in world.moving)
+            assert all(world.view.topics[TOPIC].extents(p)[-1].cluster == TARGET for p in world.moving)
             ended += 1
         if finished:
             break

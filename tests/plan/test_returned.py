@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import Extent, Topic, View
-from ha_core.plan.extents import Place, append, check, identity, live, locate
+from ha_core.model.extent import Place, append, check, identity, live, locate
 from ha_core.plan.returned import look_at, read_again, settled, unconfirmed
 
 CUT = 1_000_000

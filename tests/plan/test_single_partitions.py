@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from ha_core.model import Crossing, Extent, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model.extent import identity, live
 from ha_core.plan.crossing import open_change, propose_change, settle_change
 from ha_core.plan.crossing_stages import passed, stage
-from ha_core.plan.extents import identity, live, writers, written
 from ha_core.plan.facts import PartitionEnds, TopicFacts
 from ha_core.plan.migration_status import status_of
 from ha_core.plan.move import MoveDamagedError, cut_change, fence_change
@@ -47,7 +47,7 @@ def moved(operation: Operation, topic: Topic | None, ends: dict[tuple[str, int],
 
 
 def clusters(topic: Topic) -> list[str]:
-    return [written(topic, partition).cluster for partition in sorted(topic.partitions)]
+    return [topic.written(partition).cluster for partition in sorted(topic.partitions)]
 
 
 def test_behind_a_fence_only_the_named_partitions_change_their_writer() -> None:
@@ -133,7 +133,7 @@ def test_a_crossing_without_an_origin_is_a_damaged_map() -> None:
         crossing=Crossing(operation="m-1", state="open", partitions=(0,)),
     )
     with pytest.raises(ValueError, match="map is damaged"):
-        written(topic, 0)
+        topic.written(0)
 
 
 def test_what_moves_is_told_for_many_topics_at_once() -> None:
@@ -143,7 +143,7 @@ def test_what_moves_is_told_for_many_topics_at_once() -> None:
     keys = [("orders", 0), ("orders", 1), ("orders", 2), ("never-moved", 0)]
     assert of_all(request, {"orders": topic}, keys) == (("orders", 0), ("orders", 2), ("never-moved", 0))
     assert moving(request, topic, range(3)) == (0, 2)
-    assert writers(topic) == {"east", "west"}
+    assert topic.writers == {"east", "west"}
 
 
 def named(*partitions: int, topic: Topic | None = None, **request: str) -> Case:

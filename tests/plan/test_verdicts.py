@@ -22,10 +22,11 @@ from ha_core.model import (
     UserBindings,
     View,
 )
+from ha_core.model.extent import append, identity
 from ha_core.plan.closure import closure
-from ha_core.plan.extents import append, cut, identity
 from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
 from ha_core.plan.verdicts import Verdict, effective, outside_topics, preflight
+from tests.plan.maps import cut
 
 MASK = Mask(since="2026-01-01T00:00:00Z", reason="rack fire", by="ops")
 SINCE = "2026-01-02T00:00:00Z"

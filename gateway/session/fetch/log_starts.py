@@ -12,7 +12,6 @@ from gateway.session.fetch.plan import FetchPlan, Gap, Key, stands
 from gateway.session.pending import PROBE, Frames, Kind, Slot
 from gateway.session.state import ConnectionState
 from ha_core.model import View
-from ha_core.plan.extents import physical_end, to_client
 from ha_core.wire import ApiKey, ErrorCode, decode, encode, encode_request, response_body_at
 
 _VERSION = 1
@@ -58,10 +57,9 @@ def _learn(session: ConnectionState, plan: FetchPlan, key: Key, start: int) -> N
         return
     if start <= read.physical:
         # It has lost records instead: the client learns of it, as it would of any other log.
-        session.gaps[key] = Gap(read.asked, to_client(read.extent, read.physical), sure=True)
+        session.gaps[key] = Gap(read.asked, read.extent.to_client(read.physical), sure=True)
         return
-    end = physical_end(read.extent)
-    session.gaps[key] = Gap(read.asked, to_client(read.extent, start if end is None else min(start, end)))
+    session.gaps[key] = Gap(read.asked, read.extent.clip(start))
 
 
 def forget(session: ConnectionState, before: View) -> None:

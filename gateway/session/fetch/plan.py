@@ -17,7 +17,7 @@ from gateway.session.commands import BrokerLane
 from gateway.session.refusals import fetch_partition
 from gateway.session.routes import Routes, Way
 from ha_core.model import Extent, Topic, View
-from ha_core.plan.extents import Hole, extents_of, locate, to_client
+from ha_core.model.extent import Hole, locate
 from ha_core.wire import ErrorCode
 from ha_core.wire.fetch import FetchShift
 from ha_core.wire.records import shift_batches, trim
@@ -152,7 +152,7 @@ def _place(
     result: FetchPlan, routes: Routes, topic: Topic, key: Key, asked: dict[str, Any], gaps: dict[Key, Gap]
 ) -> None:
     name, partition = key
-    extents = extents_of(topic, partition)
+    extents = topic.extents(partition)
     port = routes.port
     offset = asked["fetch_offset"]
     if offset < 0:
@@ -230,7 +230,7 @@ def upstream_request(
 def shifts(result: FetchPlan) -> dict[tuple[bytes, int], FetchShift]:
     """For the streaming patch of an answer that reads live extents only."""
     return {
-        (name.encode(), partition): FetchShift(read.extent.start - read.extent.base, log_start_unknown=not read.first)
+        (name.encode(), partition): FetchShift(read.extent.shift, log_start_unknown=not read.first)
         for (name, partition), read in result.reads.items()
         if read.extent is not None
     }
@@ -275,7 +275,7 @@ def merge(
                     if hollow:
                         gaps[key] = Gap(read.asked, read.extent.end or 0)
                     elif read.opens and entry["error_code"] == ErrorCode.NONE:
-                        gaps[key] = Gap(read.asked, to_client(read.extent, read.physical), sure=True)
+                        gaps[key] = Gap(read.asked, read.extent.to_client(read.physical), sure=True)
     result.undecided = undecided and not any(entry["records"] for entry in entries.values())
     topics: dict[str, list[dict[str, Any]]] = {}
     for key in result.order:
@@ -295,9 +295,8 @@ def merge(
 def stands(view: View, key: Key, extent: Extent) -> bool:
     """Whether offsets in the extent still mean what they did, wherever it ends by now."""
     topic = view.topics.get(key[0])
-    extents = extents_of(topic, key[1]) if topic is not None and topic.mapped else ()
-    place = (extent.cluster, extent.term, extent.start, extent.base)
-    return any((one.cluster, one.term, one.start, one.base) == place for one in extents)
+    extents = topic.extents(key[1]) if topic is not None and topic.mapped else ()
+    return any(extent.same_stay(other) for other in extents)
 
 
 def _told(asked: dict[str, list[dict[str, Any]]], answer: dict[str, Any]) -> set[Key]:
@@ -323,8 +322,7 @@ def _translate(key: Key, entry: dict[str, Any], read: Read, told: bool) -> tuple
     """
     extent = read.extent
     assert extent is not None
-    delta = extent.start - extent.base
-    physical_end = None if extent.end is None else extent.base + (extent.end - extent.start)
+    shift, physical_end = extent.shift, extent.physical_end
     records = bytearray(entry["records"] or b"")
     end = len(records)
     hollow = False
@@ -336,17 +334,17 @@ def _translate(key: Key, entry: dict[str, Any], read: Read, told: bool) -> tuple
         if end:
             end = trim(records, 0, end, physical_end)
             hollow = end == 0
-    shift_batches(records, 0, end, delta)
-    marks = {name: _client(entry[name], delta, extent.end) for name in ("high_watermark", "last_stable_offset")}
+    shift_batches(records, 0, end, shift)
+    marks = {name: _mark(extent, entry[name]) for name in ("high_watermark", "last_stable_offset")}
     if extent.end is not None and not read.ahead:
         # A log that ends before its extent (its true end is not known yet) is not the partition's end.
         marks = {name: mark if mark < 0 else extent.end for name, mark in marks.items()}
     return {
         **entry,
         **marks,
-        "log_start_offset": _client(entry["log_start_offset"], delta, extent.end) if read.first else -1,
+        "log_start_offset": _mark(extent, entry["log_start_offset"]) if read.first else -1,
         "aborted_transactions": [
-            {**aborted, "first_offset": aborted["first_offset"] + delta}
+            {**aborted, "first_offset": aborted["first_offset"] + shift}
             for aborted in entry["aborted_transactions"] or ()
             if physical_end is None or aborted["first_offset"] < physical_end
         ],
@@ -355,7 +353,9 @@ def _translate(key: Key, entry: dict[str, Any], read: Read, told: bool) -> tuple
     }, hollow
 
 
-def _client(physical: int, delta: int, end: int | None) -> int:
+def _mark(extent: Extent, physical: int) -> int:
+    """The client offset, at most the extent's end; negative words stay."""
     if physical < 0:
         return physical
-    return physical + delta if end is None else min(physical + delta, end)
+    offset = extent.extrapolate(physical)
+    return offset if extent.end is None else min(offset, extent.end)

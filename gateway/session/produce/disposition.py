@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gateway.session.routes import Routes, Way
 from ha_core.model import Extent
-from ha_core.plan.extents import extents_of, identity, live
+from ha_core.model.extent import identity, live
 from ha_core.wire.records import Batch
 
 
@@ -55,8 +55,8 @@ def fate(part: Part, first: int, name: bytes, partition: int, routes: Routes, le
     after = first + part.batch.records_count
     topic = routes.snapshot.view.topics.get(name.decode("utf-8", "replace"))
     mapped = topic is not None and topic.mapped
-    extents = extents_of(topic, partition) if topic is not None and mapped else _unmapped(part, name, routes)
-    held = next((one for one in extents if _same(one, part.origin)), None)
+    extents = topic.extents(partition) if topic is not None and mapped else _unmapped(part, name, routes)
+    held = next((one for one in extents if one.same_stay(part.origin)), None)
     if held is not None and held.ignored:
         return Fate.REFUSED  # readers skip what the origin alone has: it is to be written again
     taken = Fate.TAKEN if held is None or held.known_end is None else Fate.STRANDED
@@ -80,8 +80,3 @@ def fate(part: Part, first: int, name: bytes, partition: int, routes: Routes, le
 def _unmapped(part: Part, name: bytes, routes: Routes) -> tuple[Extent, ...]:
     """The cut was taken back: the log is ordinary again, if that is where the client writes to now."""
     return identity(part.origin.cluster) if routes.topic(name).produce is Way.PASS else ()
-
-
-def _same(one: Extent, other: Extent) -> bool:
-    """Whether it is the same stay in the same cluster, whatever its end: offsets in it have not changed their sense."""
-    return (one.cluster, one.term, one.start, one.base) == (other.cluster, other.term, other.start, other.base)

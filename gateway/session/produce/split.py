@@ -26,8 +26,8 @@ from gateway.session.produce.verdict import Key, ProduceVerdict
 from gateway.session.routes import Routes, Way
 from gateway.session.state import ConnectionState
 from ha_core.model import Extent
+from ha_core.model.extent import live
 from ha_core.model.producer import is_gateway_id, upstream_id
-from ha_core.plan.extents import extents_of, live, written
 from ha_core.wire import (
     ApiKey,
     ErrorCode,
@@ -75,7 +75,7 @@ def parts(frame: Any, scan: ProduceScan, routes: Routes) -> dict[Key, Part]:
         topic = route.topic
         if route.produce is not Way.MAPPED or topic is None or topic.crossing is None or length <= 0:
             continue
-        origin, target = written(topic, partition), live(extents_of(topic, partition))
+        origin, target = topic.written(partition), live(topic.extents(partition))
         records = bytes(memoryview(frame)[at : at + length])
         batch = next(batches(records, 0, length), None)
         if origin is not target and batch is not None and batch.magic == 2 and batch.end == length:
@@ -290,7 +290,7 @@ def _note(
             continue
         session.settings.terms.opened(key, target.term, batch.producer_id)
         offset = said["base_offset"]
-        at = UNKNOWN_OFFSET if offset < 0 else target.start + (offset - target.base)
+        at = UNKNOWN_OFFSET if offset < 0 else target.extrapolate(offset)
         error = ErrorCode.NONE
         if at < 0 and batch.producer_id >= 0:
             error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER  # taken, at an offset that is not known

@@ -16,7 +16,6 @@ from gateway.session.produce.terms import Terms, opens
 from gateway.session.routes import Routes, Way
 from ha_core.model import LastSequences
 from ha_core.model.producer import is_gateway_id, upstream_id
-from ha_core.plan.extents import written
 from ha_core.wire import ErrorCode, RemoteProtocolError
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import Batch, batches, first_batch, rewrite_producer_id
@@ -92,7 +91,7 @@ def judge(
             refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             fence = route.fence or fence
             continue
-        extent = written(route.topic, partition)
+        extent = route.topic.written(partition)
         elsewhere = extent.cluster != routes.port.cluster or route.topic.withheld(partition)
         if elsewhere or (not route.topic.crosses(partition) and _under_way(order, key, frame, at, length, now)):
             refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -114,8 +113,8 @@ def judge(
                 _rename(frame, batch, extent.term)
             if watched:
                 openers[key] = (extent.term, watched[0].producer_id)
-        if extent.start != extent.base:
-            shifts[key] = extent.start - extent.base
+        if shift := extent.shift:
+            shifts[key] = shift
     return ProduceVerdict(refused, shifts, fence, openers, frozenset(early), offsets, tuple(look_up))
 
 
@@ -134,7 +133,7 @@ def judge_head(
         return None
     if route.topic is None or route.produce is Way.PASS:
         return ProduceVerdict({}, {}, None, {})
-    extent = written(route.topic, partition)
+    extent = route.topic.written(partition)
     if extent.cluster != routes.port.cluster or route.topic.crosses(partition) or order.under_way(key, batch, now):
         return None
     if route.topic.withheld(partition):
@@ -148,8 +147,7 @@ def judge_head(
                 return None
             openers[key] = (extent.term, batch.producer_id)
         _rename(frame, batch, extent.term)
-    shift = extent.start - extent.base
-    return ProduceVerdict({}, {key: shift} if shift else {}, None, openers)
+    return ProduceVerdict({}, {key: extent.shift} if extent.shift else {}, None, openers)
 
 
 def _under_way(order: ProducerOrder, key: Key, frame: Any, at: int, length: int, now: float) -> bool:

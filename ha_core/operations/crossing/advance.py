@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from ha_core.model import Topic
+from ha_core.model.topic import client_end
 from ha_core.operations.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
 from ha_core.operations.crossing.choosing import client_ends, first_cuts, higher_cuts
 from ha_core.operations.crossing.documents import bounded, commit, in_parts, in_revisions, patiently, remaining_in
@@ -33,7 +34,6 @@ from ha_core.plan.crossing_stages import (
     Back,
     Done,
     Lift,
-    client_end,
     passed,
     resume,
     stages,
@@ -215,16 +215,13 @@ def _settle(journal: Journal, names: Collection[str]) -> None:
             producers=sum(len(found) for found in producers.values()),
             unknown_sequences=[f"{name}-{p}" for (name, p), found in below.items() if found is None],
             **remaining_in(documents, names),
-            **bounded("client_ends", _client(journal, touched.view.topics, ends)),
+            **bounded("client_ends", _client(touched.view.topics, ends)),
         )
 
 
-def _client(
-    journal: Journal, topics: Mapping[str, Topic], ends: Mapping[Partition, PartitionEnds]
-) -> dict[Partition, int]:
-    request, _ = asked(journal.operation)
+def _client(topics: Mapping[str, Topic], ends: Mapping[Partition, PartitionEnds]) -> dict[Partition, int]:
     return {
-        (name, p): client_end(topics.get(name), request.origin, p, one.origin)
+        (name, p): client_end(topics.get(name), p, one.origin)
         for (name, p), one in ends.items()
         if one.origin is not None
     }

@@ -20,7 +20,6 @@ from ha_core.operations.journal import Journal
 from ha_core.operations.sides import admin_of, asked
 from ha_core.plan.below import below_cut
 from ha_core.plan.crossing_stages import crossings
-from ha_core.plan.extents import physical_end
 from ha_core.plan.facts import Partition, ProducerFacts
 
 READ_S = 60.0
@@ -73,7 +72,7 @@ def physical_cuts(topics: Mapping[str, Topic], names: Collection[str]) -> dict[P
     cuts: dict[Partition, int] = {}
     for name in names:
         for partition, origin, _ in crossings(topics[name]):
-            end = physical_end(origin)
+            end = origin.physical_end
             assert end is not None
             cuts[name, partition] = end
     return cuts

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ha_core.model import Topic
+from ha_core.model.topic import client_end
 from ha_core.operations.crossing.ends import Sides
 from ha_core.operations.documents import Touched
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.sides import asked
-from ha_core.plan.crossing_stages import client_end, crossings
+from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.cuts import cut_ahead, outrun_margin
 from ha_core.plan.facts import Partition
 from ha_core.plan.moving import of_all
@@ -23,7 +24,7 @@ def client_ends(journal: Journal, topics: Mapping[str, Topic], sides: Sides) -> 
     """The origin's ends of what moves, as client offsets: other partitions of a topic may be elsewhere."""
     request, _ = asked(journal.operation)
     return {
-        key: client_end(topics.get(key[0]), request.origin, key[1], sides.origin[key].log_end)
+        key: client_end(topics.get(key[0]), key[1], sides.origin[key].log_end)
         for key in of_all(request, topics, sides.origin)
     }
 

@@ -12,12 +12,13 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.kafka.facts import LogEnds
 from ha_core.model import Operation, Topic
+from ha_core.model.topic import client_end
 from ha_core.operations.context import Environment
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.requests import format_topic
 from ha_core.operations.sides import admin_of, asked
 from ha_core.plan.crossing_maps import added
-from ha_core.plan.crossing_stages import Stage, client_end, crossing_partitions, crossings, stage
+from ha_core.plan.crossing_stages import Stage, crossing_partitions, crossings, stage
 from ha_core.plan.cuts import reached_words
 from ha_core.plan.facts import Partition, PartitionEnds
 
@@ -191,14 +192,13 @@ def _rows(
     topics: Iterable[Topic],
     ends: Mapping[Partition, PartitionEnds],
 ) -> Iterable[PartitionProgress]:
-    request, _ = asked(operation)
     opened, evidence = operation.evidence.get("opened"), operation.evidence
     open_s = _seconds_since(environment, opened) if opened is not None else 0.0
     for topic in topics:
         for partition, _, target in crossings(topic):
             log_end = ends[topic.name, partition].origin
             assert log_end is not None
-            end = client_end(topic, request.origin, partition, log_end)
+            end = client_end(topic, partition, log_end)
             rate, source = _of(evidence, "expected", topic.name, partition), "as it was planned"
             if rate is None:
                 rate = _of(evidence, "rates", topic.name, partition)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 
+from ha_core.model.topic import client_end
 from ha_core.operations.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
 from ha_core.operations.crossing.documents import bounded, commit, in_parts, in_revisions, patiently, remaining_in
 from ha_core.operations.crossing.ends import Sides, progress_of, read_ends
@@ -18,7 +19,6 @@ from ha_core.operations.gateways import await_drained
 from ha_core.operations.journal import Journal
 from ha_core.operations.sides import admin_of, asked
 from ha_core.plan.crossing import finish_change, hold_change, lift_change
-from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.facts import Partition
 
 SETTLING_PAUSE_S = 0.005
@@ -75,10 +75,7 @@ def _end(journal: Journal, names: Sequence[str]) -> None:
         raise
     fenced_ms = (environment.monotonic() - begun) * 1000
     journal.update(revision=revision)
-    ends = {
-        (name, p): client_end(touched.view.topics[name], request.origin, p, sides.origin[name, p].log_end)
-        for name, p in cuts
-    }
+    ends = {(name, p): client_end(touched.view.topics[name], p, sides.origin[name, p].log_end) for name, p in cuts}
     lowered = {key: ends[key] for key, cut in cuts.items() if sides.origin[key].log_end < cut}
     unknown = [f"{name}-{partition}" for (name, partition), found in below.items() if found is None]
     detail = {"revision": revision, "topics": names, "status": "Migrated", "unknown_sequences": unknown}

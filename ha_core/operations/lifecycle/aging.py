@@ -32,7 +32,6 @@ from ha_core.plan.aging import (
     undeletable,
     without_surplus,
 )
-from ha_core.plan.extents import physical_end
 from ha_core.plan.verdict import listed
 from ha_core.store.errors import LockedError
 
@@ -219,7 +218,7 @@ def _behind(cluster: str, chosen: Mapping[str, Topic], there: Mapping[str, Topic
     for name, described in there.items():
         for partition, extents in chosen[name].partitions.items():
             own = [extent for extent in extents if extent.cluster == cluster]
-            end = physical_end(own[-1]) if own else None
+            end = own[-1].physical_end if own else None
             ends = described.ends.get(partition)
             if end is not None and ends is not None and ends.log_end > end:
                 found.append((name, partition))

@@ -20,7 +20,6 @@ from ha_core.operations.report import Report
 from ha_core.operations.requests import WILD
 from ha_core.operations.sides import PROBE_S
 from ha_core.plan.aging import Commit
-from ha_core.plan.extents import writers
 from ha_core.plan.given_up import Loss, Unread, losses, unread, without
 from ha_core.plan.verdict import listed
 
@@ -125,10 +124,10 @@ def plan_giving_up(
     chosen = {
         name: topic
         for name, topic in _chosen(view, cluster, topics, never_moved).items()
-        if cluster in writers(topic) | {e.cluster for extents in topic.partitions.values() for e in extents}
+        if cluster in topic.writers | {e.cluster for extents in topic.partitions.values() for e in extents}
     }
     _require_free(environment, chosen)
-    written = sorted(name for name, topic in chosen.items() if cluster in writers(topic))
+    written = sorted(name for name, topic in chosen.items() if cluster in topic.writers)
     if written:
         raise RefusedError(
             f"Nothing was changed. {len(written)} topics are still written in {cluster}: {listed(written)}. Give them "

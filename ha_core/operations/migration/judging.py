@@ -13,7 +13,6 @@ from ha_core.operations.gather import gather
 from ha_core.operations.switch.preview import created
 from ha_core.plan.closure import closure
 from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts
-from ha_core.plan.extents import writers
 from ha_core.plan.facts import Facts, Partition
 from ha_core.plan.moving import of_all
 from ha_core.plan.verdict import by_level
@@ -122,8 +121,8 @@ def resolve(
         topic = view.topics.get(name)
         if topic is not None and topic.crossing is not None:
             left_out[name] = f"it is migrating already, in operation {topic.crossing.operation}"
-        elif topic is not None and topic.mapped and origin not in writers(topic):
-            left_out[name] = f"it is written in {', '.join(sorted(writers(topic)))}"
+        elif topic is not None and topic.mapped and origin not in topic.writers:
+            left_out[name] = f"it is written in {', '.join(sorted(topic.writers))}"
         else:
             names[name] = None
     return list(names), left_out

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
 from ha_core.model.operation import CutMode, GroupsChoice
+from ha_core.model.topic import client_end
 from ha_core.operations.caretaking import take_care
 from ha_core.operations.context import Environment
 from ha_core.operations.creating import create
@@ -30,7 +31,6 @@ from ha_core.operations.requests import make_request
 from ha_core.operations.switch.prepare import Proposal
 from ha_core.operations.switch.preview import expected_fence
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
-from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.crossing_verdicts import cut_verdicts
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records, reached_words
 from ha_core.plan.facts import Partition
@@ -271,7 +271,7 @@ def _rows(
 ) -> Iterator[PartitionPlan]:
     for key, log_end in sorted(ends.items()):
         name, partition = key
-        end = client_end(view.topics.get(name), request.origin, partition, log_end)
+        end = client_end(view.topics.get(name), partition, log_end)
         rate = rates.of(key)
         at = given.get(key, cut_ahead(end, rate, request.preparation_s))
         yield PartitionPlan(

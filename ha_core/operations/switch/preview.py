@@ -8,9 +8,9 @@ from statistics import median
 from pydantic import BaseModel, ConfigDict
 
 from ha_core.model import KnownTopic, MoveRequest, MoveSet, View
+from ha_core.model.topic import client_end
 from ha_core.operations.context import Environment
 from ha_core.operations.last_seen import age_s
-from ha_core.plan.crossing_stages import client_end
 from ha_core.plan.facts import Facts
 from ha_core.plan.verdict import listed
 
@@ -94,7 +94,7 @@ def _lag(view: View, origin: str, group: str, facts: Facts) -> int | None:
     for (name, partition), committed in known.offsets.items():
         topic = facts.topic(origin, name)
         if topic is not None and partition in topic.ends:
-            end = client_end(view.topics.get(name), origin, partition, topic.ends[partition])
+            end = client_end(view.topics.get(name), partition, topic.ends[partition])
             behind += max(0, end - committed)
     return behind
 

@@ -9,7 +9,7 @@ import pytest
 from gateway.composed import Any_, Ask, NeedNodes
 from gateway.composed.metadata import metadata
 from ha_core.model import Crossing, Extent, Topic, UserBindings
-from ha_core.plan.extents import identity
+from ha_core.model.extent import identity
 from ha_core.wire.codes import ApiKey
 from tests.gateway.composed.playbook import CLUSTER_ID, GATEWAY, Playbook, address, away, moved, requested, world
 

@@ -10,8 +10,8 @@ import pytest
 from gateway.session.commands import Compose
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Crossing, Extent, Fence, Group, Member, Topic, UserBindings, View
+from ha_core.model.extent import identity
 from ha_core.model.producer import issued_id
-from ha_core.plan.extents import identity
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import batches
 from tests.gateway.session.batch import batch

@@ -1,16 +1,90 @@
-"""Arithmetic of extents: one client offset space per partition, for ever, wherever the bytes lie.
+"""Extents: one client offset space per partition, for ever, wherever the bytes lie.
 
 Extents of a partition are in client order and half-open; the last one is open and belongs to the writer. What lies
 between two extents is a hole, as a compacted log has them. Every function leaves `check` without a problem.
+
+Client offsets and offsets of a cluster (`physical`) are turned into each other here and nowhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ha_core.model import Extent, Topic
+from pydantic import Field
+
+from ha_core.model.document import Part
 from ha_core.model.producer import MAX_TERM
+
+
+class Extent(Part):
+    """A run of one partition's client offsets that lives in one cluster.
+
+    Client offset `o` in `[start, end)` is offset `base + (o - start)` there; `end` None means open.
+    `term` counts the stays of the writer: 0 for the first cluster, and one more at every cut, for ever.
+    """
+
+    cluster: str
+    start: int = Field(ge=0)
+    end: int | None = None
+    base: int = Field(ge=0)
+    term: int = Field(ge=0)
+    ignored: bool = False
+    """Readers skip it: its cluster died, and the operator chose to go on without what was not read."""
+    known_end: int | None = None
+    """Set while `end` is only an upper bound, because the cluster was dead at the cut: the client offset, exclusive, up
+    to which it was known to have given out. None: the end is true."""
+    found_end: int | None = None
+    """Set when the cluster came back with less than `known_end`, or with more than has room below `end`: where its log
+    ended. Nobody has accepted that yet."""
+    surplus: bool | None = None
+    """Set with `known_end` where the cluster died while a cut lay ahead that every gateway knew: what its log holds at
+    and above `end` was never acknowledged, but for what the next extent holds as well."""
+
+    @property
+    def shift(self) -> int:
+        """What is added to an offset of the cluster to get the client's."""
+        return self.start - self.base
+
+    @property
+    def physical_end(self) -> int | None:
+        """The exclusive end in its own cluster, None while it is open."""
+        return None if self.end is None else self.end - self.shift
+
+    def to_physical(self, offset: int) -> int:
+        """The offset in its cluster of client offset `offset`."""
+        return offset - self.shift
+
+    def to_client(self, physical: int) -> int:
+        """The client offset of `physical`; the end itself is allowed, as log ends are exclusive.
+
+        :raises ValueError: `physical` lies outside the extent.
+        """
+        end = self.physical_end
+        if physical < self.base or (end is not None and physical > end):
+            raise ValueError(
+                f"offset {physical} of cluster {self.cluster} is outside its extent "
+                f"[{self.base}, {'open' if end is None else end})"
+            )
+        return physical + self.shift
+
+    def extrapolate(self, physical: int) -> int:
+        """The client offset of `physical` as if the extent went on beyond both of its ends."""
+        return physical + self.shift
+
+    def clip(self, physical: int) -> int:
+        """The client offset of `physical`, or of the end of the extent that is nearer to it."""
+        offset = max(self.extrapolate(physical), self.start)
+        return offset if self.end is None else min(offset, self.end)
+
+    def holds(self, physical: int) -> bool:
+        """Whether the offset of its cluster lies in the extent."""
+        end = self.physical_end
+        return physical >= self.base and (end is None or physical < end)
+
+    def same_stay(self, other: Extent) -> bool:
+        """Whether it is the same stay in the same cluster, whatever its end: offsets in it mean what they did."""
+        return (self.cluster, self.term, self.start, self.base) == (other.cluster, other.term, other.start, other.base)
 
 
 class Place(NamedTuple):
@@ -40,29 +114,10 @@ def locate(extents: Sequence[Extent], offset: int) -> Place | Hole:
             continue
         if offset >= extent.start:
             if extent.end is None or offset < extent.end:
-                return Place(extent, extent.base + (offset - extent.start))
+                return Place(extent, extent.to_physical(offset))
             break
         following = extent
     return Hole(following)
-
-
-def to_client(extent: Extent, physical: int) -> int:
-    """The client offset of `physical` in `extent.cluster`; the end itself is allowed, as log ends are exclusive.
-
-    :raises ValueError: `physical` lies outside the extent.
-    """
-    end = physical_end(extent)
-    if physical < extent.base or (end is not None and physical > end):
-        raise ValueError(
-            f"offset {physical} of cluster {extent.cluster} is outside its extent "
-            f"[{extent.base}, {'open' if end is None else end})"
-        )
-    return extent.start + (physical - extent.base)
-
-
-def physical_end(extent: Extent) -> int | None:
-    """The extent's exclusive end in its own cluster, None while it is open."""
-    return None if extent.end is None else extent.base + (extent.end - extent.start)
 
 
 def live(extents: Sequence[Extent]) -> Extent:
@@ -73,39 +128,6 @@ def live(extents: Sequence[Extent]) -> Extent:
     if not extents or extents[-1].end is not None:
         raise ValueError("the partition has no open extent, so it has no writer: its map is damaged")
     return extents[-1]
-
-
-def written(topic: Topic, partition: int) -> Extent:
-    """The extent that a producer's batch goes to first: the open one, or the origin's while the cut lies ahead of it.
-
-    :raises ValueError: the map is damaged.
-    """
-    extents = extents_of(topic, partition)
-    current = live(extents)
-    if not topic.crosses(partition):
-        return current
-    if len(extents) < 2 or extents[-2].cluster == current.cluster:
-        raise ValueError(f"topic {topic.name} partition {partition} crosses over from nowhere: its map is damaged")
-    return extents[-2]
-
-
-def writers(topic: Topic) -> frozenset[str]:
-    """The clusters that producers of a mapped topic are led to, those of partitions that are added later too."""
-    found = {written(topic, partition).cluster for partition in topic.partitions}
-    return frozenset(found | ({topic.writer} if topic.writer else set()))
-
-
-def extents_of(topic: Topic, partition: int) -> tuple[Extent, ...]:
-    """The extents of a partition. One that the map does not list was added later: identity in the writer, term 0.
-
-    :raises ValueError: the topic has neither this partition nor a writer.
-    """
-    listed = topic.partitions.get(partition)
-    if listed is not None:
-        return listed
-    if topic.writer is None:
-        raise ValueError(f"topic {topic.name} has no map: partition {partition} is passed through untouched")
-    return identity(topic.writer)
 
 
 def identity(cluster: str) -> tuple[Extent, ...]:
@@ -139,36 +161,23 @@ def append(
     return (*_without_empty(kept), opened)
 
 
-def cut(extents: Sequence[Extent], origin_end: int, target: str, base: int) -> tuple[Extent, ...]:
-    """`append` at the writer's log end `origin_end`, as its own cluster counts.
-
-    :raises ValueError: as `append`; and a log end below the writer's extent, which means lost records.
-    """
-    return append(extents, target, to_client(live(extents), origin_end), base)
-
-
-def close(extents: Sequence[Extent], cluster: str, true_end: int) -> tuple[Extent, ...]:
-    """Lower the end of the newest closed extent of `cluster` to `true_end` (physical), known once it has returned.
+def close(extents: Sequence[Extent], cluster: str, at: int) -> tuple[Extent, ...]:
+    """Lower the end of the newest closed extent of `cluster` to client offset `at`, known once it has returned.
 
     From then on its end is confirmed. The cut itself never changes: what lay between is a hole.
 
-    :raises ValueError: no closed extent there, or `true_end` lies outside it.
+    :raises ValueError: no closed extent there, or `at` lies outside it.
     """
     for index in reversed(range(len(extents) - 1)):
         extent = extents[index]
-        if extent.cluster == cluster:
-            shorter = extent.model_copy(update={"end": to_client(extent, true_end), **_CONFIRMED})
+        if extent.cluster == cluster and extent.end is not None:
+            if not extent.start <= at <= extent.end:
+                raise ValueError(
+                    f"client offset {at} of {cluster} is outside its extent [{extent.start}, {extent.end})"
+                )
+            shorter = extent.model_copy(update={"end": at, **_CONFIRMED})
             return _without_empty((*extents[:index], shorter, *extents[index + 1 :]))
     raise ValueError(f"cluster {cluster} has no closed extent in this partition")
-
-
-def prune(extents: Sequence[Extent], log_starts: Mapping[str, int]) -> tuple[Extent, ...]:
-    """Drop closed extents of which nothing is left: their cluster's log start (physical) has passed their end."""
-    return tuple(
-        extent
-        for extent in extents
-        if (end := physical_end(extent)) is None or log_starts.get(extent.cluster, extent.base) < end
-    )
 
 
 def check(extents: Sequence[Extent]) -> list[str]:
@@ -196,23 +205,21 @@ def check(extents: Sequence[Extent]) -> list[str]:
             if extent.term <= before.term:
                 problems.append(f"{where} has term {extent.term}, and the one before it has {before.term}")
         older = physical.get(extent.cluster)
-        older_end = None if older is None else physical_end(older)
+        older_end = None if older is None else older.physical_end
         if older_end is not None and extent.base < older_end:
             problems.append(f"{where} begins at its offset {extent.base}, and an older one there ends at {older_end}")
         physical[extent.cluster] = extent
     return problems
 
 
-def _within(extent: Extent, cluster: str, base: int) -> Extent:
-    end = physical_end(extent)
-    if extent.cluster != cluster or end is None:
-        return extent
-    held = min(end, max(base, extent.base))
-    # A cluster that takes the writer is back: whatever readers had to skip there can be read again.
-    return extent.model_copy(update={"end": extent.start + (held - extent.base), "ignored": False, **_CONFIRMED})
-
-
 _CONFIRMED = {"known_end": None, "found_end": None, "surplus": None}
+
+
+def _within(extent: Extent, cluster: str, log_end: int) -> Extent:
+    if extent.cluster != cluster or extent.end is None:
+        return extent
+    # A cluster that takes the writer is back: whatever readers had to skip there can be read again.
+    return extent.model_copy(update={"end": extent.clip(log_end), "ignored": False, **_CONFIRMED})
 
 
 def _without_empty(extents: Sequence[Extent]) -> tuple[Extent, ...]:

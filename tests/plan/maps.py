@@ -1,0 +1,20 @@
+"""Maps of single partitions, as moves and retention make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ha_core.model import Extent
+from ha_core.model.extent import append, live
+from ha_core.plan.aging import drop
+
+
+def cut(extents: Sequence[Extent], origin_end: int, target: str, base: int) -> tuple[Extent, ...]:
+    """`append` at the writer's log end `origin_end`, as its own cluster counts."""
+    return append(extents, target, live(extents).to_client(origin_end), base)
+
+
+def pruned(extents: Sequence[Extent], log_starts: Mapping[str, int]) -> tuple[Extent, ...]:
+    """`drop` of what retention has taken: the cluster's log start has passed the extent's end."""
+    gone = [e.term for e in extents if e.clip(log_starts.get(e.cluster, e.base)) == e.end]
+    return drop(extents, gone)
