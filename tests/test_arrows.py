@@ -153,7 +153,7 @@ SESSION = RULES[7]
         (RULES[2], "import kio"),
         (RULES[3], "from ha_core.plan.move import steps"),
         (RULES[4], "from ha_core.plan.move import steps"),
-        (JOBS, "from ha_core.operations.run import run"),
+        (JOBS, "from ha_core.operations.engine import run"),
         (JOBS, "import stack"),
         (GATEWAY, "from ha_core.kafka import Admin"),
         (GATEWAY, "import stack"),

@@ -13,10 +13,10 @@ from ha_core.cli.failures import refusal_code
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.cli.switch import show_report, verdict_table
-from ha_core.operations import run
-from ha_core.operations.crossing.rolling_back import would_roll_back
+from ha_core.operations import engine
 from ha_core.operations.crossing.settling import wait_for
-from ha_core.operations.migration.following import failure, words
+from ha_core.operations.crossing.way_back import would_roll_back
+from ha_core.operations.dependents import failure, words
 from ha_core.operations.migration.judging import parse_cuts
 from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationProposal, plan_migration, start_batch
 from ha_core.operations.report import Report
@@ -112,7 +112,7 @@ def add_to(app: typer.Typer) -> None:
             session.out.result({"result": "planned", "outcome": words})
             session.out.show(words)
             return SUCCESS
-        report = run.undo(session.environment, operation)
+        report = engine.undo(session.environment, operation)
         show_report(session, report)
         return SUCCESS if report.result == "undone" else FAILURE
 
@@ -173,7 +173,7 @@ def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_
         session.out.progress(
             f"batch {batch.number} of {len(proposal.batches)}: operation {operation.id}, {count} topics"
         )
-        report = run.run_all(environment, operation.id)
+        report = engine.run_all(environment, operation.id)
         reports.append(report)
         session.out.progress(f"batch {batch.number}: {report.result} {report.error}".rstrip())
         if report.result not in {"succeeded", "crossing"} or report.error:
@@ -184,7 +184,7 @@ def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_
     if wait and crossing:
         ended = {look.operation.id: look for look in wait_for(environment, crossing)}
         reports = [
-            run.resume(environment, report.operation) if report.operation in ended else report for report in reports
+            engine.resume(environment, report.operation) if report.operation in ended else report for report in reports
         ]
         code = code or (SUCCESS if all(report.result == "succeeded" for report in reports) else FAILURE)
     operations = [environment.operation(report.operation) for report in reports]

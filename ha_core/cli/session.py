@@ -16,7 +16,7 @@ import typer
 from ha_core.cli.exits import SUCCESS
 from ha_core.cli.output import Output
 from ha_core.kafka.errors import SecurityProfileError
-from ha_core.operations.context import DEFAULT_ROOT, Connection, Environment, connect
+from ha_core.operations.environment import DEFAULT_ROOT, Connection, Environment, connect
 from ha_core.operations.errors import RefusedError
 from ha_core.store.errors import NoStateError, StoreUnavailableError
 

@@ -14,12 +14,11 @@ from ha_core.cli.failures import refusal_code
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.model import MoveRequest
-from ha_core.operations import run
+from ha_core.operations import engine
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.prepare import Proposal, plan
-from ha_core.operations.switch.preview import preview_lines
+from ha_core.operations.switch.proposal import Proposal, plan, preview_lines
 from ha_core.plan.verdict import Verdict
 
 _Operation = Annotated[str, typer.Argument(metavar="OPERATION")]
@@ -90,7 +89,7 @@ def add_to(app: typer.Typer) -> None:
     ) -> int:
         if without_origin and unread not in ("wait", "skip"):
             raise RefusedError("Say what readers do that have not read all below the cuts: --unread wait or skip.")
-        report = run.resume(
+        report = engine.resume(
             session.environment,
             operation,
             at_once,
@@ -102,7 +101,7 @@ def add_to(app: typer.Typer) -> None:
     @app.command("undo", help="Undo an operation that has not cut yet: fences, adopted members, created topics, locks.")
     @connected
     def undo(session: Session, operation: _Operation) -> int:
-        report = run.undo(session.environment, operation)
+        report = engine.undo(session.environment, operation)
         show_report(session, report)
         return SUCCESS if report.result == "undone" else FAILURE
 
@@ -111,7 +110,7 @@ def carry_out(session: Session, request: MoveRequest, dry_run: bool, yes: bool) 
     """Judge, show, ask and move; the exit code. An interrupted move of the same scope is settled first."""
     environment = session.environment
     if not dry_run:
-        continued = run.settle_interrupted(environment, request)
+        continued = engine.settle_interrupted(environment, request)
         if continued is not None:
             return show_report(session, continued)
     proposal = plan(environment, request, read=True)
@@ -124,9 +123,9 @@ def carry_out(session: Session, request: MoveRequest, dry_run: bool, yes: bool) 
         session.out.error("Nothing was changed: nobody confirmed. Say --yes, or run it in a terminal.")
         session.out.result({"result": "refused", "error": "nobody confirmed; say --yes"})
         return BAD_INPUT
-    operation = run.start(environment, proposal, by=environment.by, recheck=not yes)
+    operation = engine.start(environment, proposal, by=environment.by, recheck=not yes)
     session.out.progress(f"operation {operation.id}")
-    return show_report(session, run.run_all(environment, operation.id))
+    return show_report(session, engine.run_all(environment, operation.id))
 
 
 def show_proposal(session: Session, proposal: Proposal) -> None:

@@ -13,7 +13,7 @@ from ha_core.hooks.kafka import CONNECTION_PREFIX, ServiceAccountHook
 
 if TYPE_CHECKING:
     from ha_core.kafka.security import SecurityProfile
-    from ha_core.operations.context import Connection, Environment
+    from ha_core.operations.environment import Connection, Environment
 
 DEFAULT_PORT = 2181
 
@@ -37,7 +37,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
         :raises NoStateError: there is no state at the root.
         :raises SecurityProfileError: the security file cannot be used.
         """
-        from ha_core.operations.context import connect
+        from ha_core.operations.environment import connect
 
         connection = self._connection()
         environment = connect(connection, by, driver="run")
@@ -59,7 +59,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
         return True, f"Revision {view.revision}: {len(view.clusters)} clusters, {len(gateways)} live gateways."
 
     def _connection(self) -> Connection:
-        from ha_core.operations.context import DEFAULT_ROOT, DEFAULT_SESSION_TIMEOUT_S, Connection
+        from ha_core.operations.environment import DEFAULT_ROOT, DEFAULT_SESSION_TIMEOUT_S, Connection
 
         found = self.get_connection(self.zookeeper_conn_id)
         extra = found.extra_dejson

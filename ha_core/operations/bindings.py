@@ -8,7 +8,7 @@ from typing import Any
 
 from ha_core.bindings_file import Declared, Difference, compare, levels
 from ha_core.model import Scope, Usage, UserBindings, View
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
 from ha_core.operations.requests import parse_scope

@@ -17,9 +17,9 @@ from typing import Any
 
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
-from ha_core.operations import run
+from ha_core.operations import engine
 from ha_core.operations.caretaking import Caretaking
-from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.store.errors import StoreError
 
 EVERY_S = 0.4
@@ -63,7 +63,7 @@ def take_care_always(environment: Environment) -> None:
                 due = ()
             for name in due:
                 if name not in busy:
-                    busy[name] = pool.submit(caretaking.resume, name, run.resume)
+                    busy[name] = pool.submit(caretaking.resume, name, engine.resume)
             for name in [name for name, work in busy.items() if work.done()]:
                 _say(operation=name, outcome=_outcome(busy.pop(name)))
             if time.monotonic() - said_at >= SAY_EVERY_S:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Operation, Topic
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError
 from ha_core.operations.report import Report
 from ha_core.plan.abandoned import AT_ONCE_S, patience_s

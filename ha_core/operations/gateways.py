@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ha_core.model import GatewayRecord
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import NotDrainedError
 
 FIRST_POLL_S, LONGEST_POLL_S = 0.002, 0.05

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
 from ha_core.model import Cluster, MoveSet, View, legal_name
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
 from ha_core.wire.codes import ApiKey

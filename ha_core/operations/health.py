@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from ha_core.model import GatewayRecord, KnownTopic, Operation, View
 from ha_core.operations.caretaking import Caretaking
-from ha_core.operations.context import Environment
+from ha_core.operations.creating import QUIET_S, held, quiet_s
 from ha_core.operations.crossing.ends import overdue
-from ha_core.operations.interrupted import QUIET_S, held, quiet_s
+from ha_core.operations.environment import Environment
 from ha_core.operations.registry import ClusterState
 from ha_core.plan.abandoned import patience_s
 from ha_core.plan.masking import affected

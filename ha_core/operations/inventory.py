@@ -17,7 +17,7 @@ from ha_core.kafka.facts import Partition
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, Extent, KnownGroup, KnownTopic, View
 from ha_core.model.extent import identity
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import age_s
 from ha_core.operations.sides import PROBE_S

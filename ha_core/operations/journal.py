@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from ha_core.model import HistoryEntry, Operation
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.plan.move import FINAL
 from ha_core.store.errors import StillHeldError, UnknownOperationError

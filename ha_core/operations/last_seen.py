@@ -19,7 +19,7 @@ from ha_core.kafka.facts import Partition, TopicSpec
 from ha_core.kafka.group_offsets import Committed
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, KnownGroup, KnownTopic, MoveSet
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.plan.facts import Facts, GroupFacts, PartitionEnds, TopicFacts
 from ha_core.store.errors import StoreError, StoreUnavailableError

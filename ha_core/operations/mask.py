@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, KnownTopic, Mask, View
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
 from ha_core.operations.sides import PROBE_S

@@ -17,7 +17,7 @@ from typing import Any
 
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
-from ha_core.operations.context import Connection, connect
+from ha_core.operations.environment import Connection, connect
 from ha_core.operations.last_seen import Look, record_always
 from ha_core.store.errors import StoreError
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ha_core.model import Cluster, Operation, Use, View
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.mask import who_depends
 from ha_core.operations.report import Report

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from pydantic import ValidationError
 
 from ha_core.model import Identity, KnownGroup, KnownTopic, MoveRequest, Scope, View, legal_name
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.plan.resolve import cluster_for_group
 

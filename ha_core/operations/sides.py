@@ -8,7 +8,7 @@ from dataclasses import asdict
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import Adopted
 from ha_core.model import Cluster, MoveRequest, MoveSet, Operation
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.plan.facts import AdoptedGroup
 

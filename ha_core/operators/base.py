@@ -21,7 +21,7 @@ from ha_core.operators.forms import refuse_unknown_keys
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, TOLD
 
 if TYPE_CHECKING:
-    from ha_core.operations.context import Environment
+    from ha_core.operations.environment import Environment
     from ha_core.operations.report import Report
 
 Context = Any
@@ -133,9 +133,9 @@ def truth(rendered: Any) -> bool:
 
 def settle_own(environment: Environment, owner: str) -> tuple[Report, ...]:
     """Bring the operations of one revision of the run `owner` to their end; reports of those that changed something."""
-    from ha_core.operations import run
+    from ha_core.operations import engine
     from ha_core.operations.registry import running_operations
 
     left = [one for one in running_operations(environment) if of_run(one.by, owner) and one.kind != "switch"]
-    reports = [run.resume(environment, one.id) for one in left]
+    reports = [engine.resume(environment, one.id) for one in left]
     return tuple(report for report in reports if report.result != "undone")

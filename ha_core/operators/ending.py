@@ -31,7 +31,7 @@ class ReleaseOperator(SwitchyardOperator):
     reads_form: ClassVar[bool] = False
 
     def work(self, context: Context) -> list[str]:
-        from ha_core.operations import run
+        from ha_core.operations import engine
         from ha_core.operators.base import settle_own
         from ha_core.operators.words import report_lines
 
@@ -39,7 +39,7 @@ class ReleaseOperator(SwitchyardOperator):
         base = base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after)
         with self.environment(context) as environment:
             switches = known_ids(base, environment.operation)
-            released = [run.release(environment, operation_id) for operation_id in switches]
+            released = [engine.release(environment, operation_id) for operation_id in switches]
             settled = [report for report in (*released, *settle_own(environment, owner)) if report is not None]
             held = [lock.key for lock in environment.store.locks() if of_run(lock.by, owner)]
         for report in settled:

@@ -109,9 +109,9 @@ class MigrateBatchOperator(SwitchyardOperator):
         self.batch = batch
 
     def work(self, context: Context) -> str:
-        from ha_core.operations import run
+        from ha_core.operations import engine
+        from ha_core.operations.dependents import failure
         from ha_core.operations.errors import StepFailedError
-        from ha_core.operations.migration.following import failure
         from ha_core.operations.migration.planning import Batch, start_batch
         from ha_core.operators.words import report_lines
 
@@ -121,7 +121,7 @@ class MigrateBatchOperator(SwitchyardOperator):
             operation_id = current_id(base, environment.operation)
             operation = start_batch(environment, batch, environment.by, operation_id)
             self.log.info("batch %d is operation %s", batch.number, operation.id)
-            report = run.run_all(environment, operation.id)
+            report = engine.run_all(environment, operation.id)
             ended = environment.operation(operation.id) or operation
         for line in report_lines(report):
             self.log.info("%s", line)
@@ -209,8 +209,8 @@ class RollbackMigrationOperator(SwitchyardOperator):
         self.dry_run = dry_run
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.operations import run
-        from ha_core.operations.crossing.rolling_back import would_roll_back
+        from ha_core.operations import engine
+        from ha_core.operations.crossing.way_back import would_roll_back
         from ha_core.operators.words import report_lines
 
         operation_id = str(self.operation_id).strip()
@@ -220,7 +220,7 @@ class RollbackMigrationOperator(SwitchyardOperator):
                 self.log.info("%s", words)
                 self.would(context, words, objections=["none"])
                 return {"result": "planned"}
-            report = run.undo(environment, operation_id)
+            report = engine.undo(environment, operation_id)
         for line in report_lines(report):
             self.log.info("%s", line)
         if report.result != "undone":
@@ -240,7 +240,7 @@ class ReportMigrationOperator(OutcomeOperator):
         self.proposal_of = proposal_of
 
     def details(self, context: Context, found: Outcome) -> dict[str, Any]:
-        from ha_core.operations.migration.following import words
+        from ha_core.operations.dependents import words
         from ha_core.operations.migration.listing import migrations
 
         proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
@@ -267,12 +267,12 @@ class ReleaseMigrationOperator(SwitchyardOperator):
     reads_form: ClassVar[bool] = False
 
     def work(self, context: Context) -> list[str]:
-        from ha_core.operations import run
+        from ha_core.operations import engine
         from ha_core.operators.words import report_lines
 
         with self.environment(context) as environment:
             ids = _operations_of(context, environment, MAX_BATCHES)
-            reports = [report for one in ids if (report := run.release(environment, one)) is not None]
+            reports = [report for one in ids if (report := engine.release(environment, one)) is not None]
             crossing = {report.operation for report in reports if report.result == "crossing"}
             owner = run_owner(context)
             held = [

@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from ha_core.hooks.zookeeper import SwitchyardHook, hosts
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE
-from ha_core.operations.context import DEFAULT_ROOT
+from ha_core.operations.environment import DEFAULT_ROOT
 from ha_core.operators.base import refusals_are_final
 from ha_core.operators.dag_run import run_owner
 from ha_core.operators.forms import refuse_unknown_keys

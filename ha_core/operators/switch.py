@@ -14,7 +14,7 @@ from ha_core.operators.outcome import Outcome
 
 if TYPE_CHECKING:
     from ha_core.model import MoveRequest
-    from ha_core.operations.context import Environment
+    from ha_core.operations.environment import Environment
 
 
 class PlanSwitchOperator(SwitchyardOperator):
@@ -27,8 +27,8 @@ class PlanSwitchOperator(SwitchyardOperator):
     """
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.operations import run
-        from ha_core.operations.switch.prepare import Proposal, plan
+        from ha_core.operations import engine
+        from ha_core.operations.switch.proposal import Proposal, plan
         from ha_core.operators.words import nothing_to_do, preview_of, proposal_lines, proposal_table, would_words
 
         dag_run = context["dag_run"]
@@ -40,7 +40,7 @@ class PlanSwitchOperator(SwitchyardOperator):
                 return Proposal(request=own.request, revision=own.revision, moves=own.moves).to_json()
             form = context["params"]
             request = self.request(environment, form)
-            settled = None if form["dry_run"] else run.settle_interrupted(environment, request)
+            settled = None if form["dry_run"] else engine.settle_interrupted(environment, request)
             proposal = plan(environment, request, read=True)
         for line in proposal_lines(proposal):
             self.log.info("%s", line)
@@ -119,8 +119,8 @@ class AcquireOperator(SwitchyardOperator):
     def work(self, context: Context) -> str:
         if truth(self.dry_run):
             raise DryRunEnds("This is a dry run: the proposal is in the log of the task before.")
-        from ha_core.operations import run
-        from ha_core.operations.switch.prepare import Proposal
+        from ha_core.operations import engine
+        from ha_core.operations.switch.proposal import Proposal
 
         dag_run = context["dag_run"]
         base = base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after)
@@ -128,10 +128,10 @@ class AcquireOperator(SwitchyardOperator):
             operation_id = current_id(base, environment.operation)
             proposal = Proposal.from_json(self.proposal)
             try:
-                operation = run.start(environment, proposal, by=environment.by, operation_id=operation_id)
+                operation = engine.start(environment, proposal, by=environment.by, operation_id=operation_id)
             except BaseException:
                 # Teardown does not run after a setup that failed, so what it got hold of is given back here.
-                run.release(environment, operation_id)
+                engine.release(environment, operation_id)
                 raise
             self.log.info("operation %s is %s and holds its locks", operation.id, operation.state)
         return str(operation.id)
@@ -151,10 +151,10 @@ class StepOperator(SwitchyardOperator):
         self.operation_id = operation_id
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.operations import run
+        from ha_core.operations import engine
 
         with self.environment(context) as environment:
-            operation = run.run_step(environment, self.operation_id, self.step)
+            operation = engine.run_step(environment, self.operation_id, self.step)
             self.log.info("operation %s is %s, revision %s", operation.id, operation.state, operation.revision)
         return {"operation": operation.id, "state": operation.state, "revision": operation.revision}
 

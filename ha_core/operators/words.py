@@ -7,8 +7,7 @@ from typing import Any
 
 from ha_core.model import HistoryEntry, MoveRequest, Operation
 from ha_core.operations.report import Report
-from ha_core.operations.switch.prepare import Proposal
-from ha_core.operations.switch.preview import preview_lines
+from ha_core.operations.switch.proposal import Proposal, preview_lines
 from ha_core.plan.verdict import Verdict
 
 MAX_ROWS = 200

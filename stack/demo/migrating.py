@@ -32,7 +32,7 @@ from stack.history.history import History, LogDump
 
 if TYPE_CHECKING:
     from ha_core.model import HistoryEntry
-    from ha_core.operations.context import Environment
+    from ha_core.operations.environment import Environment
 
 ORIGIN, TARGET = "east", "west"
 PREPARATION_S = 4.0
@@ -132,7 +132,7 @@ def reader_of(history: History, settled: float) -> Reader:
 
 
 def _environment(stack: Stack) -> Environment:
-    from ha_core.operations.context import Connection, connect
+    from ha_core.operations.environment import Connection, connect
 
     security = stack.document["security_file"]
     return connect(Connection(stack.zookeeper, root=ROOT, security_file=Path(security)), by="cli:demo")

@@ -150,7 +150,7 @@ def prepare(stack: Stack, application: Application, cluster: str) -> None:
     from confluent_kafka.cimpl import NewTopic
 
     from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level
-    from ha_core.operations.context import Connection, connect
+    from ha_core.operations.environment import Connection, connect
 
     settings = {"bootstrap.servers": stack.clusters[cluster]["bootstrap"], "log_level": 0, **service_settings(stack)}
     admin = AdminClient(settings)

@@ -31,7 +31,7 @@ from ha_core.model import (
     Topic,
 )
 from ha_core.operations import health
-from ha_core.operations.context import Environment, utc_now
+from ha_core.operations.environment import Environment, utc_now
 from ha_core.store import Change, MemoryStore
 
 CLUSTERS = (

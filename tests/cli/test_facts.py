@@ -11,7 +11,7 @@ import pytest
 from ha_core.kafka import LogEnds, TopicDescription
 from ha_core.model import Cluster, Document, KnownTopic
 from ha_core.operations import last_seen
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.store import Change, MemoryStore
 from ha_core.store.errors import StoreUnavailableError, TooLargeError

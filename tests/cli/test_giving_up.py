@@ -14,7 +14,7 @@ from ha_core.kafka.probe import Probe
 from ha_core.model import Cluster, Document, KnownGroup, KnownTopic, Operation, Topic, UserBindings
 from ha_core.model.extent import append, identity
 from ha_core.operations import single
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.lifecycle import given_up
 from ha_core.operations.lifecycle.given_up import give_up, plan_giving_up
 from ha_core.operations.report import Report

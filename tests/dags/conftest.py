@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.registry import declare_usage
 from stack.harness import Stack
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ha_core.operations.context import Environment
-from ha_core.operations.crossing import rates
+from ha_core.operations.crossing import cuts as choosing
+from ha_core.operations.environment import Environment
 from ha_core.operations.migration.listing import migrations
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
@@ -16,7 +16,7 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture(autouse=True)
 def one_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates, "LOOKS_APART_S", 0.0)
+    monkeypatch.setattr(choosing, "LOOKS_APART_S", 0.0)
 
 
 def form(workload: Workload, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ha_core.model import GatewayRecord
-from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.environment import Connection, Environment, connect
 from stack.demo.airflow_api import AirflowApi
 from stack.harness import Stack
 from tests.dags.conftest import Workload

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ha_core.model import Group, UserBindings
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]

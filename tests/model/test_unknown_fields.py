@@ -21,7 +21,7 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.registry import add_cluster
 from ha_core.plan.crossing import propose_change
 from ha_core.plan.facts import PartitionEnds, ProducerFacts

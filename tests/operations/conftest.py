@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from ha_core.model import Cluster
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.store import Change, MemoryStore
 from stack.harness import Stack
 

@@ -12,14 +12,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from ha_core.model import Extent, Topic
-from ha_core.operations import run
-from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations import engine
+from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import record
 from ha_core.operations.lifecycle.returned import check_origins, words
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import fault_request, make_request
-from ha_core.operations.switch.prepare import plan
+from ha_core.operations.switch.proposal import plan
 from ha_core.plan.forced import RESERVE
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
@@ -74,10 +74,10 @@ def aftermath(stack: Stack) -> Aftermath:
         stack.kill("cluster/east")
 
         proposal = plan(environment, a_fault(environment, *(f"t.{name}" for name in WAITING), with_groups=True))
-        report = run.run_all(environment, run.start(environment, proposal, by="test:operator").id)
+        report = engine.run_all(environment, engine.start(environment, proposal, by="test:operator").id)
         assert report.result == "succeeded", report.error
         skipping = plan(environment, a_fault(environment, "t.skip*", unread="skip"))
-        report = run.run_all(environment, run.start(environment, skipping, by="test:operator").id)
+        report = engine.run_all(environment, engine.start(environment, skipping, by="test:operator").id)
         assert report.result == "succeeded", report.error
 
         away = check_origins(environment)

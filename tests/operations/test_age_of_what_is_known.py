@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ha_core.model import KnownTopic, MoveSet
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.last_seen import LastKnown
 from ha_core.store import MemoryStore
 

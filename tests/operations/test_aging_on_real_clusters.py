@@ -12,16 +12,16 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.errors import TopicNotEmptyError
 from ha_core.model import Topic
-from ha_core.operations import run
-from ha_core.operations.context import Connection, Environment, connect
-from ha_core.operations.crossing import rates
+from ha_core.operations import engine
+from ha_core.operations.crossing import cuts
+from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import record
 from ha_core.operations.lifecycle.aging import Aging, age
 from ha_core.operations.migration.planning import plan_migration, start_batch
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.prepare import plan
+from ha_core.operations.switch.proposal import plan
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 
@@ -62,7 +62,7 @@ def expire(stack: Stack, topic: str, offset: int = RECORDS, cluster: str = "east
 
 def move(environment: Environment, scope: str, origin: str = "east", target: str = "west") -> None:
     proposal = plan(environment, make_request([scope], origin, target, reason="test", include_followers=True))
-    report = run.run_all(environment, run.start(environment, proposal, by="test:operator").id)
+    report = engine.run_all(environment, engine.start(environment, proposal, by="test:operator").id)
     assert report.result == "succeeded", report.error
 
 
@@ -249,11 +249,11 @@ def test_an_origin_that_lost_records_or_is_another_cluster_now_is_not_taken_for_
 def test_a_topic_that_an_operation_works_on_is_left_for_the_next_run(environment: Environment, topic: str) -> None:
     move(environment, f"topic:{topic}")
     request = make_request([f"topic:{topic}"], "west", "east", reason="test")
-    begun = run.start(environment, plan(environment, request), by="test:operator")
+    begun = engine.start(environment, plan(environment, request), by="test:operator")
     try:
         result = age(environment, [topic])
     finally:
-        run.undo(environment, begun.id)
+        engine.undo(environment, begun.id)
 
     assert result.extents == ()
     assert begun.id in result.put_off[0]
@@ -263,16 +263,16 @@ def test_surplus_of_a_crossing_is_no_sign_of_a_stranger_but_what_comes_after_it_
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a topic that has crossed over, and surplus of an idempotent producer beyond its cut
-    monkeypatch.setattr(rates, "LOOKS_APART_S", 0.0)
+    monkeypatch.setattr(cuts, "LOOKS_APART_S", 0.0)
     ahead, surplus = 10, 15
     cut_at = {(topic, partition): RECORDS + ahead for partition in range(PARTITIONS)}
     proposal = plan_migration(environment, [topic], "east", "west", reason="test", cut="predicted", cut_at=cut_at)
     (batch,) = proposal.batches
     operation = start_batch(environment, batch, by="test:operator")
-    assert run.run_all(environment, operation.id).result == "crossing"
+    assert engine.run_all(environment, operation.id).result == "crossing"
     produce(stack, "east", topic, ahead + surplus, idempotent=True)
     record(environment, ["east"])
-    assert run.resume(environment, operation.id).result == "succeeded"
+    assert engine.resume(environment, operation.id).result == "succeeded"
     # When retention has taken all of it
     expire(stack, topic, RECORDS + ahead + surplus)
     # Then nothing keeps it

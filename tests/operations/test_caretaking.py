@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ha_core.model import Crossing, Document, MoveRequest, MoveSet, Operation, Scope, Topic
-from ha_core.operations import run
+from ha_core.operations import engine
 from ha_core.operations.caretaking import Caretaking, take_care
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
 from ha_core.plan.move import fence_change
@@ -150,7 +150,7 @@ def test_whoever_comes_by_lifts_a_fence_that_was_left_and_its_executor_can_write
     expected: dict[Any, int | None] = {(Topic, "orders"): None, (Operation, operation.id): found[1]}
     executor.commit(Change(change_id="fence", puts=documents.puts, expected=expected, operation=operation.id, epoch=0))
     # When another one begins something
-    take_care(environment, run.resume)
+    take_care(environment, engine.resume)
     # Then nothing of it is left
     ended = environment.operation(operation.id)
     assert ended is not None
@@ -167,7 +167,7 @@ def test_who_begins_something_waits_for_nothing_where_nobody_was_left_behind(
 ) -> None:
     begun(environment.store, an_operation("running"))
 
-    take_care(environment, run.resume)
+    take_care(environment, engine.resume)
 
     assert clock.now == 0
 

@@ -13,7 +13,7 @@ from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSe
 from ha_core.kafka.facts import CreatedTopics, TopicSpec
 from ha_core.model import Cluster, MoveRequest, MoveSet, Operation, Scope, Topic
 from ha_core.model.extent import identity
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal
 from ha_core.operations.switch.targets import prepare_targets
 from ha_core.operations.switch.undoing import undo_all

@@ -14,13 +14,12 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.cli.exits import FAILURE
 from ha_core.model import Operation
-from ha_core.operations import run
-from ha_core.operations.context import Connection, Environment, connect
-from ha_core.operations.crossing import advance, rates
+from ha_core.operations import dependents, engine
+from ha_core.operations.crossing import advance, cuts
 from ha_core.operations.crossing.settling import crossing_operations, settle_once
+from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.errors import NotServedError
 from ha_core.operations.lifecycle.aging import age
-from ha_core.operations.migration import following
 from ha_core.operations.migration.listing import migrations
 from ha_core.operations.migration.planning import MigrationProposal, plan_migration, start_batch
 from ha_core.operations.registry import declare_usage
@@ -40,7 +39,7 @@ class PlantedError(Exception):
 
 @pytest.fixture
 def environment(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Environment]:
-    monkeypatch.setattr(rates, "LOOKS_APART_S", 0.0)
+    monkeypatch.setattr(cuts, "LOOKS_APART_S", 0.0)
     with connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
         yield opened
 
@@ -102,7 +101,7 @@ def begin(environment: Environment, *topics: str, **more: Any) -> Operation:
 
 def cross(stack: Stack, environment: Environment, work: Work, operation: Operation) -> None:
     """Open the crossing, and let the logs run into their cuts."""
-    report = run.run_all(environment, operation.id)
+    report = engine.run_all(environment, operation.id)
     assert report.result == "crossing", report.error
     produce(stack, "east", work.topic, AHEAD)
 
@@ -132,7 +131,7 @@ def test_groups_stay_where_nobody_asks_for_them(stack: Stack, environment: Envir
     operation = begin(environment, work.topic, groups="leave")
     cross(stack, environment, work, operation)
 
-    assert run.resume(environment, operation.id).result == "succeeded"
+    assert engine.resume(environment, operation.id).result == "succeeded"
 
     assert work.group not in environment.store.load().groups
     assert environment.operation(f"{operation.id}-groups") is None
@@ -148,7 +147,7 @@ def test_behind_a_fence_a_dead_group_moves_in_the_revision_of_its_topic(environm
     assert (follower.reads, follower.reads_too) == ((work.topic,), ())
     # When the topic migrates
     operation = start_batch(environment, proposal.batches[0], "test:operator")
-    report = run.run_all(environment, operation.id)
+    report = engine.run_all(environment, operation.id)
     # Then both are over in one cut
     assert report.result == "succeeded", report.error
     assert_followed(environment, work)
@@ -167,7 +166,7 @@ def test_with_a_cut_ahead_the_group_follows_when_its_topic_is_over(
     assert work.group not in environment.store.load().groups
     # When it is settled, the group having read on meanwhile
     commit(environment, work.group, work.topic, RECORDS)
-    report = run.resume(environment, operation.id)
+    report = engine.resume(environment, operation.id)
     # Then an operation of its own has moved the group, and the migration says so
     assert report.result == "succeeded", report.error
     assert_followed(environment, work, RECORDS)
@@ -201,10 +200,10 @@ def test_members_that_never_committed_make_a_group_a_reader(stack: Stack, enviro
 
 
 DEATHS: dict[str, tuple[tuple[str, str, str, str], int]] = {
-    "before the groups are looked for": (("ha_core.operations.migration.following", "find_followers", "before", ""), 1),
-    "when their operation is created": (("ha_core.operations.run", "start", "after", ""), 1),
+    "before the groups are looked for": (("ha_core.operations.dependents", "find_followers", "before", ""), 1),
+    "when their operation is created": (("ha_core.operations.engine", "start", "after", ""), 1),
     "behind their fence": (("ha_core.operations.switch.cut_over", "cut_change", "before", ""), 2),
-    "when they have moved": (("ha_core.operations.documents", "Touched.commit", "after", "cut"), 1),
+    "when they have moved": (("ha_core.operations.revisions", "Touched.commit", "after", "cut"), 1),
     "when their operation has ended": (("ha_core.operations.journal", "Journal.finish", "after", "succeeded"), 1),
 }
 """Where a process dies, and how many operations it takes: one that stands behind a fence is undone and begun again."""
@@ -332,7 +331,7 @@ def test_of_several_batches_behind_a_fence_each_takes_the_groups_after_it(
     # When they migrate, one after the other
     for batch, expected in zip(batches, ({work.group: "west"}, {work.group: "west", both: "west"}), strict=True):
         operation = start_batch(environment, batch, "test:operator")
-        assert run.run_all(environment, operation.id).result == "succeeded"
+        assert engine.run_all(environment, operation.id).result == "succeeded"
         # Then a group goes when all that it reads is there
         assert environment.store.load().bindings[work.user].groups == expected
     assert len(committed(environment, "west", both)) == 2 * PARTITIONS
@@ -342,7 +341,7 @@ def test_many_groups_follow_in_several_operations(
     stack: Stack, environment: Environment, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given three groups, where an operation takes two
-    monkeypatch.setattr(following, "MAX_GROUPS", 2)
+    monkeypatch.setattr(dependents, "MAX_GROUPS", 2)
     groups = (work.group, *(f"{mark}-{work.topic}" for mark in ("a", "b")))
     for group in groups[1:]:
         commit(environment, group, work.topic)
@@ -350,7 +349,7 @@ def test_many_groups_follow_in_several_operations(
     operation = begin(environment, work.topic)
     cross(stack, environment, work, operation)
     # When the topic is over
-    assert run.resume(environment, operation.id).result == "succeeded"
+    assert engine.resume(environment, operation.id).result == "succeeded"
     # Then all of them are, too
     assert environment.store.load().bindings[work.user].groups == dict.fromkeys(groups, "west")
     ended = now(environment, operation.id)
@@ -368,16 +367,16 @@ def test_a_group_that_reads_topics_of_two_operations_follows_the_last_of_them(
         for batch in propose(environment, work.topic, other, topics_per_batch=1).batches
     )
     for operation in (first, second):
-        assert run.run_all(environment, operation.id).result == "crossing"
+        assert engine.run_all(environment, operation.id).result == "crossing"
     # When the first is over
     produce(stack, "east", work.topic, AHEAD)
-    assert run.resume(environment, first.id).result == "succeeded"
+    assert engine.resume(environment, first.id).result == "succeeded"
     # Then the group waits for the other, which may be taken back yet
     assert now(environment, first.id).evidence["groups"]["moved"] == 0
     assert other in now(environment, first.id).evidence["groups"]["left_out"][work.group]
     # And comes with it
     produce(stack, "east", other, AHEAD)
-    assert run.resume(environment, second.id).result == "succeeded"
+    assert engine.resume(environment, second.id).result == "succeeded"
     assert now(environment, second.id).evidence["groups"]["moved"] == 1
     assert_followed(environment, work)
     assert len(committed(environment, "west", work.group)) == 2 * PARTITIONS
@@ -389,7 +388,7 @@ def test_the_lag_of_a_group_is_told_in_client_offsets_over_both_clusters(
     # Given a group that is below the cut of a topic that has crossed over with it
     operation = begin(environment, work.topic)
     cross(stack, environment, work, operation)
-    assert run.resume(environment, operation.id).result == "succeeded"
+    assert engine.resume(environment, operation.id).result == "succeeded"
     produce(stack, "west", work.topic, 4)
     commit(environment, work.group, work.topic, RECORDS + AHEAD - 1, "west")
     # When somebody asks
@@ -412,7 +411,7 @@ def test_what_a_moved_group_has_left_in_the_origin_neither_keeps_the_extents_nor
     # Given a group that moved with its topic, and what east still holds of it
     operation = begin(environment, work.topic)
     cross(stack, environment, work, operation)
-    assert run.resume(environment, operation.id).result == "succeeded"
+    assert engine.resume(environment, operation.id).result == "succeeded"
     assert committed(environment, "east", work.group) != {}
     # When it has read beyond the cut, and retention has taken what is below
     commit(environment, work.group, work.topic, RECORDS + AHEAD, "west")

@@ -10,7 +10,7 @@ import pytest
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import LogEnds, Partition, ProducerState
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.switch.window import Window
 

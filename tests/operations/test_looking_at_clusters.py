@@ -9,7 +9,7 @@ from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSe
 from ha_core.kafka.probe import Probe
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Group, KnownGroup, MoveSet
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.gather import gather
 from ha_core.operations.inventory import group_lag

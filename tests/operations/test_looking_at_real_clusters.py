@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.inventory import group_lag, overview
 from ha_core.operations.last_seen import record
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.prepare import plan
+from ha_core.operations.switch.proposal import plan
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, create_topic
 

@@ -10,11 +10,10 @@ import pytest
 
 from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
 from ha_core.model.producer import FIRST_CLIENT_ID
-from ha_core.operations.batches import BATCH_BYTES, BATCH_TOPICS, in_batches
-from ha_core.operations.context import Environment
-from ha_core.operations.crossing.documents import in_parts, in_revisions
+from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal
 from ha_core.operations.migration.planning import _BYTES_PER_PARTITION, _chunks
+from ha_core.operations.revisions import BATCH_BYTES, BATCH_TOPICS, in_batches, in_parts, in_revisions
 from ha_core.plan.crossing import open_change, propose_change, settle_change
 from ha_core.plan.facts import PartitionEnds
 from ha_core.plan.move import Documents

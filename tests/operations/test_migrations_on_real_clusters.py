@@ -18,11 +18,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: 
 
 from ha_core.model import GatewayRecord, Operation
 from ha_core.model.producer import FIRST_CLIENT_ID
-from ha_core.operations import run
-from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations import engine
 from ha_core.operations.crossing import advance as crossing
-from ha_core.operations.crossing import below, rates
+from ha_core.operations.crossing import below, cuts
 from ha_core.operations.crossing.ends import look
+from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.migration.planning import plan_migration, start_batch
 from ha_core.plan.facts import ProducerFacts
@@ -34,7 +34,7 @@ PARTITIONS, RECORDS, AHEAD = 2, 30, 10
 
 @pytest.fixture
 def environment(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Environment]:
-    monkeypatch.setattr(rates, "LOOKS_APART_S", 0.0)
+    monkeypatch.setattr(cuts, "LOOKS_APART_S", 0.0)
     with connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
         yield opened
 
@@ -114,14 +114,14 @@ def test_a_topic_crosses_over_when_its_log_has_run_into_every_cut(
 ) -> None:
     # Given a crossing whose cuts lie ahead
     operation = begin(environment, topic)
-    report = run.run_all(environment, operation.id)
+    report = engine.run_all(environment, operation.id)
     assert report.result == "crossing", report.error
     document = environment.store.load().topics[topic]
     assert document.crossing is not None
     assert (document.writer, document.crossing.state) == ("east", "open")
     # When one partition has reached its cut
     write(stack, "east", topic, AHEAD + 5, 0)
-    report = run.resume(environment, operation.id)
+    report = engine.resume(environment, operation.id)
     # Then its producers are known, and nothing has changed for the topic
     assert report.result == "crossing", report.error
     found = environment.operation(operation.id)
@@ -130,7 +130,7 @@ def test_a_topic_crosses_over_when_its_log_has_run_into_every_cut(
     assert environment.store.load().topics[topic] == document
     # And when the other has too, the topic is over
     write(stack, "east", topic, AHEAD, 1)
-    report = run.resume(environment, operation.id)
+    report = engine.resume(environment, operation.id)
     assert report.result == "succeeded", report.error
     assert_over(environment, operation.id, topic, RECORDS + AHEAD, RECORDS + AHEAD)
     steps = [(entry.step, entry.detail.get("status")) for entry in environment.store.history(operation.id)]
@@ -152,10 +152,10 @@ def test_what_each_producer_had_below_the_cut_goes_with_the_topic(
 
     monkeypatch.setattr(below, "below_cut", of_gateways)
     operation = begin(environment, topic)
-    assert run.run_all(environment, operation.id).result == "crossing"
+    assert engine.run_all(environment, operation.id).result == "crossing"
     write(stack, "east", topic, AHEAD + 25, first=AHEAD)
 
-    assert run.resume(environment, operation.id).result == "succeeded"
+    assert engine.resume(environment, operation.id).result == "succeeded"
 
     sequences = environment.store.load().sequences[topic]
     assert sequences.terms == {0: 1, 1: 1}
@@ -176,7 +176,7 @@ def test_cuts_that_the_log_has_passed_before_they_were_served_are_proposed_again
     monkeypatch.setattr(crossing, "_served_sides", late)
     operation = begin(environment, topic)
 
-    report = run.run_all(environment, operation.id)
+    report = engine.run_all(environment, operation.id)
 
     assert report.result == "crossing", report.error
     found = extents(environment, topic)
@@ -199,7 +199,7 @@ def test_a_log_that_is_always_faster_is_left_alone_and_said(
     monkeypatch.setattr(crossing, "_served_sides", late)
     operation = begin(environment, topic)
 
-    report = run.run_all(environment, operation.id)
+    report = engine.run_all(environment, operation.id)
 
     assert report.result == "undone"
     assert "--preparation" in report.error
@@ -217,7 +217,7 @@ def test_a_gateway_that_does_not_follow_is_named_and_nothing_has_moved(
     operation = begin(environment, topic, drain_timeout_s=0.2)
     registered = environment.store.register_gateway(gateway(operation, drained=()))
     try:
-        report = run.run_all(environment, operation.id)
+        report = engine.run_all(environment, operation.id)
     finally:
         registered.close()
 
@@ -230,7 +230,7 @@ def test_a_gateway_that_has_drained_lets_the_crossing_open(environment: Environm
     operation = begin(environment, topic)
     registered = environment.store.register_gateway(gateway(operation))
     try:
-        assert run.run_all(environment, operation.id).result == "crossing"
+        assert engine.run_all(environment, operation.id).result == "crossing"
     finally:
         registered.close()
 
@@ -239,10 +239,10 @@ def test_partitions_that_nobody_writes_to_are_ended_behind_a_fence(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     operation = begin(environment, topic)
-    assert run.run_all(environment, operation.id).result == "crossing"
+    assert engine.run_all(environment, operation.id).result == "crossing"
     write(stack, "east", topic, AHEAD + 3, 1)
 
-    report = run.resume(environment, operation.id, at_once=True)
+    report = engine.resume(environment, operation.id, at_once=True)
 
     assert report.result == "succeeded", report.error
     assert_over(environment, operation.id, topic, RECORDS, RECORDS + AHEAD)
@@ -253,7 +253,7 @@ def test_partitions_that_a_topic_got_while_it_crossed_over_remain_in_the_origin_
     stack: Stack, environment: Environment, topic: str, grown: tuple[str, ...]
 ) -> None:
     operation = begin(environment, topic)
-    assert run.run_all(environment, operation.id).result == "crossing"
+    assert engine.run_all(environment, operation.id).result == "crossing"
     # When both copies grow, or the origin's alone, and somebody writes to the new partition past the gateways
     for cluster in grown:
         admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
@@ -262,7 +262,7 @@ def test_partitions_that_a_topic_got_while_it_crossed_over_remain_in_the_origin_
 
     write(stack, "east", topic, AHEAD + 3, 1)
     progress = look(environment, operation)
-    report = run.resume(environment, operation.id, at_once=True)
+    report = engine.resume(environment, operation.id, at_once=True)
 
     # Then what had a cut crosses over, and the new one stays: the target is not the writer of what no map lists
     assert f"{topic}:{PARTITIONS} came to east meanwhile" in progress.words
@@ -277,11 +277,11 @@ def test_partitions_that_a_topic_got_while_it_crossed_over_remain_in_the_origin_
 
 def test_a_crossing_that_was_to_have_ended_is_ended_by_whoever_looks(environment: Environment, topic: str) -> None:
     operation = begin(environment, topic, finish_after_s=3600)
-    assert run.run_all(environment, operation.id).result == "crossing"
-    assert run.resume(environment, operation.id).result == "crossing"
+    assert engine.run_all(environment, operation.id).result == "crossing"
+    assert engine.resume(environment, operation.id).result == "crossing"
     environment.now = lambda: "2199-01-01T00:00:00Z"
 
-    assert run.resume(environment, operation.id).result == "succeeded"
+    assert engine.resume(environment, operation.id).result == "succeeded"
     assert_over(environment, operation.id, topic, RECORDS, RECORDS)
 
 
@@ -289,10 +289,10 @@ def test_a_fence_that_gateways_do_not_follow_is_lifted_and_the_crossing_goes_on(
     environment: Environment, topic: str
 ) -> None:
     operation = begin(environment, topic, drain_timeout_s=0.2)
-    assert run.run_all(environment, operation.id).result == "crossing"
+    assert engine.run_all(environment, operation.id).result == "crossing"
     registered = environment.store.register_gateway(gateway(operation, drained=()))
     try:
-        report = run.resume(environment, operation.id, at_once=True)
+        report = engine.resume(environment, operation.id, at_once=True)
     finally:
         registered.close()
 
@@ -307,42 +307,42 @@ def test_until_the_target_is_written_there_is_a_way_back_without_a_trace(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     operation = begin(environment, topic)
-    assert run.run_all(environment, operation.id).result == "crossing"
+    assert engine.run_all(environment, operation.id).result == "crossing"
     write(stack, "east", topic, AHEAD + 5, 0)
 
-    report = run.undo(environment, operation.id)
+    report = engine.undo(environment, operation.id)
 
     assert report.result == "undone"
     assert_untouched(stack, environment, operation.id, topic)
-    assert run.undo(environment, operation.id).result == "undone"
+    assert engine.undo(environment, operation.id).result == "undone"
 
 
 def test_once_it_is_written_a_way_back_is_refused_and_the_move_back_is_said(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     operation = begin(environment, topic)
-    assert run.run_all(environment, operation.id).result == "crossing"
+    assert engine.run_all(environment, operation.id).result == "crossing"
     before = environment.store.load()
     write(stack, "west", topic, 1, 0)
 
     with pytest.raises(RefusedError, match="--from west --to east"):
-        run.undo(environment, operation.id)
+        engine.undo(environment, operation.id)
 
     assert environment.store.load() == before
     write(stack, "east", topic, AHEAD)
-    assert run.resume(environment, operation.id).result == "succeeded"
+    assert engine.resume(environment, operation.id).result == "succeeded"
     with pytest.raises(RefusedError, match="--from west --to east"):
-        run.undo(environment, operation.id)
+        engine.undo(environment, operation.id)
 
 
 def test_a_way_back_that_gateways_do_not_follow_leaves_the_crossing_open(environment: Environment, topic: str) -> None:
     operation = begin(environment, topic, drain_timeout_s=0.2)
-    assert run.run_all(environment, operation.id).result == "crossing"
+    assert engine.run_all(environment, operation.id).result == "crossing"
     before = environment.store.load().topics
     registered = environment.store.register_gateway(gateway(operation, drained=()))
     try:
         with pytest.raises(Exception, match="goes on as before"):
-            run.undo(environment, operation.id)
+            engine.undo(environment, operation.id)
     finally:
         registered.close()
 
@@ -353,9 +353,9 @@ def test_a_topic_migrates_there_and_back_with_every_client_offset(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     first = begin(environment, topic)
-    run.run_all(environment, first.id)
+    engine.run_all(environment, first.id)
     write(stack, "east", topic, AHEAD + 5)
-    assert run.resume(environment, first.id).result == "succeeded"
+    assert engine.resume(environment, first.id).result == "succeeded"
     write(stack, "west", topic, 7)
     end = RECORDS + AHEAD + 7
 
@@ -363,9 +363,9 @@ def test_a_topic_migrates_there_and_back_with_every_client_offset(
     proposal = plan_migration(environment, [topic], "west", "east", reason="back", cut="predicted", cut_at=cut_at)
     proposal.require_sound()
     second = start_batch(environment, proposal.batches[0], "test:operator")
-    assert run.run_all(environment, second.id).result == "crossing"
+    assert engine.run_all(environment, second.id).result == "crossing"
     write(stack, "west", topic, 4)
-    assert run.resume(environment, second.id).result == "succeeded"
+    assert engine.resume(environment, second.id).result == "succeeded"
 
     assert extents(environment, topic)[0] == [
         ("east", 0, RECORDS + AHEAD, 0, 0),
@@ -378,27 +378,27 @@ def test_a_topic_migrates_there_and_back_with_every_client_offset(
 KILLS = {
     "before topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "before", ""),
     "after topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "after", ""),
-    "before the proposal": ("ha_core.operations.documents", "Touched.commit", "before", "propose"),
-    "after the proposal": ("ha_core.operations.documents", "Touched.commit", "after", "propose"),
-    "before it is open": ("ha_core.operations.documents", "Touched.commit", "before", "open"),
-    "after it is open": ("ha_core.operations.documents", "Touched.commit", "after", "open"),
+    "before the proposal": ("ha_core.operations.revisions", "Touched.commit", "before", "propose"),
+    "after the proposal": ("ha_core.operations.revisions", "Touched.commit", "after", "propose"),
+    "before it is open": ("ha_core.operations.revisions", "Touched.commit", "before", "open"),
+    "after it is open": ("ha_core.operations.revisions", "Touched.commit", "after", "open"),
 }
 LATER = {
     "before producers are read": ("ha_core.kafka.admin", "Admin.surplus", "before", ""),
-    "before it settles": ("ha_core.operations.documents", "Touched.commit", "before", "settle"),
-    "after it has settled": ("ha_core.operations.documents", "Touched.commit", "after", "settle"),
+    "before it settles": ("ha_core.operations.revisions", "Touched.commit", "before", "settle"),
+    "after it has settled": ("ha_core.operations.revisions", "Touched.commit", "after", "settle"),
     "before the result is written": ("ha_core.operations.journal", "Journal.finish", "before", ""),
 }
 ENDING = {
-    "before the fence": ("ha_core.operations.documents", "Touched.commit", "before", "hold"),
-    "after the fence": ("ha_core.operations.documents", "Touched.commit", "after", "hold"),
-    "before it ends behind it": ("ha_core.operations.documents", "Touched.commit", "before", "finish"),
-    "after it has ended behind it": ("ha_core.operations.documents", "Touched.commit", "after", "finish"),
+    "before the fence": ("ha_core.operations.revisions", "Touched.commit", "before", "hold"),
+    "after the fence": ("ha_core.operations.revisions", "Touched.commit", "after", "hold"),
+    "before it ends behind it": ("ha_core.operations.revisions", "Touched.commit", "before", "finish"),
+    "after it has ended behind it": ("ha_core.operations.revisions", "Touched.commit", "after", "finish"),
 }
 BACK = {
-    "before the way back": ("ha_core.operations.documents", "Touched.commit", "before", "retreat"),
-    "on the way back": ("ha_core.operations.documents", "Touched.commit", "after", "retreat"),
-    "after it was withdrawn": ("ha_core.operations.documents", "Touched.commit", "after", "withdraw"),
+    "before the way back": ("ha_core.operations.revisions", "Touched.commit", "before", "retreat"),
+    "on the way back": ("ha_core.operations.revisions", "Touched.commit", "after", "retreat"),
+    "after it was withdrawn": ("ha_core.operations.revisions", "Touched.commit", "after", "withdraw"),
     "after topics were deleted": ("ha_core.kafka.admin", "Admin.delete_empty_topics", "after", ""),
 }
 VICTIM = """
@@ -418,13 +418,13 @@ def deadly(*args, **kwargs):
         os.kill(os.getpid(), signal.SIGKILL)
     return result
 setattr(owner, name, deadly)
-from ha_core.operations import run
-from ha_core.operations.context import Connection, connect
+from ha_core.operations import engine
+from ha_core.operations.environment import Connection, connect
 with connect(Connection(os.environ["SWITCHYARD_ZOOKEEPER"], session_timeout_s=4.0), by="test:victim") as environment:
     if call == "resume at once":
-        run.resume(environment, operation, at_once=True)
+        engine.resume(environment, operation, at_once=True)
     else:
-        getattr(run, call)(environment, operation)
+        getattr(engine, call)(environment, operation)
 """
 
 
@@ -453,7 +453,7 @@ def test_a_migration_killed_anywhere_is_continued_by_resume(stack: Stack, enviro
         if point in KILLS:
             kill(stack, operation, KILLS[point], "run_all")
             continue
-        assert run.run_all(environment, operation.id).result == "crossing"
+        assert engine.run_all(environment, operation.id).result == "crossing"
         if point in LATER:
             write(stack, "east", operation.reason, AHEAD + 5)
             kill(stack, operation, LATER[point], "resume")
@@ -464,7 +464,7 @@ def test_a_migration_killed_anywhere_is_continued_by_resume(stack: Stack, enviro
 
     for point, operation in begun.items():
         topic = operation.reason
-        report = run.resume(environment, operation.id)
+        report = engine.resume(environment, operation.id)
 
         if point in BACK and point != "before the way back":
             assert report.result == "undone", (point, report.error)
@@ -481,7 +481,7 @@ def test_a_migration_killed_anywhere_is_continued_by_resume(stack: Stack, enviro
         assert document.crossing is not None
         assert document.crossing.state == "open"
         write(stack, "east", topic, AHEAD)
-        assert run.resume(environment, operation.id).result == "succeeded", point
+        assert engine.resume(environment, operation.id).result == "succeeded", point
         assert_over(environment, operation.id, topic, RECORDS + AHEAD, RECORDS + AHEAD)
 
 
@@ -497,7 +497,7 @@ def test_what_speaks_against_it_is_said_before_anything_is_changed(
     create_topic(stack, "west", misshapen, PARTITIONS + 1)
     write(stack, "west", occupied, 1)
     migrating = begin(environment, topic)
-    run.run_all(environment, migrating.id)
+    engine.run_all(environment, migrating.id)
     old = environment.store.register_gateway(
         GatewayRecord(id="gw-old", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
     )
@@ -555,5 +555,5 @@ def test_topics_with_transactions_take_the_barrier_and_that_is_said(
     assert "takes the barrier" in verdict.text
     assert {row.topic for row in proposal.partitions} == {topic}
     operation = start_batch(environment, proposal.batches[1], "test:operator")
-    assert run.run_all(environment, operation.id).result == "succeeded"
+    assert engine.run_all(environment, operation.id).result == "succeeded"
     assert environment.store.load().topics[transactional].writer == "west"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model import Extent, HistoryEntry, KnownTopic, MoveRequest, MoveSet, Operation, Scope, Topic, View
-from ha_core.operations.context import Environment
-from ha_core.operations.switch.preview import expected_fence, preview, preview_lines
+from ha_core.operations.environment import Environment
+from ha_core.operations.switch.proposal import expected_fence, preview, preview_lines
 from ha_core.plan.facts import Facts, GroupFacts, TopicFacts
 
 SCOPE = Scope(users=("alice",))

@@ -9,11 +9,11 @@ import pytest
 
 from ha_core.kafka.facts import Partition, ProducerState
 from ha_core.model import Fence, GatewayRecord, MoveRequest, MoveSet, Operation, Scope, Topic
-from ha_core.operations.context import Environment
-from ha_core.operations.documents import Touched
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.journal import Journal, Stopwatch
-from ha_core.operations.switch.quiescing import quiesce
+from ha_core.operations.revisions import Touched
+from ha_core.operations.switch.cut_over import quiesce
 from ha_core.operations.switch.undoing import undo_all
 from ha_core.operations.switch.window import Window
 from ha_core.plan.move import lock_keys

@@ -10,9 +10,9 @@ import pytest
 
 from ha_core.model import Crossing, MoveRequest, MoveSet, Operation, Scope, Topic
 from ha_core.model.extent import append, identity
-from ha_core.operations.context import Environment
 from ha_core.operations.crossing import ends
-from ha_core.operations.crossing.rates import from_summary
+from ha_core.operations.crossing.cuts import from_summary
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.migration import planning
 from ha_core.operations.migration.planning import PartitionPlan

@@ -4,9 +4,9 @@ import pytest
 
 from ha_core.bindings_file import parse
 from ha_core.model import Cluster, GatewayRecord, Operation, Use, UserBindings
-from ha_core.operations import registry, run, single
+from ha_core.operations import engine, registry, single
 from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level, without_level
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.mask import mask_cluster, unmask_cluster
@@ -156,7 +156,7 @@ def test_bindings_of_a_user_that_an_operation_has_locked_are_left_alone(
         apply_bindings(environment, plan)
 
 
-@pytest.mark.parametrize("end", [run.resume, run.undo, run.release])
+@pytest.mark.parametrize("end", [engine.resume, engine.undo, engine.release])
 def test_one_that_was_interrupted_before_its_change_is_ended_and_unlocked(
     environment: Environment, end: Callable[[Environment, str], Report | None]
 ) -> None:
@@ -182,7 +182,7 @@ def test_one_that_was_interrupted_after_its_change_is_brought_to_its_end(
     assert report is not None
     assert environment.store.locks() != []
 
-    ended = run.resume(environment, report.operation)
+    ended = engine.resume(environment, report.operation)
 
     assert ended.result == "succeeded"
     assert environment.store.locks() == []

@@ -20,13 +20,13 @@ from typer.testing import CliRunner
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
 from ha_core.model import Cluster, GatewayRecord, Member, UserBindings
-from ha_core.operations import run
-from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations import engine
+from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.operations.registry import add_cluster, declare_usage
 from ha_core.operations.requests import make_request
 from ha_core.operations.switch import cut_over, targets
-from ha_core.operations.switch.prepare import plan
+from ha_core.operations.switch.proposal import plan
 from ha_core.operations.switch.window import Window
 from ha_core.store import Change
 from stack.harness import Stack
@@ -98,7 +98,7 @@ def work(stack: Stack, environment: Environment) -> Workload:
 
 def begin(environment: Environment, work: Workload, origin: str = "east", target: str = "west", **more: Any) -> str:
     request = make_request([f"user:{work.user}"], origin, target, reason="test", **more)
-    return run.start(environment, plan(environment, request), by="test:operator").id
+    return engine.start(environment, plan(environment, request), by="test:operator").id
 
 
 def assert_nothing_left(environment: Environment, operation_id: str, work: Workload) -> None:
@@ -134,7 +134,7 @@ def test_a_planned_switch_moves_topics_groups_and_bindings_in_one_revision(
 ) -> None:
     operation_id = begin(environment, work)
 
-    report = run.run_all(environment, operation_id)
+    report = engine.run_all(environment, operation_id)
 
     assert report.result == "succeeded", report.error
     assert_moved(stack, environment, work)
@@ -153,10 +153,10 @@ def test_a_planned_switch_moves_topics_groups_and_bindings_in_one_revision(
 def test_a_switch_back_appends_a_term_and_keeps_every_client_offset(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
-    assert run.run_all(environment, begin(environment, work)).result == "succeeded"
+    assert engine.run_all(environment, begin(environment, work)).result == "succeeded"
     produce(stack, "west", work.topic, 7)
 
-    report = run.run_all(environment, begin(environment, work, "west", "east"))
+    report = engine.run_all(environment, begin(environment, work, "west", "east"))
 
     assert report.result == "succeeded", report.error
     topic = environment.store.load().topics[work.topic]
@@ -185,7 +185,7 @@ def test_live_members_are_joined_in_the_target_under_aliases(
             consumer.poll(0.1)
         name = consumer.memberid()
 
-        report = run.run_all(environment, begin(environment, work))
+        report = engine.run_all(environment, begin(environment, work))
 
         assert report.result == "succeeded", report.error
         group = environment.store.load().groups[work.group]
@@ -215,7 +215,7 @@ def test_offsets_of_an_earlier_stay_in_the_target_do_not_come_alive(
     west = environment.admin(environment.store.load().clusters["west"])
     west.set_group_offsets(work.group, {(other, 0): (3, "long ago")})
     # When it moves there again
-    report = run.run_all(environment, begin(environment, work))
+    report = engine.run_all(environment, begin(environment, work))
     # Then it has committed there what it had in the origin, and nothing else
     assert report.result == "succeeded", report.error
     assert west.group_offsets([work.group])[work.group] == {(work.topic, p): (10 + p, "") for p in range(PARTITIONS)}
@@ -230,8 +230,8 @@ def fails(*_: object, **__: object) -> None:
 
 
 def run_every_step(environment: Environment, operation_id: str) -> None:
-    for step in run.STEPS:
-        run.run_step(environment, operation_id, step)
+    for step in engine.STEPS:
+        engine.run_step(environment, operation_id, step)
 
 
 FAULTS: dict[str, tuple[object, str]] = {
@@ -268,14 +268,14 @@ def test_what_the_scope_began_to_use_since_the_plan_is_not_left_behind(
     operation_id = begin(environment, work)
     # When a new group of the user appears before the fence
     declare_usage(environment, work.user, (), (f"late-{work.group}",))
-    report = run.run_all(environment, operation_id)
+    report = engine.run_all(environment, operation_id)
     # Then the move is undone: its coordinator would be in west, and what it committed in east
     assert report.result == "undone"
     assert f"group:late-{work.group}" in report.error
     assert "Start the move again" in report.error
     assert_nothing_left(environment, operation_id, work)
     # And the next one takes it along
-    assert run.run_all(environment, begin(environment, work)).result == "succeeded"
+    assert engine.run_all(environment, begin(environment, work)).result == "succeeded"
     assert environment.store.load().groups[f"late-{work.group}"].cluster == "west"
 
 
@@ -291,7 +291,7 @@ def test_what_appears_behind_the_fence_is_not_left_behind_either(
 
     monkeypatch.setattr(cut_over, "_fence", fence_and_appear)
     operation_id = begin(environment, work)
-    report = run.run_all(environment, operation_id)
+    report = engine.run_all(environment, operation_id)
     assert report.result == "undone"
     assert f"topic:late-{work.topic}" in report.error
     assert_nothing_left(environment, operation_id, work)
@@ -309,7 +309,7 @@ def test_partitions_that_a_topic_gets_right_before_the_fence_are_not_left_behind
 
     monkeypatch.setattr(cut_over, "_fence", grow_and_fence)
     operation_id = begin(environment, work)
-    report = run.run_all(environment, operation_id)
+    report = engine.run_all(environment, operation_id)
     assert report.result == "undone"
     assert f"{PARTITIONS + 1} partitions" in report.error
     assert_nothing_left(environment, operation_id, work)
@@ -329,7 +329,7 @@ def test_somebody_who_writes_around_the_gateways_is_noticed_and_the_move_undone(
 
     monkeypatch.setattr(Window, "_producers", with_a_writer)
 
-    report = run.run_all(environment, operation_id)
+    report = engine.run_all(environment, operation_id)
 
     assert report.result == "undone"
     assert "without passing through the gateways" in report.error
@@ -344,7 +344,7 @@ def test_a_gateway_that_does_not_drain_is_named_and_the_move_undone(
     record = GatewayRecord(id="gw-stuck", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
     registered = environment.store.register_gateway(record)
     try:
-        report = run.run_all(environment, operation_id)
+        report = engine.run_all(environment, operation_id)
     finally:
         registered.close()
 
@@ -359,7 +359,7 @@ def test_a_gateway_that_reports_the_fence_drained_lets_the_move_go_on(environmen
     record = GatewayRecord(id="gw-1", host="127.0.0.1", port=9092, node_id=1, revision=10**9, drained=(operation_id,))
     registered = environment.store.register_gateway(record)
     try:
-        report = run.run_all(environment, operation_id)
+        report = engine.run_all(environment, operation_id)
     finally:
         registered.close()
 
@@ -376,7 +376,7 @@ def test_a_move_of_a_binding_alone_waits_for_no_fence_because_there_is_none(envi
     # When it moves
     try:
         proposal = plan(environment, make_request(["user:idle"], "east", "west", reason="test"))
-        report = run.run_all(environment, run.start(environment, proposal, by="test:operator").id)
+        report = engine.run_all(environment, engine.start(environment, proposal, by="test:operator").id)
     finally:
         registered.close()
     # Then its binding does, at once
@@ -396,18 +396,18 @@ def test_an_operation_on_the_scope_is_named_with_its_owner_and_the_way_out(
     assert first in str(caught.value)
     assert "test:operator" in str(caught.value)
     assert f"switchyard undo {first}" in str(caught.value)
-    assert run.undo(environment, first).result == "undone"
+    assert engine.undo(environment, first).result == "undone"
     plan(environment, request).require_sound()
 
 
 def test_release_leaves_nothing_whatever_was_reached_and_may_be_repeated(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
-    assert run.release(environment, "never-created") is None
+    assert engine.release(environment, "never-created") is None
     operation_id = begin(environment, work)
-    run.run_step(environment, operation_id, "prepare")
+    engine.run_step(environment, operation_id, "prepare")
 
-    first, second = run.release(environment, operation_id), run.release(environment, operation_id)
+    first, second = engine.release(environment, operation_id), engine.release(environment, operation_id)
 
     assert first is not None
     assert second is not None
@@ -418,18 +418,18 @@ def test_release_leaves_nothing_whatever_was_reached_and_may_be_repeated(
 
 def test_after_the_cut_an_undo_is_refused_and_the_way_back_is_said(environment: Environment, work: Workload) -> None:
     operation_id = begin(environment, work)
-    run.run_all(environment, operation_id)
+    engine.run_all(environment, operation_id)
 
     with pytest.raises(RefusedError, match="--from west --to east"):
-        run.undo(environment, operation_id)
+        engine.undo(environment, operation_id)
 
 
 def test_every_step_may_be_run_twice(stack: Stack, environment: Environment, work: Workload) -> None:
     operation_id = begin(environment, work)
 
-    for step in run.STEPS:
-        run.run_step(environment, operation_id, step)
-        run.run_step(environment, operation_id, step)
+    for step in engine.STEPS:
+        engine.run_step(environment, operation_id, step)
+        engine.run_step(environment, operation_id, step)
 
     assert_moved(stack, environment, work)
     assert_nothing_left(environment, operation_id, work)
@@ -440,12 +440,12 @@ KILLS = {
     "before topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "before", ""),
     "after topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "after", ""),
     "before adoption": ("ha_core.operations.switch.targets", "adopt", "before", ""),
-    "before the fence": ("ha_core.operations.documents", "Touched.commit", "before", "fence"),
-    "after the fence": ("ha_core.operations.documents", "Touched.commit", "after", "fence"),
+    "before the fence": ("ha_core.operations.revisions", "Touched.commit", "before", "fence"),
+    "after the fence": ("ha_core.operations.revisions", "Touched.commit", "after", "fence"),
     "before ends are read": ("ha_core.operations.switch.window", "Window.read", "before", ""),
     "after offsets are copied": ("ha_core.operations.switch.window", "Window.copy_offsets", "after", ""),
-    "before the cut": ("ha_core.operations.documents", "Touched.commit", "before", "cut"),
-    "after the cut": ("ha_core.operations.documents", "Touched.commit", "after", "cut"),
+    "before the cut": ("ha_core.operations.revisions", "Touched.commit", "before", "cut"),
+    "after the cut": ("ha_core.operations.revisions", "Touched.commit", "after", "cut"),
     "before the result is written": ("ha_core.operations.journal", "Journal.finish", "before", ""),
     "after the result is written": ("ha_core.operations.journal", "Journal.finish", "after", ""),
 }
@@ -468,8 +468,8 @@ def deadly(*args, **kwargs):
     return result
 setattr(owner, name, deadly)
 from ha_core.cli import main
-from ha_core.operations import run
-run.take_care = lambda *_: None  # the ones before are for the test to resume
+from ha_core.operations import engine
+engine.take_care = lambda *_: None  # the ones before are for the test to resume
 sys.argv = ["switchyard", *sys.argv[5:]]
 main()
 """
@@ -490,7 +490,7 @@ def test_a_switch_killed_anywhere_is_continued_or_undone_by_resume(
     for point, work in works.items():
         (operation,) = [o for o in environment.store.operations(1000) if o.reason == point]
 
-        report = run.resume(environment, operation.id)
+        report = engine.resume(environment, operation.id)
 
         assert report.result == ("undone" if point in FENCED_BY else "succeeded"), (point, report.error)
         assert_nothing_left(environment, operation.id, work)
@@ -498,20 +498,20 @@ def test_a_switch_killed_anywhere_is_continued_or_undone_by_resume(
             assert_moved(stack, environment, work)
         else:
             assert_not_moved(stack, environment, work)
-        again = run.resume(environment, operation.id)
+        again = engine.resume(environment, operation.id)
         assert again.result == report.result
 
 
 def test_a_forced_switch_leaves_a_dead_cluster_with_a_cut_above_all_that_it_can_have_acknowledged(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
-    assert run.run_all(environment, begin(environment, work)).result == "succeeded"
+    assert engine.run_all(environment, begin(environment, work)).result == "succeeded"
     produce(stack, "west", work.topic, 5)
     stack.kill("cluster/west")
     try:
         operation_id = begin(environment, work, "west", "east", mode="forced", unread="skip")
 
-        report = run.run_all(environment, operation_id)
+        report = engine.run_all(environment, operation_id)
 
         assert report.result == "succeeded", report.error
         topic = environment.store.load().topics[work.topic]
@@ -564,11 +564,11 @@ def test_a_new_switch_continues_a_quiet_one_of_the_same_scope_first(
 ) -> None:
     operation_id = begin(environment, work)
     request = make_request([f"user:{work.user}"], "east", "west", reason="again")
-    assert run.settle_interrupted(environment, request) is None
+    assert engine.settle_interrupted(environment, request) is None
     later = (datetime.now(UTC) + timedelta(seconds=20)).isoformat()
     environment.now = lambda: later
 
-    report = run.settle_interrupted(environment, request)
+    report = engine.settle_interrupted(environment, request)
 
     assert report is not None
     assert (report.operation, report.result) == (operation_id, "succeeded")

@@ -6,7 +6,7 @@ import pytest
 
 from ha_core.model import KnownGroup, KnownTopic, Topic
 from ha_core.model.extent import append, identity
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import record
 from ha_core.operations.lifecycle.aging import age

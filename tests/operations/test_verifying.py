@@ -9,7 +9,7 @@ import pytest
 
 from ha_core.kafka.facts import LogEnds
 from ha_core.model import GatewayRecord, MoveRequest, MoveSet, Operation, Scope
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import NotServedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.switch import verifying

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ha_core.model import Crossing, Extent, HistoryEntry, MoveRequest, MoveSet, Operation, Scope, Topic
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal, Lap, Stopwatch
 from ha_core.operations.report import partition_cuts
 

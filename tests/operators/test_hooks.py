@@ -8,7 +8,7 @@ import pytest
 
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import SecurityProfile
-from ha_core.operations.context import Connection
+from ha_core.operations.environment import Connection
 from ha_core.provider import get_provider_info
 from tests.dags import airflow_home
 
@@ -65,7 +65,7 @@ def test_a_mistyped_root_is_not_made_by_a_scheduled_run(monkeypatch: pytest.Monk
         opened.append(connection)
         return SimpleNamespace(profiles={})
 
-    monkeypatch.setattr("ha_core.operations.context.connect", connect)
+    monkeypatch.setattr("ha_core.operations.environment.connect", connect)
     set_connection(
         monkeypatch, "switchyard_zookeeper", conn_type="switchyard_zookeeper", host="zk", extra={"root": "/swichtyard"}
     )

@@ -7,7 +7,7 @@ import pytest
 from ha_core.model import MoveSet, Scope
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.prepare import Proposal
+from ha_core.operations.switch.proposal import Proposal
 from ha_core.plan.verdict import Verdict
 from tests.dags import airflow_home
 

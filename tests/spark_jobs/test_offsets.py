@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ha_core.operations.crossing.rates import from_summary
+from ha_core.operations.crossing.cuts import from_summary
 from spark_jobs.cuts import Demand
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, EndRow, History

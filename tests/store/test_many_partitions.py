@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from ha_core.model import Extent, Topic
-from ha_core.operations.batches import in_batches
+from ha_core.operations.revisions import in_batches
 from ha_core.store import TooLargeError, ZooKeeperStore, connect
 from ha_core.store.paths import path_of
 

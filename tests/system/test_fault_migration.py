@@ -13,7 +13,7 @@ from ha_core.bindings_file import parse
 from ha_core.cli.exits import ATTENTION
 from ha_core.operations import registry
 from ha_core.operations.bindings import apply_bindings, plan_bindings
-from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.lifecycle.given_up import give_up, plan_giving_up
 from ha_core.operations.lifecycle.returned import check_origins
 from stack.clients.process import Client

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ha_core.operations import run as moves
-from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations import engine as moves
+from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.prepare import plan
+from ha_core.operations.switch.proposal import plan
 from stack.harness import Stack
 from tests.kit.running import Run, bind
 from tests.system.watching import assert_no_client_has_failed

@@ -16,16 +16,15 @@ from typing import Any
 from ha_core.model import Topic
 from ha_core.model.topic import client_end
 from ha_core.operations.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
-from ha_core.operations.crossing.choosing import client_ends, first_cuts, higher_cuts
-from ha_core.operations.crossing.documents import bounded, commit, in_parts, in_revisions, patiently, remaining_in
+from ha_core.operations.crossing.cuts import client_ends, first_cuts, higher_cuts
 from ha_core.operations.crossing.ends import Sides, overdue, progress_of, read_ends, read_sides, remaining_words
 from ha_core.operations.crossing.fence import end_behind_fence, lift
 from ha_core.operations.crossing.way_back import undo_crossing, way_back
-from ha_core.operations.documents import Touched
+from ha_core.operations.dependents import unfollowed
 from ha_core.operations.errors import NotServedError, StepFailedError
 from ha_core.operations.gateways import await_drained
 from ha_core.operations.journal import Journal
-from ha_core.operations.migration.following import unfollowed
+from ha_core.operations.revisions import Touched, bounded, commit, in_parts, in_revisions, patiently, remaining_in
 from ha_core.operations.sides import admin_of, asked
 from ha_core.operations.switch.targets import prepare_targets
 from ha_core.operations.switch.verifying import verify

@@ -13,10 +13,10 @@ from typing import Any
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import UnsupportedByClusterError
 from ha_core.model import Operation, Topic
-from ha_core.operations.crossing.documents import by_topic
 from ha_core.operations.crossing.ends import Progress
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.journal import Journal
+from ha_core.operations.revisions import by_topic
 from ha_core.operations.sides import admin_of, asked
 from ha_core.plan.below import below_cut
 from ha_core.plan.crossing_stages import crossings

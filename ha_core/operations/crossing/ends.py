@@ -13,7 +13,7 @@ from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.kafka.facts import LogEnds
 from ha_core.model import Operation, Topic
 from ha_core.model.topic import client_end
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.requests import format_topic
 from ha_core.operations.sides import admin_of, asked

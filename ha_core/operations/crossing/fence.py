@@ -11,12 +11,11 @@ from functools import partial
 
 from ha_core.model.topic import client_end
 from ha_core.operations.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
-from ha_core.operations.crossing.documents import bounded, commit, in_parts, in_revisions, patiently, remaining_in
 from ha_core.operations.crossing.ends import Sides, progress_of, read_ends
-from ha_core.operations.documents import Touched
 from ha_core.operations.errors import BypassError, StepFailedError
 from ha_core.operations.gateways import await_drained
 from ha_core.operations.journal import Journal
+from ha_core.operations.revisions import Touched, bounded, commit, in_parts, in_revisions, patiently, remaining_in
 from ha_core.operations.sides import admin_of, asked
 from ha_core.plan.crossing import finish_change, hold_change, lift_change
 from ha_core.plan.facts import Partition

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Operation
-from ha_core.operations import run
-from ha_core.operations.context import Environment
+from ha_core.operations import engine
 from ha_core.operations.crossing.below import unread_below
 from ha_core.operations.crossing.ends import Progress, look, overdue
+from ha_core.operations.dependents import failure
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError, RefusedError
-from ha_core.operations.migration.following import failure
 from ha_core.operations.registry import running_operations
 from ha_core.operations.report import Report
 from ha_core.plan.move import FINAL, MoveDamagedError
@@ -66,7 +66,7 @@ def settle_once(environment: Environment, operation_id: str) -> Look:
         progress = look(environment, operation)
         if not _due(environment, operation, progress):
             return Look(operation, progress)
-        report = run.resume(environment, operation_id)
+        report = engine.resume(environment, operation_id)
     except (MoveError, KafkaAdminError, MoveDamagedError, StoreError) as error:
         return Look(operation, progress, error=str(error))
     now = environment.operation(operation_id) or operation

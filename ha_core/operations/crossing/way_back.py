@@ -6,13 +6,12 @@ from collections.abc import Mapping
 
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.model import Operation, Topic
-from ha_core.operations.context import Environment
-from ha_core.operations.crossing.documents import commit
 from ha_core.operations.crossing.ends import read_ends, way_on
-from ha_core.operations.documents import Touched
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import NotDrainedError, RefusedError, StepFailedError
 from ha_core.operations.gateways import await_drained
 from ha_core.operations.journal import ASKED_FOR, Journal
+from ha_core.operations.revisions import Touched, commit
 from ha_core.operations.sides import asked
 from ha_core.operations.switch.undoing import take_back
 from ha_core.plan.crossing import reopen_change, retreat_change, withdraw_change
@@ -109,3 +108,20 @@ def _no_way_back(operation_id: str, names: list[str], origin: str, target: str) 
         f"told of: there is no way back without them. Let it end (`switchyard resume {operation_id}`), then migrate it "
         f"back: `switchyard migrate {' '.join(names[:5])} --from {target} --to {origin}`."
     )
+
+
+def would_roll_back(environment: Environment, operation_id: str) -> str:
+    """What a roll-back would do now, in words. Changes nothing.
+
+    :raises RefusedError: no such operation, or there is no way back; the text names the move that does the same job.
+    """
+    operation = environment.operation(operation_id)
+    if operation is None or operation.kind != "migrate":
+        raise RefusedError(
+            f"Nothing was changed. There is no migration {operation_id!r}. `switchyard migrations` lists them."
+        )
+    if operation.state in FINAL - {"succeeded"}:
+        return f"{operation_id} has ended as {operation.state}: nothing is to be taken back"
+    require_way_back(environment, operation, environment.store.load().topics)
+    request, moves = asked(operation)
+    return f"would take back {len(moves.topics)} topics of {operation_id} from {request.target} to {request.origin}"

@@ -16,14 +16,13 @@ from ha_core.kafka.facts import LogEnds
 from ha_core.model import Extent, MoveSet, Topic
 from ha_core.model.operation import Unread
 from ha_core.operations.crossing.below import Below, kept_below, without_below
-from ha_core.operations.crossing.documents import by_topic, commit, in_parts, in_revisions, patiently
 from ha_core.operations.crossing.fence import lift
 from ha_core.operations.crossing.way_back import way_back
-from ha_core.operations.documents import Touched
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.gateways import await_drained
 from ha_core.operations.journal import Journal
 from ha_core.operations.last_seen import LastKnown
+from ha_core.operations.revisions import Touched, by_topic, commit, in_parts, in_revisions, patiently
 from ha_core.operations.sides import PROBE_S, admin_of, asked
 from ha_core.plan.crossing import reopen_change
 from ha_core.plan.crossing_stages import crossings, fenced, stages

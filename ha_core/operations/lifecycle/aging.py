@@ -13,14 +13,14 @@ from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
 from ha_core.kafka.facts import Partition
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Extent, KnownTopic, Operation, Topic, View
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.inventory import Commits, commits
 from ha_core.operations.journal import Journal, new_operation_id
-from ha_core.operations.lifecycle.maps import write_dropped
 from ha_core.operations.registry import MAX_LISTED
 from ha_core.operations.report import Report, step_times
 from ha_core.operations.sides import PROBE_S
+from ha_core.operations.single import write_dropped
 from ha_core.plan.aging import (
     GONE,
     Block,

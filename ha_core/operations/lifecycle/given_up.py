@@ -9,16 +9,16 @@ from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.model import Cluster, KnownTopic, Topic, View
-from ha_core.operations import run
-from ha_core.operations.context import Environment
+from ha_core.operations import engine
+from ha_core.operations.creating import QUIET_S, quiet_s, way_out
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.interrupted import QUIET_S, quiet_s, way_out
 from ha_core.operations.inventory import Commits, commits
-from ha_core.operations.lifecycle.maps import write_dropped
 from ha_core.operations.registry import references, running_operations
 from ha_core.operations.report import Report
 from ha_core.operations.requests import WILD
 from ha_core.operations.sides import PROBE_S
+from ha_core.operations.single import write_dropped
 from ha_core.plan.aging import Commit
 from ha_core.plan.given_up import Loss, Unread, losses, unread, without
 from ha_core.plan.verdict import listed
@@ -187,7 +187,7 @@ def settle_interrupted(environment: Environment) -> None:
     for operation in running_operations(environment):
         if operation.kind == "give-up" and quiet_s(environment, operation) >= QUIET_S:
             environment.say(f"operation {operation.id} of {operation.by} was interrupted; ending it")
-            run.resume(environment, operation.id)
+            engine.resume(environment, operation.id)
 
 
 def words(loss: Loss) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, Extent, Topic, View
-from ha_core.operations.batches import in_batches
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
+from ha_core.operations.revisions import in_batches
 from ha_core.operations.sides import PROBE_S
 from ha_core.operations.single import run_single
 from ha_core.plan.returned import Return, gone_for_good, look_at, read_again, settled, unconfirmed

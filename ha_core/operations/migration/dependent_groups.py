@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import Partition
 from ha_core.model import MoveRequest, MoveSet, Scope, Usage, View
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.gather import gather
 from ha_core.operations.inventory import LIVE
 from ha_core.plan.closure import closure

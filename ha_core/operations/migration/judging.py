@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import MoveRequest, View
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.gather import gather
-from ha_core.operations.switch.preview import created
+from ha_core.operations.switch.proposal import created
 from ha_core.plan.closure import closure
 from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts
 from ha_core.plan.facts import Facts, Partition

@@ -9,10 +9,10 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Operation, Topic, View
-from ha_core.operations.context import Environment
 from ha_core.operations.crossing.ends import Progress, overdue, progress_of
+from ha_core.operations.dependents import failure, words
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError
-from ha_core.operations.migration.following import failure, words
 from ha_core.operations.registry import MAX_LISTED
 from ha_core.plan.migration_status import TopicStatus, status_of
 from ha_core.plan.move import MoveDamagedError

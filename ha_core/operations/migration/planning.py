@@ -18,18 +18,17 @@ from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
 from ha_core.model.operation import CutMode, GroupsChoice
 from ha_core.model.topic import client_end
 from ha_core.operations.caretaking import take_care
-from ha_core.operations.context import Environment
 from ha_core.operations.creating import create
-from ha_core.operations.crossing.documents import MAX_DETAIL_BYTES, MAX_REVISION_BYTES, by_topic
-from ha_core.operations.crossing.rates import from_summary, looked_at
+from ha_core.operations.crossing.cuts import from_summary, looked_at
+from ha_core.operations.dependents import MAX_GROUPS, start_when_free
+from ha_core.operations.environment import Environment
 from ha_core.operations.journal import new_operation_id
 from ha_core.operations.migration.dependent_groups import Follower, Followers, find_followers
-from ha_core.operations.migration.following import MAX_GROUPS, start_when_free
 from ha_core.operations.migration.judging import Judged, resolve
 from ha_core.operations.proposal import BaseProposal
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.prepare import Proposal
-from ha_core.operations.switch.preview import expected_fence
+from ha_core.operations.revisions import MAX_DETAIL_BYTES, MAX_REVISION_BYTES, by_topic
+from ha_core.operations.switch.proposal import Proposal, expected_fence
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
 from ha_core.plan.crossing_verdicts import cut_verdicts
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records, reached_words
@@ -206,17 +205,19 @@ def start_batch(
 
     :raises RefusedError: somebody else works on a topic, or, with `recheck`, a verdict is an error by now.
     """
-    from ha_core.operations import run
+    from ha_core.operations import engine
 
     if operation_id is not None:
         created = environment.operation(operation_id)
         if created is not None:
             return created
-    take_care(environment, run.resume)
+    take_care(environment, engine.resume)
     if batch.request.cut == "barrier":
         proposal = Proposal(request=batch.request, revision=0, moves=batch.moves)
         users = [f"user:{user}" for user in users_of(batch.request.scope)]
-        return start_when_free(environment, users, lambda: run.start(environment, proposal, by, operation_id, recheck))
+        return start_when_free(
+            environment, users, lambda: engine.start(environment, proposal, by, operation_id, recheck)
+        )
     if recheck:
         judged = Judged(environment, environment.store.load(), batch.request)
         judged.judge(batch.moves.topics)

@@ -1,8 +1,11 @@
-"""From fence to cut: the only time in which clients wait, hence one function that does as little as possible in it.
+"""From fence to cut: the only time in which clients wait, hence as little as possible is done in it.
 
 What can be known before is asked before: documents with their versions, partitions, leaders, coordinators. Behind the
 fence there are two writes to ZooKeeper (fence and cut) and one round of questions to each cluster, side by side; the
-history is written afterwards. Any failure before the cut lifts the fence at once (see `run`).
+history is written afterwards. Any failure before the cut lifts the fence at once (see `engine`).
+
+Behind a fence an open transaction could not end: its records are refused, and the cut waits for it. So where leaders
+remember transactional producers, a transaction fence comes first. Producers without transactions do not notice it.
 """
 
 from __future__ import annotations
@@ -12,20 +15,20 @@ from functools import partial
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import Adopted, LogEnds, Partition
-from ha_core.model import Operation
-from ha_core.operations.context import Environment
-from ha_core.operations.documents import Touched
+from ha_core.model import Operation, Usage, View
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import NotDrainedError, StepFailedError
-from ha_core.operations.gateways import drained, not_in_time, serves, wait_for_all
+from ha_core.operations.gateways import drained, name_them, not_in_time, serves, wait_for_all
 from ha_core.operations.journal import Journal, Lap, Stopwatch
 from ha_core.operations.last_seen import LastKnown
+from ha_core.operations.revisions import Touched
 from ha_core.operations.sides import admin_of, adopted_of, asked, in_target, origin_of
-from ha_core.operations.switch.latecomers import refuse_latecomers
-from ha_core.operations.switch.quiescing import quiesce
 from ha_core.operations.switch.targets import renew_adoption, still_adopted
 from ha_core.operations.switch.window import Window
-from ha_core.plan.move import MoveDamagedError, cut_change, fence_change
+from ha_core.plan.closure import closure
+from ha_core.plan.move import MoveDamagedError, cut_change, fence_change, quiesce_change
 from ha_core.plan.moving import of_all
+from ha_core.plan.scope import users_of
 
 OURS_FOR_S = 1.0
 """Nobody can take over what was held so long ago: far less than the session of an executor. Asking costs a write."""
@@ -157,3 +160,82 @@ def _note_failure(journal: Journal, watch: Stopwatch, begun: float) -> None:
     environment = journal.environment
     ms = (environment.monotonic() - begun) * 1000
     journal.pending = [*watch.laps, Lap("cut_over", "failed", ms, {}, environment.now())]
+
+
+NAMED = 5
+
+
+def latecomers(journal: Journal, view: View) -> tuple[str, ...]:
+    """`topic:NAME` and `group:NAME` that were not judged when the move was planned.
+
+    :param view: has the bindings of the users in the scope.
+    """
+    environment = journal.environment
+    request, moves = asked(journal.operation)
+    found = environment.pool.map(lambda user: environment.store.read(Usage, user), users_of(request.scope))
+    usage = {one[0].user: one[0] for one in found if one is not None}
+    judged = moves.reasons.keys() | set(moves.left_out)
+    return tuple(sorted(closure(view, usage, request).moves.reasons.keys() - judged))
+
+
+def refuse_latecomers(journal: Journal, view: View) -> None:
+    """:raises StepFailedError: names them. A forced move goes on: nothing waits for what is dead."""
+    found = latecomers(journal, view)
+    if not found:
+        return
+    request, _ = asked(journal.operation)
+    named = ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" if len(found) > NAMED else "")
+    if request.mode == "forced":
+        journal.environment.say(f"used for the first time since the move was planned, and left behind: {named}")
+        return
+    raise StepFailedError(
+        f"Clients of the scope began to use {named} after the move was planned: it would be left behind. "
+        "Start the move again, and it is taken along."
+    )
+
+
+PAUSE_S = 0.02
+KEEP_ALIVE_S = 3.0
+"""How often adopted members are kept alive meanwhile: as often as clients do it by default."""
+NAMED = 5
+
+
+def quiesce(journal: Journal, touched: Touched, window: Window, watch: Stopwatch) -> None:
+    """Fence transactions, and wait until no transaction is open in what moves. Without any, nothing is done.
+
+    :raises StepFailedError: a transaction stays open for the drain timeout; the transaction fence has to be lifted.
+    """
+    topics = {topic for topic, _ in window.transactional()}
+    if not topics:
+        return
+    with watch.lap("quiesce") as seen:
+        documents = quiesce_change(journal.operation, touched.view, topics)
+        revision = touched.commit(journal, documents, "quiesce")
+        seen.update(revision=revision, topics=len(topics))
+        _wait(journal, window, revision)
+
+
+def _wait(journal: Journal, window: Window, revision: int) -> None:
+    """Gateways tell of transactions that have not written yet; the origin of those that no gateway has seen begin."""
+    environment, operation = journal.environment, journal.operation
+    request, _ = asked(operation)
+    reached = drained(revision, operation.id)
+    begun = alive_at = environment.monotonic()
+    while True:
+        behind = tuple(gateway for gateway in environment.store.gateways() if not reached(gateway))
+        found = {} if behind else window.open_transactions()
+        if not behind and not found:
+            return
+        now = environment.monotonic()
+        if now - begun >= request.drain_timeout_s:
+            named = [f"{t}-{p} (producer {one.producer_id})" for (t, p), open_in in found.items() for one in open_in]
+            where = ", ".join(named[:NAMED]) or f"as these gateways see it: {name_them(behind)}"
+            raise StepFailedError(
+                f"Transactions stay open in cluster {request.origin} for more than {request.drain_timeout_s:g} s: "
+                f"{where}. Let them end, or give the move a --drain-timeout that is longer than they take. One whose "
+                "producer is gone is aborted by its coordinator after the producer's transaction.timeout.ms."
+            )
+        if now - alive_at > KEEP_ALIVE_S and window.origin is not None:
+            still_adopted(window.origin, window.target, adopted_of(operation))
+            alive_at = now
+        environment.sleep(PAUSE_S)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.operations.documents import Touched
 from ha_core.operations.errors import MoveError, RefusedError
 from ha_core.operations.journal import Journal
+from ha_core.operations.revisions import Touched
 from ha_core.operations.sides import admin_of, adopted_of, asked, in_target
-from ha_core.operations.switch.pinning import unpin
+from ha_core.operations.switch.targets import unpin
 from ha_core.plan.move import undo_change
 
 

@@ -17,7 +17,7 @@ from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
 from ha_core.kafka.facts import Adopted, LogEnds, Partition, ProducerState
 from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Member
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import BypassError, StepFailedError
 from ha_core.operations.last_seen import LastKnown
 from ha_core.plan.facts import PartitionEnds, ProducerFacts

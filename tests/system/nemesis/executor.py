@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ha_core.model import Operation
-from ha_core.operations import run
-from ha_core.operations.context import Connection, Environment, connect
+from ha_core.operations import engine
 from ha_core.operations.crossing.settling import wait_for
+from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.migration.planning import plan_migration, start_batch
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.prepare import plan
+from ha_core.operations.switch.proposal import plan
 from tests.kit.running import ZOOKEEPER_ROOT
 from tests.system.nemesis.schedule import Kind
 
@@ -36,7 +36,7 @@ def start(environment: Environment, told: dict[str, Any]) -> Operation:
             drain_timeout_s=30.0,
             include_followers=True,
         )
-        return run.start(environment, plan(environment, request), "test", operation_id)
+        return engine.start(environment, plan(environment, request), "test", operation_id)
     proposal = plan_migration(
         environment,
         [topic],
@@ -57,12 +57,12 @@ def carry_out(environment: Environment, step: str, told: dict[str, Any]) -> str:
     if step == "start":
         return start(environment, told).state
     if step == "run":
-        report = run.run_all(environment, operation_id)
+        report = engine.run_all(environment, operation_id)
         return f"{report.result} {report.error}"
     if step == "settle":
         (look,) = wait_for(environment, [operation_id], SETTLE_S)
         return f"{look.operation.state} {look.error}"
-    return run.run_step(environment, operation_id, step).state
+    return engine.run_step(environment, operation_id, step).state
 
 
 def main() -> None:

@@ -2,8 +2,7 @@
 
 Invariant: a fence stands only while the operation's state is `fenced`, because fence and state change in one revision;
 a map is published only in the revision that lifts the fence. So the state alone says what an interrupted run left
-behind: before `cut` everything can be undone, from `cut` on there is only forward.
-"""
+behind: before `cut` everything can be undone, from `cut` on there is only forward."""
 
 from __future__ import annotations
 
@@ -14,18 +13,17 @@ from ha_core.model import MoveRequest, Operation
 from ha_core.model.operation import Unread
 from ha_core.operations import single
 from ha_core.operations.caretaking import take_care
-from ha_core.operations.context import Environment
-from ha_core.operations.creating import create
+from ha_core.operations.creating import create, interrupted_twin
 from ha_core.operations.crossing.advance import advance
 from ha_core.operations.crossing.way_back import roll_back, undo_crossing
 from ha_core.operations.crossing.without_origin import end_without_origin
+from ha_core.operations.dependents import Runner, follow, unfollowed
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError, NotServedError, RefusedError, StepFailedError
-from ha_core.operations.interrupted import interrupted_twin
 from ha_core.operations.journal import ASKED_FOR, Journal, held, new_operation_id
-from ha_core.operations.migration.following import Runner, follow, unfollowed
 from ha_core.operations.report import PartitionCut, Report, Result, StepTime, partition_cuts, step_times
 from ha_core.operations.switch.cut_over import cut_over
-from ha_core.operations.switch.prepare import Proposal, plan
+from ha_core.operations.switch.proposal import Proposal, plan
 from ha_core.operations.switch.targets import adopt_groups, prepare_targets
 from ha_core.operations.switch.undoing import undo_all
 from ha_core.operations.switch.verifying import verify

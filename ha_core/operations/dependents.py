@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Identity, MoveRequest, Operation, Scope, View
-from ha_core.operations.context import Environment
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError
 from ha_core.operations.journal import Journal
 from ha_core.operations.migration.dependent_groups import find_followers
 from ha_core.operations.report import Report
 from ha_core.operations.requests import format_scope
 from ha_core.operations.sides import asked
-from ha_core.operations.switch.prepare import Proposal, plan
+from ha_core.operations.switch.proposal import Proposal, plan
 from ha_core.plan.resolve import cluster_for_group
 from ha_core.store.errors import TooLargeError
 

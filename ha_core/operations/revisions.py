@@ -1,0 +1,184 @@
+"""Revisions of an operation: the documents that one writes with the versions that they rest on, and how much one takes.
+
+What is too much for ZooKeeper is written in several, each of which is a whole by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ha_core.model import Document, Group, LastSequences, Operation, Topic, UserBindings, View
+from ha_core.operations.environment import Environment
+from ha_core.operations.journal import Journal
+from ha_core.plan.facts import Partition
+from ha_core.plan.move import Documents, touched
+from ha_core.store.change import Change, Key
+from ha_core.store.documents import to_bytes
+from ha_core.store.errors import StoreUnavailableError, TooLargeError
+from ha_core.store.paths import name_of
+
+
+@dataclass
+class Touched:
+    """What `touched(operation)` names, as it is in the store. After a commit it is as committed, without a read."""
+
+    documents: dict[Key, Document]
+    versions: dict[Key, int | None]
+
+    @classmethod
+    def read(cls, journal: Journal) -> Touched:
+        """Read all of them side by side; the journal's operation becomes what is stored."""
+        store = journal.environment.store
+        keys = touched(journal.operation)
+        found = list(journal.environment.pool.map(lambda key: store.read(*key), keys))
+        documents = {key: one[0] for key, one in zip(keys, found, strict=True) if one is not None}
+        versions = {key: None if one is None else one[1] for key, one in zip(keys, found, strict=True)}
+        operation = documents[Operation, journal.operation.id]
+        assert isinstance(operation, Operation)
+        journal.operation = operation
+        return cls(documents, versions)
+
+    @property
+    def view(self) -> View:
+        """The documents as the planner takes them; its revision means nothing."""
+        named: dict[type[Document], dict[str, Document]] = {}
+        for (kind, name), document in self.documents.items():
+            named.setdefault(kind, {})[name] = document
+        return View(
+            bindings=named.get(UserBindings, {}),  # type: ignore[arg-type]  # by the key's own kind
+            topics=named.get(Topic, {}),  # type: ignore[arg-type]
+            groups=named.get(Group, {}),  # type: ignore[arg-type]
+            sequences=named.get(LastSequences, {}),  # type: ignore[arg-type]
+        )
+
+    def commit(self, journal: Journal, documents: Documents, step: str) -> int:
+        """Write `documents` as one revision on behalf of the operation; returns the revision."""
+        written: list[Key] = [(type(put), name_of(put)) for put in documents.puts] + list(documents.deletes)
+        change = Change(
+            puts=documents.puts,
+            deletes=documents.deletes,
+            expected={key: self.versions[key] for key in written},
+            change_id=f"{journal.operation.id}:{journal.epoch}:{step}",
+            operation=journal.operation.id,
+            epoch=journal.epoch,
+            step=step,
+        )
+        revision = journal.environment.store.commit(change)
+        for put in documents.puts:
+            key = (type(put), name_of(put))
+            before = self.versions[key]
+            self.documents[key] = put
+            self.versions[key] = 0 if before is None else before + 1
+            if isinstance(put, Operation):
+                journal.operation = put
+        for key in documents.deletes:
+            self.documents.pop(key, None)
+            self.versions[key] = None
+        return revision
+
+
+MAX_REVISION_BYTES = 700_000
+"""Of documents; ZooKeeper takes 1 MiB at once, with paths and notes."""
+_SEQUENCES_BYTES = 325
+"""Of a partition, as stored: about 35 producers. With its map that is 2,000 partitions in a run, which is also how many
+wait behind one fence when a crossing is ended at once."""
+MAX_DETAIL_BYTES = 100_000
+PATIENCE_S = 60.0
+
+
+def patiently(environment: Environment, action: Callable[[], None]) -> None:
+    """Take back what clients wait for, also while ZooKeeper is away for a moment.
+
+    :raises StoreUnavailableError: it was away all the time. A resume takes it back.
+    """
+    deadline = environment.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return action()
+        except StoreUnavailableError as error:
+            if environment.monotonic() >= deadline:
+                raise
+            environment.say(f"the way back waits for ZooKeeper: {error}")
+            environment.sleep(1.0)
+
+
+def commit(journal: Journal, touched: Touched, documents: Documents, step: str) -> int:
+    """One revision, under a change id of its own: a step may make several."""
+    version = touched.versions[Operation, journal.operation.id]
+    return touched.commit(journal, documents, f"{step}.{version}")
+
+
+def in_revisions(journal: Journal, names: Iterable[str], topics: Mapping[str, Topic]) -> Iterator[list[str]]:
+    """`names` in runs whose documents are written at once; what is too many all the same, `in_parts` writes."""
+    run: list[str] = []
+    of_operation = written = len(to_bytes(journal.operation))
+    for name in names:
+        more = len(to_bytes(topics[name])) + _SEQUENCES_BYTES * len(topics[name].partitions)
+        if run and written + more > MAX_REVISION_BYTES:
+            yield run
+            run, written = [], of_operation
+        run.append(name)
+        written += more
+    if run:
+        yield run
+
+
+def in_parts(names: Sequence[str], write: Callable[[Sequence[str]], None]) -> None:
+    """`write(names)`, or each half by itself where that is more than ZooKeeper takes: nothing was sent then."""
+    try:
+        write(names)
+    except TooLargeError:
+        if len(names) < 2:
+            raise
+        middle = len(names) // 2
+        in_parts(names[:middle], write)
+        in_parts(names[middle:], write)
+
+
+def remaining_in(documents: Documents, names: Collection[str]) -> dict[str, Any]:
+    """For the history: partitions of `names` that were added meanwhile, and remain in the origin."""
+    (operation,) = (put for put in documents.puts if isinstance(put, Operation))
+    found = {name: new for name, new in operation.evidence.get("remaining", {}).items() if name in names}
+    return {"remaining_in_origin": found} if found else {}
+
+
+def by_topic(values: Mapping[Partition, Any]) -> dict[str, dict[str, Any]]:
+    """topic → partition, as JSON has it → value."""
+    found: dict[str, dict[str, Any]] = {}
+    for (topic, partition), value in sorted(values.items(), key=lambda entry: entry[0]):
+        found.setdefault(topic, {})[str(partition)] = value
+    return found
+
+
+def bounded(name: str, values: Mapping[Partition, Any]) -> dict[str, Any]:
+    """`values` as an entry's detail; where they are too many for the history, only how many."""
+    found = by_topic(values)
+    return {name: found} if len(json.dumps(found)) <= MAX_DETAIL_BYTES else {f"{name}_left_out": len(values)}
+
+
+BATCH_BYTES = 300_000
+"""Of maps as stored, and of details; each is a write of its own, of which ZooKeeper takes 1 MiB."""
+BATCH_TOPICS = 200
+
+
+def in_batches(topics: Iterable[Topic], details: Mapping[str, Any]) -> Iterator[tuple[Topic, ...]]:
+    """`topics` in their order, so many at a time as one revision with its note, and one history entry, hold.
+
+    :param details: topic → what the history will say of it, JSON-able.
+    """
+    batch: list[Topic] = []
+    stored = said = 0
+    for topic in topics:
+        map_bytes, detail_bytes = len(to_bytes(topic)), len(json.dumps(details.get(topic.name)))
+        full = max(stored + map_bytes, said + detail_bytes) > BATCH_BYTES or len(batch) >= BATCH_TOPICS
+        if batch and full:
+            yield tuple(batch)
+            batch, stored, said = [], 0, 0
+        batch.append(topic)
+        stored += map_bytes
+        said += detail_bytes
+    if batch:
+        yield tuple(batch)
