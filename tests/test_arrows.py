@@ -32,6 +32,9 @@ class Rule:
     """Whether it may read the clock by datetime."""
 
 
+_BELOW = ("ha_core.model", "ha_core.plan", "ha_core.wire", "ha_core.store", "ha_core.kafka", "ha_core.bindings_file")
+
+
 RULES = (
     Rule("ha_core/model", (), ("pydantic",), IMPURE, clock=False),
     Rule("ha_core/plan", ("ha_core.model",), (), IMPURE, clock=False),
@@ -42,6 +45,8 @@ RULES = (
     Rule("gateway", ("ha_core.wire", "ha_core.model", "ha_core.plan", "ha_core.store"), None),
     Rule("gateway/session", None, None, SESSION_IMPURE, clock=False),
     Rule("gateway/composed", None, None, SESSION_IMPURE, clock=False),
+    Rule("ha_core/operations", _BELOW, None),
+    Rule("ha_core/present", ("ha_core.model", "ha_core.plan", "ha_core.operations"), (), IMPURE, clock=False),
 )
 
 
@@ -128,6 +133,8 @@ PLAN = RULES[1]
 JOBS = RULES[5]
 GATEWAY = RULES[6]
 SESSION = RULES[7]
+OPERATIONS = RULES[9]
+PRESENT = RULES[10]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +166,9 @@ SESSION = RULES[7]
         (GATEWAY, "import stack"),
         (SESSION, "import asyncio"),
         (SESSION, "from time import monotonic"),
+        (PRESENT, "import rich"),
+        (PRESENT, "from ha_core.cli import output"),
+        (OPERATIONS, "from ha_core.present.page import Table"),
     ],
 )
 def test_a_planted_violation_is_found(rule: Rule, source: str) -> None:

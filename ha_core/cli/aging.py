@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from ha_core.cli.exits import FAILURE, SUCCESS
-from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
-from ha_core.operations.lifecycle.aging import Aging, Old, age
-
-MAX_ROWS = 200
+from ha_core.operations.lifecycle.aging import age
+from ha_core.present.lifecycle import aging_page
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,31 +38,5 @@ def add_to(app: typer.Typer) -> None:
             reason=reason,
         )
         session.out.result(result.to_json())
-        _show(session, result, dry_run)
+        session.out.page(aging_page(result, dry_run))
         return FAILURE if any(report.result != "succeeded" for report in result.reports) else SUCCESS
-
-
-def _show(session: Session, result: Aging, dry_run: bool) -> None:
-    out = session.out
-    shown = sorted(result.extents, key=lambda old: (old.aged, old.topic, old.partition))[:MAX_ROWS]
-    if shown:
-        out.show(table(("topic", "partition", "cluster", "offsets", "status", "what keeps it"), map(_row, shown)))
-    if len(result.extents) > len(shown):
-        out.show(f"… and {len(result.extents) - len(shown)} more: --json has them all")
-    aged = sum(old.aged for old in result.extents)
-    done = "would be dropped" if dry_run else "dropped"
-    out.show(f"{aged} of {len(result.extents)} old extents are aged and {done if aged else 'none is dropped'}")
-    for cluster, names in sorted(result.deleted.items()):
-        out.show(f"{'would be deleted' if dry_run else 'deleted'} in {cluster}: {', '.join(names) or 'nothing'}")
-    for what, why in sorted(result.kept.items()):
-        out.show(f"not deleted: {what}: {why}")
-    for text in result.put_off:
-        out.show(f"left for the next run: {text}")
-    if result.left_over:
-        out.show(f"no longer needed: {', '.join(result.left_over[:20])}")
-
-
-def _row(old: Old) -> tuple[object, ...]:
-    status = Text("Aged", style="green") if old.aged else Text("Migrated", style="yellow")
-    reasons = "; ".join(block.text for block in old.blocks)
-    return old.topic, old.partition, old.extent.cluster, f"[{old.extent.start}, {old.extent.end})", status, reasons

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ha_core.cli.output import number, table
+from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.operations.inventory import GroupLag, group_lag, lags, look_at_groups
 from ha_core.plan.verdict import duration, listed
+from ha_core.present.page import number
 
 MAX_ROWS = 1_000
 

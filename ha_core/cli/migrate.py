@@ -12,7 +12,7 @@ from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS, UNDONE
 from ha_core.cli.failures import refusal_code
 from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
-from ha_core.cli.switch import show_report, verdict_table
+from ha_core.cli.switch import show_report
 from ha_core.operations import engine
 from ha_core.operations.crossing.settling import wait_for
 from ha_core.operations.crossing.way_back import would_roll_back
@@ -20,9 +20,7 @@ from ha_core.operations.dependents import failure, words
 from ha_core.operations.migration.judging import parse_cuts
 from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationProposal, plan_migration, start_batch
 from ha_core.operations.report import Report
-from ha_core.plan.verdict import listed
-
-MAX_ROWS = 200
+from ha_core.present.moves import migration_page
 
 
 def add_to(app: typer.Typer) -> None:
@@ -89,7 +87,7 @@ def add_to(app: typer.Typer) -> None:
             topics_per_batch=batch_topics,
             groups=groups,
         )
-        show_migration(session, proposal)
+        session.out.page(migration_page(proposal))
         if dry_run:
             session.out.result(proposal.to_json())
             return refusal_code(proposal.verdicts) if proposal.refused else SUCCESS
@@ -115,49 +113,6 @@ def add_to(app: typer.Typer) -> None:
         report = engine.undo(session.environment, operation)
         show_report(session, report)
         return SUCCESS if report.result == "undone" else FAILURE
-
-
-def show_migration(session: Session, proposal: MigrationProposal) -> None:
-    """Batches, every partition's end, rate and cut, the cost, and the verdicts with their remedies."""
-    out = session.out
-    out.show(proposal.title)
-    if proposal.partitions:
-        rows = [
-            (p.topic, p.partition, p.end, f"{p.rate_per_s:.1f}", p.rate_from, p.cut, p.reached)
-            for p in proposal.partitions[:MAX_ROWS]
-        ]
-        columns = ("topic", "partition", "end", "records/s at most", "rate from", "cut", "reached")
-        out.show(table(columns, rows, title=f"predicted cuts; rates: {proposal.rates_from}"))
-        left = len(proposal.partitions) - len(rows)
-        if left:
-            out.show(f"… and {left} more partitions: --json has them all")
-        out.show(f"written to both clusters: {proposal.cost}")
-    barrier = [name for batch in proposal.batches if batch.request.cut == "barrier" for name in batch.moves.topics]
-    if barrier:
-        out.show(f"behind a fence of some milliseconds: {len(barrier)} topics, {', '.join(barrier[:10])}")
-    _show_groups(session, proposal)
-    if proposal.left_out:
-        rows_out = sorted(proposal.left_out.items())
-        out.show(table(("left out", "because"), rows_out))
-    if proposal.verdicts:
-        out.show(verdict_table(proposal.verdicts))
-
-
-def _show_groups(session: Session, proposal: MigrationProposal) -> None:
-    if proposal.groups == "leave":
-        session.out.show("groups stay with their coordinators; --groups move takes those along that read the topics")
-        return
-    rows = [
-        (one.group, one.members, ", ".join(one.users), listed(one.reads), listed(one.reads_too))
-        for one in proposal.followers[:MAX_ROWS]
-    ]
-    if not rows:
-        session.out.show("no group comes along")
-        return
-    at_once = any(batch.moves.groups for batch in proposal.batches)
-    when = "in the same revision" if at_once else "behind a fence of some milliseconds, when their topics are over"
-    columns = ("group", "members", "users", "reads", "reads too")
-    session.out.show(table(columns, rows, title=f"{len(proposal.followers)} groups come along {when}"))
 
 
 def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_s: float, recheck: bool) -> int:

@@ -11,8 +11,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ha_core.present.page import Mark, Marked, Page
+
 WIDTH_OF_NO_TERMINAL = 400
 """Cells of tables in a file or pipe: nothing is cut off there."""
+_STYLES: dict[Mark, str] = {
+    "strong": "bold",
+    "error": "bold red",
+    "bad": "bold red",
+    "warning": "yellow",
+    "good": "green",
+    "dim": "dim",
+}
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
 
@@ -36,6 +46,18 @@ class Output:
         if not self.as_json:
             self._out.print(renderable if not isinstance(renderable, str) else Text(renderable))
 
+    def page(self, page: Page) -> None:
+        """The same of a whole page; errors of it go to standard error, for machines too."""
+        for block in page:
+            if isinstance(block, Marked) and block.mark == "error":
+                self.error(block)
+            elif isinstance(block, str):
+                self.show(_text(block))
+            else:
+                self.show(table(block.columns, block.rows[: block.most], title=block.title or None))
+                if block.most is not None and len(block.rows) > block.most:
+                    self.show(f"… and {len(block.rows) - block.most} more: --json has them all")
+
     def progress(self, text: str) -> None:
         self._err.print(Text(text))
 
@@ -50,14 +72,15 @@ class Output:
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def number(value: int | None) -> str:
-    """A count, or that it is not known."""
-    return "?" if value is None else str(value)
+def _text(cell: object) -> Text:
+    if isinstance(cell, Text):
+        return cell
+    return Text(str(cell), style=_STYLES[cell.mark] if isinstance(cell, Marked) else "")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> Table:
     """A plain table; cells are texts or renderables, never markup."""
     made = Table(*columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+        made.add_row(*map(_text, row))
     return made

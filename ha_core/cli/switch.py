@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Literal, cast
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS, UNDONE
 from ha_core.cli.failures import refusal_code
-from ha_core.cli.output import table
 from ha_core.cli.session import Session, connected
 from ha_core.model import MoveRequest
 from ha_core.operations import engine
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch.proposal import Proposal, plan, preview_lines
-from ha_core.plan.verdict import Verdict
+from ha_core.operations.switch.proposal import plan
+from ha_core.present.moves import proposal_page, report_page
 
 _Operation = Annotated[str, typer.Argument(metavar="OPERATION")]
-_LEVEL_STYLE = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -114,7 +109,7 @@ def carry_out(session: Session, request: MoveRequest, dry_run: bool, yes: bool) 
         if continued is not None:
             return show_report(session, continued)
     proposal = plan(environment, request, read=True)
-    show_proposal(session, proposal)
+    session.out.page(proposal_page(proposal))
     if dry_run:
         session.out.result(proposal.to_json())
         return refusal_code(proposal.verdicts) if proposal.refused else SUCCESS
@@ -128,47 +123,11 @@ def carry_out(session: Session, request: MoveRequest, dry_run: bool, yes: bool) 
     return show_report(session, engine.run_all(environment, operation.id))
 
 
-def show_proposal(session: Session, proposal: Proposal) -> None:
-    """What moves and why, who else uses it, and the verdicts with their remedies."""
-    out = session.out
-    rows = [(key.replace(":", " ", 1), why) for key, why in sorted(proposal.moves.reasons.items())]
-    out.show(table(("moves", "because"), rows, title=proposal.title) if rows else f"{proposal.title}: nothing moves")
-    if proposal.strangers:
-        out.show(
-            table(
-                ("topic", "also used by"),
-                [(topic, ", ".join(users)) for topic, users in sorted(proposal.strangers.items())],
-                title="used outside of the scope",
-            )
-        )
-    for line in preview_lines(proposal.preview):
-        out.show(line)
-    out.show(verdict_table(proposal.verdicts) if proposal.verdicts else "objections: none")
-
-
-def verdict_table(verdicts: Iterable[Verdict]) -> Table:
-    """Level, thing, text and remedy of each."""
-    rows = [(Text(v.level, style=_LEVEL_STYLE[v.level]), v.about, v.text, v.remedy) for v in verdicts]
-    return table(("verdict", "about", "", "remedy"), rows)
-
-
 def show_report(session: Session, report: Report) -> int:
     """The end of an operation, for people and machines; the exit code."""
     out = session.out
     out.result(report.to_json())
-    if report.error:
-        out.error(report.error)
-    if report.steps:
-        out.show(table(("step", "ms"), [(s.name, f"{s.ms:.1f}") for s in report.steps]))
-    if report.partitions:
-        out.show(
-            table(
-                ("topic", "partition", "cut", "from", "to"),
-                [(p.topic, p.partition, p.cut, p.origin, p.target) for p in report.partitions],
-            )
-        )
-    served = f", revision {report.revision}" if report.revision else ""
-    out.show(f"{report.operation}: {report.result}{served}")
+    out.page(report_page(report))
     if report.result == "undone":
         return UNDONE
     return SUCCESS if report.result in {"succeeded", "crossing"} and not report.error else FAILURE

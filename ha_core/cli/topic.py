@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ha_core.cli.output import COLOURS, number, table
+from ha_core.cli.output import COLOURS, table
 from ha_core.cli.session import Session, connected
 from ha_core.model import Extent, Topic
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.inventory import overview
 from ha_core.plan.returned import dead_at_the_cut
+from ha_core.present.page import number
 
 BAR_CELLS = 40
 OPEN_WEIGHT = 12.0

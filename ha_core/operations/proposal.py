@@ -23,6 +23,11 @@ class BaseProposal(BaseModel):
     def refused(self) -> bool:
         return any(verdict.level == "error" for verdict in self.verdicts)
 
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether the only thing wrong with it is that everything is where it should be."""
+        return [verdict.code for verdict in self.verdicts if verdict.level == "error"] == ["nothing_to_move"]
+
     def require_sound(self) -> None:
         """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""
         errors = [verdict for verdict in self.verdicts if verdict.level == "error"]

@@ -19,6 +19,7 @@ from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.operators.dag_run import approval_of, of_run, rejected, run_by
 from ha_core.operators.forms import refuse_unknown_keys
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, TOLD
+from ha_core.present.page import Page, log_lines
 
 if TYPE_CHECKING:
     from ha_core.operations.environment import Environment
@@ -78,6 +79,14 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         logging.getLogger("kazoo").setLevel(logging.WARNING)  # the log is for operators: what was done, not how
         with SwitchyardHook(self.zookeeper_conn_id).get_conn(run_by(context)) as environment:
             yield environment
+
+    def say(self, page: Page, most: int | None = None) -> None:
+        """Write a page into the task's log.
+
+        :param most: rows of each table; None: all of them.
+        """
+        for line in log_lines(page, most):
+            self.log.info("%s", line)
 
     def done(self, context: Context, text: str, **more: Any) -> None:
         """Tell what was done."""

@@ -54,7 +54,7 @@ class RefreshBindingsOperator(SwitchyardOperator):
         from ha_core.operations.bindings import apply_bindings, plan_bindings
         from ha_core.operations.errors import NotServedError, RefusedError
         from ha_core.operators.base import settle_own
-        from ha_core.operators.words import report_lines
+        from ha_core.present.moves import report_page
 
         with self.environment(context) as environment:
             settled = settle_own(environment, run_owner(context)) if self.apply else ()
@@ -80,8 +80,7 @@ class RefreshBindingsOperator(SwitchyardOperator):
                 report = settled[-1]
             else:
                 raise AirflowSkipException("Nothing differs: the bindings are as declared.")
-        for line in report_lines(report):
-            self.log.info("%s", line)
+        self.say(report_page(report))
         if report.result != "succeeded":
             raise NotServedError(report.error)
         self.done(context, f"{len(plan.differences)} users have the bindings that are declared, in {report.operation}")

@@ -65,7 +65,7 @@ class _ClusterOperator(SwitchyardOperator):
     def run_on(self, context: Context, change: Callable[[Any, str, str], Any]) -> dict[str, Any]:
         from ha_core.operations.errors import NotServedError
         from ha_core.operators.base import settle_own, truth
-        from ha_core.operators.words import report_lines
+        from ha_core.present.moves import report_page
 
         if truth(self.dry_run):
             raise DryRunEnds("This is a dry run: who depends on the cluster is in the log of the task before.")
@@ -76,8 +76,7 @@ class _ClusterOperator(SwitchyardOperator):
         self.log.info("%s", changed.words)
         if report is None:
             raise AirflowSkipException(changed.words)
-        for line in report_lines(report):
-            self.log.info("%s", line)
+        self.say(report_page(report))
         if report.result != "succeeded":
             raise NotServedError(report.error)
         self.done(context, changed.words)
@@ -139,7 +138,9 @@ class GiveUpOperator(SwitchyardOperator):
         from ha_core.operations.errors import NotServedError
         from ha_core.operations.lifecycle import given_up
         from ha_core.operators.base import settle_own
-        from ha_core.operators.words import report_lines
+        from ha_core.present.lifecycle import giving_up_lines, giving_up_page
+        from ha_core.present.moves import report_page
+        from ha_core.present.page import markdown
 
         form = context["params"]
         cluster, reason = str(form["cluster"]).strip(), str(form["reason"]).strip()
@@ -149,35 +150,24 @@ class GiveUpOperator(SwitchyardOperator):
             if not form["dry_run"]:
                 given_up.settle_interrupted(environment)
             plan = given_up.plan_giving_up(environment, cluster, form["topics"] or (), force=form["force"])
-            self._say(plan)
+            self.say(giving_up_page(plan), MAX_LINES)
             if not plan.losses and not settled:
-                raise AirflowSkipException(next(given_up.summary_lines(plan)))
+                raise AirflowSkipException(next(giving_up_lines(plan)))
             if self.only_look:
-                context["ti"].xcom_push(key="table", value=_table(plan))
-            lost = next(given_up.summary_lines(plan))
+                context["ti"].xcom_push(key="table", value=markdown(giving_up_page(plan)))
+            lost = next(giving_up_lines(plan))
             if self.only_look or form["dry_run"]:
                 self.would(context, f"would give up {cluster} for good: {lost}", objections=["none"])
                 return {**plan.to_json(), "result": "planned", "changed": False}
             self._require_seen(plan)
             done = given_up.give_up(environment, plan, reason)
         for report in (*settled, *done.reports):
-            for line in report_lines(report):
-                self.log.info("%s", line)
+            self.say(report_page(report))
         if not done.succeeded:
             why = [*done.put_off, *(report.error for report in done.reports if report.error)]
             raise NotServedError(f"Not all of it is given up, or served, yet: {'; '.join(why)}. Clear this task.")
         self.done(context, f"{cluster} is given up: {lost}")
         return done.to_json()
-
-    def _say(self, plan: GivingUp) -> None:
-        from ha_core.operations.lifecycle.given_up import group_words, summary_lines, words
-
-        for loss in plan.losses[:MAX_LINES]:
-            self.log.info("%s", words(loss))
-        for one in plan.unread[:MAX_LINES]:
-            self.log.info("%s", group_words(one))
-        for line in summary_lines(plan):
-            self.log.info("%s", line)
 
     def _require_seen(self, plan: GivingUp) -> None:
         seen = {(one["topic"], one["partition"], one["term"]) for one in self.looked["extents"]}
@@ -186,25 +176,3 @@ class GiveUpOperator(SwitchyardOperator):
             raise RefusedRequestError(
                 f"Nothing was changed. More would be lost than `plan` has shown: {', '.join(more[:5])}. Look again."
             )
-
-
-def _table(plan: GivingUp) -> str:
-    """The loss as markdown, bounded."""
-    from ha_core.operations.lifecycle.given_up import summary_lines
-    from ha_core.operators.words import MAX_ROWS, markdown_table
-
-    columns = ("topic", "partition", "offsets", "known to be lost", "at most", "readers go on at")
-    rows = (
-        (
-            loss.topic,
-            str(loss.partition),
-            f"{loss.start} to {loss.end}",
-            str(loss.known),
-            str(loss.most),
-            "skipped already" if loss.skipped else str(loss.next),
-        )
-        for loss in plan.losses[:MAX_ROWS]
-    )
-    left_out = len(plan.losses) - MAX_ROWS
-    more = [f"… and {left_out} more: the log of the task `plan` has them."] if left_out > 0 else []
-    return "\n\n".join([*summary_lines(plan), markdown_table(columns, rows), *more])

@@ -33,7 +33,7 @@ class ReleaseOperator(SwitchyardOperator):
     def work(self, context: Context) -> list[str]:
         from ha_core.operations import engine
         from ha_core.operators.base import settle_own
-        from ha_core.operators.words import report_lines
+        from ha_core.present.moves import report_page
 
         dag_run, owner = context["dag_run"], run_owner(context)
         base = base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after)
@@ -43,8 +43,7 @@ class ReleaseOperator(SwitchyardOperator):
             settled = [report for report in (*released, *settle_own(environment, owner)) if report is not None]
             held = [lock.key for lock in environment.store.locks() if of_run(lock.by, owner)]
         for report in settled:
-            for line in report_lines(report):
-                self.log.info("%s", line)
+            self.say(report_page(report))
         if held:
             raise RuntimeError(f"Locks of this run still stand: {', '.join(held)}. Clear this task to try again.")
         self.log.info("no fence and no lock of this run is left")

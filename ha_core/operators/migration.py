@@ -35,8 +35,9 @@ class PlanMigrationOperator(SwitchyardOperator):
 
         from ha_core.operations.migration.judging import parse_cuts
         from ha_core.operations.migration.planning import plan_migration
-        from ha_core.operators import migration_words as said
         from ha_core.operators.spark import fresh_rates
+        from ha_core.present.moves import migration_page, migration_preview, would_migrate
+        from ha_core.present.page import markdown
 
         form = context["params"]
         rates = str(form["rates"] or "").strip()
@@ -56,15 +57,14 @@ class PlanMigrationOperator(SwitchyardOperator):
                 topics_per_batch=form["topics_per_batch"],
                 groups=form["groups"],
             )
-        for line in said.migration_lines(proposal):
-            self.log.info("%s", line)
+        self.say(migration_page(proposal))
         document = proposal.to_json()
         instance = context["ti"]
-        instance.xcom_push(key="table", value=said.migration_table(proposal))
+        instance.xcom_push(key="table", value=markdown(migration_page(proposal)))
         if proposal.refused:
             instance.xcom_push(key="return_value", value=document)
             proposal.require_sound()
-        self.would(context, said.migration_would(proposal), **said.migration_preview(proposal))
+        self.would(context, would_migrate(proposal), **migration_preview(proposal))
         return document
 
 
@@ -113,7 +113,7 @@ class MigrateBatchOperator(SwitchyardOperator):
         from ha_core.operations.dependents import failure
         from ha_core.operations.errors import StepFailedError
         from ha_core.operations.migration.planning import Batch, start_batch
-        from ha_core.operators.words import report_lines
+        from ha_core.present.moves import report_page
 
         batch, dag_run = Batch.model_validate(self.batch), context["dag_run"]
         base = batch_base(dag_run.dag_id, dag_run.run_id, dag_run.run_after, batch.number)
@@ -123,8 +123,7 @@ class MigrateBatchOperator(SwitchyardOperator):
             self.log.info("batch %d is operation %s", batch.number, operation.id)
             report = engine.run_all(environment, operation.id)
             ended = environment.operation(operation.id) or operation
-        for line in report_lines(report):
-            self.log.info("%s", line)
+        self.say(report_page(report))
         if report.result not in {"succeeded", "crossing"} or report.error:
             raise StepFailedError(report.error or f"Operation {operation_id} has ended as {report.result}.")
         if failure(ended):
@@ -150,7 +149,7 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
 
     def poke(self, context: Context) -> bool:
         from ha_core.operations.crossing.settling import wait_for
-        from ha_core.operators.migration_words import crossed_words
+        from ha_core.present.moves import crossed
 
         with self.environment(context) as environment:
             looks = wait_for(environment, list(self.operation_ids), timeout_s=0.0)
@@ -164,7 +163,7 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         if ended and left:
             raise AirflowFailException(" ".join(left))
         if ended:
-            self.done(context, crossed_words([look.operation for look in looks]))
+            self.done(context, crossed([look.operation for look in looks]))
         return ended
 
 
@@ -211,7 +210,7 @@ class RollbackMigrationOperator(SwitchyardOperator):
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations import engine
         from ha_core.operations.crossing.way_back import would_roll_back
-        from ha_core.operators.words import report_lines
+        from ha_core.present.moves import report_page
 
         operation_id = str(self.operation_id).strip()
         with self.environment(context) as environment:
@@ -221,8 +220,7 @@ class RollbackMigrationOperator(SwitchyardOperator):
                 self.would(context, words, objections=["none"])
                 return {"result": "planned"}
             report = engine.undo(environment, operation_id)
-        for line in report_lines(report):
-            self.log.info("%s", line)
+        self.say(report_page(report))
         if report.result != "undone":
             raise AirflowFailException(f"Operation {report.operation} is {report.result}: it was not taken back.")
         self.done(context, f"{report.operation} is taken back: its topics are where they were")
@@ -268,7 +266,7 @@ class ReleaseMigrationOperator(SwitchyardOperator):
 
     def work(self, context: Context) -> list[str]:
         from ha_core.operations import engine
-        from ha_core.operators.words import report_lines
+        from ha_core.present.moves import report_page
 
         with self.environment(context) as environment:
             ids = _operations_of(context, environment, MAX_BATCHES)
@@ -281,8 +279,7 @@ class ReleaseMigrationOperator(SwitchyardOperator):
                 if of_run(lock.by, owner) and lock.operation not in crossing
             ]
         for report in reports:
-            for line in report_lines(report):
-                self.log.info("%s", line)
+            self.say(report_page(report))
         if held:
             raise RuntimeError(f"Locks of this run still stand: {', '.join(held[:10])}. Clear this task to try again.")
         if crossing:

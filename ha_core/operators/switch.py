@@ -29,7 +29,8 @@ class PlanSwitchOperator(SwitchyardOperator):
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations import engine
         from ha_core.operations.switch.proposal import Proposal, plan
-        from ha_core.operators.words import nothing_to_do, preview_of, proposal_lines, proposal_table, would_words
+        from ha_core.present.moves import move_preview, proposal_page, would_move
+        from ha_core.present.page import markdown
 
         dag_run = context["dag_run"]
         base = base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after)
@@ -42,19 +43,18 @@ class PlanSwitchOperator(SwitchyardOperator):
             request = self.request(environment, form)
             settled = None if form["dry_run"] else engine.settle_interrupted(environment, request)
             proposal = plan(environment, request, read=True)
-        for line in proposal_lines(proposal):
-            self.log.info("%s", line)
+        self.say(proposal_page(proposal))
         document = proposal.to_json()
         instance = context["ti"]
-        instance.xcom_push(key="table", value=proposal_table(proposal))
-        if nothing_to_do(proposal):
+        instance.xcom_push(key="table", value=markdown(proposal_page(proposal)))
+        if proposal.nothing_to_do:
             done = f" Operation {settled.operation}, which had been interrupted, has done it." if settled else ""
             instance.xcom_push(key="return_value", value=document)
             raise AirflowSkipException(f"Everything is where it should be; nothing was changed.{done}")
         if proposal.refused:
             instance.xcom_push(key="return_value", value=document)
             proposal.require_sound()
-        self.would(context, would_words(proposal), **preview_of(proposal))
+        self.would(context, would_move(proposal), **move_preview(proposal))
         return document
 
     def request(self, environment: Environment, form: Mapping[str, Any]) -> MoveRequest:
@@ -190,14 +190,14 @@ class RecordOperator(StepOperator):
     step = "record"
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.operators.words import fenced_ms_of, moved_words
+        from ha_core.present.moves import moved
 
         recorded = super().work(context)
         with self.environment(context) as environment:
             operation = environment.operation(self.operation_id)
-            waited_ms = fenced_ms_of(environment.store.history(self.operation_id))
+            history = environment.store.history(self.operation_id)
         if operation is not None:
-            self.done(context, moved_words(operation, waited_ms))
+            self.done(context, moved(operation, history))
         return recorded
 
 
@@ -212,7 +212,7 @@ class ReportOperator(OutcomeOperator):
         self.proposal_of = proposal_of
 
     def details(self, context: Context, found: Outcome) -> dict[str, Any]:
-        from ha_core.operators.words import report_lines
+        from ha_core.present.moves import report_page
 
         dag_run = context["dag_run"]
         with self.environment(context) as environment:
@@ -221,8 +221,7 @@ class ReportOperator(OutcomeOperator):
         if report is None:
             proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
             return {"result": "nothing was changed", "proposal": proposal}
-        for line in report_lines(report):
-            self.log.info("%s", line)
+        self.say(report_page(report))
         document: dict[str, Any] = report.to_json()
         return document
 

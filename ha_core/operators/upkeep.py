@@ -25,8 +25,9 @@ class CheckOriginsOperator(SwitchyardOperator):
     """
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.operations.lifecycle.returned import away_words, check_origins, words
+        from ha_core.operations.lifecycle.returned import check_origins
         from ha_core.operators.base import settle_own
+        from ha_core.present.lifecycle import return_line, returned_page
 
         form = context["params"]
         with self.environment(context) as environment:
@@ -39,16 +40,11 @@ class CheckOriginsOperator(SwitchyardOperator):
                 dry_run=form["dry_run"],
                 reason=form["reason"],
             )
-        for one in result.found[:MAX_LINES]:
-            self.log.info("%s", words(one))
-        for name, why in sorted(result.away.items()):
-            self.log.info("%s", away_words(name, why))
-        for text in result.put_off:
-            self.log.info("left for the next check: %s", text)
+        self.say(returned_page(result))
         if result.newly_found and not form["dry_run"]:
             raise AirflowFailException(
                 f"{len(result.newly_found)} partitions came back with less than was known of them, or with more than "
-                f"has room below the cut: they are marked. {words(result.newly_found[0])}"
+                f"has room below the cut: they are marked. {return_line(result.newly_found[0])}"
             )
         if not result.found and not result.reports:
             raise AirflowSkipException("No extent waits for a cluster that answers.")
@@ -66,6 +62,7 @@ class AgeMigrationsOperator(SwitchyardOperator):
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.lifecycle.aging import age
         from ha_core.operators.base import settle_own
+        from ha_core.present.lifecycle import aged_line, aging_page
 
         form = context["params"]
         with self.environment(context) as environment:
@@ -78,31 +75,11 @@ class AgeMigrationsOperator(SwitchyardOperator):
                 dry_run=form["dry_run"],
                 reason=form["reason"],
             )
-        for old in result.extents[:MAX_LINES]:
-            extent = old.extent
-            why = "Aged" if old.aged else "; ".join(block.text for block in old.blocks)
-            self.log.info(
-                "%s-%s in %s, offsets %s to %s: %s",
-                old.topic,
-                old.partition,
-                extent.cluster,
-                extent.start,
-                extent.end,
-                why,
-            )
-        for cluster, names in sorted(result.deleted.items()):
-            self.log.info("deleted in %s: %s", cluster, ", ".join(names) or "nothing")
-        for what, why in sorted(result.kept.items()):
-            self.log.info("not deleted: %s: %s", what, why)
-        for text in result.put_off:
-            self.log.info("left for the next run: %s", text)
-        aged = sum(old.aged for old in result.extents)
-        words = f"{aged} of {len(result.extents)} old extents are aged"
-        self.log.info("%s", words)
+        self.say(aging_page(result, form["dry_run"]), MAX_LINES)
         if form["dry_run"]:
-            self.would(context, f"{words} and would be dropped")
+            self.would(context, f"{aged_line(result)} and would be dropped")
         else:
-            self.done(context, f"{words} and dropped")
+            self.done(context, f"{aged_line(result)} and dropped")
         return result.to_json()
 
 

@@ -201,6 +201,7 @@ def _origin_topic(topic: str, request: MoveRequest, facts: Facts) -> Iterator[Ve
             "Give --drain-timeout longer than transactions take. Java and librdkafka abort one and initialise again by "
             "themselves, other clients have to be restarted. Move the users too: a transaction cannot write to a topic "
             "in another cluster than its user's.",
+            code="transactions_wait",
         )
     brokers = len(target.brokers) if target is not None else 0
     if there is not None and not there.exists and brokers:

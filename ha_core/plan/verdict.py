@@ -9,6 +9,8 @@ from typing import Literal
 Level = Literal["error", "warning", "info"]
 Cause = Literal["asked", "busy", "away"]
 """Of an error: what was asked for has to change, another operation has to end, or a cluster has to come back."""
+Code = Literal["", "nothing_to_move", "transactions_wait"]
+"""What programs go by, where any does; empty: only people read it."""
 _MAX_NAMED = 5
 
 
@@ -21,6 +23,7 @@ class Verdict:
     text: str
     remedy: str = ""
     cause: Cause = "asked"
+    code: Code = ""
 
 
 def by_level(verdicts: Iterable[Verdict]) -> list[Verdict]:

@@ -51,7 +51,8 @@ def preflight(
         if not any(v.level == "error" for v in found) and _nothing(view, request, closure, facts):
             about = listed(named_in(request.scope)) or "scope"
             text = f"Nothing is to move from {request.origin} to {request.target}."
-            found.append(Verdict("error", about, text, "Check the scope, --from and --to; `switchyard status` helps."))
+            remedy = "Check the scope, --from and --to; `switchyard status` helps."
+            found.append(Verdict("error", about, text, remedy, code="nothing_to_move"))
     return by_level(found)
 
 

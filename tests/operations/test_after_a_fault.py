@@ -16,11 +16,12 @@ from ha_core.operations import engine
 from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import record
-from ha_core.operations.lifecycle.returned import check_origins, words
+from ha_core.operations.lifecycle.returned import check_origins
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import fault_request, make_request
 from ha_core.operations.switch.proposal import plan
 from ha_core.plan.forced import RESERVE
+from ha_core.present.lifecycle import return_line
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 
@@ -165,7 +166,7 @@ def test_a_cluster_that_lost_its_disk_is_told_apart_marked_and_left_to_the_opera
 
     (less,) = first.unaccepted
     assert (less.partition, less.known_end, less.found_end, less.missing) == (0, SEEN, 0, SEEN)
-    assert "nothing is concluded" in words(less)
+    assert "nothing is concluded" in return_line(less)
     assert extents(environment, "t.less") == (before[0].model_copy(update={"found_end": 0}), before[1])
     assert extents(environment, "t.less", 1)[0].end == SEEN + BEYOND
     assert first.newly_found == (less,)

@@ -6,8 +6,9 @@ import pytest
 
 from ha_core.model import Extent, HistoryEntry, KnownTopic, MoveRequest, MoveSet, Operation, Scope, Topic, View
 from ha_core.operations.environment import Environment
-from ha_core.operations.switch.proposal import expected_fence, preview, preview_lines
+from ha_core.operations.switch.proposal import expected_fence, preview
 from ha_core.plan.facts import Facts, GroupFacts, TopicFacts
+from ha_core.present.moves import preview_lines
 
 SCOPE = Scope(users=("alice",))
 REQUEST = MoveRequest(scope=SCOPE, origin="east", target="west", reason="a test")

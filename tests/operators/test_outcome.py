@@ -17,7 +17,8 @@ assert airflow_home  # before anything of airflow: the package below imports it
 from ha_core.operators.dag_run import of_run, run_by  # noqa: E402
 from ha_core.operators.forms import unknown_words  # noqa: E402
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, Told, outcome  # noqa: E402
-from ha_core.operators.words import proposal_lines, proposal_table, would_words  # noqa: E402
+from ha_core.present.moves import proposal_page, would_move  # noqa: E402
+from ha_core.present.page import log_lines, markdown  # noqa: E402
 
 PLAN = Told("plan", ("success",), PLANNED, "would move 1 topic")
 SKIPPED = Told("cut_over", ("skipped",))
@@ -85,17 +86,17 @@ def test_whoever_approves_or_finds_a_forced_move_sees_what_it_asks_of_readers(un
 
     expected = f"east is taken for dead, and readers {words}"
 
-    assert would_words(proposal) == f"would move 1 topic from east to west; {expected}"
-    assert expected in proposal_lines(proposal)
-    assert f"**{expected}**" in proposal_table(proposal)
+    assert would_move(proposal) == f"would move 1 topic from east to west; {expected}"
+    assert expected in log_lines(proposal_page(proposal))
+    assert f"**{expected}**" in markdown(proposal_page(proposal))
 
 
 def test_a_planned_move_asks_nothing_of_readers() -> None:
     request = FORCED.model_copy(update={"mode": "planned", "unread": None})
     proposal = Proposal(request=request, revision=1, verdicts=(), moves=MoveSet(topics=("orders",)))
 
-    assert would_words(proposal) == "would move 1 topic from east to west"
-    assert "dead" not in proposal_table(proposal)
+    assert would_move(proposal) == "would move 1 topic from east to west"
+    assert "dead" not in markdown(proposal_page(proposal))
 
 
 @pytest.mark.parametrize(("who", "words"), [("bob", "by bob"), ("", "because nobody answered in time")])

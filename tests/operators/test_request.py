@@ -14,7 +14,8 @@ from tests.dags import airflow_home
 assert airflow_home  # before anything of airflow: the package below imports it
 
 from ha_core.operators.switch import request_of  # noqa: E402
-from ha_core.operators.words import nothing_to_do, proposal_lines, proposal_table  # noqa: E402
+from ha_core.present.moves import proposal_page  # noqa: E402
+from ha_core.present.page import log_lines, markdown  # noqa: E402
 
 FORM: dict[str, Any] = {
     "from": " east ",
@@ -67,22 +68,22 @@ def test_a_forced_move_is_refused_until_somebody_says_what_becomes_of_unread_rec
 def test_the_log_says_what_moves_and_what_speaks_against_it() -> None:
     verdict = Verdict("error", "topic orders", "It is not empty.", "Empty it.")
 
-    said = "\n".join(proposal_lines(proposal(verdict, orders="alice uses it")))
+    said = "\n".join(log_lines(proposal_page(proposal(verdict, orders="alice uses it"))))
 
     assert "topic orders, because alice uses it" in said
     assert "error: topic orders: It is not empty. Empty it." in said
 
 
 def test_names_that_clients_chose_cannot_break_the_table() -> None:
-    table = proposal_table(proposal(orders="as <script>|`x`\nnext"))
+    table = markdown(proposal_page(proposal(orders="as <script>|`x`\nnext")))
 
     row = next(line for line in table.splitlines() if "script" in line)
     assert row.endswith("| as \\<script\\>\\|\\`x\\` next |")
 
 
 def test_only_a_move_without_anything_to_do_counts_as_such() -> None:
-    nothing = Verdict("error", "scope", "Nothing is to move from east to west.")
+    nothing = Verdict("error", "scope", "Nothing is to move.", code="nothing_to_move")
 
-    assert nothing_to_do(proposal(nothing))
-    assert not nothing_to_do(proposal())
-    assert not nothing_to_do(proposal(nothing, Verdict("error", "cluster west", "It is masked.")))
+    assert proposal(nothing).nothing_to_do
+    assert not proposal().nothing_to_do
+    assert not proposal(nothing, Verdict("error", "cluster west", "It is masked.")).nothing_to_do

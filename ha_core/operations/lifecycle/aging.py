@@ -67,6 +67,11 @@ class Aging:
     put_off: tuple[str, ...] = ()
     reports: tuple[Report, ...] = ()
 
+    @property
+    def aged(self) -> int:
+        """Extents that nothing keeps."""
+        return sum(old.aged for old in self.extents)
+
     def to_json(self) -> dict[str, Any]:
         """The machine form."""
         return {

@@ -190,58 +190,6 @@ def settle_interrupted(environment: Environment) -> None:
             engine.resume(environment, operation.id)
 
 
-def words(loss: Loss) -> str:
-    """What is lost of one extent, for people."""
-    held = f"{loss.topic}-{loss.partition}: offsets {loss.start} to {loss.end} of {loss.cluster}"
-    lost = (
-        f"{loss.known} are lost"
-        if loss.known_end is None
-        else f"{loss.known} are known to be lost, and at most {loss.most}: nobody knows what it took after that"
-    )
-    readers = "readers skip them already" if loss.skipped else f"readers go on at {loss.next}"
-    return f"{held}: {lost}; {readers}"
-
-
-def group_words(one: Unread) -> str:
-    """What a group does without, for people."""
-    lost = str(one.known) if one.known == one.most else f"{one.known} to {one.most}"
-    where = f"goes on at {one.next}" if one.next != one.offset else "reads on"
-    return (
-        f"group {one.group} ({'live' if one.live else 'no members'}, {one.cluster}) has committed {one.offset} of "
-        f"{one.topic}-{one.partition}: it {where}, without {lost} offsets that it has not read"
-    )
-
-
-def summary_lines(plan: GivingUp) -> Iterator[str]:
-    """The sum of it, and what is left to be done about the cluster, for people."""
-    cluster = plan.cluster
-    if plan.losses:
-        partitions = {(loss.topic, loss.partition) for loss in plan.losses}
-        yield (
-            f"{len(plan.before)} topics, {len(partitions)} partitions: {plan.known} offsets are known to be lost, "
-            f"{plan.most} at most. {NOT_SERVED}."
-        )
-    else:
-        yield f"There is nothing to give up: no map says that {cluster} holds anything of these topics."
-    if plan.answers:
-        yield f"{cluster} answers: what it holds could still be read."
-    if plan.unasked:
-        yield f"Nothing is known of the groups of {listed(plan.unasked)}."
-    if plan.never_moved:
-        yield (
-            f"{len(plan.never_moved)} topics were last seen in {cluster} and never moved, so nobody can use them: "
-            f"{listed(plan.never_moved)}. `switchyard migrate-from-fault` gives them a new home; "
-            f"until then {plan.cluster} is removed only with --force"
-        )
-    if plan.pointing:
-        yield f"{len(plan.pointing)} still refer to {cluster}, move them away: {listed(plan.pointing)}"
-    else:
-        then = "Then nothing refers" if plan.losses else "Nothing refers"
-        yield f"{then} to {cluster} any more: `switchyard clusters remove {cluster}`"
-    if plan.default:
-        yield f"{cluster} is the default cluster: remove it, then name another (`switchyard clusters add … --default`)"
-
-
 def _mapped(view: View) -> dict[str, Topic]:
     return {name: topic for name, topic in sorted(view.topics.items()) if topic.mapped}
 

@@ -95,32 +95,6 @@ def check_origins(
     return Returned(tuple(found), away, tuple(put_off), reports, newly_found)
 
 
-def words(one: Return) -> str:
-    """What came back of one partition, for people."""
-    where = f"{one.topic}-{one.partition}: {one.cluster}"
-    if one.outcome == "less":
-        return (
-            f"{where} ends at {one.found_end}, and held offsets up to {one.known_end} when it died: {one.missing} are "
-            f"missing. Readers wait, for nothing is concluded from it. Restore them, or `switchyard origins check "
-            f"{one.topic} --accept-loss`"
-        )
-    if one.outcome == "more":
-        return (
-            f"{where} ends at {one.found_end}, above the cut at {one.cut}: {one.above} offsets have no place in the "
-            f"topic and nobody reads them, though producers may have been told of them. Copy what matters from "
-            f"{one.cluster}, then `switchyard origins check {one.topic} --accept-loss`"
-        )
-    served = "skipped by readers, as was asked for" if one.skipped else "served in their place"
-    left = one.missing + one.above
-    lost = f", {left} offsets are given up" if left else ""
-    return f"{where} ends at {one.found_end}: {one.beyond} records beyond what was known are {served}{lost}"
-
-
-def away_words(cluster: str, why: str) -> str:
-    """Why a cluster's extents could not be looked at, and what to do, for people."""
-    return f"{cluster} is not looked at: {why}"
-
-
 def _reachable(environment: Environment, view: View, names: Collection[str]) -> tuple[list[str], dict[str, str]]:
     """Clusters that answer and are in service, and why the others are not looked at."""
     away: dict[str, str] = {}

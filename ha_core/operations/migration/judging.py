@@ -96,7 +96,7 @@ def _unreachable(facts: Facts, request: MoveRequest) -> bool:
 
 def _of_the_fence(verdict: Verdict, needs: Mapping[str, str]) -> bool:
     """What pre-flight says of transactions is said better where the topic takes the barrier because of them."""
-    return any(verdict.about == f"topic {name}" and "transactional" in verdict.text for name in needs)
+    return verdict.code == "transactions_wait" and verdict.about in {f"topic {name}" for name in needs}
 
 
 def resolve(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from statistics import median
 
@@ -19,7 +19,7 @@ from ha_core.plan.closure import closure
 from ha_core.plan.crossing_without_origin import crossing_out
 from ha_core.plan.facts import Facts
 from ha_core.plan.size_verdicts import size_verdicts
-from ha_core.plan.verdict import by_level, listed
+from ha_core.plan.verdict import by_level
 from ha_core.plan.verdicts import effective, outside_topics, preflight
 
 
@@ -143,21 +143,6 @@ def expected_fence(environment: Environment) -> str:
     if not found:
         return "some tens of milliseconds; no move was made here yet"
     return f"about {median(found):.0f} ms: the last {len(found)} moves took {min(found):.0f} to {max(found):.0f} ms"
-
-
-def preview_lines(found: Preview | None) -> Iterator[str]:
-    """The same for people."""
-    if found is None:
-        return
-    created_words = [f"{name} with {count} partitions" for name, count in found.creates.items()]
-    yield f"created in the target: {listed(created_words) or 'nothing'}"
-    told = {group: lag for group, lag in found.lag_records.items() if lag is not None}
-    if told:
-        furthest = sorted(told, key=lambda group: -told[group])
-        yield f"lag of its groups: {listed(f'{group} {told[group]} records' for group in furthest)}"
-    rate = "unknown" if found.records_per_s is None else f"{found.records_per_s:.1f} records/s"
-    yield f"rate: {rate} ({found.rate_from})"
-    yield f"expected fence: {found.expected_fence}"
 
 
 def _lag(view: View, origin: str, group: str, facts: Facts) -> int | None:

@@ -1,0 +1,1 @@
+"""What operators are shown, by the command line and by Airflow alike: each thing once, as lines and tables."""

@@ -1,0 +1,144 @@
+"""What becomes of old extents: clusters that are back, extents that have aged, clusters that are given up for good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ha_core.operations.lifecycle.aging import Aging, Old
+from ha_core.operations.lifecycle.given_up import NOT_SERVED, GivenUp, GivingUp
+from ha_core.operations.lifecycle.returned import Returned
+from ha_core.plan.given_up import Loss, Unread
+from ha_core.plan.returned import Return
+from ha_core.plan.verdict import listed
+from ha_core.present.moves import result_line
+from ha_core.present.page import MAX_ROWS, Marked, Page, Table
+
+
+def returned_page(result: Returned) -> Page:
+    """What came back of each partition, and why the others could not be looked at."""
+    for one in result.found:
+        yield Marked(return_line(one), "bad") if one in result.unaccepted else return_line(one)
+    for name, why in sorted(result.away.items()):
+        yield f"{name} is not looked at: {why}"
+    for text in result.put_off:
+        yield f"left for the next check: {text}"
+    if not result.found and not result.away and not result.put_off:
+        yield "No extent waits for its cluster."
+
+
+def return_line(one: Return) -> str:
+    """What came back of one partition."""
+    where = f"{one.topic}-{one.partition}: {one.cluster} ends at {one.found_end}"
+    if one.outcome == "less":
+        return (
+            f"{where}, and held offsets up to {one.known_end} when it died: {one.missing} are missing. Readers wait, "
+            f"for nothing is concluded from it. Restore them, or `switchyard origins check {one.topic} --accept-loss`"
+        )
+    if one.outcome == "more":
+        return (
+            f"{where}, above the cut at {one.cut}: {one.above} offsets have no place in the topic and nobody reads "
+            f"them, though producers may have been told of them. Copy what matters from {one.cluster}, then "
+            f"`switchyard origins check {one.topic} --accept-loss`"
+        )
+    served = "skipped by readers, as was asked for" if one.skipped else "served in their place"
+    left = one.missing + one.above
+    lost = f", {left} offsets are given up" if left else ""
+    return f"{where}: {one.beyond} records beyond what was known are {served}{lost}"
+
+
+def aging_page(result: Aging, dry_run: bool) -> Page:
+    """Every closed extent and what keeps it, those that stay first; what was deleted, or why it was not."""
+    if result.extents:
+        extents = sorted(result.extents, key=lambda old: (old.aged, old.topic, old.partition))
+        columns = ("topic", "partition", "cluster", "offsets", "status", "what keeps it")
+        yield Table(columns, [_old_row(old) for old in extents], line="{}-{} in {}, {}: {} {}".format, most=MAX_ROWS)
+    done = "none is dropped" if not result.aged else "would be dropped" if dry_run else "dropped"
+    yield f"{aged_line(result)} and {done}"
+    for cluster, names in sorted(result.deleted.items()):
+        yield f"{'would be deleted' if dry_run else 'deleted'} in {cluster}: {', '.join(names) or 'nothing'}"
+    for what, why in sorted(result.kept.items()):
+        yield f"not deleted: {what}: {why}"
+    for text in result.put_off:
+        yield f"left for the next run: {text}"
+    if result.left_over:
+        yield f"no longer needed: {', '.join(result.left_over[:20])}"
+
+
+def aged_line(result: Aging) -> str:
+    return f"{result.aged} of {len(result.extents)} old extents are aged"
+
+
+def giving_up_page(plan: GivingUp) -> Page:
+    """What is lost of each extent, what each group does without, and the sum of it."""
+    if plan.losses:
+        columns = ("topic", "partition", "offsets", "known lost", "at most", "readers go on at")
+        yield Table(columns, [_loss_row(loss) for loss in plan.losses], most=MAX_ROWS)
+    if plan.unread:
+        yield Table(
+            ("groups that have not read all of it",),
+            [(_unread_line(one),) for one in plan.unread],
+            line=str,
+            most=MAX_ROWS,
+        )
+    yield from giving_up_lines(plan)
+
+
+def giving_up_lines(plan: GivingUp) -> Iterator[str]:
+    """The sum of what is lost, and what is left to be done about the cluster."""
+    cluster = plan.cluster
+    if plan.losses:
+        partitions = {(loss.topic, loss.partition) for loss in plan.losses}
+        yield (
+            f"{len(plan.before)} topics, {len(partitions)} partitions: {plan.known} offsets are known to be lost, "
+            f"{plan.most} at most. {NOT_SERVED}."
+        )
+    else:
+        yield f"There is nothing to give up: no map says that {cluster} holds anything of these topics."
+    if plan.answers:
+        yield f"{cluster} answers: what it holds could still be read."
+    if plan.unasked:
+        yield f"Nothing is known of the groups of {listed(plan.unasked)}."
+    if plan.never_moved:
+        yield (
+            f"{len(plan.never_moved)} topics were last seen in {cluster} and never moved, so nobody can use them: "
+            f"{listed(plan.never_moved)}. `switchyard migrate-from-fault` gives them a new home; until then {cluster} "
+            "is removed only with --force"
+        )
+    if plan.pointing:
+        yield f"{len(plan.pointing)} still refer to {cluster}, move them away: {listed(plan.pointing)}"
+    else:
+        then = "Then nothing refers" if plan.losses else "Nothing refers"
+        yield f"{then} to {cluster} any more: `switchyard clusters remove {cluster}`"
+    if plan.default:
+        yield f"{cluster} is the default cluster: remove it, then name another (`switchyard clusters add … --default`)"
+
+
+def given_up_page(done: GivenUp) -> Page:
+    """What was written, and what a rerun has to do."""
+    for report in done.reports:
+        yield result_line(report)
+        if report.error:
+            yield Marked(report.error, "error")
+    for text in done.put_off:
+        yield Marked(f"not given up yet: {text}. Run it again.", "error")
+
+
+def _old_row(old: Old) -> tuple[object, ...]:
+    status = Marked("Aged", "good") if old.aged else Marked("Migrated", "warning")
+    reasons = "; ".join(block.text for block in old.blocks)
+    return old.topic, old.partition, old.extent.cluster, f"[{old.extent.start}, {old.extent.end})", status, reasons
+
+
+def _loss_row(loss: Loss) -> tuple[object, ...]:
+    most = loss.most if loss.known_end is None else Marked(loss.most, "warning")
+    goes_on = "skipped already" if loss.skipped else loss.next
+    return loss.topic, loss.partition, f"[{loss.start}, {loss.end})", loss.known, most, goes_on
+
+
+def _unread_line(one: Unread) -> str:
+    lost = str(one.known) if one.known == one.most else f"{one.known} to {one.most}"
+    where = f"goes on at {one.next}" if one.next != one.offset else "reads on"
+    return (
+        f"group {one.group} ({'live' if one.live else 'no members'}, {one.cluster}) has committed {one.offset} of "
+        f"{one.topic}-{one.partition}: it {where}, without {lost} offsets that it has not read"
+    )

@@ -1,0 +1,206 @@
+"""Moves and migrations: what is proposed, what a dry run has found out, and what became of an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from ha_core.model import HistoryEntry, MoveRequest, Operation
+from ha_core.operations.migration.planning import MigrationProposal
+from ha_core.operations.report import Report
+from ha_core.operations.switch.proposal import Preview, Proposal
+from ha_core.plan.verdict import Level, Verdict, listed
+from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, amount
+
+_MARKS: dict[Level, Mark] = {"error": "error", "warning": "warning", "info": "dim"}
+
+
+def proposal_page(proposal: Proposal) -> Page:
+    """What moves and why, who else uses it, what it costs, and every verdict with its remedy."""
+    moves = proposal.moves
+    yield Marked(proposal.title, "strong")
+    yield from (Marked(line, "strong") for line in _taken_for_dead(proposal.request))
+    yield f"reason: {proposal.request.reason}"
+    if moves.reasons:
+        rows = [(key.replace(":", " ", 1), why) for key, why in sorted(moves.reasons.items())]
+        yield Table(("moves", "because"), rows, line="{}, because {}".format)
+    else:
+        yield "no topic and no group moves"
+    if proposal.strangers:
+        strangers = [(topic, ", ".join(users)) for topic, users in sorted(proposal.strangers.items())]
+        yield Table(("topic", "also used by"), strangers, title="used outside of the scope")
+    if proposal.preview is not None:
+        yield from preview_lines(proposal.preview)
+    yield from verdicts_page(proposal.verdicts)
+
+
+def migration_page(proposal: MigrationProposal) -> Page:
+    """Batches, every partition's end, rate and cut, the cost, the groups, and the verdicts with their remedies."""
+    yield Marked(proposal.title, "strong")
+    yield f"reason: {proposal.reason}"
+    if proposal.batches:
+        names = [batch.moves.topics for batch in proposal.batches]
+        batches = [
+            (batch.number, len(some), batch.request.cut, f"{some[0]} to {some[-1]}")
+            for batch, some in zip(proposal.batches, names, strict=True)
+        ]
+        yield Table(("batch", "topics", "cut", "which"), batches)
+    if proposal.partitions:
+        rows = [
+            (p.topic, p.partition, p.end, f"{p.rate_per_s:.1f}", p.rate_from, p.cut, p.reached)
+            for p in proposal.partitions
+        ]
+        columns = ("topic", "partition", "end", "records/s at most", "rate from", "cut", "reached")
+        yield Table(columns, rows, title=f"predicted cuts; rates: {proposal.rates_from}", most=MAX_ROWS)
+    if proposal.batches:
+        yield from _migration_cost(proposal)
+    if proposal.groups == "leave":
+        yield "groups stay with their coordinators; `--groups move` takes those along that read the topics"
+    else:
+        yield _groups_come_along(proposal)
+    if proposal.followers:
+        groups = [
+            (one.group, one.members, listed(one.users), listed(one.reads), listed(one.reads_too))
+            for one in proposal.followers
+        ]
+        yield Table(("group", "members", "users", "reads", "reads too"), groups, most=MAX_ROWS)
+    if proposal.left_out:
+        yield Table(("left out", "because"), sorted(proposal.left_out.items()), line="{} is left out: {}".format)
+    yield from verdicts_page(proposal.verdicts)
+
+
+def verdicts_page(verdicts: Collection[Verdict]) -> Page:
+    """All of them; that there are none is said, so that nobody has to guess whether they were looked for."""
+    if not verdicts:
+        yield "objections: none"
+        return
+    rows = [(Marked(v.level, _MARKS[v.level]), v.about, v.text, v.remedy) for v in verdicts]
+    yield Table(("verdict", "about", "", "remedy"), rows, line="{}: {}: {} {}".format)
+
+
+def report_page(report: Report) -> Page:
+    """Milliseconds of each step, where every partition was cut, and the result."""
+    if report.error:
+        yield Marked(report.error, "error")
+    if report.steps:
+        yield Table(("step", "ms"), [(s.name, f"{s.ms:.1f}") for s in report.steps], line="{} {} ms".format)
+    if report.partitions:
+        rows = [(p.topic, p.partition, p.cut, p.origin, p.target) for p in report.partitions]
+        line = "{0}-{1} is written in {4} from offset {2} on".format
+        yield Table(("topic", "partition", "cut", "from", "to"), rows, line=line)
+    yield result_line(report)
+
+
+def result_line(report: Report) -> str:
+    """Operation, result and revision."""
+    served = f", revision {report.revision}" if report.revision else ""
+    return f"{report.operation}: {report.result}{served}"
+
+
+def preview_lines(found: Preview) -> Iterator[str]:
+    """What a move costs."""
+    yield _created(found.creates)
+    told = {group: lag for group, lag in found.lag_records.items() if lag is not None}
+    if told:
+        furthest = sorted(told, key=lambda group: -told[group])
+        yield f"lag of its groups: {listed(f'{group} {told[group]} records' for group in furthest)}"
+    rate = "unknown" if found.records_per_s is None else f"{found.records_per_s:.1f} records/s"
+    yield f"rate: {rate} ({found.rate_from})"
+    yield f"expected fence: {found.expected_fence}"
+
+
+def would_move(proposal: Proposal) -> str:
+    """The first line of what a dry run has found out."""
+    request, moves = proposal.request, proposal.moves
+    what = _things(len(moves.topics), len(moves.groups))
+    return "; ".join([f"would move {what} from {request.origin} to {request.target}", *_taken_for_dead(request)])
+
+
+def move_preview(proposal: Proposal) -> dict[str, Any]:
+    """What stands below that line."""
+    cost = preview_lines(proposal.preview) if proposal.preview is not None else ()
+    return {"objections": objections(proposal.verdicts), "cost": [*cost]}
+
+
+def would_migrate(proposal: MigrationProposal) -> str:
+    """The first line of what a dry run has found out."""
+    ahead = sum(len(batch.moves.topics) for batch in proposal.batches if batch.request.cut == "predicted")
+    fenced = len(proposal.topics) - ahead
+    cuts = [f"{fenced} behind a fence" if fenced else "", f"{ahead} with cuts ahead" if ahead else ""]
+    what = _things(len(proposal.topics), len(proposal.followers))
+    return f"would move {what} from {proposal.origin} to {proposal.target}, {', '.join(filter(None, cuts))}"
+
+
+def migration_preview(proposal: MigrationProposal) -> dict[str, Any]:
+    """What stands below that line."""
+    return {"objections": objections(proposal.verdicts), "cost": [*_migration_cost(proposal)]}
+
+
+def objections(verdicts: Collection[Verdict]) -> list[str]:
+    """All of them, bounded; `none` where there are none."""
+    found = [f"{v.level}: {v.about}: {v.text} {v.remedy}".rstrip() for v in verdicts]
+    more = [f"… and {len(found) - MAX_ROWS} more"] if len(found) > MAX_ROWS else []
+    return [*found[:MAX_ROWS], *more] or ["none"]
+
+
+def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
+    """What a switch has done, and how long its clients waited."""
+    request, moves = operation.request, operation.moves
+    if request is None or moves is None:
+        return f"{operation.id} has ended"
+    waited = next((entry.detail["fenced_ms"] for entry in history if "fenced_ms" in entry.detail), None)
+    what = _things(len(moves.topics), len(moves.groups))
+    words = [f"moved {what} from {request.origin} to {request.target} in {operation.id}"]
+    words += [] if waited is None else [f"clients waited {waited:.1f} ms behind its fence"]
+    return "; ".join([*words, *_taken_for_dead(request)])
+
+
+def crossed(operations: Sequence[Operation]) -> str:
+    """What a run of migrations has done."""
+    topics = sum(len(one.moves.topics) for one in operations if one.moves is not None)
+    request = operations[0].request if operations else None
+    way = f" from {request.origin} to {request.target}" if request is not None else ""
+    return f"moved {_things(topics, 0)}{way} in {len(operations)} operations"
+
+
+def _things(topics: int, groups: int) -> str:
+    """`2 topics and 1 group`."""
+    counts = [(topics, "topic"), (groups, "group")]
+    return " and ".join(amount(count, thing) for count, thing in counts if count) or "bindings only"
+
+
+def _taken_for_dead(request: MoveRequest) -> list[str]:
+    """What a forced move asks of readers: whoever approves it, or finds it later, is to see it at once."""
+    if request.mode != "forced":
+        return []
+    unread = "skip what they have not read of it" if request.unread == "skip" else "wait for what it holds"
+    return [f"{request.origin} is taken for dead, and readers {unread}"]
+
+
+def _created(creates: dict[str, int]) -> str:
+    return f"created in the target: {listed(f'{name} with {n} partitions' for name, n in creates.items()) or 'nothing'}"
+
+
+def _migration_cost(proposal: MigrationProposal) -> Iterator[str]:
+    yield _created(proposal.creates)
+    if proposal.partitions:
+        slowest = max(_seconds(p.cut - p.end, p.rate_per_s) for p in proposal.partitions)
+        idle = slowest == float("inf")
+        when = "when each of them is written to; some are idle" if idle else f"within {slowest:,.0f} s"
+        total = sum(p.rate_per_s for p in proposal.partitions)
+        yield f"rate: {total:.1f} records/s ({proposal.rates_from}); the cuts are reached {when}"
+        yield f"written to both clusters: {proposal.cost}"
+    if any(batch.request.cut == "barrier" for batch in proposal.batches) or proposal.followers:
+        yield f"expected fence: {proposal.expected_fence}"
+
+
+def _seconds(records: int, rate_per_s: float) -> float:
+    return records / rate_per_s if rate_per_s > 0 else float("inf")
+
+
+def _groups_come_along(proposal: MigrationProposal) -> str:
+    if not proposal.followers:
+        return "no group comes along"
+    at_once = any(batch.moves.groups for batch in proposal.batches)
+    when = "in the same revision" if at_once else "behind a fence of some milliseconds, when their topics are over"
+    return f"{len(proposal.followers)} groups come along {when}"

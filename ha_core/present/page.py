@@ -1,0 +1,95 @@
+"""A page: lines and tables for people, which a terminal, a task's log and an approval each show in their own way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Self
+
+Mark = Literal["strong", "error", "bad", "warning", "good", "dim"]
+"""`error`: on a terminal it goes to standard error."""
+MAX_ROWS = 200
+"""Of a table in an approval."""
+
+
+class Marked(str):
+    """A text that stands out wherever a text can."""
+
+    __slots__ = ("mark",)
+    mark: Mark
+
+    def __new__(cls, text: object, mark: Mark) -> Self:
+        made = super().__new__(cls, text)
+        made.mark = mark
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    title: str = ""
+    line: Callable[..., str] | None = None
+    """Takes the cells of a row and makes a line of a log of them; None: column after column."""
+    most: int | None = None
+    """Rows on a terminal; None: all of them."""
+
+
+Page = Iterable[str | Table]
+
+
+def number(value: int | None) -> str:
+    """A count, or that it is not known."""
+    return "?" if value is None else str(value)
+
+
+def amount(count: int, thing: str) -> str:
+    """`1 topic`, `2 topics`."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def log_lines(page: Page, most: int | None = None) -> Iterator[str]:
+    """The page as lines of a log.
+
+    :param most: rows of each table; None: all of them.
+    """
+    for block in page:
+        if isinstance(block, str):
+            yield block
+            continue
+        if block.title:
+            yield f"{block.title}:"
+        for row in block.rows[:most]:
+            cells = [str(cell) for cell in row]
+            line = block.line(*cells) if block.line else _in_words(block.columns, cells)
+            yield f"  {line.rstrip()}"
+        if most is not None and len(block.rows) > most:
+            yield f"  … and {len(block.rows) - most} more"
+
+
+def markdown(page: Page) -> str:
+    """The page as markdown, bounded."""
+    return "\n\n".join(_markdown(page))
+
+
+def _in_words(columns: Sequence[str], cells: Sequence[str]) -> str:
+    return ", ".join(f"{column} {cell}".strip() for column, cell in zip(columns, cells, strict=True) if cell)
+
+
+def _markdown(page: Page) -> Iterator[str]:
+    for block in page:
+        if isinstance(block, str):
+            yield f"**{_cell(block)}**" if isinstance(block, Marked) else _cell(block)
+            continue
+        if block.title:
+            yield f"{_cell(block.title)}:"
+        lines = [block.columns, ["---"] * len(block.columns), *block.rows[:MAX_ROWS]]
+        yield "\n".join("| " + " | ".join(_cell(str(cell)) for cell in line) + " |" for line in lines)
+        if len(block.rows) > MAX_ROWS:
+            yield f"… and {len(block.rows) - MAX_ROWS} more: the log of the task `plan` has them all."
+
+
+def _cell(text: str) -> str:
+    """Names come from clients: no line breaks, no markup."""
+    plain = " ".join(text.split())
+    return "".join(f"\\{c}" if c in "|`*_[]<>\\" else c for c in plain)
