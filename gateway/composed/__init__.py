@@ -4,7 +4,11 @@ A handler never does I/O: it yields what it wants to ask and is sent the answers
 order of events can be played in a test.
 """
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 from gateway.composed.ask import (
+    HANDLERS,
     Any_,
     Ask,
     Broker,
@@ -20,9 +24,12 @@ from gateway.composed.ask import (
     Reply,
     Target,
 )
-from gateway.composed.table import handler
+
+for _module in iter_modules(__path__):  # each declares the APIs that it `handles`
+    import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
+    "HANDLERS",
     "Any_",
     "Ask",
     "Broker",
@@ -37,5 +44,4 @@ __all__ = [
     "NodeAddress",
     "Reply",
     "Target",
-    "handler",
 ]

@@ -9,20 +9,23 @@ from collections.abc import Generator
 from typing import Any
 
 from gateway.composed import places
-from gateway.composed.ask import Any_, Ask, ClusterUnavailableError, Context, Controller, Handler, Message
+from gateway.composed.ask import Any_, Ask, ClusterUnavailableError, Context, Controller, Handler, Message, handles
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 
+@handles(ApiKey.DESCRIBE_ACLS)
 def describe_acls(context: Context, version: int, request: Message) -> Handler:
     reply = yield from _ask(context, ApiKey.DESCRIBE_ACLS, request)
     return _error(reply) | {"resources": []} if isinstance(reply, str) else reply
 
 
+@handles(ApiKey.CREATE_ACLS)
 def create_acls(context: Context, version: int, request: Message) -> Handler:
     reply = yield from _ask(context, ApiKey.CREATE_ACLS, request)
     return {"results": [_error(reply) for _ in request["creations"]]} if isinstance(reply, str) else reply
 
 
+@handles(ApiKey.DELETE_ACLS)
 def delete_acls(context: Context, version: int, request: Message) -> Handler:
     reply = yield from _ask(context, ApiKey.DELETE_ACLS, request)
     if isinstance(reply, str):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from gateway.topology import Topology
 from ha_core.model import Identity, View
+from ha_core.wire.codes import ApiKey
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
 
 Message = dict[str, Any]
@@ -82,6 +83,22 @@ Reply = Message | ClusterUnavailableError
 Handler = Generator[tuple[Ask, ...] | NeedNodes, Any, Message]
 """Yields a tuple of asks, which run in parallel and are answered with a list of `Reply` in their order, or `NeedNodes`;
 returns the response body."""
+
+
+Compose = Callable[["Context", int, Message], Handler]
+"""(context, version, request) → the answer in the making."""
+HANDLERS: dict[int, Compose] = {}
+
+
+def handles(api_key: ApiKey) -> Callable[[Compose], Compose]:
+    """Declares a function as the handler of an API whose row says that it is composed."""
+
+    def register(compose: Compose) -> Compose:
+        if HANDLERS.setdefault(api_key, compose) is not compose:
+            raise ValueError(f"{api_key.name} has two handlers: {HANDLERS[api_key]} and {compose}")
+        return compose
+
+    return register
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gateway.composed import places
-from gateway.composed.ask import BrokerKey, Context, Handler, Message, NeedNodes, NodeAddress
+from gateway.composed.ask import BrokerKey, Context, Handler, Message, NeedNodes, NodeAddress, handles
 from gateway.composed.cluster_rights import cluster_operations
 from gateway.composed.metadata import node_list
-from ha_core.wire.codes import ErrorCode
+from ha_core.wire.codes import ApiKey, ErrorCode
 
 _BROKERS = 1
 
 
+@handles(ApiKey.DESCRIBE_CLUSTER)
 def describe_cluster(context: Context, version: int, request: Message) -> Handler:
     if request["endpoint_type"] != _BROKERS:
         return {

@@ -16,6 +16,7 @@ from gateway.composed.ask import (
     Handler,
     Message,
     Target,
+    handles,
 )
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -33,6 +34,7 @@ class _Place(NamedTuple):
     name: str
 
 
+@handles(ApiKey.DESCRIBE_CONFIGS)
 def describe_configs(context: Context, version: int, request: Message) -> Handler:
     more = {key: request[key] for key in ("include_synonyms", "include_documentation")}
 
@@ -43,10 +45,12 @@ def describe_configs(context: Context, version: int, request: Message) -> Handle
     return (yield from _by_resource(context, request, ApiKey.DESCRIBE_CONFIGS, "results", more, Any_(), gateway))
 
 
+@handles(ApiKey.ALTER_CONFIGS)
 def alter_configs(context: Context, version: int, request: Message) -> Handler:
     return (yield from _alter(context, request, ApiKey.ALTER_CONFIGS))
 
 
+@handles(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 def incremental_alter_configs(context: Context, version: int, request: Message) -> Handler:
     return (yield from _alter(context, request, ApiKey.INCREMENTAL_ALTER_CONFIGS))
 

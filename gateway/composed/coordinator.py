@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from gateway.composed import places
-from gateway.composed.ask import Any_, Ask, BrokerKey, ClusterUnavailableError, Context, Handler, Message, NeedNodes
+from gateway.composed.ask import (
+    Any_,
+    Ask,
+    BrokerKey,
+    ClusterUnavailableError,
+    Context,
+    Handler,
+    Message,
+    NeedNodes,
+    handles,
+)
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _GROUP, _TRANSACTION = 0, 1
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 
 
+@handles(ApiKey.FIND_COORDINATOR)
 def find_coordinator(context: Context, version: int, request: Message) -> Handler:
     kind = request["key_type"]
     keys = list(dict.fromkeys(request["coordinator_keys"])) if version >= 4 else [request["key"]]

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Context, Handler, Message
+from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Context, Handler, Message, handles
 from gateway.composed.by_partition import Outcomes, Partition, Shape, split, to_leaders
 from gateway.composed.logs import LATEST, Inquiry, Query, rounds
 from gateway.composed.places import Replica
@@ -27,6 +27,7 @@ class _Plan(NamedTuple):
     error: int = 0
 
 
+@handles(ApiKey.DELETE_RECORDS)
 def delete_records(context: Context, version: int, request: Message) -> Handler:
     shape = Shape(ApiKey.DELETE_RECORDS, timeout_ms=places.wait_ms(request))
     wanted: dict[Partition, Message] = {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, ClusterUnavailableError, Context, Coordinator, Handler, Message
+from gateway.composed.ask import Ask, ClusterUnavailableError, Context, Coordinator, Handler, Message, handles
 from ha_core.model.producer import issuer
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 
+@handles(ApiKey.END_TXN)
 def end_transaction(context: Context, version: int, request: Message) -> Handler:
     """Asks the coordinator that issued the producer's id.
 

@@ -6,7 +6,17 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Context, Coordinator, Handler, Message, Reply
+from gateway.composed.ask import (
+    Ask,
+    Broker,
+    ClusterUnavailableError,
+    Context,
+    Coordinator,
+    Handler,
+    Message,
+    Reply,
+    handles,
+)
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _AWAY = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -24,6 +34,7 @@ _Where = tuple[str, str]
 """(cluster, group)"""
 
 
+@handles(ApiKey.DESCRIBE_GROUPS)
 def describe_groups(context: Context, version: int, request: Message) -> Handler:
     more = {"include_authorized_operations": request["include_authorized_operations"]}
     answers = yield from _describe(
@@ -32,6 +43,7 @@ def describe_groups(context: Context, version: int, request: Message) -> Handler
     return {"groups": answers}
 
 
+@handles(ApiKey.CONSUMER_GROUP_DESCRIBE)
 def describe_consumer_groups(context: Context, version: int, request: Message) -> Handler:
     """Groups of KIP-848. Through gateways nobody joins one, but clients that reach a cluster directly do."""
     more = {"include_authorized_operations": request["include_authorized_operations"]}
@@ -77,6 +89,7 @@ def _without_topic_ids(group: Message) -> Message:
     return group | {"members": members}
 
 
+@handles(ApiKey.DELETE_GROUPS)
 def delete_groups(context: Context, version: int, request: Message) -> Handler:
     names = list(dict.fromkeys(request["groups_names"]))
     placed = [(places.group_cluster(context, name), name) for name in names if not _fenced(context, name)]
@@ -91,6 +104,7 @@ def delete_groups(context: Context, version: int, request: Message) -> Handler:
     return {"results": [by_name.get(name, _away(name)) for name in names]}
 
 
+@handles(ApiKey.OFFSET_DELETE)
 def offset_delete(context: Context, version: int, request: Message) -> Handler:
     group = request["group_id"]
     cluster = places.group_cluster(context, group)
@@ -100,6 +114,7 @@ def offset_delete(context: Context, version: int, request: Message) -> Handler:
     return {"error_code": _AWAY, "topics": []} if isinstance(reply, ClusterUnavailableError) else reply
 
 
+@handles(ApiKey.LIST_GROUPS)
 def list_groups(context: Context, version: int, request: Message) -> Handler:
     """A broker's virtual node lists what its broker coordinates, a gateway's node lists nothing.
 

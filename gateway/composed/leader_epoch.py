@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.composed import places
-from gateway.composed.ask import Context, Handler, Message
+from gateway.composed.ask import Context, Handler, Message, handles
 from gateway.composed.by_partition import Partition, Shape, split, to_leaders
 from gateway.composed.client_offsets import end_offset
 from gateway.composed.logs import CONSUMER, rounds
@@ -12,6 +12,7 @@ from ha_core.wire.codes import ApiKey
 _SHAPE = Shape(ApiKey.OFFSET_FOR_LEADER_EPOCH, topic="topic", partition="partition")
 
 
+@handles(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 def offset_for_leader_epoch(context: Context, version: int, request: Message) -> Handler:
     """For moved topics the requested epoch is answered with the client end.
 

@@ -20,9 +20,10 @@ from gateway.composed.ask import (
     NeedNodes,
     NodeAddress,
     Reply,
+    handles,
 )
 from gateway.composed.cluster_rights import cluster_operations
-from ha_core.wire.codes import ErrorCode
+from ha_core.wire.codes import ApiKey, ErrorCode
 
 _NO_EPOCH = -1
 _NO_LEADER = -1
@@ -48,6 +49,7 @@ class _Chosen(NamedTuple):
         return self.elsewhere.get(partition["partition_index"], self.cluster)
 
 
+@handles(ApiKey.METADATA)
 def metadata(context: Context, version: int, request: Message) -> Handler:
     names = _wanted(version, request)
     if names is None:

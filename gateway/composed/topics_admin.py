@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, ClusterUnavailableError, Context, Controller, Handler, Message, Reply
+from gateway.composed.ask import Ask, ClusterUnavailableError, Context, Controller, Handler, Message, Reply, handles
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 Outcome = tuple[int, str | None]
@@ -17,6 +17,7 @@ Outcome = tuple[int, str | None]
 AWAY = ErrorCode.REQUEST_TIMED_OUT
 
 
+@handles(ApiKey.CREATE_TOPICS)
 def create_topics(context: Context, version: int, request: Message) -> Handler:
     refused = _named_twice(topic["name"] for topic in request["topics"])
     topics = {topic["name"]: topic for topic in request["topics"] if topic["name"] not in refused}
@@ -53,6 +54,7 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
     return {"topics": [results[name] for name in dict.fromkeys(topic["name"] for topic in request["topics"])]}
 
 
+@handles(ApiKey.DELETE_TOPICS)
 def delete_topics(context: Context, version: int, request: Message) -> Handler:
     names = [topic["name"] or "" for topic in request["topics"]] if version >= 6 else request["topic_names"]
     refused = _named_twice(names)
@@ -78,6 +80,7 @@ def delete_topics(context: Context, version: int, request: Message) -> Handler:
     return {"responses": [answers[name] | {"topic_id": bytes(16)} for name in dict.fromkeys(names)]}
 
 
+@handles(ApiKey.CREATE_PARTITIONS)
 def create_partitions(context: Context, version: int, request: Message) -> Handler:
     """New partitions of a moved topic are made in its writer's cluster only.
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Context, Coordinator, Handler, Message, Reply
+from gateway.composed.ask import (
+    Ask,
+    Broker,
+    ClusterUnavailableError,
+    Context,
+    Coordinator,
+    Handler,
+    Message,
+    Reply,
+    handles,
+)
 from gateway.composed.by_partition import Partition, Shape, split, to_leaders
 from ha_core.model.producer import client_id
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -15,6 +25,7 @@ _PRODUCERS = Shape(ApiKey.DESCRIBE_PRODUCERS, away=ErrorCode.NOT_LEADER_OR_FOLLO
 _AWAY = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
+@handles(ApiKey.DESCRIBE_PRODUCERS)
 def describe_producers(context: Context, version: int, request: Message) -> Handler:
     """Of moved topics: what the present writer's cluster knows, under the producer ids that clients use."""
     wanted: list[Partition] = list(
@@ -39,6 +50,7 @@ def describe_producers(context: Context, version: int, request: Message) -> Hand
     return {"topics": _PRODUCERS.topics(wanted, outcomes)}
 
 
+@handles(ApiKey.DESCRIBE_TRANSACTIONS)
 def describe_transactions(context: Context, version: int, request: Message) -> Handler:
     names = list(dict.fromkeys(request["transactional_ids"]))
     cluster = places.user_cluster(context)
@@ -56,6 +68,7 @@ def describe_transactions(context: Context, version: int, request: Message) -> H
     return {"transaction_states": [_state(name, reply) for name, reply in zip(names, replies, strict=True)]}
 
 
+@handles(ApiKey.LIST_TRANSACTIONS)
 def list_transactions(context: Context, version: int, request: Message) -> Handler:
     """Of the user's cluster, each by the node of the broker that coordinates it, for the same reason as groups."""
     cluster, broker = context.port_cluster, context.port_broker

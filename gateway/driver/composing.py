@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from gateway.composed import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handler
+from gateway.composed import HANDLERS, BrokerKey, Context, Handler, NeedNodes, NodeAddress
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
 from gateway.driver.joint import Joint
 from gateway.driver.listings import Listings, lists_all, placement
@@ -83,7 +83,7 @@ class Composer:
                     limits=inline(context.limits),
                 )
             command = command._replace(request=request)
-        work = handler(command.api_key)(context, command.api_version, command.request)
+        work = HANDLERS[command.api_key](context, command.api_version, command.request)
         if heavy(command.request):
             return await self._long(command, work, None, placing)
         step = _advance(work, None)

@@ -50,7 +50,7 @@ from gateway.upstream.clusters import Upstream
 from gateway.upstream.dial import BrokerSocket
 from ha_core.model import ANONYMOUS, GatewayRecord, View
 from ha_core.store import Follower, Registration, State, Store, StoreError
-from ha_core.wire import POLICIES, RemoteProtocolError, advertised
+from ha_core.wire import APIS, RemoteProtocolError, advertised
 
 _log = logging.getLogger(__name__)
 
@@ -414,7 +414,7 @@ class Gateway:
             )
 
     def compose(self, connection: Connection, command: Compose) -> None:
-        self.errands.begin(connection, self._compose(connection, command), POLICIES[command.api_key].completes)
+        self.errands.begin(connection, self._compose(connection, command), APIS[command.api_key].changes)
 
     async def _compose(self, connection: Connection, command: Compose) -> None:
         body = None

@@ -9,7 +9,7 @@ from gateway.session.commands import Cause
 from gateway.session.pending import Kind, Slot
 from gateway.session.settings import MECHANISMS
 from gateway.session.state import ConnectionState
-from ha_core.wire import POLICIES, ApiKey, ErrorCode, RemoteProtocolError, RequestHeader, SaslServer, decode
+from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, RequestHeader, SaslServer, decode
 from ha_core.wire.frames import frame_size
 
 _EMPTY_FRAME = bytes(4)
@@ -22,7 +22,7 @@ def _slot(header: RequestHeader, version: int | None = None) -> Slot:
 def api_versions(session: ConnectionState, header: RequestHeader, buf: bytearray, end: int) -> None:
     """Always answered, before anybody has said who they are (KIP-35): the versions that every cluster speaks."""
     apis = list(session.snapshot.apis)
-    if header.api_version > POLICIES[ApiKey.API_VERSIONS].max_version:
+    if header.api_version > APIS[ApiKey.API_VERSIONS].max_version:
         # A client newer than the gateway reads this as version 0 and asks again with one of these (KIP-511).
         session.reply(_slot(header, 0), {"error_code": int(ErrorCode.UNSUPPORTED_VERSION), "api_keys": apis})
         return

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import answers, groups, refusals
+from gateway.session import answers, groups
 from gateway.session.commands import BrokerLane, Cause, Refresh, Saw
 from gateway.session.pending import Kind, Slot
 from gateway.session.state import ConnectionState
-from ha_core.wire import ApiKey, ErrorCode, RequestHeader, decode, encode, encode_request, encode_response, inline
-from ha_core.wire.policy import peek_group
-
-_HOW = {ApiKey.JOIN_GROUP: "join", ApiKey.OFFSET_COMMIT: "commit"}
-WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
-"""A coordinator answers them when the other members have asked too."""
-_MAY_FOLLOW = frozenset({ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP})
-"""What clients send while one of those is unanswered."""
+from ha_core.wire import (
+    APIS,
+    ErrorCode,
+    RequestHeader,
+    decode,
+    encode,
+    encode_request,
+    encode_response,
+    inline,
+    peek_group,
+)
 
 _CLASSIC_ONLY = "the gateway serves classic consumer groups only: set group.protocol=classic"
 _NO_LOGS = "gateway"
@@ -58,14 +61,14 @@ def group(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: 
     if not session.settings.lease.holds(session.now):
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     elif route.group is not None and route.group.fence is not None:
-        error = groups.FENCED[header.api_key]
+        error = APIS[header.api_key].fenced
         # A heartbeat is answered at once: it blocks nothing, and the member must not think its coordinator dead.
         fence = route.group.fence.operation if error is not ErrorCode.NONE else None
     elif route.coordinator is None:
         error = ErrorCode.NOT_COORDINATOR
         session.emit(Refresh())
     if error is not None:
-        body = refusals.group(header.api_key, _request(session, header, buf, end), error)
+        body = APIS[header.api_key].refusal(_request(session, header, buf, end), error)
         if error is ErrorCode.NONE:
             session.reply(_slot(header, Kind.WAIT), body)
         else:
@@ -114,11 +117,12 @@ def wake_joiners(session: ConnectionState) -> None:
         group = known.get(slot.group.decode("utf-8", "replace"))
         if group is None or group.fence is None:
             continue
-        if slot.api_key in WAIT_FOR_OTHERS:
+        row = APIS[slot.api_key]
+        if row.rebalance == "waits":
             occupied.add(slot.lane)
-        elif slot.lane not in occupied or slot.api_key not in _MAY_FOLLOW:
+        elif slot.lane not in occupied or row.rebalance != "follows":
             continue
-        body = refusals.group(slot.api_key, {"member_id": ""}, groups.FENCED[slot.api_key])
+        body = row.refusal({"member_id": ""})
         encoded = encode(slot.api_key, slot.api_version, "response", body)
         frame = encode_response(slot.api_key, slot.api_version, slot.correlation_id, encoded)
         answers.abandon(session, slot, frame)
@@ -126,7 +130,7 @@ def wake_joiners(session: ConnectionState) -> None:
 
 
 def _notice(session: ConnectionState, header: RequestHeader, name: bytes) -> None:
-    how = _HOW.get(ApiKey(header.api_key))
+    how = APIS[header.api_key].use
     key = hash((how, name))
     if how is not None and key not in session.seen and len(session.seen) < 10_000:
         session.seen.add(key)

@@ -5,21 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ha_core.model import Group, Member
-from ha_core.wire import ApiKey, ErrorCode
-
-FENCED: dict[int, ErrorCode] = {
-    ApiKey.OFFSET_COMMIT: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ApiKey.OFFSET_FETCH: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ApiKey.JOIN_GROUP: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    # The end of this rebalance: the member joins the next one at once. NOT_COORDINATOR would have it look for the
-    # coordinator first, whom nobody names while the fence stands.
-    ApiKey.SYNC_GROUP: ErrorCode.REBALANCE_IN_PROGRESS,
-    # No client asks a second time: the member stays in the group until its session ends.
-    ApiKey.LEAVE_GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    # A member whose heartbeat fails gives up its partitions; the fence is far shorter than its session.
-    ApiKey.HEARTBEAT: ErrorCode.NONE,
-}
-"""What a group request is answered while the group is fenced."""
+from ha_core.wire import ApiKey
 
 
 def members_by_id(group: Group) -> dict[str, Member]:

@@ -6,12 +6,10 @@ BROKER_NOT_AVAILABLE (8) is not retriable in the Java client, so it is never use
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from ha_core.wire import ApiKey, ErrorCode
-
-Partitions = Mapping[str, Iterable[int]]
+from ha_core.wire import ErrorCode
 
 
 def produce(refused: Iterable[tuple[str, int, ErrorCode, int]]) -> dict[str, Any]:
@@ -35,88 +33,3 @@ def fetch_partition(partition: int, error: ErrorCode, high_watermark: int = -1) 
         "preferred_read_replica": -1,
         "records": b"",
     }
-
-
-def group(api_key: int, request: Mapping[str, Any], error: ErrorCode) -> dict[str, Any]:
-    """The refusal of a group request."""
-    code = int(error)
-    if api_key == ApiKey.OFFSET_COMMIT:
-        return {
-            "topics": [
-                {
-                    "name": t["name"],
-                    "partitions": [
-                        {"partition_index": p["partition_index"], "error_code": code} for p in t["partitions"]
-                    ],
-                }
-                for t in request["topics"]
-            ]
-        }
-    if api_key == ApiKey.OFFSET_FETCH:
-        # Version 1 has no error for the whole answer: it says so for each partition.
-        return {
-            "error_code": code,
-            "topics": [
-                {
-                    "name": t["name"],
-                    "partitions": [
-                        {
-                            "partition_index": p,
-                            "committed_offset": -1,
-                            "committed_leader_epoch": -1,
-                            "metadata": "",
-                            "error_code": code,
-                        }
-                        for p in t["partition_indexes"]
-                    ],
-                }
-                for t in request["topics"] or ()
-            ],
-        }
-    if api_key == ApiKey.JOIN_GROUP:
-        return {
-            "error_code": code,
-            "generation_id": -1,
-            "protocol_type": None,
-            "protocol_name": "",
-            "leader": "",
-            "member_id": request["member_id"],
-            "members": [],
-        }
-    if api_key == ApiKey.SYNC_GROUP:
-        return {"error_code": code, "protocol_type": None, "protocol_name": None, "assignment": b""}
-    if api_key == ApiKey.LEAVE_GROUP:
-        return {"error_code": code, "members": []}
-    return {"error_code": code}
-
-
-def transaction(api_key: int, request: Mapping[str, Any], error: ErrorCode) -> dict[str, Any]:
-    """The refusal of a transaction coordinator's request."""
-    code = int(error)
-    if api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
-        return {
-            "results_by_topic": [
-                {
-                    "name": t["name"],
-                    "results_by_partition": [
-                        {"partition_index": p, "partition_error_code": code} for p in t["partitions"]
-                    ],
-                }
-                for t in request["topics"]
-            ]
-        }
-    if api_key == ApiKey.TXN_OFFSET_COMMIT:
-        return {
-            "topics": [
-                {
-                    "name": t["name"],
-                    "partitions": [
-                        {"partition_index": p["partition_index"], "error_code": code} for p in t["partitions"]
-                    ],
-                }
-                for t in request["topics"]
-            ]
-        }
-    if api_key == ApiKey.INIT_PRODUCER_ID:
-        return {"error_code": code, "producer_id": -1, "producer_epoch": -1}
-    return {"error_code": code}

@@ -9,32 +9,19 @@ from gateway.session import authentication, coordinated, data_path, leaving, tra
 from gateway.session.commands import Cause, Compose
 from gateway.session.pending import Kind, Slot
 from gateway.session.state import ConnectionState
-from ha_core.wire import POLICIES, ApiKey, RequestHeader, Route, decode
+from ha_core.wire import APIS, ApiKey, RequestHeader, Route, decode
 
 LONG_BYTES = 32 << 10
 """Of a composed request: a longer one is decoded by the driver, beside its event loop."""
 _NONE = (0, -1)
 """Versions of what is not offered."""
-_BY_THE_MAP = frozenset(
-    {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.DELETE_RECORDS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.DELETE_GROUPS,
-        ApiKey.OFFSET_DELETE,
-    }
-)
-"""Composed changes that go where maps and bindings lead: by old ones a gateway that slept would delete elsewhere."""
 
 Whole = Callable[[ConnectionState, RequestHeader, bytearray, int, int], None]
 
 
 def whole(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
     """A complete request: the frame `buf[pos:end]`, size first."""
-    line = POLICIES.get(header.api_key)
+    line = APIS.get(header.api_key)
     if header.api_key == ApiKey.API_VERSIONS:
         authentication.api_versions(session, header, buf, end)
         return
@@ -55,7 +42,7 @@ def whole(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: 
         detail = f"API key {header.api_key} version {header.api_version}: {common}"
         leaving.leave(session, Cause.UNSUPPORTED, detail)
         return
-    handle = _TABLE.get(header.api_key)
+    handle = HANDLERS.get(header.api_key)
     if handle is not None:
         handle(session, header, buf, pos, end)
     elif line.route is Route.GROUP:
@@ -81,7 +68,7 @@ def partial(
 
 
 def _compose(session: ConnectionState, header: RequestHeader, buf: bytearray, end: int) -> None:
-    if header.api_key in _BY_THE_MAP and not session.settings.lease.holds(session.now):
+    if APIS[header.api_key].by_map and not session.settings.lease.holds(session.now):
         # There is no one retriable error for them all; whose connection ends asks again.
         leaving.leave(session, Cause.LEASE_LOST, "a change of topics or groups came while the lease was lost")
         return
@@ -94,7 +81,7 @@ def _compose(session: ConnectionState, header: RequestHeader, buf: bytearray, en
     session.emit(Compose(token, header.api_key, header.api_version, session.identity(header.client_id), request))
 
 
-_TABLE: dict[int, Whole] = {
+HANDLERS: dict[int, Whole] = {
     ApiKey.PRODUCE: data_path.produce,
     ApiKey.FETCH: data_path.fetch,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: coordinated.newer_protocol,

@@ -26,7 +26,7 @@ from gateway.session.pending import Kind, Upstream
 from gateway.session.produce import split
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import MAX_GIVEN_BYTES, MAX_QUESTIONS, ConnectionState
-from ha_core.wire import ApiKey, RemoteProtocolError, RequestHeader, WireError, read_request_header
+from ha_core.wire import APIS, ApiKey, RemoteProtocolError, RequestHeader, WireError, read_request_header
 from ha_core.wire.frames import frame_size
 
 MAX_REQUESTS = 100
@@ -195,7 +195,7 @@ class Session(ConnectionState):
     @property
     def writes(self) -> bool:
         """Whether something in flight may have changed a log or a group, and does not wait for other clients."""
-        return self.busy and not all(slot.api_key in coordinated.WAIT_FOR_OTHERS for slot in self.queue)
+        return self.busy and not all(APIS[slot.api_key].rebalance == "waits" for slot in self.queue)
 
     def holds_back(
         self, topics: frozenset[bytes], groups: frozenset[bytes], since: int, quiet: frozenset[bytes] = frozenset()

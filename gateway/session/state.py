@@ -15,7 +15,7 @@ from gateway.session.routes import Routes
 from gateway.session.settings import Settings
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Identity, identify
-from ha_core.wire import POLICIES, ApiKey, Route, SaslServer, encode_response
+from ha_core.wire import APIS, SaslServer, encode_response
 from ha_core.wire import encode as encode_body
 
 if TYPE_CHECKING:
@@ -34,14 +34,6 @@ MAX_QUESTIONS = 8
 MAX_GIVEN_BYTES = 256 << 10
 """Of answers made here within one event: what the client's socket does not take is kept, and more of it is not made
 before it has gone."""
-
-
-UNDER_LEASE = frozenset(key for key, line in POLICIES.items() if line.route in (Route.GROUP, Route.TRANSACTION)) | {
-    ApiKey.PRODUCE,
-    ApiKey.DELETE_GROUPS,
-    ApiKey.OFFSET_DELETE,
-}
-"""Requests whose answers promise something that an operation takes along."""
 
 
 class ConnectionState:
@@ -220,7 +212,7 @@ class ConnectionState:
     def enqueue(self, slot: Slot) -> None:
         """A slot for a request that is about to be forwarded or composed."""
         slot.revision = self.snapshot.view.revision
-        if slot.api_key in UNDER_LEASE:
+        if APIS[slot.api_key].vouched:
             slot.under = self.under()
         self.queue.append(slot)
         self.settings.counts.requests[slot.api_key, _OUTCOMES[slot.kind]] += 1

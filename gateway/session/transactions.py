@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gateway.session import answers, groups, refusals
+from gateway.session import answers, groups
 from gateway.session.commands import BrokerLane, Compose
 from gateway.session.pending import Frames, Kind, Slot
 from gateway.session.produce.issuing import issued_by, shown
 from gateway.session.state import ConnectionState
 from ha_core.model.producer import is_gateway_id
 from ha_core.wire import (
+    APIS,
     ApiKey,
     ErrorCode,
     RequestHeader,
@@ -69,7 +70,7 @@ def _slot(header: RequestHeader, kind: Kind) -> Slot:
 def _refuse(
     session: ConnectionState, header: RequestHeader, request: dict[str, Any], error: ErrorCode, fence: str | None = None
 ) -> None:
-    session.refuse(_slot(header, Kind.WAIT), refusals.transaction(header.api_key, request, error), fence)
+    session.refuse(_slot(header, Kind.WAIT), APIS[header.api_key].refusal(request, error), fence)
 
 
 def _node(session: ConnectionState) -> BrokerLane:

@@ -20,9 +20,10 @@ from gateway.topology import Address, ClusterTopology
 from gateway.upstream.broker import BrokerConnection, BrokerLostError, UnsupportedApiError
 from gateway.upstream.dial import BrokerSocket, DialError
 from gateway.upstream.dialling import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, Dialling
-from gateway.upstream.lanes import Lane, Lanes, lane
+from gateway.upstream.lanes import Lanes
 from gateway.upstream.moved import LEADER_MOVED, MOVED, says
 from gateway.upstream.survey import ALL_TOPICS, learn, parse_bootstrap
+from ha_core.wire.apis import APIS, Pace
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
 
@@ -171,7 +172,7 @@ class UpstreamCluster:
     ) -> Message:
         """:param asked: told which connection the question went by."""
         address = await self._address(target, asked)
-        connection = self._lanes.connection(address, lane(api_key))
+        connection = self._lanes.connection(address, APIS[api_key].pace)
         asked.append(connection)
         try:
             return await connection.request(api_key, message, limit)
@@ -302,7 +303,7 @@ class UpstreamCluster:
         raise ClusterUnavailableError(self.name, why)
 
     async def _metadata(self, address: Address) -> Message:
-        connection = self._lanes.connection(address, Lane.TOPOLOGY)
+        connection = self._lanes.connection(address, Pace.QUICK)
         # The survey has pauses of its own, and what it finds is what ends everyone else's.
         self._dialling.forgive(address)
         await connection.connect()
@@ -335,9 +336,7 @@ class UpstreamCluster:
         self._dialling.keep(addresses)
         self._dialling.forgive()
         away = [
-            self._lanes.connection(address, Lane.TOPOLOGY)
-            for address in addresses
-            if not self._lanes.connected(address)
+            self._lanes.connection(address, Pace.QUICK) for address in addresses if not self._lanes.connected(address)
         ]
         tasks = {asyncio.create_task(self._connect(connection)) for connection in away}
         if tasks:

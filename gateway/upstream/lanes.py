@@ -6,42 +6,14 @@ A broker works on one request per connection at a time, so what may take long ha
 from __future__ import annotations
 
 from collections.abc import Collection
-from enum import IntEnum
 from functools import partial
 
 from gateway.topology import Address, ApiRange
 from gateway.upstream.broker import BrokerConnection
 from gateway.upstream.decoding import Decoder
 from gateway.upstream.dialling import Dialling
-from ha_core.wire.codes import ApiKey
+from ha_core.wire.apis import Pace
 from ha_core.wire.limits import Limits
-
-
-class Lane(IntEnum):
-    TOPOLOGY = 0
-    """What everybody waits for, and every broker has at hand: metadata, coordinators."""
-    QUESTIONS = 1
-    CHANGES = 2
-    """What waits for the whole cluster, or for disks."""
-
-
-_TOPOLOGY = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})
-_CHANGES = frozenset(
-    {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.DELETE_RECORDS,
-        ApiKey.DESCRIBE_LOG_DIRS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-    }
-)
-
-
-def lane(api_key: int) -> Lane:
-    """Which connection a question goes by."""
-    return Lane.TOPOLOGY if api_key in _TOPOLOGY else Lane.CHANGES if api_key in _CHANGES else Lane.QUESTIONS
 
 
 class Lanes:
@@ -50,20 +22,20 @@ class Lanes:
     def __init__(self, dialling: Dialling, client_id: str, limits: Limits) -> None:
         self._dialling, self._client_id, self._limits = dialling, client_id, limits
         self._decoder = Decoder(limits)
-        self._connections: dict[tuple[Address, Lane], BrokerConnection] = {}
+        self._connections: dict[tuple[Address, Pace], BrokerConnection] = {}
 
-    def connection(self, address: Address, of: Lane) -> BrokerConnection:
-        connection = self._connections.get((address, of))
+    def connection(self, address: Address, pace: Pace) -> BrokerConnection:
+        connection = self._connections.get((address, pace))
         if connection is None:
             dial = partial(self._dialling.dial, address)
-            connection = self._connections[address, of] = BrokerConnection(
+            connection = self._connections[address, pace] = BrokerConnection(
                 dial, self._client_id, self._limits, self._decoder
             )
         return connection
 
     def connected(self, address: Address) -> bool:
         """Whether the broker can be asked for metadata without being dialled."""
-        connection = self._connections.get((address, Lane.TOPOLOGY))
+        connection = self._connections.get((address, Pace.QUICK))
         return connection is not None and connection.connected
 
     def keep(self, addresses: Collection[Address]) -> None:
@@ -79,7 +51,7 @@ class Lanes:
 
     def common_versions(self, addresses: Collection[Address]) -> dict[int, ApiRange]:
         """What all of these brokers offer that have said so; empty where none has."""
-        connections = (self._connections.get((address, Lane.TOPOLOGY)) for address in addresses)
+        connections = (self._connections.get((address, Pace.QUICK)) for address in addresses)
         offers = [
             connection.api_versions for connection in connections if connection is not None and connection.api_versions
         ]

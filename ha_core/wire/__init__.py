@@ -3,6 +3,7 @@
 No module here imports asyncio, socket, time or logging, and none keeps time or peers: callers own sockets and clocks.
 """
 
+from ha_core.wire.apis import APIS, Api, Route, advertised, flexible
 from ha_core.wire.codec import decode, encode, supported
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError, WireError
@@ -19,23 +20,23 @@ from ha_core.wire.header import (
     RequestHeader,
     encode_request,
     encode_response,
-    flexible,
     header_versions,
+    peek_group,
     read_request_header,
     response_body_at,
 )
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits, inline
-from ha_core.wire.policy import POLICIES, Policy, Route, advertised, peek_group, peek_transactional_id
 from ha_core.wire.produce import ProduceScan, patch_produce_response, peek_acks, scan_produce
 from ha_core.wire.records import Batch, batches, rewrite_producer_id, shift_batches, trim
 from ha_core.wire.sasl import Plain, SaslServer, parse_plain, plain_token
 from ha_core.wire.sequences import at_or_before, covers, following, last_sequence, wraps
 
 __all__ = [
+    "APIS",
     "CLOSED",
     "DEFAULT_LIMITS",
     "NEED_DATA",
-    "POLICIES",
+    "Api",
     "ApiKey",
     "Batch",
     "ErrorCode",
@@ -48,7 +49,6 @@ __all__ = [
     "Limits",
     "LocalProtocolError",
     "Plain",
-    "Policy",
     "ProduceScan",
     "RemoteProtocolError",
     "RequestHeader",
@@ -73,7 +73,6 @@ __all__ = [
     "patch_produce_response",
     "peek_acks",
     "peek_group",
-    "peek_transactional_id",
     "plain_token",
     "read_request_header",
     "response_body_at",

@@ -17,8 +17,8 @@ from typing import Any, Literal
 from ha_core.wire import decoding, encoding
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
-from ha_core.wire.schemas import APIS
-from ha_core.wire.tables import Api
+from ha_core.wire.schemas import SCHEMAS
+from ha_core.wire.tables import Schema
 
 Kind = Literal["request", "response"]
 
@@ -28,8 +28,8 @@ _encoders: dict[tuple[int, int, str], encoding.Encoder] = {}
 
 def supported(api_key: int) -> tuple[int, int] | None:
     """The versions that the codec knows, both ends included; None for an API without tables."""
-    api = APIS.get(api_key)
-    return api.versions if api else None
+    schema = SCHEMAS.get(api_key)
+    return schema.versions if schema else None
 
 
 def decode(
@@ -46,8 +46,8 @@ def decode(
     """
     decoder = _decoders.get((api_key, version, kind))
     if decoder is None:
-        api = _api(api_key, version, kind, RemoteProtocolError)
-        decoder = _decoders[api_key, version, kind] = decoding.build(api, version, kind)
+        schema = _schema(api_key, version, kind, RemoteProtocolError)
+        decoder = _decoders[api_key, version, kind] = decoding.build(schema, version, kind)
     data = buf if type(buf) is bytes else bytes(buf)
     try:
         message, at = decoder(data, pos, limits)
@@ -68,26 +68,28 @@ def encode(api_key: int, version: int, kind: Kind, message: Mapping[str, Any]) -
     """Writes a body. LocalProtocolError names the field that cannot be written."""
     encoder = _encoders.get((api_key, version, kind))
     if encoder is None:
-        api = _api(api_key, version, kind, LocalProtocolError)
-        encoder = _encoders[api_key, version, kind] = encoding.build(api, version, kind)
+        schema = _schema(api_key, version, kind, LocalProtocolError)
+        encoder = _encoders[api_key, version, kind] = encoding.build(schema, version, kind)
     try:
         return encoder(message)
     except (struct.error, TypeError, AttributeError, ValueError, KeyError, LocalProtocolError) as error:
-        why = encoding.explain(APIS[api_key], version, kind, message)
+        why = encoding.explain(SCHEMAS[api_key], version, kind, message)
         text = why or LocalProtocolError(f"{_title(api_key, version, kind)}: {error!r}")
         raise text from error
 
 
-def _api(api_key: int, version: int, kind: str, wrong: type[Exception]) -> Api:
-    api = APIS.get(api_key)
-    if api is None:
+def _schema(api_key: int, version: int, kind: str, wrong: type[Exception]) -> Schema:
+    schema = SCHEMAS.get(api_key)
+    if schema is None:
         raise wrong(f"API key {api_key}: no message tables; `schemas` lists those that the codec knows")
-    if not api.versions[0] <= version <= api.versions[1]:
-        raise wrong(f"{api.key.name} version {version}: the codec knows {api.versions[0]} to {api.versions[1]}")
+    if not schema.versions[0] <= version <= schema.versions[1]:
+        raise wrong(
+            f"{schema.key.name} version {version}: the codec knows {schema.versions[0]} to {schema.versions[1]}"
+        )
     if kind not in ("request", "response"):
         raise LocalProtocolError(f"kind {kind!r}: give 'request' or 'response'")
-    return api
+    return schema
 
 
 def _title(api_key: int, version: int, kind: str) -> str:
-    return f"{APIS[api_key].key.name} v{version} {kind}"
+    return f"{SCHEMAS[api_key].key.name} v{version} {kind}"

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from struct import Struct, unpack_from
 from typing import Any
 
+from ha_core.wire.apis import flexible
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.limits import Limits
-from ha_core.wire.tables import FIXED, WIDTH, Api, Field
+from ha_core.wire.tables import FIXED, WIDTH, Field, Schema
 from ha_core.wire.varint import MAX_TAGS, read_uvarint
 
 # Arrays of fewer numbers (replicas, say) have their struct ready; building its format costs more than the read.
@@ -92,13 +93,13 @@ class _Source:
         self.add(f"{var} = b[p]", "p += 1", f"if {var} > 127: {var}, p = uv(b, p - 1)")
 
 
-def build(api: Api, version: int, kind: str) -> Decoder:
+def build(schema: Schema, version: int, kind: str) -> Decoder:
     """Compiles the decoder: (bytes, position, limits) -> (message, position after it)."""
-    src = _Source(version, api.flexible(version))
+    src = _Source(version, flexible(schema.key, version))
     src.add("end = len(b)", "left = limits.max_elements", "most = limits.max_array", "longest = limits.max_string")
-    out = _struct(src, api.fields(kind), "")
+    out = _struct(src, schema.fields(kind), "")
     src.add(f"return {out}, p")
-    name = f"decode_{api.key.name.lower()}_{kind}_v{version}"
+    name = f"decode_{schema.key.name.lower()}_{kind}_v{version}"
     text = f"def {name}(b, p, limits):\n" + "\n".join(src.lines) + "\n"
     scope: dict[str, Any] = src.names | {
         "uv": read_uvarint,

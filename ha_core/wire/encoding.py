@@ -9,9 +9,10 @@ from io import BytesIO
 from struct import Struct, pack
 from typing import Any
 
+from ha_core.wire.apis import flexible
 from ha_core.wire.decoding import SMALL_ARRAY, default_of
 from ha_core.wire.errors import LocalProtocolError
-from ha_core.wire.tables import FIXED, Api, Field
+from ha_core.wire.tables import FIXED, Field, Schema
 from ha_core.wire.varint import write_tags, write_uvarint
 
 Encoder = Callable[[Mapping[str, Any]], bytes]
@@ -66,15 +67,15 @@ class _Source:
         self.add(f"{self.write}(short[{expression}] if {expression} < 1024 else uv({expression}))")
 
 
-def build(api: Api, version: int, kind: str) -> Encoder:
+def build(schema: Schema, version: int, kind: str) -> Encoder:
     """Compiles the encoder: message -> bytes. It raises anything; `codec.encode` asks `explain` then."""
-    src = _Source(version, api.flexible(version))
+    src = _Source(version, flexible(schema.key, version))
     # Not a list of pieces: to join a million of them is one call, in which no other thread runs.
     src.add("out = BytesIO()", "w = out.write")
-    _struct(src, api.fields(kind), "m", api.key.name.lower())
+    _struct(src, schema.fields(kind), "m", schema.key.name.lower())
     src.flush()
     src.add("return out.getvalue()")
-    name = f"encode_{api.key.name.lower()}_{kind}_v{version}"
+    name = f"encode_{schema.key.name.lower()}_{kind}_v{version}"
     text = f"def {name}(m):\n" + "\n".join(src.lines) + "\n"
     scope: dict[str, Any] = src.names | {
         "BytesIO": BytesIO,
@@ -216,10 +217,14 @@ def _array(src: _Source, field: Field, expression: str, path: str) -> None:
     src.depth -= 1
 
 
-def explain(api: Api, version: int, kind: str, message: Any) -> LocalProtocolError | None:
+def explain(schema: Schema, version: int, kind: str, message: Any) -> LocalProtocolError | None:
     """Names the first field of a message that cannot be written; None if there is none."""
     return _explain(
-        api.fields(kind), version, api.flexible(version), message, f"{api.key.name.lower()} v{version} {kind}"
+        schema.fields(kind),
+        version,
+        flexible(schema.key, version),
+        message,
+        f"{schema.key.name.lower()} v{version} {kind}",
     )
 
 

@@ -7,76 +7,18 @@ import struct
 from struct import Struct
 from typing import Any, NamedTuple
 
+from ha_core.wire.apis import APIS, Route, flexible
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 from ha_core.wire.varint import MAX_TAGS, read_uvarint
 
 _FIXED = Struct(">hhih")  # API key, version, correlation id, length of the client id
+_SHORT = Struct(">h").unpack_from
 _SIZE = Struct(">i")
 _SIZED_ID = Struct(">ii")
 
 # A header whose tags go on for longer than this would never fit a reader's buffer, which then would wait for ever.
 _MAX_TAG_BYTES = 4096
-
-# First version with compact lengths and tags (KIP-482); None: never. Later APIs than those named were born with them.
-_FLEXIBLE_FROM: dict[int, int | None] = {
-    ApiKey.PRODUCE: 9,
-    ApiKey.FETCH: 12,
-    ApiKey.LIST_OFFSETS: 6,
-    ApiKey.METADATA: 9,
-    ApiKey.LEADER_AND_ISR: 4,
-    ApiKey.STOP_REPLICA: 2,
-    ApiKey.UPDATE_METADATA: 6,
-    ApiKey.CONTROLLED_SHUTDOWN: 3,
-    ApiKey.OFFSET_COMMIT: 8,
-    ApiKey.OFFSET_FETCH: 6,
-    ApiKey.FIND_COORDINATOR: 3,
-    ApiKey.JOIN_GROUP: 6,
-    ApiKey.HEARTBEAT: 4,
-    ApiKey.LEAVE_GROUP: 4,
-    ApiKey.SYNC_GROUP: 4,
-    ApiKey.DESCRIBE_GROUPS: 5,
-    ApiKey.LIST_GROUPS: 3,
-    ApiKey.SASL_HANDSHAKE: None,
-    ApiKey.API_VERSIONS: 3,
-    ApiKey.CREATE_TOPICS: 5,
-    ApiKey.DELETE_TOPICS: 4,
-    ApiKey.DELETE_RECORDS: 2,
-    ApiKey.INIT_PRODUCER_ID: 2,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
-    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
-    ApiKey.ADD_OFFSETS_TO_TXN: 3,
-    ApiKey.END_TXN: 3,
-    ApiKey.WRITE_TXN_MARKERS: 1,
-    ApiKey.TXN_OFFSET_COMMIT: 3,
-    ApiKey.DESCRIBE_ACLS: 2,
-    ApiKey.CREATE_ACLS: 2,
-    ApiKey.DELETE_ACLS: 2,
-    ApiKey.DESCRIBE_CONFIGS: 4,
-    ApiKey.ALTER_CONFIGS: 2,
-    ApiKey.ALTER_REPLICA_LOG_DIRS: 2,
-    ApiKey.DESCRIBE_LOG_DIRS: 2,
-    ApiKey.SASL_AUTHENTICATE: 2,
-    ApiKey.CREATE_PARTITIONS: 2,
-    ApiKey.CREATE_DELEGATION_TOKEN: 2,
-    ApiKey.RENEW_DELEGATION_TOKEN: 2,
-    ApiKey.EXPIRE_DELEGATION_TOKEN: 2,
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: 2,
-    ApiKey.DELETE_GROUPS: 2,
-    ApiKey.ELECT_LEADERS: 2,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
-    ApiKey.OFFSET_DELETE: None,
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: 1,
-    ApiKey.ALTER_CLIENT_QUOTAS: 1,
-    ApiKey.BEGIN_QUORUM_EPOCH: 1,
-    ApiKey.END_QUORUM_EPOCH: 1,
-    ApiKey.ALTER_PARTITION: 0,
-}
-_LAST_KEY = max(ApiKey)
-_NEVER = 1 << 15
-_FROM = [
-    _NEVER if (first := _FLEXIBLE_FROM.get(key, 0)) is None else first for key in range(_LAST_KEY + 1)
-]  # a list: this is looked up for every request
 
 
 class RequestHeader(NamedTuple):
@@ -87,11 +29,6 @@ class RequestHeader(NamedTuple):
     correlation_id: int
     client_id: str | None
     body_at: int
-
-
-def flexible(api_key: int, version: int) -> bool:
-    """Whether this version has compact lengths and tags. Keys that Kafka does not know count as not flexible."""
-    return 0 <= api_key <= _LAST_KEY and version >= _FROM[api_key]
 
 
 def header_versions(api_key: int, version: int) -> tuple[int, int]:
@@ -159,6 +96,34 @@ def skip_tags(buf: Any, pos: int, limit: int) -> int:
             raise RemoteProtocolError(f"tagged section runs to byte {pos}, behind its end at {limit}")
         count -= 1
     return pos
+
+
+def peek_group(api_key: int, version: int, buf: Any, body_at: int, end: int) -> bytes:
+    """The group that a request of Route.GROUP names in its first field, without decoding the rest; for others KeyError.
+
+    RemoteProtocolError for a version that is not offered, and for a group that is null or cut off.
+    """
+    row = APIS[api_key]
+    if row.route is not Route.GROUP:
+        raise KeyError(f"{row.key.name} names no group in its first field")
+    if version > row.max_version:
+        raise RemoteProtocolError(f"{row.key.name} v{version}: {row.max_version} is the last version offered")
+    pos = body_at
+    width = 1 if flexible(api_key, version) else 2
+    if pos + width <= end:
+        if width == 1:
+            try:
+                size, used = read_uvarint(bytes(buf[pos : min(end, pos + 5)]), 0)
+            except IndexError:
+                size, used = end - pos + 2, 0
+            length, pos = size - 1, pos + used
+        else:
+            length, pos = _SHORT(buf, pos)[0], pos + 2
+        if length == -1:
+            raise RemoteProtocolError(f"{row.key.name} v{version}: the group is null")
+        if 0 <= length <= end - pos:
+            return bytes(buf[pos : pos + length])
+    raise RemoteProtocolError(f"{row.key.name} v{version}: {end - body_at} bytes end in its first string")
 
 
 def response_body_at(api_key: int, version: int, buf: Any, pos: int, end: int | None = None) -> int:

@@ -60,20 +60,16 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Api:
-    """One API: its versions (both ends included), the first flexible one (None: never), its two tables."""
+class Schema:
+    """The messages of one API: the versions that are known (both ends included), its two tables."""
 
     key: ApiKey
     versions: Versions
-    flexible_from: int | None
     request: str = field(repr=False)
     response: str = field(repr=False)
 
     def fields(self, kind: str) -> tuple[Field, ...]:
         return self._request if kind == "request" else self._response
-
-    def flexible(self, version: int) -> bool:
-        return self.flexible_from is not None and version >= self.flexible_from
 
     @cached_property
     def _request(self) -> tuple[Field, ...]:

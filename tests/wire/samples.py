@@ -8,7 +8,7 @@ from typing import Any
 import google_crc32c
 from hypothesis import strategies as st
 
-from ha_core.wire.schemas import APIS
+from ha_core.wire.schemas import SCHEMAS
 from ha_core.wire.tables import FIXED, WIDTH, Field
 
 
@@ -47,7 +47,7 @@ def _value(field: Field, version: int, rnd: random.Random) -> Any:
 
 CASES = [
     (key, version, kind)
-    for key, api in sorted(APIS.items())
+    for key, api in sorted(SCHEMAS.items())
     for version in range(api.versions[0], api.versions[1] + 1)
     for kind in ("request", "response")
 ]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.wire import ApiKey, Limits, LocalProtocolError, RemoteProtocolError, decode, encode, flexible
-from ha_core.wire.schemas import APIS
+from ha_core.wire import ApiKey, Limits, LocalProtocolError, RemoteProtocolError, decode, encode
+from ha_core.wire.schemas import SCHEMAS
 from ha_core.wire.varint import read_uvarint, write_uvarint
 from tests.wire.samples import CASES, damaged, message, seeds
 
@@ -19,7 +19,7 @@ from tests.wire.samples import CASES, damaged, message, seeds
 @settings(max_examples=300, deadline=None)
 def test_what_was_written_is_read_back(case: Any, seed: int) -> None:
     key, version, kind = case
-    given_message = message(APIS[key].fields(kind), version, random.Random(seed))
+    given_message = message(SCHEMAS[key].fields(kind), version, random.Random(seed))
     body = encode(key, version, kind, given_message)
     read = decode(key, version, kind, body)
     assert {name: read[name] for name in given_message if not isinstance(read[name], list | dict)} == {
@@ -33,7 +33,7 @@ def test_what_was_written_is_read_back(case: Any, seed: int) -> None:
 def test_damaged_bodies_are_read_or_refused_as_the_peers_fault(case: Any, seed: int) -> None:
     key, version, kind = case
     rnd = random.Random(seed)
-    body = damaged(encode(key, version, kind, message(APIS[key].fields(kind), version, rnd)), rnd)
+    body = damaged(encode(key, version, kind, message(SCHEMAS[key].fields(kind), version, rnd)), rnd)
     try:
         read = decode(key, version, kind, memoryview(body))
     except RemoteProtocolError:
@@ -49,12 +49,12 @@ def test_random_bytes_are_read_or_refused_as_the_peers_fault(case: Any, body: by
         read = decode(key, version, kind, body)
     except RemoteProtocolError:
         return
-    assert read.keys() - {"_tags"} == {field.name for field in APIS[key].fields(kind)}
+    assert read.keys() - {"_tags"} == {field.name for field in SCHEMAS[key].fields(kind)}
 
 
 @pytest.mark.parametrize(("key", "version", "kind"), CASES[::3])
 def test_a_body_cut_anywhere_is_refused(key: int, version: int, kind: Any) -> None:
-    body = encode(key, version, kind, message(APIS[key].fields(kind), version, random.Random(1)))
+    body = encode(key, version, kind, message(SCHEMAS[key].fields(kind), version, random.Random(1)))
     for cut in range(len(body)):
         with pytest.raises(RemoteProtocolError):
             decode(key, version, kind, body[:cut])
@@ -186,11 +186,6 @@ def test_versions_and_keys_without_tables_are_refused_on_either_side() -> None:
 def test_text_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="UTF-8"):
         decode(ApiKey.SASL_HANDSHAKE, 0, "request", b"\0\x02\xff\xfe")
-
-
-def test_tables_and_headers_agree_on_the_first_flexible_version() -> None:
-    for key, version, _ in CASES:
-        assert APIS[key].flexible(version) == flexible(key, version)
 
 
 @given(st.integers(0, 2**32 - 1))

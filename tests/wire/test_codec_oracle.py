@@ -15,11 +15,11 @@ from kio.schema.index import api_key_map
 from kio.serial import entity_writer
 
 from ha_core.wire import ApiKey, decode, encode
-from ha_core.wire.schemas import APIS
+from ha_core.wire.schemas import SCHEMAS
 
 CASES = [
     pytest.param(key, version, kind, id=f"{ApiKey(key).name}-{version}-{kind}")
-    for key, api in sorted(APIS.items())
+    for key, api in sorted(SCHEMAS.items())
     for version in range(api.versions[0], api.versions[1] + 1)
     for kind in ("request", "response")
 ]
@@ -121,7 +121,7 @@ def test_a_body_written_by_kio_is_read_field_by_field_and_written_back_byte_for_
 @pytest.mark.parametrize(("key", "version", "kind"), CASES)
 def test_an_empty_message_is_written_with_kafkas_defaults(key: int, version: int, kind: str) -> None:
     message = decode(key, version, kind, encode(key, version, kind, {}))  # type: ignore[arg-type]
-    names = {field.name for field in APIS[key].fields(kind)}
+    names = {field.name for field in SCHEMAS[key].fields(kind)}
     assert message.keys() == names
     for field, _ in typed_fields(kio_class(key, version, kind)):
         if isinstance(field.default, int | str):

@@ -22,7 +22,7 @@ from ha_core.wire import (
     shift_batches,
 )
 from ha_core.wire.fetch_patch import MAX_CARRY_BYTES
-from ha_core.wire.schemas import APIS
+from ha_core.wire.schemas import SCHEMAS
 from tests.wire.samples import batch, cut_lists, damaged, legacy, message, seeds
 
 VERSIONS = range(4, 13)
@@ -32,7 +32,7 @@ Shifts = dict[tuple[bytes, int], FetchShift]
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=300, deadline=None)
 def test_a_fetch_request_is_scanned_as_the_codec_reads_it(version: int, seed: int) -> None:
-    found = message(APIS[1].fields("request"), version, random.Random(seed))
+    found = message(SCHEMAS[1].fields("request"), version, random.Random(seed))
     body = encode(ApiKey.FETCH, version, "request", found)
     found = decode(ApiKey.FETCH, version, "request", body)
     buf = b"123" + body + b"\xff" * 9
@@ -68,7 +68,7 @@ def test_a_fetch_request_is_scanned_as_the_codec_reads_it(version: int, seed: in
 @settings(max_examples=400, deadline=None)
 def test_damaged_fetch_requests_are_scanned_or_refused(version: int, seed: int) -> None:
     rnd = random.Random(seed)
-    body = damaged(encode(1, version, "request", message(APIS[1].fields("request"), version, rnd)), rnd)
+    body = damaged(encode(1, version, "request", message(SCHEMAS[1].fields("request"), version, rnd)), rnd)
     try:
         scan_fetch_request(body, 0, len(body), version)
     except RemoteProtocolError as error:

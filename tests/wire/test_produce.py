@@ -18,7 +18,7 @@ from ha_core.wire import (
     peek_acks,
     scan_produce,
 )
-from ha_core.wire.schemas import APIS
+from ha_core.wire.schemas import SCHEMAS
 from tests.wire.samples import damaged, message, seeds
 
 VERSIONS = range(3, 10)
@@ -26,7 +26,7 @@ VERSIONS = range(3, 10)
 
 def request(version: int, seed: int) -> tuple[dict[str, Any], bytes]:
     rnd = random.Random(seed)
-    found = message(APIS[0].fields("request"), version, rnd)
+    found = message(SCHEMAS[0].fields("request"), version, rnd)
     if version >= 9:
         for struct in [found, *found["topic_data"], *(p for t in found["topic_data"] for p in t["partition_data"])]:
             if rnd.random() < 0.3:
@@ -139,7 +139,7 @@ def test_other_versions_are_refused() -> None:
 @settings(max_examples=300, deadline=None)
 def test_a_patched_response_is_what_the_codec_would_write(version: int, seed: int) -> None:
     rnd = random.Random(seed)
-    answer = message(APIS[0].fields("response"), version, rnd)
+    answer = message(SCHEMAS[0].fields("response"), version, rnd)
     shift = {}
     for topic in answer["responses"]:
         for partition in topic["partition_responses"]:
@@ -166,7 +166,7 @@ def test_a_patched_response_is_what_the_codec_would_write(version: int, seed: in
 @settings(max_examples=300, deadline=None)
 def test_damaged_responses_are_patched_or_refused(version: int, seed: int) -> None:
     rnd = random.Random(seed)
-    answer = message(APIS[0].fields("response"), version, rnd)
+    answer = message(SCHEMAS[0].fields("response"), version, rnd)
     frame = encode_response(0, version, 9, encode(0, version, "response", answer))[4:]
     broken = bytearray(damaged(frame, rnd))
     size = len(broken)

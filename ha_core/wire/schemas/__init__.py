@@ -12,8 +12,10 @@ from ha_core.wire.schemas import (
     topics,
     transactions,
 )
-from ha_core.wire.tables import Api
+from ha_core.wire.tables import Schema
 
 _MODULES = (produce_fetch, offsets, cluster, groups, group_offsets, transactions, topics, configs, acls, sasl)
 
-APIS: dict[int, Api] = {int(api.key): api for module in _MODULES for api in module.APIS}
+SCHEMAS = {
+    int(schema.key): schema for module in _MODULES for schema in vars(module).values() if isinstance(schema, Schema)
+}

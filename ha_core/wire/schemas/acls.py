@@ -1,12 +1,11 @@
 """Access rules. `tables` explains the notation."""
 
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Api
+from ha_core.wire.tables import Schema
 
-DESCRIBE_ACLS = Api(
+DESCRIBE_ACLS = Schema(
     ApiKey.DESCRIBE_ACLS,
     versions=(1, 3),
-    flexible_from=2,
     request="""
     resource_type_filter int8   1+
     resource_name_filter string 1+ null
@@ -32,10 +31,9 @@ DESCRIBE_ACLS = Api(
     """,
 )
 
-CREATE_ACLS = Api(
+CREATE_ACLS = Schema(
     ApiKey.CREATE_ACLS,
     versions=(1, 3),
-    flexible_from=2,
     request="""
     creations               []     1+
       resource_type         int8   1+
@@ -54,10 +52,9 @@ CREATE_ACLS = Api(
     """,
 )
 
-DELETE_ACLS = Api(
+DELETE_ACLS = Schema(
     ApiKey.DELETE_ACLS,
     versions=(1, 3),
-    flexible_from=2,
     request="""
     filters                []     1+
       resource_type_filter int8   1+
@@ -85,5 +82,3 @@ DELETE_ACLS = Api(
         permission_type int8   1+
     """,
 )
-
-APIS = (DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS)

@@ -1,12 +1,11 @@
 """What a cluster is made of, and what its brokers can do. `tables` explains the notation."""
 
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Api
+from ha_core.wire.tables import Schema
 
-METADATA = Api(
+METADATA = Schema(
     ApiKey.METADATA,
     versions=(0, 13),
-    flexible_from=9,
     request="""
     topics                                []     0+ null 1+
       topic_id                            uuid   10+
@@ -43,10 +42,9 @@ METADATA = Api(
     """,
 )
 
-FIND_COORDINATOR = Api(
+FIND_COORDINATOR = Schema(
     ApiKey.FIND_COORDINATOR,
     versions=(0, 4),
-    flexible_from=3,
     request="""
     key              string   0-3
     key_type         int8     1+
@@ -69,10 +67,9 @@ FIND_COORDINATOR = Api(
     """,
 )
 
-API_VERSIONS = Api(
+API_VERSIONS = Schema(
     ApiKey.API_VERSIONS,
     versions=(0, 4),
-    flexible_from=3,
     request="""
     client_software_name    string 3+
     client_software_version string 3+
@@ -97,10 +94,9 @@ API_VERSIONS = Api(
     """,
 )
 
-DESCRIBE_CLUSTER = Api(
+DESCRIBE_CLUSTER = Schema(
     ApiKey.DESCRIBE_CLUSTER,
     versions=(0, 1),
-    flexible_from=0,
     request="""
     include_cluster_authorized_operations bool 0+
     endpoint_type                         int8 1+ = 1
@@ -121,10 +117,9 @@ DESCRIBE_CLUSTER = Api(
     """,
 )
 
-DESCRIBE_LOG_DIRS = Api(
+DESCRIBE_LOG_DIRS = Schema(
     ApiKey.DESCRIBE_LOG_DIRS,
     versions=(1, 4),
-    flexible_from=2,
     request="""
     topics       []      1+ null
       topic      string  1+
@@ -147,5 +142,3 @@ DESCRIBE_LOG_DIRS = Api(
       usable_bytes        int64  4+ = -1
     """,
 )
-
-APIS = (METADATA, FIND_COORDINATOR, API_VERSIONS, DESCRIBE_CLUSTER, DESCRIBE_LOG_DIRS)

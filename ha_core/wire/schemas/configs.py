@@ -1,12 +1,11 @@
 """Configuration of topics and brokers. `tables` explains the notation."""
 
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Api
+from ha_core.wire.tables import Schema
 
-DESCRIBE_CONFIGS = Api(
+DESCRIBE_CONFIGS = Schema(
     ApiKey.DESCRIBE_CONFIGS,
     versions=(1, 4),
-    flexible_from=4,
     request="""
     resources             []       1+
       resource_type       int8     1+
@@ -37,10 +36,9 @@ DESCRIBE_CONFIGS = Api(
     """,
 )
 
-ALTER_CONFIGS = Api(
+ALTER_CONFIGS = Schema(
     ApiKey.ALTER_CONFIGS,
     versions=(0, 2),
-    flexible_from=2,
     request="""
     resources       []     0+
       resource_type int8   0+
@@ -60,10 +58,9 @@ ALTER_CONFIGS = Api(
     """,
 )
 
-INCREMENTAL_ALTER_CONFIGS = Api(
+INCREMENTAL_ALTER_CONFIGS = Schema(
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     versions=(0, 1),
-    flexible_from=1,
     request="""
     resources            []     0+
       resource_type      int8   0+
@@ -83,5 +80,3 @@ INCREMENTAL_ALTER_CONFIGS = Api(
       resource_name  string 0+
     """,
 )
-
-APIS = (DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS)

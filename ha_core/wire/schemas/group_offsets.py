@@ -1,12 +1,11 @@
 """Offsets that groups commit. `tables` explains the notation."""
 
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Api
+from ha_core.wire.tables import Schema
 
-OFFSET_COMMIT = Api(
+OFFSET_COMMIT = Schema(
     ApiKey.OFFSET_COMMIT,
     versions=(2, 8),
-    flexible_from=8,
     request="""
     group_id                      string 2+
     generation_id_or_member_epoch int32  2+ = -1
@@ -31,10 +30,9 @@ OFFSET_COMMIT = Api(
     """,
 )
 
-OFFSET_FETCH = Api(
+OFFSET_FETCH = Schema(
     ApiKey.OFFSET_FETCH,
     versions=(1, 8),
-    flexible_from=6,
     request="""
     group_id              string  1-7
     topics                []      1-7 null 2-7
@@ -72,10 +70,9 @@ OFFSET_FETCH = Api(
     """,
 )
 
-OFFSET_DELETE = Api(
+OFFSET_DELETE = Schema(
     ApiKey.OFFSET_DELETE,
     versions=(0, 0),
-    flexible_from=None,
     request="""
     group_id            string 0+
     topics              []     0+
@@ -93,5 +90,3 @@ OFFSET_DELETE = Api(
         error_code      int16  0+
     """,
 )
-
-APIS = (OFFSET_COMMIT, OFFSET_FETCH, OFFSET_DELETE)

@@ -1,12 +1,11 @@
 """Consumer groups: the classic ones, and what is answered of those of KIP-848. `tables` explains the notation."""
 
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Api
+from ha_core.wire.tables import Schema
 
-JOIN_GROUP = Api(
+JOIN_GROUP = Schema(
     ApiKey.JOIN_GROUP,
     versions=(0, 9),
-    flexible_from=6,
     request="""
     group_id             string 0+
     session_timeout_ms   int32  0+
@@ -35,10 +34,9 @@ JOIN_GROUP = Api(
     """,
 )
 
-HEARTBEAT = Api(
+HEARTBEAT = Schema(
     ApiKey.HEARTBEAT,
     versions=(0, 4),
-    flexible_from=4,
     request="""
     group_id          string 0+
     generation_id     int32  0+
@@ -51,10 +49,9 @@ HEARTBEAT = Api(
     """,
 )
 
-LEAVE_GROUP = Api(
+LEAVE_GROUP = Schema(
     ApiKey.LEAVE_GROUP,
     versions=(0, 5),
-    flexible_from=4,
     request="""
     group_id            string 0+
     member_id           string 0-2
@@ -73,10 +70,9 @@ LEAVE_GROUP = Api(
     """,
 )
 
-SYNC_GROUP = Api(
+SYNC_GROUP = Schema(
     ApiKey.SYNC_GROUP,
     versions=(0, 5),
-    flexible_from=4,
     request="""
     group_id          string 0+
     generation_id     int32  0+
@@ -97,10 +93,9 @@ SYNC_GROUP = Api(
     """,
 )
 
-DESCRIBE_GROUPS = Api(
+DESCRIBE_GROUPS = Schema(
     ApiKey.DESCRIBE_GROUPS,
     versions=(0, 5),
-    flexible_from=5,
     request="""
     groups                        []string 0+
     include_authorized_operations bool     3+
@@ -124,10 +119,9 @@ DESCRIBE_GROUPS = Api(
     """,
 )
 
-LIST_GROUPS = Api(
+LIST_GROUPS = Schema(
     ApiKey.LIST_GROUPS,
     versions=(0, 5),
-    flexible_from=3,
     request="""
     states_filter []string 4+
     types_filter  []string 5+
@@ -143,10 +137,9 @@ LIST_GROUPS = Api(
     """,
 )
 
-DELETE_GROUPS = Api(
+DELETE_GROUPS = Schema(
     ApiKey.DELETE_GROUPS,
     versions=(0, 2),
-    flexible_from=2,
     request="""
     groups_names []string 0+
     """,
@@ -158,10 +151,9 @@ DELETE_GROUPS = Api(
     """,
 )
 
-CONSUMER_GROUP_HEARTBEAT = Api(
+CONSUMER_GROUP_HEARTBEAT = Schema(
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
     versions=(0, 1),
-    flexible_from=0,
     request="""
     group_id               string   0+
     member_id              string   0+
@@ -190,10 +182,9 @@ CONSUMER_GROUP_HEARTBEAT = Api(
     """,
 )
 
-CONSUMER_GROUP_DESCRIBE = Api(
+CONSUMER_GROUP_DESCRIBE = Schema(
     ApiKey.CONSUMER_GROUP_DESCRIBE,
     versions=(0, 1),
-    flexible_from=0,
     request="""
     group_ids                     []string 0+
     include_authorized_operations bool     0+
@@ -230,16 +221,4 @@ CONSUMER_GROUP_DESCRIBE = Api(
         member_type            int8     1+ = -1
       authorized_operations    int32    0+ = -2147483648
     """,
-)
-
-APIS = (
-    JOIN_GROUP,
-    HEARTBEAT,
-    LEAVE_GROUP,
-    SYNC_GROUP,
-    DESCRIBE_GROUPS,
-    LIST_GROUPS,
-    DELETE_GROUPS,
-    CONSUMER_GROUP_HEARTBEAT,
-    CONSUMER_GROUP_DESCRIBE,
 )

@@ -1,12 +1,11 @@
 """Offsets of logs: list, by leader epoch, delete records. `tables` explains the notation."""
 
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Api
+from ha_core.wire.tables import Schema
 
-LIST_OFFSETS = Api(
+LIST_OFFSETS = Schema(
     ApiKey.LIST_OFFSETS,
     versions=(1, 7),
-    flexible_from=6,
     request="""
     replica_id               int32  1+
     isolation_level          int8   2+
@@ -30,10 +29,9 @@ LIST_OFFSETS = Api(
     """,
 )
 
-OFFSET_FOR_LEADER_EPOCH = Api(
+OFFSET_FOR_LEADER_EPOCH = Schema(
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
     versions=(2, 4),
-    flexible_from=4,
     request="""
     replica_id               int32  3+ = -2
     topics                   []     2+
@@ -55,10 +53,9 @@ OFFSET_FOR_LEADER_EPOCH = Api(
     """,
 )
 
-DELETE_RECORDS = Api(
+DELETE_RECORDS = Schema(
     ApiKey.DELETE_RECORDS,
     versions=(0, 2),
-    flexible_from=2,
     request="""
     topics              []     0+
       name              string 0+
@@ -77,5 +74,3 @@ DELETE_RECORDS = Api(
         error_code      int16  0+
     """,
 )
-
-APIS = (LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, DELETE_RECORDS)

@@ -1,12 +1,11 @@
-"""The data path. Produce stops at 9 and fetch at 12 (see `policy`). `tables` explains the notation."""
+"""The data path. Produce stops at 9 and fetch at 12 (see `apis`). `tables` explains the notation."""
 
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Api
+from ha_core.wire.tables import Schema
 
-PRODUCE = Api(
+PRODUCE = Schema(
     ApiKey.PRODUCE,
     versions=(3, 9),
-    flexible_from=9,
     request="""
     transactional_id string  3+ null = null
     acks             int16   3+
@@ -34,10 +33,9 @@ PRODUCE = Api(
     """,
 )
 
-FETCH = Api(
+FETCH = Schema(
     ApiKey.FETCH,
     versions=(4, 12),
-    flexible_from=12,
     request="""
     cluster_id               string  12+ null tag 0 = null
     replica_id               int32   4+ = -1
@@ -89,5 +87,3 @@ FETCH = Api(
         records                records 4+ null
     """,
 )
-
-APIS = (PRODUCE, FETCH)

@@ -1,12 +1,11 @@
 """Authentication. `tables` explains the notation."""
 
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Api
+from ha_core.wire.tables import Schema
 
-SASL_HANDSHAKE = Api(
+SASL_HANDSHAKE = Schema(
     ApiKey.SASL_HANDSHAKE,
     versions=(0, 1),
-    flexible_from=None,
     request="""
     mechanism string 0+
     """,
@@ -16,10 +15,9 @@ SASL_HANDSHAKE = Api(
     """,
 )
 
-SASL_AUTHENTICATE = Api(
+SASL_AUTHENTICATE = Schema(
     ApiKey.SASL_AUTHENTICATE,
     versions=(0, 2),
-    flexible_from=2,
     request="""
     auth_bytes bytes 0+
     """,
@@ -30,5 +28,3 @@ SASL_AUTHENTICATE = Api(
     session_lifetime_ms int64  1+
     """,
 )
-
-APIS = (SASL_HANDSHAKE, SASL_AUTHENTICATE)

@@ -1,12 +1,11 @@
 """Topics and partitions. `tables` explains the notation."""
 
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Api
+from ha_core.wire.tables import Schema
 
-CREATE_TOPICS = Api(
+CREATE_TOPICS = Schema(
     ApiKey.CREATE_TOPICS,
     versions=(2, 7),
-    flexible_from=5,
     request="""
     topics               []      2+
       name               string  2+
@@ -40,10 +39,9 @@ CREATE_TOPICS = Api(
     """,
 )
 
-DELETE_TOPICS = Api(
+DELETE_TOPICS = Schema(
     ApiKey.DELETE_TOPICS,
     versions=(1, 6),
-    flexible_from=4,
     request="""
     topics      []       6+
       name      string   6+ null = null
@@ -61,10 +59,9 @@ DELETE_TOPICS = Api(
     """,
 )
 
-CREATE_PARTITIONS = Api(
+CREATE_PARTITIONS = Schema(
     ApiKey.CREATE_PARTITIONS,
     versions=(0, 3),
-    flexible_from=2,
     request="""
     topics         []      0+
       name         string  0+
@@ -82,5 +79,3 @@ CREATE_PARTITIONS = Api(
       error_message  string 0+ null = null
     """,
 )
-
-APIS = (CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS)

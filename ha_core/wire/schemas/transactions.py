@@ -1,12 +1,11 @@
 """Producer ids and transactions. `tables` explains the notation."""
 
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Api
+from ha_core.wire.tables import Schema
 
-INIT_PRODUCER_ID = Api(
+INIT_PRODUCER_ID = Schema(
     ApiKey.INIT_PRODUCER_ID,
     versions=(0, 4),
-    flexible_from=2,
     request="""
     transactional_id       string 0+ null
     transaction_timeout_ms int32  0+
@@ -21,10 +20,9 @@ INIT_PRODUCER_ID = Api(
     """,
 )
 
-ADD_PARTITIONS_TO_TXN = Api(
+ADD_PARTITIONS_TO_TXN = Schema(
     ApiKey.ADD_PARTITIONS_TO_TXN,
     versions=(0, 3),
-    flexible_from=3,
     request="""
     transactional_id string  0+
     producer_id      int64   0+
@@ -43,10 +41,9 @@ ADD_PARTITIONS_TO_TXN = Api(
     """,
 )
 
-ADD_OFFSETS_TO_TXN = Api(
+ADD_OFFSETS_TO_TXN = Schema(
     ApiKey.ADD_OFFSETS_TO_TXN,
     versions=(0, 3),
-    flexible_from=3,
     request="""
     transactional_id string 0+
     producer_id      int64  0+
@@ -59,10 +56,9 @@ ADD_OFFSETS_TO_TXN = Api(
     """,
 )
 
-END_TXN = Api(
+END_TXN = Schema(
     ApiKey.END_TXN,
     versions=(0, 3),
-    flexible_from=3,
     request="""
     transactional_id string 0+
     producer_id      int64  0+
@@ -75,10 +71,9 @@ END_TXN = Api(
     """,
 )
 
-TXN_OFFSET_COMMIT = Api(
+TXN_OFFSET_COMMIT = Schema(
     ApiKey.TXN_OFFSET_COMMIT,
     versions=(0, 3),
-    flexible_from=3,
     request="""
     transactional_id           string 0+
     group_id                   string 0+
@@ -105,10 +100,9 @@ TXN_OFFSET_COMMIT = Api(
     """,
 )
 
-DESCRIBE_PRODUCERS = Api(
+DESCRIBE_PRODUCERS = Schema(
     ApiKey.DESCRIBE_PRODUCERS,
     versions=(0, 0),
-    flexible_from=0,
     request="""
     topics              []      0+
       name              string  0+
@@ -132,10 +126,9 @@ DESCRIBE_PRODUCERS = Api(
     """,
 )
 
-DESCRIBE_TRANSACTIONS = Api(
+DESCRIBE_TRANSACTIONS = Schema(
     ApiKey.DESCRIBE_TRANSACTIONS,
     versions=(0, 0),
-    flexible_from=0,
     request="""
     transactional_ids []string 0+
     """,
@@ -155,10 +148,9 @@ DESCRIBE_TRANSACTIONS = Api(
     """,
 )
 
-LIST_TRANSACTIONS = Api(
+LIST_TRANSACTIONS = Schema(
     ApiKey.LIST_TRANSACTIONS,
     versions=(0, 1),
-    flexible_from=0,
     request="""
     state_filters       []string 0+
     producer_id_filters []int64  0+
@@ -173,15 +165,4 @@ LIST_TRANSACTIONS = Api(
       producer_id         int64    0+
       transaction_state   string   0+
     """,
-)
-
-APIS = (
-    INIT_PRODUCER_ID,
-    ADD_PARTITIONS_TO_TXN,
-    ADD_OFFSETS_TO_TXN,
-    END_TXN,
-    TXN_OFFSET_COMMIT,
-    DESCRIBE_PRODUCERS,
-    DESCRIBE_TRANSACTIONS,
-    LIST_TRANSACTIONS,
 )

@@ -25,7 +25,7 @@ from gateway.composed import (
 from gateway.topology import ClusterTopology, Topology
 from ha_core.model import Cluster, Extent, Fence, Group, Identity, Mask, Topic, UserBindings, View
 from ha_core.wire import codec, encoding
-from ha_core.wire.schemas import APIS
+from ha_core.wire.schemas import SCHEMAS
 
 GATEWAY = NodeAddress(1, "gw", 19_092)
 OTHER_GATEWAY = NodeAddress(2, "gw", 19_093)
@@ -114,7 +114,7 @@ class Playbook:
 
 
 def _writable(api_key: int, version: int, kind: codec.Kind, message: dict[str, Any]) -> None:
-    fault = encoding.explain(APIS[api_key], version, kind, message)
+    fault = encoding.explain(SCHEMAS[api_key], version, kind, message)
     assert fault is None, fault
 
 

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from gateway.composed import (
+    HANDLERS,
     Any_,
     BrokerKey,
     ClusterUnavailableError,
@@ -20,15 +21,13 @@ from gateway.composed import (
     Controller,
     NeedNodes,
     NodeAddress,
-    handler,
 )
 from gateway.config import SecurityProfile
 from gateway.upstream import Upstream
 from ha_core.model import Cluster, Extent, Identity, Topic, View
-from ha_core.wire import POLICIES, advertised
+from ha_core.wire import APIS, Route, advertised
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.header import encode_request
-from ha_core.wire.policy import Route
 from stack.harness import Stack
 from tests.gateway.composed.playbook import requested
 
@@ -72,7 +71,7 @@ class Running:
             "id",
             self.nodes,
         )
-        work = handler(api_key)(context, version, requested(api_key, version, **fields))
+        work = HANDLERS[api_key](context, version, requested(api_key, version, **fields))
         reply: Any = None
         while True:
             try:
@@ -145,7 +144,7 @@ def test_both_versions_are_reached_and_offer_what_the_policy_needs(stack: Stack)
         offered = {line["api_key"] for line in advertised(topology.apis())}
 
         assert all(topology.reachable(name) for name in VERSIONS)
-        assert offered == {key for key, policy in POLICIES.items() if policy.route is not Route.HIDDEN}
+        assert offered == {key for key, row in APIS.items() if row.route is not Route.HIDDEN}
 
     run(stack, scenario)
 

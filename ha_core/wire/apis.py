@@ -1,0 +1,378 @@
+"""One row per API: what the gateway does with each, and what is known of it wherever a request or an answer passes.
+
+Deny by default: an API is offered where its row says so, in the versions that it names. Beside the row an API needs its
+message tables (`schemas`), and a composed one its handler (`gateway/composed`); `tests/wire/test_apis.py` finds what is
+missing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from ha_core.wire.codes import ApiKey, ErrorCode
+
+
+class Route(Enum):
+    """Who answers a request."""
+
+    TOPIC = "the clusters of the topic partitions it names"
+    GROUP = "the cluster of the coordinator of its group, which its first field names"
+    TRANSACTION = "the cluster of the coordinator of its transactional id, which its first field names"
+    NODE = "the broker it is addressed to"
+    COMPOSED = "a handler that asks clusters and merges their answers"
+    LOCAL = "the gateway itself"
+    HIDDEN = "nobody: not advertised, refused"
+
+
+LOGS, GROUPS, TOPICS = 1, 2, 4
+
+
+class Effect(NamedTuple):
+    """What a request reads, and what it changes: `LOGS`, `GROUPS`, `TOPICS`."""
+
+    reads: int
+    writes: int
+
+    def clashes(self, other: "Effect") -> bool:
+        """Whether it matters which of the two comes first."""
+        return bool(self.writes & (other.reads | other.writes) or self.reads & other.writes)
+
+
+EVERYTHING = Effect(LOGS | GROUPS | TOPICS, LOGS | GROUPS | TOPICS)
+
+
+class Pace(IntEnum):
+    """How long a broker takes. It works on one request per connection at a time, so each pace has its own."""
+
+    QUICK = 0
+    """At hand in every broker, and waited for by everybody: metadata, coordinators."""
+    USUAL = 1
+    SLOW = 2
+    """Waits for the whole cluster, or for disks."""
+
+
+class ErrorShape(NamedTuple):
+    """Where an answer says what is wrong: for the whole of it, for each partition that was asked for, or both."""
+
+    whole: bool = True
+    topics: str = ""
+    """The answer's list of topics; none: it names no partition."""
+    partitions: str = ""
+    """The list of partitions in each of them."""
+    asked: str = "partitions"
+    """That list in the request: structs with a `partition_index`, or bare numbers."""
+    code: str = "error_code"
+    """Of a partition."""
+    more: Mapping[str, Any] = {}
+    """Further fields beside the code, of the partitions if there are any, where the codec's default says too much."""
+    echo: tuple[str, ...] = ()
+    """Fields that are taken over from the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    key: ApiKey
+    min_version: int
+    max_version: int
+    """The last one that is offered; a hidden API has (0, -1)."""
+    flexible_from: int | None
+    """First version with compact lengths and tags (KIP-482); None: never."""
+    why: str = ""
+    """Why it is hidden, or no later version offered: those carry topic ids, node ids, broker addresses or other keys
+    that belong to one cluster."""
+    route: Route = Route.HIDDEN
+    effect: Effect = EVERYTHING
+    error: ErrorShape | None = None
+    """How it is refused, for what goes to a coordinator."""
+    fenced: ErrorCode | None = None
+    """The answer while the group, or the topics of the transaction, stand under a fence. NONE: it is not held up."""
+    vouched: bool = False
+    """The answer promises something that an operation takes along: it counts only under a lease that still holds."""
+    by_map: bool = False
+    """A composed change that goes where maps and bindings lead: one that slept would delete elsewhere."""
+    use: Literal["commit", "join"] | None = None
+    """What is recorded of the client, with its group."""
+    rebalance: Literal["waits", "follows"] | None = None
+    """A coordinator answers it when the other members have asked too; or clients send it while such a one waits."""
+    pace: Pace = Pace.USUAL
+
+    @property
+    def changes(self) -> bool:
+        """Whether it has to be carried to its end although nobody waits for it any more."""
+        return bool(self.effect.writes)
+
+    def refusal(self, request: Mapping[str, Any], error: ErrorCode | None = None) -> dict[str, Any]:
+        """The answer that says `error`, else what is said under a fence, wherever it can be said."""
+        shape, reason = self.error, self.fenced if error is None else error
+        if shape is None or reason is None:
+            raise ValueError(
+                f"{self.key.name} cannot be refused with {reason}: its row has no error shape, or no answer"
+            )
+        code = int(reason)
+        answer: dict[str, Any] = {"error_code": code} if shape.whole else {}
+        if not shape.topics:
+            return {**answer, **shape.more, **{name: request[name] for name in shape.echo}}
+        answer[shape.topics] = [
+            {
+                "name": topic["name"],
+                shape.partitions: [
+                    {
+                        "partition_index": asked if isinstance(asked, int) else asked["partition_index"],
+                        shape.code: code,
+                        **shape.more,
+                    }
+                    for asked in topic[shape.asked]
+                ],
+            }
+            for topic in request["topics"] or ()
+        ]
+        return answer
+
+
+_K = ApiKey
+_READS_LOGS, _READS_GROUPS, _READS_TOPICS = Effect(LOGS, 0), Effect(GROUPS, 0), Effect(TOPICS, 0)
+_BY_PARTITION = ErrorShape(False, "topics", "partitions")
+_LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+_topic = partial(Api, route=Route.TOPIC)
+_group = partial(Api, route=Route.GROUP, effect=Effect(GROUPS, GROUPS), error=ErrorShape(), vouched=True)
+_transaction = partial(
+    Api, route=Route.TRANSACTION, effect=Effect(LOGS | GROUPS, LOGS | GROUPS), error=ErrorShape(), vouched=True
+)
+_node = partial(Api, route=Route.NODE, effect=_READS_LOGS)
+_composed = partial(Api, route=Route.COMPOSED)
+_local = partial(Api, route=Route.LOCAL, effect=Effect(0, 0))
+
+
+def _hidden(key: ApiKey, why: str, flexible_from: int | None = 0) -> Api:
+    return Api(key, 0, -1, flexible_from, why, effect=Effect(0, 0))
+
+
+_BROKERS = "between brokers"
+_CONTROLLER = "with the controller (KRaft)"
+_SHARE = "share groups (KIP-932): state lies in one cluster, no move of it is known"
+_STREAMS = "streams groups (KIP-1071): as KIP-848 groups"
+_TOKENS = "delegation tokens (KIP-48) are valid in one cluster only"
+_QUOTAS = "quotas (KIP-546) are kept per cluster by its operator"
+_USERS = "the gateway authenticates; a cluster's users are not its users"
+
+ROWS = (
+    _topic(
+        _K.PRODUCE,
+        3,
+        9,
+        9,
+        "10 brings node endpoints, i.e. broker addresses (KIP-951)",
+        effect=Effect(LOGS, LOGS),
+        vouched=True,
+    ),
+    _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS),
+    _composed(
+        _K.LIST_OFFSETS, 1, 7, 6, "8 and 9 bring tiered storage's timestamps (KIP-405, KIP-1005)", effect=_READS_LOGS
+    ),
+    _composed(
+        _K.METADATA,
+        0,
+        9,
+        9,
+        "10 brings topic ids (KIP-516), which differ between clusters",
+        effect=_READS_TOPICS,
+        pace=Pace.QUICK,
+    ),
+    _hidden(_K.LEADER_AND_ISR, _BROKERS, 4),
+    _hidden(_K.STOP_REPLICA, _BROKERS, 2),
+    _hidden(_K.UPDATE_METADATA, _BROKERS, 6),
+    _hidden(_K.CONTROLLED_SHUTDOWN, _BROKERS, 3),
+    _group(
+        _K.OFFSET_COMMIT,
+        2,
+        8,
+        8,
+        "9 serves KIP-848 groups, 10 names topics by id",
+        fenced=_LOADING,
+        error=_BY_PARTITION,
+        use="commit",
+    ),
+    _group(
+        _K.OFFSET_FETCH,
+        1,
+        7,
+        6,
+        "8 asks for several groups at once (KIP-709), which may live in two clusters",
+        effect=_READS_GROUPS,
+        fenced=_LOADING,
+        error=ErrorShape(True, "topics", "partitions", "partition_indexes", more={"committed_offset": -1}),
+    ),
+    _composed(
+        _K.FIND_COORDINATOR,
+        0,
+        3,
+        3,
+        "4 asks for several keys (KIP-699); one answer comes from one cluster",
+        effect=_READS_TOPICS,
+        pace=Pace.QUICK,
+    ),
+    _group(
+        _K.JOIN_GROUP, 0, 9, 6, fenced=_LOADING, error=ErrorShape(echo=("member_id",)), use="join", rebalance="waits"
+    ),
+    # A member whose heartbeat fails gives up its partitions; the fence is far shorter than its session.
+    _group(_K.HEARTBEAT, 0, 4, 4, fenced=ErrorCode.NONE, rebalance="follows"),
+    # No client asks a second time: the member stays in the group until its session ends.
+    _group(_K.LEAVE_GROUP, 0, 5, 4, fenced=ErrorCode.COORDINATOR_NOT_AVAILABLE, rebalance="follows"),
+    # The end of this rebalance: the member joins the next one at once. NOT_COORDINATOR would have it look for the
+    # coordinator first, whom nobody names while the fence stands.
+    _group(_K.SYNC_GROUP, 0, 5, 4, fenced=ErrorCode.REBALANCE_IN_PROGRESS, rebalance="waits"),
+    _composed(_K.DESCRIBE_GROUPS, 0, 5, 5, "6 brings an error text (KIP-1043)", effect=_READS_GROUPS),
+    _composed(_K.LIST_GROUPS, 0, 5, 3, effect=_READS_GROUPS),
+    _local(_K.SASL_HANDSHAKE, 0, 1, None),
+    _local(_K.API_VERSIONS, 0, 3, 3, "4 changes supported features only; KIP-1242 has 5 name the cluster asked for"),
+    _composed(_K.CREATE_TOPICS, 2, 6, 5, "7 returns topic ids (KIP-516)", by_map=True, pace=Pace.SLOW),
+    _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, pace=Pace.SLOW),
+    _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True, pace=Pace.SLOW),
+    # A request without transactional id is answered by the gateway: its producer ids are valid in every cluster.
+    _transaction(
+        _K.INIT_PRODUCER_ID,
+        0,
+        4,
+        2,
+        "5 and 6 bring TRANSACTION_ABORTABLE and two phases (KIP-890, KIP-939)",
+        error=ErrorShape(more={"producer_epoch": -1}),
+    ),
+    _composed(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, effect=_READS_LOGS),
+    _transaction(
+        _K.ADD_PARTITIONS_TO_TXN,
+        0,
+        3,
+        3,
+        "4 carries several transactions (KIP-890)",
+        fenced=ErrorCode.CONCURRENT_TRANSACTIONS,
+        error=ErrorShape(False, "results_by_topic", "results_by_partition", "partitions", "partition_error_code"),
+    ),
+    _transaction(_K.ADD_OFFSETS_TO_TXN, 0, 3, 3, "4 brings TRANSACTION_ABORTABLE (KIP-890)"),
+    # Composed where the transaction began in another cluster than the one that its client asks.
+    _transaction(_K.END_TXN, 0, 3, 3, "5 raises the producer epoch on every end (KIP-890)"),
+    _hidden(_K.WRITE_TXN_MARKERS, _BROKERS, 1),
+    _transaction(
+        _K.TXN_OFFSET_COMMIT,
+        0,
+        3,
+        3,
+        "4 and 5 belong to the newer transactions (KIP-890)",
+        fenced=_LOADING,
+        error=_BY_PARTITION,
+    ),
+    _composed(_K.DESCRIBE_ACLS, 1, 3, 2, effect=_READS_TOPICS),
+    _composed(_K.CREATE_ACLS, 1, 3, 2),
+    _composed(_K.DELETE_ACLS, 1, 3, 2),
+    _composed(_K.DESCRIBE_CONFIGS, 1, 4, 4, effect=_READS_TOPICS),
+    _composed(_K.ALTER_CONFIGS, 0, 2, 2, by_map=True, pace=Pace.SLOW),
+    _hidden(_K.ALTER_REPLICA_LOG_DIRS, "disks of one cluster are its operator's", 2),
+    _node(_K.DESCRIBE_LOG_DIRS, 1, 4, 2, pace=Pace.SLOW),
+    _local(_K.SASL_AUTHENTICATE, 0, 2, 2),
+    _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, pace=Pace.SLOW),
+    _hidden(_K.CREATE_DELEGATION_TOKEN, _TOKENS, 2),
+    _hidden(_K.RENEW_DELEGATION_TOKEN, _TOKENS, 2),
+    _hidden(_K.EXPIRE_DELEGATION_TOKEN, _TOKENS, 2),
+    _hidden(_K.DESCRIBE_DELEGATION_TOKEN, _TOKENS, 2),
+    _composed(_K.DELETE_GROUPS, 0, 2, 2, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True),
+    _hidden(_K.ELECT_LEADERS, "leaders of one cluster are its operator's", 2),
+    _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, pace=Pace.SLOW),
+    _hidden(_K.ALTER_PARTITION_REASSIGNMENTS, "replicas of one cluster are its operator's"),
+    _hidden(_K.LIST_PARTITION_REASSIGNMENTS, "names real broker ids, which clients never see"),
+    _composed(_K.OFFSET_DELETE, 0, 0, None, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True),
+    _hidden(_K.DESCRIBE_CLIENT_QUOTAS, _QUOTAS, 1),
+    _hidden(_K.ALTER_CLIENT_QUOTAS, _QUOTAS, 1),
+    _hidden(_K.DESCRIBE_USER_SCRAM_CREDENTIALS, _USERS),
+    _hidden(_K.ALTER_USER_SCRAM_CREDENTIALS, _USERS),
+    _hidden(_K.VOTE, _CONTROLLER),
+    _hidden(_K.BEGIN_QUORUM_EPOCH, _CONTROLLER, 1),
+    _hidden(_K.END_QUORUM_EPOCH, _CONTROLLER, 1),
+    _hidden(_K.DESCRIBE_QUORUM, "carries controller addresses (KIP-853)"),
+    _hidden(_K.ALTER_PARTITION, _BROKERS),
+    _hidden(_K.UPDATE_FEATURES, "features belong to one cluster (KIP-584)"),
+    _hidden(_K.ENVELOPE, _BROKERS),
+    _hidden(_K.FETCH_SNAPSHOT, _CONTROLLER),
+    _composed(_K.DESCRIBE_CLUSTER, 0, 1, 0, "2 lists fenced brokers (KIP-1073)", effect=_READS_TOPICS),
+    _composed(_K.DESCRIBE_PRODUCERS, 0, 0, 0, effect=_READS_LOGS),
+    _hidden(_K.BROKER_REGISTRATION, _CONTROLLER),
+    _hidden(_K.BROKER_HEARTBEAT, _CONTROLLER),
+    _hidden(_K.UNREGISTER_BROKER, _CONTROLLER),
+    _composed(_K.DESCRIBE_TRANSACTIONS, 0, 0, 0, effect=Effect(LOGS | GROUPS, 0)),
+    _composed(_K.LIST_TRANSACTIONS, 0, 1, 0, "2 filters by a pattern (KIP-1152)", effect=Effect(LOGS | GROUPS, 0)),
+    _hidden(_K.ALLOCATE_PRODUCER_IDS, _CONTROLLER),
+    # KIP-848 groups name topics by id, so none is served. Without this librdkafka would wait for it and say nothing.
+    _local(_K.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0, "answered as by brokers on which the protocol is off"),
+    _composed(
+        _K.CONSUMER_GROUP_DESCRIBE,
+        0,
+        1,
+        0,
+        "of clients that reach a cluster directly; without topic ids",
+        effect=_READS_GROUPS,
+    ),
+    _hidden(_K.CONTROLLER_REGISTRATION, _CONTROLLER),
+    _hidden(_K.GET_TELEMETRY_SUBSCRIPTIONS, "telemetry (KIP-714) is kept per broker connection"),
+    _hidden(_K.PUSH_TELEMETRY, "telemetry (KIP-714) is kept per broker connection"),
+    _hidden(_K.ASSIGN_REPLICAS_TO_DIRS, _CONTROLLER),
+    _hidden(_K.LIST_CONFIG_RESOURCES, "telemetry and group configurations of one cluster (KIP-1142)"),
+    _hidden(_K.DESCRIBE_TOPIC_PARTITIONS, "carries topic ids (KIP-966); clients fall back to Metadata"),
+    _hidden(_K.SHARE_GROUP_HEARTBEAT, _SHARE),
+    _hidden(_K.SHARE_GROUP_DESCRIBE, _SHARE),
+    _hidden(_K.SHARE_FETCH, _SHARE),
+    _hidden(_K.SHARE_ACKNOWLEDGE, _SHARE),
+    _hidden(_K.ADD_RAFT_VOTER, _CONTROLLER),
+    _hidden(_K.REMOVE_RAFT_VOTER, _CONTROLLER),
+    _hidden(_K.UPDATE_RAFT_VOTER, _CONTROLLER),
+    _hidden(_K.INITIALIZE_SHARE_GROUP_STATE, _SHARE),
+    _hidden(_K.READ_SHARE_GROUP_STATE, _SHARE),
+    _hidden(_K.WRITE_SHARE_GROUP_STATE, _SHARE),
+    _hidden(_K.DELETE_SHARE_GROUP_STATE, _SHARE),
+    _hidden(_K.READ_SHARE_GROUP_STATE_SUMMARY, _SHARE),
+    _hidden(_K.STREAMS_GROUP_HEARTBEAT, _STREAMS),
+    _hidden(_K.STREAMS_GROUP_DESCRIBE, _STREAMS),
+    _hidden(_K.DESCRIBE_SHARE_GROUP_OFFSETS, _SHARE),
+    _hidden(_K.ALTER_SHARE_GROUP_OFFSETS, _SHARE),
+    _hidden(_K.DELETE_SHARE_GROUP_OFFSETS, _SHARE),
+)
+
+APIS: Mapping[int, Api] = {int(row.key): row for row in ROWS}
+
+_LAST_KEY = max(ApiKey)
+_NEVER = 1 << 15
+_FLEXIBLE_FROM = [
+    _NEVER if key not in APIS or (first := APIS[key].flexible_from) is None else first for key in range(_LAST_KEY + 1)
+]  # a list: this is looked up for every request
+
+
+def flexible(api_key: int, version: int) -> bool:
+    """Whether this version has compact lengths and tags. Keys that Kafka does not know count as not flexible."""
+    return 0 <= api_key <= _LAST_KEY and version >= _FLEXIBLE_FROM[api_key]
+
+
+def advertised(cluster_ranges: Iterable[Mapping[int, tuple[int, int]]]) -> list[dict[str, int]]:
+    """What ApiVersions answers: the table cut down to what every cluster offers.
+
+    cluster_ranges: per cluster, API key -> (min, max). An API that a cluster lacks, or of which no version is common,
+    is left out, unless the gateway answers it itself. While no cluster is known the whole table is offered: a Java
+    client that finds no METADATA ends, and one that asks for too much later is let go to ask for versions anew.
+    """
+    clusters = list(cluster_ranges)
+    out = []
+    for row in ROWS:
+        if row.route is Route.HIDDEN:
+            continue
+        low, high = row.min_version, row.max_version
+        if row.route is not Route.LOCAL:
+            ranges = [cluster.get(int(row.key)) for cluster in clusters]
+            if None in ranges:
+                continue
+            spans = [span for span in ranges if span]
+            # Older librdkafka does not compress where the minimum is above 0 (KAFKA-18659), which is why Kafka 4 still
+            # claims 0. Where every cluster claims it, so do we; requests below 3 get UNSUPPORTED_VERSION.
+            low = max([0 if row.key is ApiKey.PRODUCE else low, *(span[0] for span in spans)])
+            high = min([high, *(span[1] for span in spans)])
+        if low <= high:
+            out.append({"api_key": int(row.key), "min_version": low, "max_version": high})
+    return out
