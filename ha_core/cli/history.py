@@ -91,4 +91,4 @@ def scope_words(one: Operation) -> str:
     """What an operation is about, bounded."""
     if one.request is not None:
         return listed(format_scope(one.request.scope))
-    return listed(one.evidence.get("about", ()))
+    return listed(one.evidence.about)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 
 from ha_core.model.document import Document, Part
 
+T = TypeVar("T")
 Mode = Literal["planned", "forced"]
 Unread = Literal["wait", "skip"]
 CutMode = Literal["barrier", "predicted"]
@@ -15,9 +18,12 @@ GroupsChoice = Literal["leave", "move"]
 Driver = Literal["command", "run"]
 """`command`: one process from the beginning to the end, which is gone where nobody holds the operation. `run`: tasks of
 a run of Airflow; between two of them nobody holds it, and it may wait for a slot or for somebody's approval."""
-OperationState = Literal["planned", "running", "crossing", "fenced", "cut", "succeeded", "undone", "failed"]
-"""`crossing`: cuts that lie ahead are published. `fenced`: a fence may stand. `cut`: the map was published, from here
-on only forward. The last three are final."""
+OperationKind = Literal[
+    "switch", "migrate", "mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster"
+]
+OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]
+"""`crossing`: cuts that lie ahead are published. `fenced`: a fence may stand. `undoing`: on the way back.
+`cut`: the map was published, from here on only forward. The last three are final."""
 
 
 class Scope(Part):
@@ -69,13 +75,102 @@ class MoveSet(Part):
     """`topic:NAME` or `group:NAME` that was found with it, and stays: it is in the target, or nowhere."""
 
 
+class Cut(NamedTuple):
+    """Where a partition was cut: the client offset, the target's own offset there, and the term that begins."""
+
+    partition: int
+    start: int
+    base: int
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedGroup:
+    """A group that was joined in the target on its members' behalf."""
+
+    generation: int
+    """In the target."""
+    origin_generation: int
+    """The generation that the members say."""
+    members: Mapping[str, str]
+    """Member id in the origin → member id in the target."""
+
+
+class DependentGroups(Part):
+    """What became of the groups that were to come along with topics."""
+
+    operations: tuple[str, ...] = ()
+    moved: int = 0
+    left_out: dict[str, str] = Field(default_factory=dict)
+    """Group → why it stays."""
+    error: str = ""
+    next: str = ""
+    """The command that does by hand what failed."""
+    scope: tuple[tuple[str, str], ...] = ()
+    """(user, group) of those that failed."""
+
+
+class Evidence(Part):
+    """What later steps of an operation need of earlier ones."""
+
+    about: tuple[str, ...] = ()
+    """Lock keys of an operation of one revision, the first ones: what it is about."""
+
+
+class MoveEvidence(Evidence):
+    """Of a switch, and of every move. By topic, where nothing else is said."""
+
+    pinned: tuple[str, ...] = ()
+    """Topics that the operation has given an identity map."""
+    created: tuple[str, ...] = ()
+    """Topics that it was about to create in the target."""
+    unsettled: tuple[str, ...] = ()
+    """Those of which nobody has said yet whether they are made."""
+    gateways: tuple[str, ...] = ()
+    """Ids of those that lived when it prepared itself."""
+    adopted: dict[str, AdoptedGroup] = Field(default_factory=dict)
+    """By group."""
+    cuts: dict[str, tuple[Cut, ...]] = Field(default_factory=dict)
+    unknown_ends: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """Partitions that were cut without a word of the origin."""
+    origin_ends: dict[str, dict[int, int]] = Field(default_factory=dict)
+    """The origin's own offsets at the cut."""
+    groups: DependentGroups | None = None
+
+
+class CrossingEvidence(MoveEvidence):
+    """Of a migration whose cuts lie ahead. Topic → partition → value, where nothing else is said."""
+
+    batch: int = 0
+    rates: dict[str, dict[int, float]] = Field(default_factory=dict)
+    """Records per second that a log hardly exceeds."""
+    expected: dict[str, dict[int, float]] = Field(default_factory=dict)
+    """Records per second as a log is expected to go on."""
+    rates_from: str = ""
+    cut_at: dict[str, dict[int, int]] = Field(default_factory=dict)
+    """Cuts that were asked for."""
+    opened: str | None = None
+    """When the crossing was opened."""
+    opened_at: dict[str, dict[int, int]] = Field(default_factory=dict)
+    """The origin's client ends then; empty where they are too many to be kept."""
+    below: dict[str, dict[int, tuple[tuple[int, int, int, int], ...] | None]] = Field(default_factory=dict)
+    """What producers had below cuts that were reached: id, epoch, last sequence, its time. None: nobody can say."""
+    below_is_full: bool = False
+    retreated: tuple[str, ...] = ()
+    """Topics that were open before the way back began."""
+    remaining: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """Partitions that were added meanwhile, and remain in the origin."""
+
+
+EVIDENCE: dict[str, type[Evidence]] = {"switch": MoveEvidence, "migrate": CrossingEvidence}
+"""By the kind of operation; of all others `Evidence`."""
+
+
 class Operation(Document):
     """`/operations/{id}`. Its history, one node per entry below it, is never deleted."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")
-    kind: Literal[
-        "switch", "migrate", "mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster"
-    ]
+    kind: OperationKind
     state: OperationState = "planned"
     by: str
     """Who runs it: `cli:USER@HOST` or `airflow:DAG/RUN`."""
@@ -88,9 +183,37 @@ class Operation(Document):
     moves: MoveSet | None = None
     revision: int = 0
     """Revision of its last change to the state."""
-    evidence: dict[str, Any] = Field(default_factory=dict)
-    """What later steps need of earlier ones: created topics, ends, adopted groups …"""
+    evidence: SerializeAsAny[Evidence] = Field(default_factory=Evidence, validate_default=True)
+    """Of the type that its kind has (`EVIDENCE`)."""
     result: str = ""
+
+    @field_validator("evidence", mode="before")
+    @classmethod
+    def _of_its_kind(cls, found: Any, known: ValidationInfo) -> Any:
+        kind = EVIDENCE.get(known.data.get("kind", ""), Evidence)
+        return found if isinstance(found, kind) else kind.model_validate(dict(found))
+
+    @property
+    def move(self) -> MoveEvidence:
+        """:raises TypeError: the operation moves nothing."""
+        return self._typed(MoveEvidence)
+
+    @property
+    def crossing(self) -> CrossingEvidence:
+        """:raises TypeError: no cut of the operation lies ahead."""
+        return self._typed(CrossingEvidence)
+
+    def noting(self, **found: Any) -> Self:
+        """With more evidence, each in its field."""
+        unknown = found.keys() - type(self.evidence).model_fields.keys()
+        if unknown:
+            raise TypeError(f"a {self.kind} keeps no evidence of {', '.join(sorted(unknown))}")
+        return self.model_copy(update={"evidence": self.evidence.model_copy(update=found)})
+
+    def _typed(self, kind: type[T]) -> T:
+        if not isinstance(self.evidence, kind):
+            raise TypeError(f"operation {self.id} is a {self.kind}: it has no {kind.__name__}")
+        return self.evidence
 
 
 class HistoryEntry(Document):

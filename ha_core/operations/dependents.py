@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Identity, MoveRequest, Operation, Scope, View
+from ha_core.model.operation import DependentGroups, MoveEvidence
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError
 from ha_core.operations.journal import Journal
@@ -54,11 +55,11 @@ def follow(journal: Journal, runner: Runner) -> str:
     request, moves = asked(operation)
     if request.groups == "leave" or request.scope.user_groups:
         return ""
-    if "groups" not in operation.evidence:
+    if operation.move.groups is None:
         with journal.step("groups") as seen:
             found = _follow(environment, operation, request, moves.topics, runner)
             seen.update({name: value for name, value in found.items() if value})
-            journal.evidence(groups=found)
+            journal.note(groups=DependentGroups(**found))
         if found["error"]:
             environment.say(f"groups: {failure(journal.operation)}")
     return f"; {words(journal.operation)}"
@@ -74,14 +75,14 @@ def unfollowed(operation: Operation) -> str:
 
 def words(operation: Operation, view: View | None = None) -> str:
     """What became of the groups; empty as long as nothing has. `view` as for `failure`."""
-    found: dict[str, Any] | None = operation.evidence.get("groups")
+    found = operation.move.groups
     if found is None:
         return ""
-    if found["error"]:
+    if found.error:
         return failure(operation, view) or "the groups were moved afterwards"
-    if not found["moved"]:
+    if not found.moved:
         return "no group has followed"
-    return f"{found['moved']} groups have followed in operation {', '.join(found['operations'])}"
+    return f"{found.moved} groups have followed in operation {', '.join(found.operations)}"
 
 
 def failure(operation: Operation, view: View | None = None) -> str:
@@ -89,16 +90,17 @@ def failure(operation: Operation, view: View | None = None) -> str:
 
     :param view: the state as it is now; somebody may have moved them since.
     """
-    found: dict[str, Any] = operation.evidence.get("groups") or {}
-    if not found.get("error") or (view is not None and _moved_since(operation, view)):
+    found = operation.evidence.groups if isinstance(operation.evidence, MoveEvidence) else None
+    if found is None or not found.error or (view is not None and _moved_since(operation, found, view)):
         return ""
-    return f"the groups did not follow: {found['error']} The topics stay moved. Next: {found['next']}"
+    return f"the groups did not follow: {found.error} The topics stay moved. Next: {found.next}"
 
 
-def _moved_since(operation: Operation, view: View) -> bool:
-    pairs: list[tuple[str, str]] = operation.evidence["groups"]["scope"]
+def _moved_since(operation: Operation, groups: DependentGroups, view: View) -> bool:
     origin = asked(operation)[0].origin
-    return bool(pairs) and all(cluster_for_group(view, Identity(user, ""), group) != origin for user, group in pairs)
+    return bool(groups.scope) and all(
+        cluster_for_group(view, Identity(user, ""), group) != origin for user, group in groups.scope
+    )
 
 
 def start_when_free(environment: Environment, keys: Collection[str], start: Callable[[], T]) -> T:
@@ -150,7 +152,7 @@ def _follow(
         found["error"] = str(error)
     if found["error"]:
         found["next"] = _by_hand(request, scope) if by_hand else f"`switchyard history {found['operations'][-1]}`"
-        found["scope"] = [list(pair) for pair in scope.user_groups]
+        found["scope"] = scope.user_groups
     return found
 
 

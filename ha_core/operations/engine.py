@@ -234,7 +234,7 @@ def settle_interrupted(environment: Environment, request: MoveRequest) -> Report
 def _go_on(journal: Journal, step: str) -> None:
     """One step of several processes. Behind a fence that an earlier one left, the planner decides."""
     operation = journal.operation
-    if operation.state == "fenced" or operation.evidence.get("undoing"):
+    if operation.state in {"fenced", "undoing"}:
         if isinstance(_decide(journal), Undo) and _undo(journal, f"interrupted in {step}"):
             raise StepFailedError(
                 f"Operation {operation.id} was interrupted behind its fence, and is undone now. Start the move again."
@@ -270,7 +270,7 @@ def _to_the_end(journal: Journal, at_once: bool = False) -> Report:
 
 def _decide(journal: Journal) -> Decision:
     operation = journal.operation
-    if operation.state in FINAL | {"planned", "cut"} and not operation.evidence:
+    if operation.state == "planned":
         # Nothing of it stands anywhere but in its own document: no need to look.
         return planned_resume(operation, {}, {})
     view = journal.environment.store.load()

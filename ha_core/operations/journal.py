@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from ha_core.model import HistoryEntry, Operation
+from ha_core.model.operation import OperationState
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.plan.move import FINAL
@@ -74,9 +75,10 @@ class Journal:
         self.operation = self.operation.model_copy(update=changes)
         self.environment.store.update_operation(self.operation, self.epoch)
 
-    def evidence(self, **found: Any) -> None:
-        """Keep what later steps need."""
-        self.update(evidence={**self.operation.evidence, **found})
+    def note(self, state: OperationState | None = None, **found: Any) -> None:
+        """Keep what later steps need, each in its field of the operation's evidence."""
+        noted = self.operation.noting(**found)
+        self.update(evidence=noted.evidence, state=state or noted.state)
 
     def still_ours(self, for_s: float = 0.0) -> None:
         """What no write to ZooKeeper fences, as a request to a cluster, asks this right before.

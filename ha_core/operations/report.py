@@ -83,8 +83,7 @@ def partition_cuts(operation: Operation, topics: Iterable[Topic]) -> tuple[Parti
     if operation.request is None:
         return ()
     origin, target = operation.request.origin, operation.request.target
-    done: dict[str, list[list[int]]] = operation.evidence.get("cuts", {})
-    rows = [(name, partition, cut) for name, entries in done.items() for partition, cut, *_ in entries]
+    rows = [(name, cut.partition, cut.start) for name, cuts in operation.move.cuts.items() for cut in cuts]
     rows += [
         (topic.name, partition, ahead.start)
         for topic in topics

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ha_core.model import Document, Group, LastSequences, Operation, Topic, UserBindings, View
 from ha_core.operations.environment import Environment
@@ -87,6 +87,7 @@ _SEQUENCES_BYTES = 325
 wait behind one fence when a crossing is ended at once."""
 MAX_DETAIL_BYTES = 100_000
 PATIENCE_S = 60.0
+T = TypeVar("T")
 
 
 def patiently(environment: Environment, action: Callable[[], None]) -> None:
@@ -141,15 +142,15 @@ def in_parts(names: Sequence[str], write: Callable[[Sequence[str]], None]) -> No
 def remaining_in(documents: Documents, names: Collection[str]) -> dict[str, Any]:
     """For the history: partitions of `names` that were added meanwhile, and remain in the origin."""
     (operation,) = (put for put in documents.puts if isinstance(put, Operation))
-    found = {name: new for name, new in operation.evidence.get("remaining", {}).items() if name in names}
+    found = {name: new for name, new in operation.crossing.remaining.items() if name in names}
     return {"remaining_in_origin": found} if found else {}
 
 
-def by_topic(values: Mapping[Partition, Any]) -> dict[str, dict[str, Any]]:
-    """topic → partition, as JSON has it → value."""
-    found: dict[str, dict[str, Any]] = {}
+def by_topic(values: Mapping[Partition, T]) -> dict[str, dict[int, T]]:
+    """topic → partition → value."""
+    found: dict[str, dict[int, T]] = {}
     for (topic, partition), value in sorted(values.items(), key=lambda entry: entry[0]):
-        found.setdefault(topic, {})[str(partition)] = value
+        found.setdefault(topic, {})[partition] = value
     return found
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import Adopted
 from ha_core.model import Cluster, MoveRequest, MoveSet, Operation
+from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.plan.facts import AdoptedGroup
 
 PROBE_S = 3.0
 
@@ -42,15 +39,6 @@ def origin_of(environment: Environment, request: MoveRequest) -> Admin | None:
     if request.mode == "forced" and not admin.probe(timeout_s=PROBE_S).reachable:
         return None
     return admin
-
-
-def adopted_of(operation: Operation) -> dict[str, AdoptedGroup]:
-    """The groups that the operation has joined in the target, from its evidence."""
-    return {name: AdoptedGroup(**one) for name, one in operation.evidence.get("adopted", {}).items()}
-
-
-def as_evidence(adopted: Mapping[str, AdoptedGroup]) -> dict[str, dict[str, object]]:
-    return {name: asdict(one) for name, one in adopted.items()}
 
 
 def in_target(group: str, adopted: AdoptedGroup) -> Adopted:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ha_core.model import Document, Operation, Topic
+from ha_core.model.operation import Evidence
 from ha_core.operations.environment import Environment
 from ha_core.operations.gateways import name_them, serves, wait_for_all
 from ha_core.operations.journal import Journal, new_operation_id
@@ -48,7 +49,7 @@ def run_single(  # one change, spelled out
         by=environment.by,
         reason=reason,
         started=now,
-        evidence={"about": list(lock_keys[:MAX_NAMED])},
+        evidence=Evidence(about=tuple(lock_keys[:MAX_NAMED])),
     )
     epoch = store.create_operation(operation, lock_keys)
     journal = Journal(environment, operation, epoch)

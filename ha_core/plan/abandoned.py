@@ -28,7 +28,7 @@ def patience_s(operation: Operation, topics: Mapping[str, Topic]) -> float | Non
     """
     if operation.kind not in {"switch", "migrate"} or operation.state in FINAL:
         return SOON_S
-    if operation.state == "fenced" or operation.evidence.get("undoing"):
+    if operation.state in {"fenced", "undoing"}:
         return AT_ONCE_S
     if operation.state == "cut":
         return NEXT_TASK_S if operation.driver == "run" else AT_ONCE_S

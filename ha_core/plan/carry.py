@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ha_core.model import Group, LastSequences, Member
+from ha_core.model.operation import AdoptedGroup
 from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE, client_id
-from ha_core.plan.facts import AdoptedGroup, ProducerFacts
+from ha_core.plan.facts import ProducerFacts
 
 MAX_ALIASES = 10_000
 """Per group: beyond it, members join once more."""

@@ -25,6 +25,7 @@ from typing import Literal
 
 from ha_core.model import Crossing, Document, Extent, Fence, Operation, Topic, View
 from ha_core.model.extent import live
+from ha_core.model.operation import Cut
 from ha_core.plan.carry import Ended, carry_sequences
 from ha_core.plan.crossing_maps import (
     cut_at,
@@ -156,21 +157,18 @@ def retreat_change(operation: Operation, view: View) -> Documents:
         raise MoveDamagedError(f"operation {operation.id}: {', '.join(settled[:5])} crossed over, there is no way back")
     opened = [name for name, one in found.items() if one == "open"]
     puts = [_in_state(view.topics[name], "proposed") for name in opened]
-    retreated = sorted({*operation.evidence.get("retreated", ()), *opened})
-    evidence = {**operation.evidence, "undoing": True, "retreated": retreated}
-    return Documents((*puts, operation.model_copy(update={"evidence": evidence})))
+    noted = operation.noting(retreated=tuple(sorted({*operation.crossing.retreated, *opened})))
+    return Documents((*puts, noted.model_copy(update={"state": "undoing"})))
 
 
 def reopen_change(operation: Operation, view: View) -> Documents:
     """Give up the way back: what was open is open again. Needs no look at ends, see the invariant."""
-    retreated = operation.evidence.get("retreated", ())
     puts = [
         _in_state(at_stage(operation, view, name, "proposed"), "open")
-        for name in retreated
+        for name in operation.crossing.retreated
         if stage(operation, view.topics.get(name)) == "proposed"
     ]
-    evidence = {key: value for key, value in operation.evidence.items() if key not in {"undoing", "retreated"}}
-    return Documents((*puts, operation.model_copy(update={"evidence": evidence})))
+    return Documents((*puts, operation.noting(retreated=()).model_copy(update={"state": "crossing"})))
 
 
 def withdraw_change(operation: Operation, view: View, ends: Mapping[Partition, PartitionEnds]) -> Documents:
@@ -181,19 +179,16 @@ def withdraw_change(operation: Operation, view: View, ends: Mapping[Partition, P
     :raises MoveDamagedError: a topic is open or has crossed over, or the target was written.
     """
     request, _ = asked(operation)
-    retreated = operation.evidence.get("retreated", ())
     puts: list[Document] = []
     for name, found in stages(operation, view.topics).items():
         if found == "ahead":
             continue
         topic = at_stage(operation, view, name, "proposed")
-        if name in retreated:
+        if name in operation.crossing.retreated:
             require_base(topic, ends)
         partitions = {p: uncut(request, topic, p) if topic.crosses(p) else old for p, old in topic.partitions.items()}
         puts.append(topic.model_copy(update={"partitions": partitions, "crossing": None}))
-    evidence = {**operation.evidence, "undoing": True}
-    marked = operation.model_copy(update={"state": "running", "evidence": evidence})
-    return Documents((*puts, marked))
+    return Documents((*puts, operation.model_copy(update={"state": "undoing"})))
 
 
 def hold_change(operation: Operation, view: View, topics: Collection[str]) -> Documents:
@@ -310,17 +305,15 @@ def ended(
 def _with_cuts(operation: Operation, view: View, puts: Sequence[Document]) -> Operation:
     """The operation with its cuts as evidence, as a switch has them: the maps are changed by later ones. And with the
     partitions that had none and remain in the origin."""
-    cuts: dict[str, list[list[int]]] = dict(operation.evidence.get("cuts", {}))
-    remaining: dict[str, list[int]] = dict(operation.evidence.get("remaining", {}))
+    cuts, remaining = dict(operation.crossing.cuts), dict(operation.crossing.remaining)
     for put in puts:
         if isinstance(put, Topic):
             crossed = [partition for partition, _, _ in crossings(view.topics[put.name])]
             after = {partition: live(put.partitions[partition]) for partition in crossed}
-            cuts[put.name] = [[p, extent.start, extent.base, extent.term] for p, extent in sorted(after.items())]
+            cuts[put.name] = tuple(Cut(p, to.start, to.base, to.term) for p, to in sorted(after.items()))
             if new := sorted(put.partitions.keys() - view.topics[put.name].partitions.keys()):
-                remaining[put.name] = new
-    evidence = {**operation.evidence, "cuts": cuts, **({"remaining": remaining} if remaining else {})}
-    return operation.model_copy(update={"evidence": evidence})
+                remaining[put.name] = tuple(new)
+    return operation.noting(cuts=cuts, remaining=remaining)
 
 
 def after_end(operation: Operation, view: View, puts: Sequence[Document]) -> Operation:

@@ -59,8 +59,8 @@ def stage(operation: Operation, topic: Topic | None) -> Stage:
     if not topic.mapped:
         return "ahead"
     # What was added to the topic meanwhile remains in the origin: where it stands, its own cuts say.
-    cuts = operation.evidence.get("cuts", {}).get(topic.name)
-    found = frozenset(live(topic.extents(row[0])).cluster for row in cuts) if cuts else places(request, topic)
+    cuts = operation.move.cuts.get(topic.name)
+    found = frozenset(live(topic.extents(cut.partition)).cluster for cut in cuts) if cuts else places(request, topic)
     if request.origin in found:
         return "ahead"
     if request.target in found:
@@ -82,7 +82,7 @@ def resume(operation: Operation, topics: Mapping[str, Topic]) -> Decision:
         return Lift()
     if operation.state in FINAL:
         return Done()
-    if operation.evidence.get("undoing"):
+    if operation.state == "undoing":
         return Back()
     found = set(stages(operation, topics).values())
     if "ahead" in found:

@@ -102,18 +102,6 @@ class Surplus:
 
 
 @dataclass(frozen=True, slots=True)
-class AdoptedGroup:
-    """A group that was joined in the target on its members' behalf."""
-
-    generation: int
-    """In the target."""
-    origin_generation: int
-    """The generation that the members say."""
-    members: Mapping[str, str]
-    """Member id in the origin → member id in the target."""
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionEnds:
     """Log ends of one partition on both sides, read behind the fence, in each cluster's own offsets."""
 

@@ -38,8 +38,9 @@ from ha_core.model import (
     View,
 )
 from ha_core.model.extent import append, check, live
+from ha_core.model.operation import AdoptedGroup, Cut
 from ha_core.plan.carry import Ended, carry_sequences, compose_aliases
-from ha_core.plan.facts import AdoptedGroup, Partition, PartitionEnds, ProducerFacts
+from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.forced import RESERVE, forced_cut
 from ha_core.plan.moving import listed, moving, places, writer_after
 from ha_core.plan.pinning import require_unused
@@ -143,11 +144,11 @@ def resume(operation: Operation, topics: Mapping[str, Topic], groups: Mapping[st
         return Continue("verify")
     if operation.state in FINAL and not fenced:
         return Done()
-    if operation.state in FINAL or operation.evidence.get("undoing"):
+    if operation.state in FINAL or operation.state == "undoing":
         return _undo(fenced)
     if request.mode == "forced":
         return Continue("drain" if fenced else "pin")
-    if fenced or operation.state == "fenced" or operation.evidence.get("adopted"):
+    if fenced or operation.state == "fenced" or operation.move.adopted:
         return _undo(fenced)
     return Continue("pin")
 
@@ -213,7 +214,7 @@ def cut_change(
     request, moves = asked(operation)
     require_state(operation, "fenced")
     puts: list[Document] = []
-    cuts: dict[str, list[list[int]]] = {}
+    cuts: dict[str, list[Cut]] = {}
     unknown: dict[str, list[int]] = {}
     for name in moves.topics:
         topic = view.topics.get(name)
@@ -226,7 +227,7 @@ def cut_change(
             found = ends[name, partition]
             partitions[partition] = _cut_partition(request, name, partition, partitions[partition], found, reserve)
             after = live(partitions[partition])
-            cuts.setdefault(name, []).append([partition, after.start, after.base, after.term])
+            cuts.setdefault(name, []).append(Cut(partition, after.start, after.base, after.term))
             if found.origin is None:
                 unknown.setdefault(name, []).append(partition)
         writer = writer_after(request, topic, partitions)
@@ -241,8 +242,11 @@ def cut_change(
         aliases = compose_aliases(group, adopted[name]) if name in adopted else {}
         puts.append(group.model_copy(update={"cluster": request.target, "aliases": aliases, "fence": None}))
     puts += _bindings(request, view)
-    evidence = {**operation.evidence, "cuts": cuts, **({"unknown_ends": unknown} if unknown else {})}
-    return Documents((*puts, operation.model_copy(update={"state": "cut", "evidence": evidence})))
+    noted = operation.noting(
+        cuts={name: tuple(some) for name, some in cuts.items()},
+        unknown_ends={name: tuple(some) for name, some in unknown.items()},
+    )
+    return Documents((*puts, noted.model_copy(update={"state": "cut"})))
 
 
 def undo_change(operation: Operation, view: View) -> Documents:
@@ -272,9 +276,8 @@ def undo_change(operation: Operation, view: View) -> Documents:
                 puts.append(group.model_copy(update={"fence": None}))
             else:
                 deletes.append((Group, name))
-    state = operation.state if operation.state in FINAL else "running"
-    marked = operation.model_copy(update={"state": state, "evidence": {**operation.evidence, "undoing": True}})
-    return Documents((*puts, marked), tuple(deletes))
+    state = operation.state if operation.state in FINAL else "undoing"
+    return Documents((*puts, operation.model_copy(update={"state": state})), tuple(deletes))
 
 
 Decision = Continue | Undo | Done
@@ -310,12 +313,12 @@ def _is_fenced(operation: Operation, document: Topic | Group | None) -> bool:
 
 def _maps_show_cut(operation: Operation, topics: Mapping[str, Topic]) -> bool:
     """Whether the maps contain the cut that the operation's evidence names: terms only ever grow by cuts."""
-    cuts: dict[str, list[list[int]]] = operation.evidence.get("cuts") or {}
+    cuts = operation.move.cuts
     return bool(cuts) and all(
         (topic := topics.get(name)) is not None
         and topic.mapped
-        and all(live(topic.extents(partition)).term >= term for partition, _, _, term in entries)
-        for name, entries in cuts.items()
+        and all(live(topic.extents(cut.partition)).term >= cut.term for cut in some)
+        for name, some in cuts.items()
     )
 
 

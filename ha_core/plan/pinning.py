@@ -42,9 +42,9 @@ def pin_change(operation: Operation, view: View, partitions: Mapping[str, int]) 
         if before is not None and (before.fence or before.transaction_fence):
             raise MoveDamagedError(f"topic {name} is fenced: resume or undo the operation that has done it first")
         puts.append(pinned_map(request.origin, name, partitions[name]))
-    pinned = [*_pinned(operation), *(put.name for put in puts if isinstance(put, Topic))]
-    evidence = {**operation.evidence, "pinned": list(dict.fromkeys(pinned))}
-    return Documents((*puts, operation.model_copy(update={"state": "running", "evidence": evidence})))
+    pinned = [*operation.move.pinned, *(put.name for put in puts if isinstance(put, Topic))]
+    noted = operation.noting(pinned=tuple(dict.fromkeys(pinned)))
+    return Documents((*puts, noted.model_copy(update={"state": "running"})))
 
 
 def unpin_change(operation: Operation, view: View, alone: Collection[str]) -> Documents:
@@ -55,7 +55,7 @@ def unpin_change(operation: Operation, view: View, alone: Collection[str]) -> Do
     request, _ = asked(operation)
     deletes: list[tuple[type[Document], str]] = []
     kept: list[str] = []
-    for name in _pinned(operation):
+    for name in operation.move.pinned:
         topic = view.topics.get(name)
         if topic is None:
             continue
@@ -63,13 +63,12 @@ def unpin_change(operation: Operation, view: View, alone: Collection[str]) -> Do
             deletes.append((Topic, name))
         else:
             kept.append(name)
-    evidence = {**operation.evidence, "pinned": kept}
-    return Documents((operation.model_copy(update={"evidence": evidence}),), tuple(deletes))
+    return Documents((operation.noting(pinned=tuple(kept)),), tuple(deletes))
 
 
 def require_unused(operation: Operation, topic: str, ends: Mapping[Partition, PartitionEnds]) -> None:
     """:raises MoveDamagedError: the copy that was made for the move, or was there without a map, is not empty."""
-    if topic not in {*_pinned(operation), *operation.evidence.get("created", ())}:
+    if topic not in {*operation.move.pinned, *operation.move.created}:
         return
     request, _ = asked(operation)
     for (name, partition), one in sorted(ends.items()):
@@ -79,7 +78,3 @@ def require_unused(operation: Operation, topic: str, ends: Mapping[Partition, Pa
                 "when the move began and the gateways led nobody: somebody writes there without passing through them. "
                 f"Nothing was cut. Look what these records are, delete the copy in {request.target}, and move again"
             )
-
-
-def _pinned(operation: Operation) -> tuple[str, ...]:
-    return tuple(operation.evidence.get("pinned", ()))

@@ -33,9 +33,9 @@ def asked(operation: Operation) -> tuple[MoveRequest, MoveSet]:
 
 
 def require_state(operation: Operation, *states: str) -> None:
-    """:raises MoveDamagedError: the operation is in none of `states`, or is being undone."""
-    if operation.state not in states or operation.evidence.get("undoing"):
-        being = "being undone" if operation.evidence.get("undoing") else operation.state
+    """:raises MoveDamagedError: the operation is in none of `states`."""
+    if operation.state not in states:
+        being = "being undone" if operation.state == "undoing" else operation.state
         raise MoveDamagedError(f"operation {operation.id} is {being}, not {' or '.join(states)}")
 
 

@@ -77,6 +77,22 @@ def test_a_document_of_a_newer_schema_is_refused_so_nobody_rewrites_it() -> None
         UserBindings.from_bytes(b'{"schema":99,"user":"ann"}', "/bindings/ann")
 
 
+def test_evidence_is_of_its_kind_and_keeps_what_is_unknown_of_it() -> None:
+    evidence = {
+        "cuts": {"t": [[0, 10, 3, 1]]},
+        "below": {"t": {"0": None, "1": [[7, 0, 5, 1]]}},
+        "undoing": True,
+        **NEW,
+    }
+    data = json.dumps({**OPERATION, "kind": "migrate", "state": "undone", "evidence": evidence}).encode()
+
+    operation = Operation.from_bytes(data, "/operations/op-1")
+
+    assert operation.crossing.cuts["t"][0].start == 10
+    assert operation.crossing.below == {"t": {0: None, 1: ((7, 0, 5, 1),)}}
+    assert kept(fields(operation)["evidence"], evidence)
+
+
 def test_a_move_keeps_what_is_unknown_of_all_that_it_writes() -> None:
     operation = stored(Operation)
     scope = {"topics": ("t",), "users": ("ann",)}

@@ -172,7 +172,7 @@ def test_with_a_cut_ahead_the_group_follows_when_its_topic_is_over(
     assert_followed(environment, work, RECORDS)
     ended, followed = now(environment, operation.id), now(environment, f"{operation.id}-groups")
     assert (followed.kind, followed.state) == ("switch", "succeeded")
-    assert ended.evidence["groups"]["moved"] == 1
+    assert ended.move.groups.moved == 1
     assert ended.result == f"crossed over and verified; 1 groups have followed in operation {followed.id}"
     (entry,) = [one for one in environment.store.history(operation.id) if (one.step, one.outcome) == ("groups", "done")]
     assert entry.detail["operations"] == [followed.id]
@@ -226,7 +226,7 @@ def test_killed_between_the_topics_and_the_end_of_the_groups_a_rerun_goes_on(
     # Then the group has followed, once
     assert (look.ended, look.error) == (True, "")
     assert_followed(environment, work)
-    assert now(environment, operation.id).evidence["groups"]["moved"] == 1
+    assert now(environment, operation.id).move.groups.moved == 1
     begun = [one for one in environment.store.operations(50) if one.id.startswith(f"{operation.id}-groups")]
     assert [one.state for one in begun if one.state != "undone"] == ["succeeded"]
     assert len(begun) == operations
@@ -372,12 +372,12 @@ def test_a_group_that_reads_topics_of_two_operations_follows_the_last_of_them(
     produce(stack, "east", work.topic, AHEAD)
     assert engine.resume(environment, first.id).result == "succeeded"
     # Then the group waits for the other, which may be taken back yet
-    assert now(environment, first.id).evidence["groups"]["moved"] == 0
-    assert other in now(environment, first.id).evidence["groups"]["left_out"][work.group]
+    assert now(environment, first.id).move.groups.moved == 0
+    assert other in now(environment, first.id).move.groups.left_out[work.group]
     # And comes with it
     produce(stack, "east", other, AHEAD)
     assert engine.resume(environment, second.id).result == "succeeded"
-    assert now(environment, second.id).evidence["groups"]["moved"] == 1
+    assert now(environment, second.id).move.groups.moved == 1
     assert_followed(environment, work)
     assert len(committed(environment, "west", work.group)) == 2 * PARTITIONS
 

@@ -126,7 +126,7 @@ def test_a_topic_crosses_over_when_its_log_has_run_into_every_cut(
     assert report.result == "crossing", report.error
     found = environment.operation(operation.id)
     assert found is not None
-    assert list(found.evidence["below"][topic]) == ["0"]
+    assert list(found.crossing.below[topic]) == [0]
     assert environment.store.load().topics[topic] == document
     # And when the other has too, the topic is over
     write(stack, "east", topic, AHEAD, 1)

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model.operation import CrossingEvidence
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.operations.migration.planning import _bytes
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
@@ -73,10 +74,10 @@ def a_cut(topics: int, partitions: int, producers: int, extents: int = 1) -> tup
     there = seed.randrange(10**11) if extents > 1 else 0
     ends = {key: PartitionEnds(there, at[key] + seed.randrange(10**11)) for key in keys}
     held, now = after(fence_change(operation, view), view)
-    origin_ends: dict[str, dict[str, int]] = {}
+    origin_ends: dict[str, dict[int, int]] = {}
     for (name, partition), end in ends.items():
-        origin_ends.setdefault(name, {})[str(partition)] = end.origin or 0
-    held = held.model_copy(update={"evidence": {"origin_ends": origin_ends}})
+        origin_ends.setdefault(name, {})[partition] = end.origin or 0
+    held = held.noting(origin_ends=origin_ends)
     documents = cut_change(held, now, ends, producers_of(keys, producers) if producers else {}, {}, read_ms=NOW_MS)
     written = sum(len(to_bytes(put)) for put in documents.puts)
     return (check(documents) if written < MAX_REQUEST_BYTES else written), expected
@@ -148,7 +149,7 @@ def test_a_move_that_no_write_holds_is_refused_before_it_begins_and_told_how_to_
 
 def settled(partitions: int, producers: int) -> tuple[Documents, LastSequences]:
     keys = [("orders", p) for p in range(partitions)]
-    operation = an_operation(["orders"]).model_copy(update={"kind": "migrate"})
+    operation = an_operation(["orders"]).model_copy(update={"kind": "migrate", "evidence": CrossingEvidence()})
     ends = dict.fromkeys(keys, PartitionEnds(0, 10))
     operation, view = after(propose_change(operation, View(), ["orders"], ends, dict.fromkeys(keys, 20)))
     operation, view = after(open_change(operation, view, ["orders"], ends, {"orders": partitions}), view)

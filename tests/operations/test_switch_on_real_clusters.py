@@ -522,7 +522,7 @@ def test_a_forced_switch_leaves_a_dead_cluster_with_a_cut_above_all_that_it_can_
         assert_nothing_left(environment, operation_id, work)
         found = environment.operation(operation_id)
         assert found is not None
-        assert found.evidence["unknown_ends"] == {work.topic: list(range(PARTITIONS))}
+        assert found.move.unknown_ends == {work.topic: tuple(range(PARTITIONS))}
     finally:
         stack.restart("cluster/west")
 

@@ -32,7 +32,7 @@ def test_partitions_that_were_added_meanwhile_are_told_of_with_the_command_that_
         "; orders:3-5 came to east meanwhile: clients see them when the crossing has ended, and they remain in east"
     )
     assert remaining_words(asked) == ""
-    ended = asked.model_copy(update={"evidence": {"remaining": {"orders": [3, 4, 5]}}})
+    ended = asked.noting(remaining={"orders": (3, 4, 5)})
     assert remaining_words(ended) == (
         "3 partitions that were added meanwhile remain in east: "
         "`switchyard migrate orders:3-5 --from east --to west` brings them after"

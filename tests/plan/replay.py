@@ -27,7 +27,8 @@ from ha_core.model import (
     View,
 )
 from ha_core.model.extent import Place, check, identity, live, locate
-from ha_core.plan.facts import AdoptedGroup, PartitionEnds
+from ha_core.model.operation import AdoptedGroup
+from ha_core.plan.facts import PartitionEnds
 from ha_core.plan.move import (
     Continue,
     Documents,
@@ -296,7 +297,7 @@ class World:
         self.note(state="running")
         if target not in self.topics:
             yield "topics are about to be created"
-            self.note(evidence={**self.operation.evidence, "created": [TOPIC]})
+            self.operation = self.operation.noting(created=(TOPIC,))
             yield "what is created is noted first"
             self.topics.add(target)
             for partition in PARTITIONS:
@@ -304,7 +305,7 @@ class World:
 
     def _adopt(self) -> Iterator[str]:
         origin, target = self._sides
-        self.note(evidence={**self.operation.evidence, "adopted": True})
+        self.operation = self.operation.noting(adopted={GROUP: AdoptedGroup(2, 1, {})})
         yield "joining"
         self.members[target] = {m: f"{m}-{target}" for m in self.members[origin].values()}
 
@@ -377,7 +378,7 @@ class World:
 
     def _undo_discard(self) -> Iterator[str]:
         _, target = self._sides
-        if self.operation.evidence.get("created") and target in self.topics:
+        if self.operation.move.created and target in self.topics:
             yield "about to discard"
             if self.stubborn:
                 return

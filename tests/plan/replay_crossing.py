@@ -484,7 +484,7 @@ class World:
         if isinstance(self.decide(), Lift):
             self.publish(lift_change(self.operation, self.view))
             yield "lifted"
-        if self.operation.evidence.get("undoing"):
+        if self.operation.state == "undoing":
             self.publish(reopen_change(self.operation, self.view))
             yield "opened again"
         if {*stages(self.operation, self.view.topics).values()} & {"proposed", "open"}:

@@ -19,6 +19,7 @@ from ha_core.model import (
     View,
 )
 from ha_core.model.extent import append, identity
+from ha_core.model.operation import Cut
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.crossing import (
     finish_change,
@@ -141,7 +142,7 @@ def test_a_topic_settles_with_the_sequences_below_its_cut() -> None:
     done, settled = after(settle_change(operation, view, ["orders"], ends(100), ONE, producers), view)
 
     assert done.state == "cut"
-    assert done.evidence["cuts"] == {"orders": [[0, 100, 7, 1]]}
+    assert done.move.cuts == {"orders": (Cut(0, 100, 7, 1),)}
     topic = settled.topics["orders"]
     assert (topic.writer, topic.crossing) == ("west", None)
     assert shape(settled) == [("east", 0, 100, 0, 0), ("west", 100, None, 7, 1)]
@@ -164,7 +165,7 @@ def test_partitions_that_were_added_meanwhile_remain_in_the_origin_and_the_rest_
     topic = settled.topics["orders"]
     assert (done.state, stage(done, topic)) == ("cut", "settled")
     assert (topic.writer, topic.partitions[1], topic.partitions[2]) == ("east", identity("east"), identity("east"))
-    assert done.evidence["remaining"] == {"orders": [1, 2]}
+    assert done.crossing.remaining == {"orders": (1, 2)}
     assert shape(settled)[-1][0] == "west"
 
 
@@ -175,7 +176,7 @@ def test_behind_a_fence_they_remain_there_as_well() -> None:
     done, over = after(finish_change(held, fenced, ["orders"], ends(60), {"orders": 2}, {}), fenced)
 
     assert (over.topics["orders"].writer, over.topics["orders"].partitions[1]) == ("east", identity("east"))
-    assert (done.state, done.evidence["remaining"]) == ("cut", {"orders": [1]})
+    assert (done.state, done.crossing.remaining) == ("cut", {"orders": (1,)})
 
 
 def test_partitions_that_were_added_before_every_gateway_served_the_cuts_keep_the_crossing_shut() -> None:
@@ -204,7 +205,7 @@ def test_behind_a_fence_a_cut_that_was_not_reached_is_lowered_to_the_end() -> No
         finish_change(held, fenced, ["orders"], ends(60, target=8), ONE, {})
 
     done, over = after(finish_change(held, fenced, ["orders"], ends(60), ONE, {}), fenced)
-    assert done.evidence["cuts"] == {"orders": [[0, 60, 7, 1]]}
+    assert done.move.cuts == {"orders": (Cut(0, 60, 7, 1),)}
 
     assert done.state == "cut"
     assert shape(over) == [("east", 0, 60, 0, 0), ("west", 60, None, 7, 1)]
@@ -248,7 +249,7 @@ def test_a_way_back_that_is_given_up_opens_what_was_open_even_behind_the_cut() -
     again, now = after(reopen_change(back, retreated), retreated)
 
     assert now == view
-    assert again.evidence.keys().isdisjoint({"undoing", "retreated"})
+    assert (again.state, again.crossing.retreated) == ("crossing", ())
 
 
 def test_the_crossing_of_another_operation_is_never_touched() -> None:

@@ -22,10 +22,10 @@ from ha_core.model import (
     View,
 )
 from ha_core.model.extent import identity, live
-from ha_core.model.operation import OperationState
+from ha_core.model.operation import AdoptedGroup, Cut, OperationState
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, Ended, carry_sequences, compose_aliases, merge_sequences
-from ha_core.plan.facts import AdoptedGroup, PartitionEnds, ProducerFacts
+from ha_core.plan.facts import PartitionEnds, ProducerFacts
 from ha_core.plan.forced import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE
 from ha_core.plan.move import (
     Continue,
@@ -167,7 +167,7 @@ def test_the_cut_writes_maps_groups_and_bindings_and_ends_the_fences_at_once() -
     assert the(documents, UserBindings) == UserBindings(user="u", cluster="west")
     op = the(documents, Operation)
     assert op.state == "cut"
-    assert op.evidence["cuts"] == {"t": [[0, 10, 0, 1], [1, 0, 3, 1]]}
+    assert op.move.cuts == {"t": (Cut(0, 10, 0, 1), Cut(1, 0, 3, 1))}
 
 
 def test_each_kind_of_scope_binds_its_own_level_and_keeps_the_others() -> None:
@@ -210,7 +210,7 @@ def test_a_cut_without_its_fence_or_without_all_partitions_is_refused() -> None:
     with pytest.raises(MoveDamagedError, match="is running, not fenced"):
         cut_now(operation("running"), fenced_view())
     with pytest.raises(MoveDamagedError, match="being undone"):
-        cut_now(operation("fenced", evidence={"undoing": True}), fenced_view())
+        cut_now(operation("undoing"), fenced_view())
 
 
 def test_a_log_end_below_the_stay_is_refused_as_lost_records() -> None:
@@ -246,8 +246,8 @@ def test_a_forced_cut_lies_above_all_that_anybody_knows_of(ends: PartitionEnds, 
 
     assert live(the(documents, Topic).partitions[0]).start == expected
     assert the(documents, Topic).partitions[0][0].known_end is not None
-    unknown = the(documents, Operation).evidence.get("unknown_ends")
-    assert unknown == ({"t": [0]} if ends.origin is None else None)
+    unknown = the(documents, Operation).move.unknown_ends
+    assert unknown == ({"t": (0,)} if ends.origin is None else {})
 
 
 def test_readers_skip_a_dead_origin_only_where_the_operator_said_so() -> None:
@@ -281,7 +281,7 @@ def test_the_undo_lifts_only_its_own_fences_and_leaves_no_empty_documents() -> N
     assert the(held, Topic) == mapped
     assert the(kept, Group).fence is None
     assert [type(d) for d in others.puts] == [Operation]
-    assert the(fresh, Operation).evidence["undoing"] is True
+    assert the(fresh, Operation).state == "undoing"
 
 
 def test_a_cut_cannot_be_undone() -> None:
@@ -296,12 +296,16 @@ def test_resume_goes_by_what_stands_in_the_state() -> None:
 
     assert resume(operation("planned"), {}, {}) == Continue("pin")
     assert resume(operation("running"), {}, {}) == Continue("pin")
-    assert resume(operation("running", evidence={"adopted": {"g": 1}}), {}, {}) == Undo(rest)
+    assert resume(
+        operation("running", evidence={"adopted": {"g": {"generation": 1, "origin_generation": 1, "members": {}}}}),
+        {},
+        {},
+    ) == Undo(rest)
     assert resume(operation("fenced"), fenced, {}) == Undo(("lift", *rest))
     quiet = {"t": Topic(name="t", transaction_fence=FENCE)}
     assert resume(operation("fenced"), quiet, {}) == Undo(("lift", *rest))
     assert resume(operation("running"), {}, {"g": Group(name="g", fence=FENCE)}) == Undo(("lift", *rest))
-    assert resume(operation("running", evidence={"undoing": True}), {}, {}) == Undo(rest)
+    assert resume(operation("undoing"), {}, {}) == Undo(rest)
     assert resume(operation("fenced", **forced), fenced, {}) == Continue("drain")
     assert resume(operation("running", **forced), {}, {}) == Continue("pin")
     assert resume(operation("cut"), {}, {}) == Continue("verify")

@@ -43,7 +43,7 @@ def test_topics_without_a_map_get_one_that_says_that_they_never_left_the_origin(
     assert to_pin(operation(), view) == ("new", "own")
     assert topics_in(documents) == {"new": pinned_map("east", "new", 2), "own": pinned_map("east", "own", 1)}
     assert topics_in(documents)["new"].partitions == {0: identity("east"), 1: identity("east")}
-    assert operation_in(documents).evidence == {"pinned": ["new", "own"]}
+    assert operation_in(documents).move.pinned == ("new", "own")
     assert operation_in(documents).state == "running"
 
 
@@ -53,7 +53,7 @@ def test_many_topics_are_kept_in_the_origin_by_several_revisions() -> None:
     second = pin_change(operation_in(first), View(topics=topics_in(first)), {"new": 1, "own": 1})
 
     assert topics_in(second).keys() == {"own"}
-    assert operation_in(second).evidence["pinned"] == ["new", "own"]
+    assert operation_in(second).move.pinned == ("new", "own")
 
 
 def test_a_topic_that_another_operation_fences_is_left_alone() -> None:
@@ -70,7 +70,7 @@ def test_only_the_maps_of_topics_without_a_copy_are_taken_back() -> None:
     documents = unpin_change(operation("running", pinned=["new", "own"], undoing=True), view, ("new", "old"))
     # Then only that topic is without a map again
     assert documents.deletes == ((Topic, "new"),)
-    assert operation_in(documents).evidence["pinned"] == ["own"]
+    assert operation_in(documents).move.pinned == ("own",)
 
 
 def test_a_map_that_says_more_than_that_the_topic_never_left_is_not_taken_back() -> None:

@@ -139,9 +139,8 @@ def _open(journal: Journal) -> None:
             late = {(name, p) for name in names for p in passed(touched.view.topics[name], sides.ends)}
             if not late:
                 ends = client_ends(journal, touched.view.topics, sides)
-                opened = {"opened": environment.now(), **bounded("opened_at", ends)}
-                evidence = {**journal.operation.evidence, **opened}
-                operation = journal.operation.model_copy(update={"evidence": evidence})
+                opened_at = bounded("opened_at", ends).get("opened_at", {})
+                operation = journal.operation.noting(opened=environment.now(), opened_at=opened_at)
                 documents = open_change(operation, touched.view, names, sides.ends, counts)
                 revision = commit(journal, touched, documents, "open")
                 seen.update(revision=revision, topics=len(names), proposals=attempt)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import UnsupportedByClusterError
@@ -87,21 +86,21 @@ def keep_below(journal: Journal, topics: Mapping[str, Topic], progress: Progress
     fresh = {(one.topic, one.partition) for one in progress.partitions if one.reached and one.topic in topics}
     names = {name for name, _ in fresh} - set(progress.ready)
     cuts = {key: cut for key, cut in physical_cuts(topics, names).items() if key in fresh and key not in kept}
-    evidence = _as_evidence({**kept, **read_below(admin_of(journal.environment, request.origin), cuts)})
-    if len(json.dumps(evidence)) > MAX_KEPT_BYTES:
-        journal.evidence(below_is_full=True)
+    below = _rows({**kept, **read_below(admin_of(journal.environment, request.origin), cuts)})
+    if len(json.dumps(below)) > MAX_KEPT_BYTES:
+        journal.note(below_is_full=True)
         return
-    journal.evidence(below=evidence)
+    journal.note(below=below)
     journal.append("reached", "note", detail={"partitions": [f"{name}-{part}" for name, part in sorted(cuts)]})
 
 
 def unread_below(operation: Operation, progress: Progress) -> bool:
     """Whether a cut was reached since the last look, of a topic that other partitions keep open."""
-    if operation.evidence.get("below_is_full"):
+    if operation.crossing.below_is_full:
         return False
-    kept = operation.evidence.get("below", {})
+    kept = operation.crossing.below
     return any(
-        one.reached and str(one.partition) not in kept.get(one.topic, {})
+        one.reached and one.partition not in kept.get(one.topic, {})
         for one in progress.partitions
         if progress.stages[one.topic] == "open" and one.topic not in progress.ready
     )
@@ -110,22 +109,24 @@ def unread_below(operation: Operation, progress: Progress) -> bool:
 def kept_below(journal: Journal) -> Below:
     """What earlier looks have left with the operation."""
     return {
-        (name, int(partition)): None if found is None else tuple(ProducerFacts(*one) for one in found)
-        for name, partitions in journal.operation.evidence.get("below", {}).items()
+        (name, partition): None if found is None else tuple(ProducerFacts(*one) for one in found)
+        for name, partitions in journal.operation.crossing.below.items()
         for partition, found in partitions.items()
     }
 
 
 def without_below(operation: Operation, names: Collection[str]) -> Operation:
     """The operation without what is kept of `names`: it is written with their sequences now."""
-    left = {name: kept for name, kept in operation.evidence.get("below", {}).items() if name not in names}
-    return operation.model_copy(update={"evidence": {**operation.evidence, "below": left}})
+    left = {name: kept for name, kept in operation.crossing.below.items() if name not in names}
+    return operation.noting(below=left)
 
 
-def _as_evidence(below: Below) -> dict[str, dict[str, Any]]:
+def _rows(below: Below) -> dict[str, dict[int, tuple[tuple[int, int, int, int], ...] | None]]:
     return by_topic(
         {
-            key: found and [[one.producer_id, one.epoch, one.last_sequence, one.last_timestamp_ms] for one in found]
+            key: None
+            if found is None
+            else tuple((one.producer_id, one.epoch, one.last_sequence, one.last_timestamp_ms) for one in found)
             for key, found in below.items()
         }
     )

@@ -44,10 +44,10 @@ def first_cuts(journal: Journal, sides: Sides) -> dict[Partition, int]:
     """
     request, _ = asked(journal.operation)
     topics = Touched.read(journal).view.topics
-    given = journal.operation.evidence.get("cut_at", {})
+    given = journal.operation.crossing.cut_at
     cuts: dict[Partition, int] = {}
     for (name, partition), end in client_ends(journal, topics, sides).items():
-        asked_for = given.get(name, {}).get(str(partition))
+        asked_for = given.get(name, {}).get(partition)
         if asked_for is not None and asked_for <= end:
             raise StepFailedError(
                 f"The cut {asked_for} of {name}-{partition} does not lie above its log's end, which is {end} by now. "
@@ -77,7 +77,7 @@ def higher_cuts(
     :param attempt: how many proposals have failed.
     """
     request, _ = asked(journal.operation)
-    given = journal.operation.evidence.get("cut_at", {})
+    given = journal.operation.crossing.cut_at
     cuts: dict[Partition, int] = {}
     for name in {name for name, _ in late}:
         proposed = {partition: target.start for partition, _, target in crossings(topics[name])}
@@ -89,14 +89,14 @@ def higher_cuts(
             if (name, partition) in late:
                 by_rate = cut_ahead(end, _rate(journal, (name, partition)), request.preparation_s * 2**attempt)
                 cuts[name, partition] = max(by_rate, end + OUTRUN * grown[partition], end + margin)
-            elif cut < end + margin and str(partition) not in given.get(name, {}):
+            elif cut < end + margin and partition not in given.get(name, {}):
                 cuts[name, partition] = end + margin
     return cuts
 
 
 def _rate(journal: Journal, key: Partition) -> float:
     """Records per second; what has none counts as idle."""
-    return float(journal.operation.evidence.get("rates", {}).get(key[0], {}).get(str(key[1]), 0.0))
+    return journal.operation.crossing.rates.get(key[0], {}).get(key[1], 0.0)
 
 
 LOOKS_APART_S = 3.0

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError
@@ -192,25 +191,20 @@ def _rows(
     topics: Iterable[Topic],
     ends: Mapping[Partition, PartitionEnds],
 ) -> Iterable[PartitionProgress]:
-    opened, evidence = operation.evidence.get("opened"), operation.evidence
-    open_s = _seconds_since(environment, opened) if opened is not None else 0.0
+    known = operation.crossing
+    open_s = _seconds_since(environment, known.opened) if known.opened is not None else 0.0
     for topic in topics:
         for partition, _, target in crossings(topic):
             log_end = ends[topic.name, partition].origin
             assert log_end is not None
             end = client_end(topic, partition, log_end)
-            rate, source = _of(evidence, "expected", topic.name, partition), "as it was planned"
+            rate, source = known.expected.get(topic.name, {}).get(partition), "as it was planned"
             if rate is None:
-                rate = _of(evidence, "rates", topic.name, partition)
-            begun = _of(evidence, "opened_at", topic.name, partition)
+                rate = known.rates.get(topic.name, {}).get(partition)
+            begun = known.opened_at.get(topic.name, {}).get(partition)
             if begun is not None and open_s >= MIN_MEASURED_S:
                 rate, source = max(0.0, end - begun) / open_s, "measured since it was opened"
             yield PartitionProgress(topic.name, partition, end, target.start, rate or 0.0, source if rate else "")
-
-
-def _of(evidence: Mapping[str, Any], name: str, topic: str, partition: int) -> float | None:
-    found = evidence.get(name, {}).get(topic, {}).get(str(partition))
-    return None if found is None else float(found)
 
 
 def _seconds_since(environment: Environment, at: str) -> float:
@@ -229,10 +223,10 @@ def withheld_words(operation: Operation, grown: Mapping[str, Collection[int]]) -
 def remaining_words(operation: Operation) -> str:
     """Which partitions remain in the origin because they were added meanwhile, and how they follow; else empty."""
     request, _ = asked(operation)
-    remaining: dict[str, list[int]] = operation.evidence.get("remaining", {})
+    remaining = operation.crossing.remaining
     if not remaining:
         return ""
-    some = [shlex.quote(format_topic(name, tuple(new))) for name, new in list(remaining.items())[:NAMED]]
+    some = [shlex.quote(format_topic(name, new)) for name, new in list(remaining.items())[:NAMED]]
     more = f" (and so on, {len(remaining)} topics in all)" if len(remaining) > NAMED else ""
     return (
         f"{sum(map(len, remaining.values()))} partitions that were added meanwhile remain in {request.origin}: "
@@ -257,7 +251,7 @@ def way_on(operation: Operation) -> str:
 def overdue(environment: Environment, operation: Operation) -> bool:
     """Whether the crossing was to have ended by now."""
     request, _ = asked(operation)
-    opened = operation.evidence.get("opened")
+    opened = operation.crossing.opened
     if request.finish_after_s is None or opened is None:
         return False
     return _seconds_since(environment, opened) >= request.finish_after_s

@@ -51,7 +51,7 @@ class Look:
 def crossing_operations(environment: Environment) -> tuple[str, ...]:
     """Ids of the migrations that cross over, or were interrupted on the way."""
     found = running_operations(environment)
-    return tuple(o.id for o in found if o.kind == "migrate" and o.state in {"crossing", "fenced", "cut"})
+    return tuple(o.id for o in found if o.kind == "migrate" and o.state in {"crossing", "fenced", "undoing", "cut"})
 
 
 def settle_once(environment: Environment, operation_id: str) -> Look:
@@ -102,7 +102,7 @@ def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s
 
 def _due(environment: Environment, operation: Operation, progress: Progress) -> bool:
     """Whether there is something to do: an interruption to mend, a cut that was reached, or a deadline."""
-    if operation.state != "crossing" or operation.evidence.get("undoing"):
+    if operation.state != "crossing":
         return True
     if {*progress.stages.values()} - {"open", "settled"} or not progress.partitions:
         return True

@@ -40,7 +40,7 @@ def require_way_back(environment: Environment, operation: Operation, topics: Map
         raise RefusedError(_no_way_back(operation.id, list(operation.moves.topics), request.origin, request.target))
     found = stages(operation, topics)
     over = [name for name, one in found.items() if one == "settled"]
-    if not over and not operation.evidence.get("undoing"):
+    if not over and operation.state != "undoing":
         opened = [name for name, one in found.items() if one == "open"]
         try:
             target = read_ends(environment, operation, crossing_partitions(topics, opened)).target if opened else {}
@@ -74,7 +74,7 @@ def way_back(journal: Journal, why: str = "interrupted on the way back") -> None
     try:
         with journal.step("withdraw") as seen:
             ends = {}
-            if journal.operation.evidence.get("retreated"):
+            if journal.operation.crossing.retreated:
                 _wait_for_gateways(journal)
                 topics = Touched.read(journal).view.topics
                 names = [name for name, one in stages(journal.operation, topics).items() if one == "proposed"]
@@ -84,7 +84,7 @@ def way_back(journal: Journal, why: str = "interrupted on the way back") -> None
             seen["revision"] = commit(journal, touched, documents, "withdraw")
     except (MoveDamagedError, NotDrainedError, KafkaAdminError) as error:
         touched = Touched.read(journal)
-        if not journal.operation.evidence.get("retreated"):
+        if not journal.operation.crossing.retreated:
             raise
         revision = commit(journal, touched, reopen_change(journal.operation, touched.view), "reopen")
         journal.append("reopen", "done", detail={"revision": revision, "why": str(error)})

@@ -50,8 +50,8 @@ def end_without_origin(journal: Journal, unread: Unread, force: bool) -> None:
     topics = Touched.read(journal).view.topics
     if any(fenced(operation, topic) for topic in topics.values()):
         lift(journal)
-    if journal.operation.evidence.get("undoing"):
-        if not journal.operation.evidence.get("retreated"):
+    if journal.operation.state == "undoing":
+        if not journal.operation.crossing.retreated:
             way_back(journal)  # the target was never written, so the origin has nothing to say to it
             raise RefusedError(
                 f"Operation {operation.id} was on its way back, and is undone now. {_afterwards(request.origin)}"
@@ -168,7 +168,7 @@ def _last_words(journal: Journal, keys: Iterable[Partition]) -> dict[Partition, 
 
 def _said(
     topics: Iterable[Topic], sides: Mapping[Partition, tuple[Extent, Extent]], origin: str
-) -> dict[str, dict[str, dict[str, list[int]]]]:
+) -> dict[str, dict[str, dict[int, list[int]]]]:
     """For the history: partition → known end and cut, between which nobody knows what the origin held."""
     ends: dict[Partition, list[int]] = {}
     for topic in topics:

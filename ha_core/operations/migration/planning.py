@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
-from ha_core.model.operation import CutMode, GroupsChoice
+from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice
 from ha_core.model.topic import client_end
 from ha_core.operations.caretaking import take_care
 from ha_core.operations.creating import create
@@ -71,12 +71,12 @@ class Batch(BaseModel):
     number: int
     request: MoveRequest
     moves: MoveSet
-    rates: dict[str, dict[str, float]] = Field(default_factory=dict)
+    rates: dict[str, dict[int, float]] = Field(default_factory=dict)
     """topic → partition → records/s."""
-    expected: dict[str, dict[str, float]] = Field(default_factory=dict)
+    expected: dict[str, dict[int, float]] = Field(default_factory=dict)
     """The same, as the logs are expected to go on."""
     rates_from: str = ""
-    cut_at: dict[str, dict[str, int]] = Field(default_factory=dict)
+    cut_at: dict[str, dict[int, int]] = Field(default_factory=dict)
 
 
 class MigrationProposal(BaseProposal):
@@ -233,13 +233,13 @@ def start_batch(
         started=now,
         request=batch.request,
         moves=batch.moves,
-        evidence={
-            "rates": batch.rates,
-            "expected": batch.expected if len(json.dumps(batch.expected)) <= MAX_DETAIL_BYTES else {},
-            "rates_from": batch.rates_from,
-            "cut_at": batch.cut_at,
-            "batch": batch.number,
-        },
+        evidence=CrossingEvidence(
+            rates=batch.rates,
+            expected=batch.expected if len(json.dumps(batch.expected)) <= MAX_DETAIL_BYTES else {},
+            rates_from=batch.rates_from,
+            cut_at=batch.cut_at,
+            batch=batch.number,
+        ),
     )
     keys = lock_keys(batch.request, batch.moves)
     return create(environment, operation, keys, {"topics": len(batch.moves.topics)})

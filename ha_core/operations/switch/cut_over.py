@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from functools import partial
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.facts import Adopted, LogEnds, Partition
+from ha_core.kafka.facts import Adopted
 from ha_core.model import Operation, Usage, View
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import NotDrainedError, StepFailedError
 from ha_core.operations.gateways import drained, name_them, not_in_time, serves, wait_for_all
 from ha_core.operations.journal import Journal, Lap, Stopwatch
 from ha_core.operations.last_seen import LastKnown
-from ha_core.operations.revisions import Touched
-from ha_core.operations.sides import admin_of, adopted_of, asked, in_target, origin_of
+from ha_core.operations.revisions import Touched, by_topic
+from ha_core.operations.sides import admin_of, asked, in_target, origin_of
 from ha_core.operations.switch.targets import renew_adoption, still_adopted
 from ha_core.operations.switch.window import Window
 from ha_core.plan.closure import closure
@@ -120,7 +120,7 @@ def _drain(environment: Environment, operation: Operation, revision: int, watch:
 def _cut(journal: Journal, touched: Touched, window: Window, watch: Stopwatch) -> int:
     environment, operation = journal.environment, journal.operation
     request, _ = asked(operation)
-    adopted = adopted_of(operation)
+    adopted = operation.move.adopted
     with watch.lap("ends") as seen:
         checked = None
         if adopted and window.origin is not None:
@@ -135,7 +135,7 @@ def _cut(journal: Journal, touched: Touched, window: Window, watch: Stopwatch) -
     with watch.lap("cut") as seen:
         # The others of a topic grow on in the origin.
         leaving = {key: found.origin[key] for key in of_all(request, touched.view.topics, found.origin)}
-        known = operation.model_copy(update={"evidence": {**operation.evidence, "origin_ends": _by_topic(leaving)}})
+        known = operation.noting(origin_ends=by_topic({key: one.log_end for key, one in leaving.items()}))
         documents = cut_change(known, touched.view, found.ends, found.producers, alive, read_ms=environment.now_ms())
         revision = touched.commit(journal, documents, "cut")
         seen["revision"] = revision
@@ -146,13 +146,6 @@ def _give_up(target: Admin, groups: Mapping[str, Adopted]) -> None:
     """Groups that have changed since: their members join once more, and find no strangers there."""
     for adopted in groups.values():
         target.leave(adopted)
-
-
-def _by_topic(ends: Mapping[Partition, LogEnds]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for (topic, partition), one in sorted(ends.items()):
-        found.setdefault(topic, {})[str(partition)] = one.log_end
-    return found
 
 
 def _note_failure(journal: Journal, watch: Stopwatch, begun: float) -> None:
@@ -236,6 +229,6 @@ def _wait(journal: Journal, window: Window, revision: int) -> None:
                 "producer is gone is aborted by its coordinator after the producer's transaction.timeout.ms."
             )
         if now - alive_at > KEEP_ALIVE_S and window.origin is not None:
-            still_adopted(window.origin, window.target, adopted_of(operation))
+            still_adopted(window.origin, window.target, operation.move.adopted)
             alive_at = now
         environment.sleep(PAUSE_S)

@@ -11,14 +11,14 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError, GroupNotStableError, KafkaAdminError, NotSettledError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import MoveSet, Operation, Topic
+from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError, StepFailedError
 from ha_core.operations.gateways import name_them, serves, wait_for_all
 from ha_core.operations.journal import Journal
 from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.revisions import Touched, in_batches
-from ha_core.operations.sides import admin_of, adopted_of, as_evidence, asked, in_origin, in_target, origin_of
-from ha_core.plan.facts import AdoptedGroup
+from ha_core.operations.sides import admin_of, asked, in_origin, in_target, origin_of
 from ha_core.plan.move import Documents
 from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
 
@@ -35,20 +35,19 @@ def prepare_targets(journal: Journal) -> None:
     pin(journal, {**known, **{spec.name: spec.partitions for spec in specs}})
     with journal.step("prepare") as seen:
         missing = [name for name in moves.topics if name not in there]
-        created = list(dict.fromkeys([*journal.operation.evidence.get("created", []), *missing]))
+        created = tuple(dict.fromkeys([*journal.operation.move.created, *missing]))
         live = {gateway.id for gateway in environment.store.gateways()}
-        gateways = sorted(live.union(journal.operation.evidence.get("gateways", ())))
-        evidence = {**journal.operation.evidence, "created": created, "gateways": gateways, "unsettled": missing}
-        journal.update(state="running", evidence=evidence)
+        gateways = tuple(sorted(live.union(journal.operation.move.gateways)))
+        journal.note(state="running", created=created, gateways=gateways, unsettled=tuple(missing))
         try:
             made = target.create_topics(specs, still_ours=journal.still_ours)
         except (ClusterUnreachableError, NotSettledError):
             raise  # asked for, and made later, maybe; or made, and some broker does not know of it yet
         except KafkaAdminError:
-            journal.evidence(unsettled=[])
+            journal.note(unsettled=())
             raise
         if missing:
-            journal.evidence(unsettled=[])
+            journal.note(unsettled=())
         seen.update(created=list(made.created), existing=list(made.existing), notes=list(made.notes))
         for note in made.notes:
             environment.say(note)
@@ -66,7 +65,7 @@ def adopt_groups(journal: Journal) -> None:
     with journal.step("adopt") as seen:
         seen.update(_forget_stale(journal, moves.groups))
         adopted, left_out = adopt(environment, request.origin, request.target, moves.groups)
-        journal.evidence(adopted=as_evidence(adopted))
+        journal.note(adopted=adopted)
         seen.update(adopted={name: len(one.members) for name, one in adopted.items()}, left_out=left_out)
 
 
@@ -129,7 +128,7 @@ def still_adopted(origin: Admin, target: Admin, groups: dict[str, AdoptedGroup])
 def renew_adoption(journal: Journal, origin: Admin, target: Admin) -> None:
     """Adopt again what has rebalanced or expired since it was adopted; the evidence becomes what holds now."""
     request, moves = asked(journal.operation)
-    adopted = adopted_of(journal.operation)
+    adopted = journal.operation.move.adopted
     alive = still_adopted(origin, target, adopted)
     stale = [name for name in moves.groups if name not in alive]
     if not stale:
@@ -139,7 +138,7 @@ def renew_adoption(journal: Journal, origin: Admin, target: Admin) -> None:
             target.leave(in_target(name, adopted[name]))
     again, _ = adopt(journal.environment, request.origin, request.target, stale)
     if {**alive, **again} != adopted:
-        journal.evidence(adopted=as_evidence({**alive, **again}))
+        journal.note(adopted={**alive, **again})
 
 
 def _specs(
@@ -205,7 +204,7 @@ def unpin(journal: Journal) -> None:
     """
     environment = journal.environment
     request, _ = asked(journal.operation)
-    pinned: list[str] = journal.operation.evidence.get("pinned", [])
+    pinned = journal.operation.move.pinned
     if not pinned:
         return
     before = environment.monotonic()
@@ -217,7 +216,7 @@ def unpin(journal: Journal) -> None:
         journal.append("unpin", "note", detail={"left": f"{text}: {error}"})
         return
     touched = Touched.read(journal)
-    kept = {*left, *journal.operation.evidence.get("unsettled", ())}
+    kept = {*left, *journal.operation.move.unsettled}
     alone = [name for name in pinned if name not in kept]
     maps = [topic for name in alone if (topic := touched.view.topics.get(name)) is not None]
     for some in in_batches(maps, {}):

@@ -6,7 +6,7 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.operations.errors import MoveError, RefusedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.revisions import Touched
-from ha_core.operations.sides import admin_of, adopted_of, asked, in_target
+from ha_core.operations.sides import admin_of, asked, in_target
 from ha_core.operations.switch.targets import unpin
 from ha_core.plan.move import undo_change
 
@@ -35,7 +35,7 @@ def undo_all(journal: Journal) -> None:
 
 def _leave(journal: Journal) -> None:
     request, _ = asked(journal.operation)
-    adopted = adopted_of(journal.operation)
+    adopted = journal.operation.move.adopted
     if not adopted:
         return
     before = journal.environment.monotonic()
@@ -57,7 +57,7 @@ def take_back(journal: Journal) -> None:
 
 def _discard(journal: Journal) -> None:
     request, _ = asked(journal.operation)
-    created = journal.operation.evidence.get("created", [])
+    created = journal.operation.move.created
     if not created:
         return
     before = journal.environment.monotonic()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
@@ -11,7 +11,7 @@ from ha_core.operations.errors import NotServedError
 from ha_core.operations.gateways import name_them, serves, wait_for_all
 from ha_core.operations.journal import Journal
 from ha_core.operations.revisions import bounded
-from ha_core.operations.sides import admin_of, adopted_of, asked, in_origin
+from ha_core.operations.sides import admin_of, asked, in_origin
 
 SERVED_TIMEOUT_S = 30.0
 NAMED = 5
@@ -35,7 +35,7 @@ def verify(journal: Journal) -> None:
                 "They refuse produce when their lease ends. Look at these gateways, restart them if need be."
             )
         _take_leave(journal)
-        ends: dict[str, dict[str, int]] = journal.operation.evidence.get("origin_ends", {})
+        ends = journal.operation.move.origin_ends
         if not ends:
             seen["origin"] = "not asked"
             return
@@ -45,7 +45,7 @@ def verify(journal: Journal) -> None:
             seen["origin"] = f"not asked: {error}"
 
 
-def _require_unmoved(journal: Journal, ends: dict[str, dict[str, int]], seen: dict[str, Any]) -> None:
+def _require_unmoved(journal: Journal, ends: Mapping[str, Mapping[int, int]], seen: dict[str, Any]) -> None:
     """Looks once, and once more where a gateway has vanished: one that was stopped may have come back meanwhile, and
     what of a request it had in its buffers is sent then, whatever it finds out a moment later."""
     request, _ = asked(journal.operation)
@@ -75,10 +75,10 @@ def _require_unmoved(journal: Journal, ends: dict[str, dict[str, int]], seen: di
     )
 
 
-def _beyond(journal: Journal, ends: dict[str, dict[str, int]]) -> dict[Partition, tuple[int, int]]:
+def _beyond(journal: Journal, ends: Mapping[str, Mapping[int, int]]) -> dict[Partition, tuple[int, int]]:
     """Partition → what lies beyond the cut, in the origin's own offsets."""
     request, _ = asked(journal.operation)
-    known = {(topic, int(partition)): end for topic, found in ends.items() for partition, end in found.items()}
+    known = {(topic, partition): end for topic, found in ends.items() for partition, end in found.items()}
     now = admin_of(journal.environment, request.origin).ends(known)
     return {key: (end, now[key].log_end) for key, end in sorted(known.items()) if now[key].log_end != end}
 
@@ -86,7 +86,7 @@ def _beyond(journal: Journal, ends: dict[str, dict[str, int]]) -> dict[Partition
 def _gone(journal: Journal) -> tuple[str, ...]:
     """Gateways that lived when the operation prepared itself, and have no node now."""
     live = {gateway.id for gateway in journal.environment.store.gateways()}
-    return tuple(one for one in journal.operation.evidence.get("gateways", ()) if one not in live)
+    return tuple(one for one in journal.operation.move.gateways if one not in live)
 
 
 def _await_return(journal: Journal, gone: Collection[str]) -> None:
@@ -109,7 +109,7 @@ def _take_leave(journal: Journal) -> None:
     request, _ = asked(operation)
     if request.mode == "forced":
         return
-    for name, adopted in adopted_of(operation).items():
+    for name, adopted in operation.move.adopted.items():
         try:
             admin_of(environment, request.origin).leave(in_origin(name, adopted))
         except KafkaAdminError as error:
