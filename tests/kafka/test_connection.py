@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 
 import pytest
 from hypothesis import given, settings
@@ -25,59 +22,12 @@ from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
 from ha_core.model import Cluster
-from ha_core.wire.codec import encode
 from ha_core.wire.codes import ApiKey, ErrorCode
-from ha_core.wire.header import encode_response, read_request_header
-
-Answer = Callable[[bytes], bytes | None]
-
-
-@contextmanager
-def peer(answer: Answer) -> Iterator[int]:
-    """A server that gives each request frame to `answer` and sends what it says; None hangs up."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return
-            # A client that gives up resets the connection; the next one is served all the same
-            with client, suppress(ConnectionError):
-                while head := client.recv(4, socket.MSG_WAITALL):
-                    said = answer(client.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL))
-                    if said is None:
-                        break
-                    client.sendall(said)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join()
+from tests.kafka.scripted_broker import answered, broker, header_of, listening
 
 
 def connect(port: int, timeout_s: float = 10, security: SecurityProfile = NO_SECURITY) -> Connection:
     return Connection("east", "127.0.0.1", port, security, Deadline.after(timeout_s))
-
-
-def broker(versions: dict[ApiKey, tuple[int, int]], then: Answer = lambda _: None) -> Answer:
-    """Answers ApiVersions as a broker, and everything else by `then`."""
-
-    def answer(frame: bytes) -> bytes | None:
-        header = read_request_header(frame, 0, len(frame))
-        assert header is not None
-        if header.api_key != ApiKey.API_VERSIONS:
-            return then(frame)
-        keys = [{"api_key": key, "min_version": low, "max_version": high} for key, (low, high) in versions.items()]
-        body = encode(ApiKey.API_VERSIONS, header.api_version, "response", {"api_keys": keys})
-        return encode_response(ApiKey.API_VERSIONS, header.api_version, header.correlation_id, body)
-
-    return answer
 
 
 @pytest.mark.parametrize(
@@ -92,7 +42,7 @@ def broker(versions: dict[ApiKey, tuple[int, int]], then: Answer = lambda _: Non
     ],
 )
 def test_a_peer_that_is_no_broker_is_named_with_what_it_seems_to_be(said: bytes, named: str) -> None:
-    with peer(lambda _: said) as port, pytest.raises(NotKafkaError) as caught:
+    with listening(lambda _: said) as port, pytest.raises(NotKafkaError) as caught:
         connect(port)
     assert str(caught.value).startswith(f"Cluster east: 127.0.0.1:{port} ")
     assert named in str(caught.value)
@@ -102,14 +52,14 @@ def test_a_peer_that_is_no_broker_is_named_with_what_it_seems_to_be(said: bytes,
 @settings(max_examples=60, deadline=None)
 def test_garbage_raises_an_error_that_names_cluster_and_address_and_no_other(garbage: bytes) -> None:
     replies = iter([garbage])
-    with peer(lambda _: next(replies, None)) as port, pytest.raises(KafkaAdminError) as caught:
+    with listening(lambda _: next(replies, None)) as port, pytest.raises(KafkaAdminError) as caught:
         connect(port, 0.2)
     assert str(caught.value).startswith(f"Cluster east: 127.0.0.1:{port} ")
 
 
 def test_a_silent_peer_is_given_up_at_the_deadline() -> None:
     with (
-        peer(lambda _: b"") as port,
+        listening(lambda _: b"") as port,
         pytest.raises(ClusterUnreachableError, match=r"ApiVersions|API_VERSIONS within 0\.3 s"),
     ):
         connect(port, 0.3)
@@ -138,22 +88,24 @@ def test_an_address_without_a_port_is_refused_with_the_way_out() -> None:
 def test_a_broker_that_does_not_know_the_newest_version_request_is_asked_in_the_oldest() -> None:
     asked = []
 
+    # Given a broker that knows ApiVersions in version 0 alone
     def answer(frame: bytes) -> bytes:
-        header = read_request_header(frame, 0, len(frame))
-        assert header is not None
-        asked.append(header.api_version)
+        version = header_of(frame).api_version
+        asked.append(version)
         keys = [{"api_key": ApiKey.METADATA, "min_version": 0, "max_version": 5}]
-        code = ErrorCode.UNSUPPORTED_VERSION if header.api_version else ErrorCode.NONE
-        body = encode(ApiKey.API_VERSIONS, 0, "response", {"error_code": code, "api_keys": keys})
-        return encode_response(ApiKey.API_VERSIONS, 0, header.correlation_id, body)
+        code = ErrorCode.UNSUPPORTED_VERSION if version else ErrorCode.NONE
+        return answered(frame, {"error_code": code, "api_keys": keys}, version=0)
 
-    with peer(answer) as port, connect(port) as connection:
-        assert connection.version(ApiKey.METADATA) == 5
+    # When a client connects
+    with listening(answer) as port, connect(port) as connection:
+        newest = connection.version(ApiKey.METADATA)
+    # Then it asks once more, and knows what the broker offers
+    assert newest == 5
     assert asked == [3, 0]
 
 
 def test_a_request_that_the_broker_lacks_is_named() -> None:
-    with peer(broker({ApiKey.METADATA: (0, 5)})) as port, connect(port) as connection:
+    with listening(broker({ApiKey.METADATA: (0, 5)})) as port, connect(port) as connection:
         with pytest.raises(UnsupportedByClusterError, match="does not offer DESCRIBE_PRODUCERS"):
             connection.version(ApiKey.DESCRIBE_PRODUCERS)
         with pytest.raises(UnsupportedByClusterError, match="METADATA 0 to 5"):
@@ -161,29 +113,23 @@ def test_a_request_that_the_broker_lacks_is_named() -> None:
 
 
 def test_a_listener_that_offers_other_mechanisms_is_told_with_them() -> None:
-    def handshake(frame: bytes) -> bytes:
-        header = read_request_header(frame, 0, len(frame))
-        assert header is not None
-        body = {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": ["SCRAM-SHA-512"]}
-        return encode_response(17, 1, header.correlation_id, encode(ApiKey.SASL_HANDSHAKE, 1, "response", body))
+    refusal = {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": ["SCRAM-SHA-512"]}
+    scram_only = broker({ApiKey.SASL_HANDSHAKE: (0, 1)}, lambda frame: answered(frame, refusal))
 
-    offered = broker({ApiKey.SASL_HANDSHAKE: (0, 1)}, handshake)
-    with peer(offered) as port, pytest.raises(AuthenticationRefusedError, match="it offers SCRAM-SHA-512"):
+    with listening(scram_only) as port, pytest.raises(AuthenticationRefusedError, match="it offers SCRAM-SHA-512"):
         connect(port, security=SecurityProfile("PLAIN", "svc", "secret"))
 
 
 def test_an_interrupted_conversation_leaves_no_answer_for_the_next_one() -> None:
+    # Given a broker whose answers tell to which request they belong
     def topics(frame: bytes) -> bytes:
-        header = read_request_header(frame, 0, len(frame))
-        assert header is not None
-        body = encode(ApiKey.METADATA, 5, "response", {"controller_id": header.correlation_id})
-        return encode_response(ApiKey.METADATA, 5, header.correlation_id, body)
+        return answered(frame, {"controller_id": header_of(frame).correlation_id})
 
     def interrupted(connection: Connection) -> None:
         connection.send(ApiKey.METADATA, {"topics": []}, Deadline.after(5))
         raise KeyboardInterrupt
 
-    with peer(broker({ApiKey.METADATA: (0, 5)}, topics)) as port:
+    with listening(broker({ApiKey.METADATA: (0, 5)}, topics)) as port:
         brokers = Brokers(Cluster(name="east", bootstrap=f"127.0.0.1:{port}"), NO_SECURITY, 5)
         deadline = brokers.deadline()
         assert brokers.call(None, ApiKey.METADATA, {"topics": []}, deadline)["controller_id"] == 2

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -13,11 +12,10 @@ from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.record_times import record_times
 from ha_core.model import Cluster
-from ha_core.wire.codec import decode, encode
+from ha_core.wire.codec import decode
 from ha_core.wire.codes import ApiKey, ErrorCode
-from ha_core.wire.header import encode_response, read_request_header
 from tests.kafka.clients import settings
-from tests.kafka.test_connection import Answer, broker, peer
+from tests.kafka.scripted_broker import Answer, answered, broker, header_of, listening
 
 Fresh = Callable[[str], str]
 OLD_MS = 1_000
@@ -103,8 +101,7 @@ def scripted(version: int, asked: list[int], said: dict[int, tuple[int, int, int
     def answer(frame: bytes) -> bytes | None:
         if said is None:
             return None
-        header = read_request_header(frame, 0, len(frame))
-        assert header is not None
+        header = header_of(frame)
         request = decode(ApiKey.LIST_OFFSETS, header.api_version, "request", frame, header.body_at)
         (timestamp,) = {part["timestamp"] for topic in request["topics"] for part in topic["partitions"]}
         asked.append(timestamp)
@@ -112,25 +109,18 @@ def scripted(version: int, asked: list[int], said: dict[int, tuple[int, int, int
             {"partition_index": index, "error_code": code, "timestamp": at_ms, "offset": offset}
             for index, (code, at_ms, offset) in said.items()
         ]
-        return answered(frame, ApiKey.LIST_OFFSETS, {"topics": [{"name": "t", "partitions": parts}]})
+        return answered(frame, {"topics": [{"name": "t", "partitions": parts}]})
 
     return broker({ApiKey.LIST_OFFSETS: (1, version)}, answer)
-
-
-def answered(frame: bytes, key: ApiKey, body: Mapping[str, Any]) -> bytes:
-    header = read_request_header(frame, 0, len(frame))
-    assert header is not None
-    encoded = encode(key, header.api_version, "response", body)
-    return encode_response(key, header.api_version, header.correlation_id, encoded)
 
 
 def ask(leader: Answer, partitions: int, timeout_s: float = 10) -> dict[Partition, RecordTimes]:
     """What is told of `partitions` that hold records from offset 2 to 9, led by one broker; another one knows it."""
     ends = {("t", index): LogEnds(2, 9, 9, 9, 1, 5) for index in range(partitions)}
-    with peer(leader) as port:
+    with listening(leader) as port:
         nodes = {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": port}], "topics": []}
-        knows = broker({ApiKey.METADATA: (0, 12)}, lambda frame: answered(frame, ApiKey.METADATA, nodes))
-        with peer(knows) as bootstrap:
+        knows = broker({ApiKey.METADATA: (0, 12)}, lambda frame: answered(frame, nodes))
+        with listening(knows) as bootstrap:
             brokers = Brokers(Cluster(name="east", bootstrap=f"127.0.0.1:{bootstrap}"), NO_SECURITY, 10)
             try:
                 brokers.metadata((), Deadline.after(10))

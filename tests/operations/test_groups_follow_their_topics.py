@@ -26,7 +26,17 @@ from ha_core.operations.registry import declare_usage
 from ha_core.operations.switch import cut_over
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, bootstrap, create_topic, switchyard
-from tests.operations.test_migrations_on_real_clusters import kill
+from tests.operations.dying import (
+    COMMIT,
+    CUT_CHANGE,
+    FIND_FOLLOWERS,
+    FINISH,
+    START,
+    Death,
+    after,
+    before,
+    die_in_engine,
+)
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS, AHEAD = 2, 30, 5
@@ -199,14 +209,14 @@ def test_members_that_never_committed_make_a_group_a_reader(stack: Stack, enviro
     }
 
 
-DEATHS: dict[str, tuple[tuple[str, str, str, str], int]] = {
-    "before the groups are looked for": (("ha_core.operations.dependents", "find_followers", "before", ""), 1),
-    "when their operation is created": (("ha_core.operations.engine", "start", "after", ""), 1),
-    "behind their fence": (("ha_core.operations.switch.cut_over", "cut_change", "before", ""), 2),
-    "when they have moved": (("ha_core.operations.revisions", "Touched.commit", "after", "cut"), 1),
-    "when their operation has ended": (("ha_core.operations.journal", "Journal.finish", "after", "succeeded"), 1),
+DEATHS: dict[str, tuple[Death, int]] = {
+    "before the groups are looked for": (before(FIND_FOLLOWERS), 1),
+    "when their operation is created": (after(START), 1),
+    "under their fence": (before(CUT_CHANGE), 2),
+    "when they have moved": (after(COMMIT, "cut"), 1),
+    "when their operation has ended": (after(FINISH, "succeeded"), 1),
 }
-"""Where a process dies, and how many operations it takes: one that stands behind a fence is undone and begun again."""
+"""Where a process dies, and how many operations it takes: one that stands under its fence is undone and begun again."""
 
 
 @pytest.mark.parametrize("point", DEATHS)
@@ -216,8 +226,8 @@ def test_killed_between_the_topics_and_the_end_of_the_groups_a_rerun_goes_on(
     # Given a process that dies when the topics are over
     operation = begin(environment, work.topic)
     cross(stack, environment, work, operation)
-    where, operations = DEATHS[point]
-    kill(stack, operation, where, "resume")
+    death, operations = DEATHS[point]
+    die_in_engine(stack, death, "resume", operation.id)
     assert now(environment, operation.id).state == "cut"
     assert environment.store.load().topics[work.topic].writer == "west"
     # When somebody looks after what crosses over

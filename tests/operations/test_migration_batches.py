@@ -20,7 +20,7 @@ from ha_core.plan.move import Documents
 from ha_core.store import TooLargeError
 from ha_core.store.documents import to_bytes
 from ha_core.store.tree import MAX_REQUEST_BYTES
-from tests.plan.test_crossing import after
+from tests.plan.revisions import written
 
 TOPICS, PARTITIONS = 1_000, 50
 LONG = "a-topic-with-quite-a-long-name-as-teams-like-to-have-them"
@@ -77,13 +77,13 @@ def test_every_revision_of_every_batch_fits_into_one_write() -> None:
             moves=MoveSet(topics=tuple(batch), reasons={f"topic:{name}": "named in the scope" for name in batch}),
         )
         keys = {(name, p): PartitionEnds(10**12, 10**12) for name in batch for p in range(PARTITIONS)}
-        written = propose_change(operation, View(), batch, keys, dict.fromkeys(keys, 2 * 10**12))
-        assert size(written) < MAX_REQUEST_BYTES
-        operation, view = after(written)
+        proposal = propose_change(operation, View(), batch, keys, dict.fromkeys(keys, 2 * 10**12))
+        assert size(proposal) < MAX_REQUEST_BYTES
+        operation, view = written(proposal)
         counts = dict.fromkeys(batch, PARTITIONS)
-        operation, view = after(open_change(operation, view, batch, keys, counts), view)
+        operation, view = written(open_change(operation, view, batch, keys, counts), view)
         reached = {key: PartitionEnds(10**12, 2 * 10**12) for key in keys}
-        done, _ = after(settle_change(operation, view, batch, reached, counts, {}), view)
+        done, _ = written(settle_change(operation, view, batch, reached, counts, {}), view)
         assert done.state == "cut"
 
 
@@ -96,8 +96,8 @@ def test_a_run_leaves_room_for_the_last_sequences_of_thirty_producers_of_each_pa
 
     assert [name for run in runs for name in run] == list(topics)
     assert 35 <= len(runs[0]) <= 45, "as many wait behind the fence that ends a crossing"
-    written = [*(topics[name] for name in runs[0]), *(sequences(name, 30) for name in runs[0])]
-    assert size(Documents(tuple(written))) < MAX_REQUEST_BYTES
+    revision = Documents((*(topics[name] for name in runs[0]), *(sequences(name, 30) for name in runs[0])))
+    assert size(revision) < MAX_REQUEST_BYTES
 
 
 def test_what_is_too_large_for_one_write_is_written_in_halves() -> None:

@@ -3,13 +3,8 @@ origin directly, so all that comes above a cut stays surplus."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +22,16 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.migration.planning import plan_migration, start_batch
 from ha_core.plan.facts import ProducerFacts
 from stack.harness import Stack
+from tests.operations.dying import (
+    COMMIT,
+    CREATE_TOPICS,
+    DELETE_EMPTY_TOPICS,
+    FINISH,
+    SURPLUS,
+    after,
+    before,
+    die_in_engine,
+)
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS, AHEAD = 2, 30, 10
@@ -80,6 +85,19 @@ def begin(environment: Environment, topic: str, ahead: int | None = AHEAD, **mor
     proposal.require_sound()
     (batch,) = proposal.batches
     return start_batch(environment, batch, "test:operator")
+
+
+def run_until_open(environment: Environment, operation: Operation) -> None:
+    """Run it until its crossing is open. :raises AssertionError: it is not."""
+    report = engine.run_all(environment, operation.id)
+    assert report.result == "crossing", report.error
+
+
+def begin_crossing(environment: Environment, topic: str, **more: Any) -> Operation:
+    """An open crossing of one topic whose cuts lie `AHEAD` of its ends."""
+    operation = begin(environment, topic, **more)
+    run_until_open(environment, operation)
+    return operation
 
 
 def extents(environment: Environment, topic: str) -> dict[int, list[tuple[Any, ...]]]:
@@ -151,8 +169,7 @@ def test_what_each_producer_had_below_the_cut_goes_with_the_topic(
         )
 
     monkeypatch.setattr(below, "below_cut", of_gateways)
-    operation = begin(environment, topic)
-    assert engine.run_all(environment, operation.id).result == "crossing"
+    operation = begin_crossing(environment, topic)
     write(stack, "east", topic, AHEAD + 25, first=AHEAD)
 
     assert engine.resume(environment, operation.id).result == "succeeded"
@@ -238,8 +255,7 @@ def test_a_gateway_that_has_drained_lets_the_crossing_open(environment: Environm
 def test_partitions_that_nobody_writes_to_are_ended_behind_a_fence(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
-    operation = begin(environment, topic)
-    assert engine.run_all(environment, operation.id).result == "crossing"
+    operation = begin_crossing(environment, topic)
     write(stack, "east", topic, AHEAD + 3, 1)
 
     report = engine.resume(environment, operation.id, at_once=True)
@@ -252,8 +268,7 @@ def test_partitions_that_nobody_writes_to_are_ended_behind_a_fence(
 def test_partitions_that_a_topic_got_while_it_crossed_over_remain_in_the_origin_until_they_are_moved(
     stack: Stack, environment: Environment, topic: str, grown: tuple[str, ...]
 ) -> None:
-    operation = begin(environment, topic)
-    assert engine.run_all(environment, operation.id).result == "crossing"
+    operation = begin_crossing(environment, topic)
     # When both copies grow, or the origin's alone, and somebody writes to the new partition past the gateways
     for cluster in grown:
         admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
@@ -276,8 +291,7 @@ def test_partitions_that_a_topic_got_while_it_crossed_over_remain_in_the_origin_
 
 
 def test_a_crossing_that_was_to_have_ended_is_ended_by_whoever_looks(environment: Environment, topic: str) -> None:
-    operation = begin(environment, topic, finish_after_s=3600)
-    assert engine.run_all(environment, operation.id).result == "crossing"
+    operation = begin_crossing(environment, topic, finish_after_s=3600)
     assert engine.resume(environment, operation.id).result == "crossing"
     environment.now = lambda: "2199-01-01T00:00:00Z"
 
@@ -288,8 +302,7 @@ def test_a_crossing_that_was_to_have_ended_is_ended_by_whoever_looks(environment
 def test_a_fence_that_gateways_do_not_follow_is_lifted_and_the_crossing_goes_on(
     environment: Environment, topic: str
 ) -> None:
-    operation = begin(environment, topic, drain_timeout_s=0.2)
-    assert engine.run_all(environment, operation.id).result == "crossing"
+    operation = begin_crossing(environment, topic, drain_timeout_s=0.2)
     registered = environment.store.register_gateway(gateway(operation, drained=()))
     try:
         report = engine.resume(environment, operation.id, at_once=True)
@@ -306,8 +319,7 @@ def test_a_fence_that_gateways_do_not_follow_is_lifted_and_the_crossing_goes_on(
 def test_until_the_target_is_written_there_is_a_way_back_without_a_trace(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
-    operation = begin(environment, topic)
-    assert engine.run_all(environment, operation.id).result == "crossing"
+    operation = begin_crossing(environment, topic)
     write(stack, "east", topic, AHEAD + 5, 0)
 
     report = engine.undo(environment, operation.id)
@@ -320,8 +332,7 @@ def test_until_the_target_is_written_there_is_a_way_back_without_a_trace(
 def test_once_it_is_written_a_way_back_is_refused_and_the_move_back_is_said(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
-    operation = begin(environment, topic)
-    assert engine.run_all(environment, operation.id).result == "crossing"
+    operation = begin_crossing(environment, topic)
     before = environment.store.load()
     write(stack, "west", topic, 1, 0)
 
@@ -336,8 +347,7 @@ def test_once_it_is_written_a_way_back_is_refused_and_the_move_back_is_said(
 
 
 def test_a_way_back_that_gateways_do_not_follow_leaves_the_crossing_open(environment: Environment, topic: str) -> None:
-    operation = begin(environment, topic, drain_timeout_s=0.2)
-    assert engine.run_all(environment, operation.id).result == "crossing"
+    operation = begin_crossing(environment, topic, drain_timeout_s=0.2)
     before = environment.store.load().topics
     registered = environment.store.register_gateway(gateway(operation, drained=()))
     try:
@@ -374,70 +384,32 @@ def test_a_topic_migrates_there_and_back_with_every_client_offset(
     ]
 
 
-# Where a process is killed: module, attribute, before or after the call, and the beginning of the operation's step.
-KILLS = {
-    "before topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "before", ""),
-    "after topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "after", ""),
-    "before the proposal": ("ha_core.operations.revisions", "Touched.commit", "before", "propose"),
-    "after the proposal": ("ha_core.operations.revisions", "Touched.commit", "after", "propose"),
-    "before it is open": ("ha_core.operations.revisions", "Touched.commit", "before", "open"),
-    "after it is open": ("ha_core.operations.revisions", "Touched.commit", "after", "open"),
+DEATHS_BEFORE_IT_IS_OPEN = {
+    "before topics are created": before(CREATE_TOPICS),
+    "after topics are created": after(CREATE_TOPICS),
+    "before the proposal": before(COMMIT, "propose"),
+    "after the proposal": after(COMMIT, "propose"),
+    "before it is open": before(COMMIT, "open"),
+    "after it is open": after(COMMIT, "open"),
 }
-LATER = {
-    "before producers are read": ("ha_core.kafka.admin", "Admin.surplus", "before", ""),
-    "before it settles": ("ha_core.operations.revisions", "Touched.commit", "before", "settle"),
-    "after it has settled": ("ha_core.operations.revisions", "Touched.commit", "after", "settle"),
-    "before the result is written": ("ha_core.operations.journal", "Journal.finish", "before", ""),
+DEATHS_AT_THE_CUT = {
+    "before producers are read": before(SURPLUS),
+    "before it settles": before(COMMIT, "settle"),
+    "after it has settled": after(COMMIT, "settle"),
+    "before the result is written": before(FINISH),
 }
-ENDING = {
-    "before the fence": ("ha_core.operations.revisions", "Touched.commit", "before", "hold"),
-    "after the fence": ("ha_core.operations.revisions", "Touched.commit", "after", "hold"),
-    "before it ends behind it": ("ha_core.operations.revisions", "Touched.commit", "before", "finish"),
-    "after it has ended behind it": ("ha_core.operations.revisions", "Touched.commit", "after", "finish"),
+DEATHS_WHILE_ENDING_AT_ONCE = {
+    "before the fence": before(COMMIT, "hold"),
+    "after the fence": after(COMMIT, "hold"),
+    "before the end under the fence": before(COMMIT, "finish"),
+    "after the end under the fence": after(COMMIT, "finish"),
 }
-BACK = {
-    "before the way back": ("ha_core.operations.revisions", "Touched.commit", "before", "retreat"),
-    "on the way back": ("ha_core.operations.revisions", "Touched.commit", "after", "retreat"),
-    "after it was withdrawn": ("ha_core.operations.revisions", "Touched.commit", "after", "withdraw"),
-    "after topics were deleted": ("ha_core.kafka.admin", "Admin.delete_empty_topics", "after", ""),
+DEATHS_WHILE_UNDOING = {
+    "before the undo": before(COMMIT, "retreat"),
+    "while undoing": after(COMMIT, "retreat"),
+    "after it was withdrawn": after(COMMIT, "withdraw"),
+    "after topics were deleted": after(DELETE_EMPTY_TOPICS),
 }
-VICTIM = """
-import importlib, os, signal, sys
-module, path, when, step, call, operation = sys.argv[1:7]
-owner = importlib.import_module(module)
-*parents, name = path.split(".")
-for parent in parents:
-    owner = getattr(owner, parent)
-whole = getattr(owner, name)
-def deadly(*args, **kwargs):
-    hit = not step or any(isinstance(one, str) and one.startswith(step) for one in args)
-    if hit and when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = whole(*args, **kwargs)
-    if hit:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-setattr(owner, name, deadly)
-from ha_core.operations import engine
-from ha_core.operations.environment import Connection, connect
-with connect(Connection(os.environ["SWITCHYARD_ZOOKEEPER"], session_timeout_s=4.0), by="test:victim") as environment:
-    if call == "resume at once":
-        engine.resume(environment, operation, at_once=True)
-    else:
-        getattr(engine, call)(environment, operation)
-"""
-
-
-def kill(stack: Stack, operation: Operation, where: tuple[str, ...], call: str) -> None:
-    died = subprocess.run(
-        [sys.executable, "-c", VICTIM, *where, call, operation.id],
-        env={**os.environ, "SWITCHYARD_ZOOKEEPER": stack.zookeeper},
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
-    assert died.returncode == -signal.SIGKILL, (where, died.stderr)
 
 
 def new_topic(stack: Stack) -> str:
@@ -447,32 +419,40 @@ def new_topic(stack: Stack) -> str:
     return name
 
 
+def die_where(point: str, stack: Stack, environment: Environment, operation: Operation) -> None:
+    """The executor is killed at `point` of the operation."""
+    if point in DEATHS_BEFORE_IT_IS_OPEN:
+        die_in_engine(stack, DEATHS_BEFORE_IT_IS_OPEN[point], "run_all", operation.id)
+        return
+    run_until_open(environment, operation)
+    if point in DEATHS_AT_THE_CUT:
+        write(stack, "east", operation.reason, AHEAD + 5)
+        die_in_engine(stack, DEATHS_AT_THE_CUT[point], "resume", operation.id)
+    elif point in DEATHS_WHILE_ENDING_AT_ONCE:
+        die_in_engine(stack, DEATHS_WHILE_ENDING_AT_ONCE[point], "resume at once", operation.id)
+    else:
+        die_in_engine(stack, DEATHS_WHILE_UNDOING[point], "undo", operation.id)
+
+
 def test_a_migration_killed_anywhere_is_continued_by_resume(stack: Stack, environment: Environment) -> None:
-    begun = {point: begin(environment, new_topic(stack)) for point in [*KILLS, *LATER, *ENDING, *BACK]}
+    # Given a migration for each point at which its executor is killed
+    points = [*DEATHS_BEFORE_IT_IS_OPEN, *DEATHS_AT_THE_CUT, *DEATHS_WHILE_ENDING_AT_ONCE, *DEATHS_WHILE_UNDOING]
+    begun = {point: begin(environment, new_topic(stack)) for point in points}
     for point, operation in begun.items():
-        if point in KILLS:
-            kill(stack, operation, KILLS[point], "run_all")
-            continue
-        assert engine.run_all(environment, operation.id).result == "crossing"
-        if point in LATER:
-            write(stack, "east", operation.reason, AHEAD + 5)
-            kill(stack, operation, LATER[point], "resume")
-        elif point in ENDING:
-            kill(stack, operation, ENDING[point], "resume at once")
-        else:
-            kill(stack, operation, BACK[point], "undo")
+        die_where(point, stack, environment, operation)
 
     for point, operation in begun.items():
+        # When it is resumed
         topic = operation.reason
         report = engine.resume(environment, operation.id)
-
-        if point in BACK and point != "before the way back":
+        # Then it is undone where the undo had begun, over where it had been, and a crossing goes on everywhere else
+        if point in DEATHS_WHILE_UNDOING and point != "before the undo":
             assert report.result == "undone", (point, report.error)
             assert_untouched(stack, environment, operation.id, topic)
             continue
-        if point in LATER or point == "after it has ended behind it":
+        if point in DEATHS_AT_THE_CUT or point == "after the end under the fence":
             assert report.result == "succeeded", (point, report.error)
-            cut = RECORDS + AHEAD if point in LATER else RECORDS
+            cut = RECORDS + AHEAD if point in DEATHS_AT_THE_CUT else RECORDS
             assert_over(environment, operation.id, topic, cut, cut)
             continue
         assert report.result == "crossing", (point, report.error)

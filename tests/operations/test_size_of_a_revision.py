@@ -18,7 +18,7 @@ from ha_core.plan.size_verdicts import REVISION_BYTES, revision_bytes, size_verd
 from ha_core.store.documents import to_bytes
 from ha_core.store.paths import name_of, path_of
 from ha_core.store.tree import MAX_REQUEST_BYTES, Create, check_size
-from tests.plan.test_crossing import after
+from tests.plan.revisions import written
 
 DAY_MS = 86_400_000
 NOW_MS = 1_763_800_000_000
@@ -73,14 +73,14 @@ def a_cut(topics: int, partitions: int, producers: int, extents: int = 1) -> tup
     at = {key: view.topics[key[0]].partitions[key[1]][-1].base if extents > 1 else 0 for key in keys}
     there = seed.randrange(10**11) if extents > 1 else 0
     ends = {key: PartitionEnds(there, at[key] + seed.randrange(10**11)) for key in keys}
-    held, now = after(fence_change(operation, view), view)
+    held, now = written(fence_change(operation, view), view)
     origin_ends: dict[str, dict[int, int]] = {}
     for (name, partition), end in ends.items():
         origin_ends.setdefault(name, {})[partition] = end.origin or 0
     held = held.noting(origin_ends=origin_ends)
     documents = cut_change(held, now, ends, producers_of(keys, producers) if producers else {}, {}, read_ms=NOW_MS)
-    written = sum(len(to_bytes(put)) for put in documents.puts)
-    return (check(documents) if written < MAX_REQUEST_BYTES else written), expected
+    size = sum(len(to_bytes(put)) for put in documents.puts)
+    return (check(documents) if size < MAX_REQUEST_BYTES else size), expected
 
 
 def _stays(partitions: int, count: int, seed: Random) -> dict[int, tuple[Extent, ...]]:
@@ -151,8 +151,8 @@ def settled(partitions: int, producers: int) -> tuple[Documents, LastSequences]:
     keys = [("orders", p) for p in range(partitions)]
     operation = an_operation(["orders"]).model_copy(update={"kind": "migrate", "evidence": CrossingEvidence()})
     ends = dict.fromkeys(keys, PartitionEnds(0, 10))
-    operation, view = after(propose_change(operation, View(), ["orders"], ends, dict.fromkeys(keys, 20)))
-    operation, view = after(open_change(operation, view, ["orders"], ends, {"orders": partitions}), view)
+    operation, view = written(propose_change(operation, View(), ["orders"], ends, dict.fromkeys(keys, 20)))
+    operation, view = written(open_change(operation, view, ["orders"], ends, {"orders": partitions}), view)
     reached = dict.fromkeys(keys, PartitionEnds(9, 30))
     documents = settle_change(
         operation, view, ["orders"], reached, {"orders": partitions}, producers_of(keys, producers), NOW_MS

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import uuid
@@ -30,6 +29,17 @@ from ha_core.operations.switch.proposal import plan
 from ha_core.operations.switch.window import Window
 from ha_core.store import Change
 from stack.harness import Stack
+from tests.operations.dying import (
+    ADOPT,
+    COMMIT,
+    COPY_OFFSETS,
+    CREATE_TOPICS,
+    FINISH,
+    READ_ENDS,
+    after,
+    before,
+    die,
+)
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS = 3, 60
@@ -435,42 +445,25 @@ def test_every_step_may_be_run_twice(stack: Stack, environment: Environment, wor
     assert_nothing_left(environment, operation_id, work)
 
 
-# Where a process is killed: module, attribute, before or after the call, and the operation's step (for commits).
-KILLS = {
-    "before topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "before", ""),
-    "after topics are created": ("ha_core.kafka.admin", "Admin.create_topics", "after", ""),
-    "before adoption": ("ha_core.operations.switch.targets", "adopt", "before", ""),
-    "before the fence": ("ha_core.operations.revisions", "Touched.commit", "before", "fence"),
-    "after the fence": ("ha_core.operations.revisions", "Touched.commit", "after", "fence"),
-    "before ends are read": ("ha_core.operations.switch.window", "Window.read", "before", ""),
-    "after offsets are copied": ("ha_core.operations.switch.window", "Window.copy_offsets", "after", ""),
-    "before the cut": ("ha_core.operations.revisions", "Touched.commit", "before", "cut"),
-    "after the cut": ("ha_core.operations.revisions", "Touched.commit", "after", "cut"),
-    "before the result is written": ("ha_core.operations.journal", "Journal.finish", "before", ""),
-    "after the result is written": ("ha_core.operations.journal", "Journal.finish", "after", ""),
+DEATHS = {
+    "before topics are created": before(CREATE_TOPICS),
+    "after topics are created": after(CREATE_TOPICS),
+    "before adoption": before(ADOPT),
+    "before the fence": before(COMMIT, "fence"),
+    "after the fence": after(COMMIT, "fence"),
+    "before ends are read": before(READ_ENDS),
+    "after offsets are copied": after(COPY_OFFSETS),
+    "before the cut": before(COMMIT, "cut"),
+    "after the cut": after(COMMIT, "cut"),
+    "before the result is written": before(FINISH),
+    "after the result is written": after(FINISH),
 }
-FENCED_BY = {"after the fence", "before ends are read", "after offsets are copied", "before the cut"}
-VICTIM = """
-import importlib, os, signal, sys
-module, path, when, step = sys.argv[1:5]
-owner = importlib.import_module(module)
-*parents, name = path.split(".")
-for parent in parents:
-    owner = getattr(owner, parent)
-whole = getattr(owner, name)
-def deadly(*args, **kwargs):
-    hit = not step or step in args
-    if hit and when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = whole(*args, **kwargs)
-    if hit:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-setattr(owner, name, deadly)
+DEATHS_UNDER_THE_FENCE = {"after the fence", "before ends are read", "after offsets are copied", "before the cut"}
+COMMAND = """
 from ha_core.cli import main
 from ha_core.operations import engine
 engine.take_care = lambda *_: None  # the ones before are for the test to resume
-sys.argv = ["switchyard", *sys.argv[5:]]
+sys.argv[0] = "switchyard"
 main()
 """
 
@@ -478,21 +471,17 @@ main()
 def test_a_switch_killed_anywhere_is_continued_or_undone_by_resume(
     stack: Stack, environment: Environment, tmp_path: Path
 ) -> None:
-    works = {point: work_load(stack, environment) for point in KILLS}
-    env = {**os.environ, "SWITCHYARD_ZOOKEEPER": stack.zookeeper}
+    works = {point: work_load(stack, environment) for point in DEATHS}
     for point, work in works.items():
         words = ["switch", f"user:{work.user}", "--from", "east", "--to", "west", "--reason", point, "--yes", "--json"]
-        died = subprocess.run(
-            [sys.executable, "-c", VICTIM, *KILLS[point], *words], env=env, capture_output=True, check=False, timeout=60
-        )
-        assert died.returncode == -signal.SIGKILL, (point, died.stderr)
+        die(stack, DEATHS[point], COMMAND, *words)
 
     for point, work in works.items():
         (operation,) = [o for o in environment.store.operations(1000) if o.reason == point]
 
         report = engine.resume(environment, operation.id)
 
-        assert report.result == ("undone" if point in FENCED_BY else "succeeded"), (point, report.error)
+        assert report.result == ("undone" if point in DEATHS_UNDER_THE_FENCE else "succeeded"), (point, report.error)
         assert_nothing_left(environment, operation.id, work)
         if report.result == "succeeded":
             assert_moved(stack, environment, work)

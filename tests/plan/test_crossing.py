@@ -10,7 +10,6 @@ from ha_core.model import (
     Crossing,
     Extent,
     GatewayRecord,
-    LastSequences,
     MoveRequest,
     MoveSet,
     Operation,
@@ -37,8 +36,9 @@ from ha_core.plan.crossing_without_origin import crossed_with
 from ha_core.plan.cuts import cut_ahead, doubled_records
 from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, Surplus, TopicFacts
 from ha_core.plan.migration_status import status_of
-from ha_core.plan.move import Documents, MoveDamagedError
+from ha_core.plan.move import MoveDamagedError
 from ha_core.plan.pinning import pinned_map
+from tests.plan.revisions import written
 
 REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted")
 KEY = ("orders", 0)
@@ -64,31 +64,13 @@ def ends(origin: int, target: int = 7) -> dict[tuple[str, int], PartitionEnds]:
     return {KEY: PartitionEnds(target, origin)}
 
 
-def after(documents: Documents, view: View | None = None) -> tuple[Operation, View]:
-    """The operation, and the view with what the revision wrote."""
-    topics = dict(view.topics) if view else {}
-    sequences = dict(view.sequences) if view else {}
-    operation: Operation | None = None
-    for put in documents.puts:
-        if isinstance(put, Topic):
-            topics[put.name] = put
-        elif isinstance(put, LastSequences):
-            sequences[put.name] = put
-        elif isinstance(put, Operation):
-            operation = put
-    for _, name in documents.deletes:
-        del topics[name]
-    assert operation is not None
-    return operation, View(topics=topics, sequences=sequences)
-
-
 def proposed(cut: int = 100, before: View | None = None) -> tuple[Operation, View]:
-    return after(propose_change(an_operation(), before or View(), ["orders"], ends(50), {KEY: cut}), before)
+    return written(propose_change(an_operation(), before or View(), ["orders"], ends(50), {KEY: cut}), before)
 
 
 def opened(cut: int = 100) -> tuple[Operation, View]:
     operation, view = proposed(cut)
-    return after(open_change(operation, view, ["orders"], ends(60), ONE), view)
+    return written(open_change(operation, view, ["orders"], ends(60), ONE), view)
 
 
 def shape(view: View) -> list[tuple[Any, ...]]:
@@ -115,7 +97,7 @@ def test_a_proposal_is_only_ever_raised_because_everything_below_it_is_acknowled
     with pytest.raises(MoveDamagedError, match="lies below 100"):
         propose_change(operation, view, ["orders"], ends(120), {KEY: 99})
 
-    _, raised = after(propose_change(operation, view, ["orders"], ends(120, target=9), {KEY: 150}), view)
+    _, raised = written(propose_change(operation, view, ["orders"], ends(120, target=9), {KEY: 150}), view)
 
     assert shape(raised) == [("east", 0, 150, 0, 0), ("west", 150, None, 7, 1)]
 
@@ -139,7 +121,7 @@ def test_a_topic_settles_with_the_sequences_below_its_cut() -> None:
         settle_change(operation, view, ["orders"], ends(99), ONE, {})
     producers = {KEY: (ProducerFacts(upstream_id(FIRST_CLIENT_ID + 5, 0), 3, 41, 0),)}
 
-    done, settled = after(settle_change(operation, view, ["orders"], ends(100), ONE, producers), view)
+    done, settled = written(settle_change(operation, view, ["orders"], ends(100), ONE, producers), view)
 
     assert done.state == "cut"
     assert done.move.cuts == {"orders": (Cut(0, 100, 7, 1),)}
@@ -153,14 +135,14 @@ def test_a_topic_settles_with_the_sequences_below_its_cut() -> None:
 
 def test_where_sequences_cannot_be_known_the_term_says_so() -> None:
     operation, view = opened()
-    _, settled = after(settle_change(operation, view, ["orders"], ends(100), ONE, {}), view)
+    _, settled = written(settle_change(operation, view, ["orders"], ends(100), ONE, {}), view)
     assert "orders" not in settled.sequences
 
 
 def test_partitions_that_were_added_meanwhile_remain_in_the_origin_and_the_rest_crosses_over() -> None:
     operation, view = opened()
 
-    done, settled = after(settle_change(operation, view, ["orders"], ends(100), {"orders": 3}, {}), view)
+    done, settled = written(settle_change(operation, view, ["orders"], ends(100), {"orders": 3}, {}), view)
 
     topic = settled.topics["orders"]
     assert (done.state, stage(done, topic)) == ("cut", "settled")
@@ -171,9 +153,9 @@ def test_partitions_that_were_added_meanwhile_remain_in_the_origin_and_the_rest_
 
 def test_behind_a_fence_they_remain_there_as_well() -> None:
     operation, view = opened()
-    held, fenced = after(hold_change(operation, view, ["orders"]), view)
+    held, fenced = written(hold_change(operation, view, ["orders"]), view)
 
-    done, over = after(finish_change(held, fenced, ["orders"], ends(60), {"orders": 2}, {}), fenced)
+    done, over = written(finish_change(held, fenced, ["orders"], ends(60), {"orders": 2}, {}), fenced)
 
     assert (over.topics["orders"].writer, over.topics["orders"].partitions[1]) == ("east", identity("east"))
     assert (done.state, done.crossing.remaining) == ("cut", {"orders": (1,)})
@@ -191,20 +173,20 @@ def test_an_operation_is_cut_when_the_last_of_its_topics_has_crossed_over() -> N
     other = view.topics["orders"].model_copy(update={"name": "payments"})
     view = View(topics={**view.topics, "payments": other})
 
-    half, now = after(settle_change(both, view, ["orders"], ends(100), ONE, {}), view)
+    half, now = written(settle_change(both, view, ["orders"], ends(100), ONE, {}), view)
     assert half.state == "crossing"
-    whole, _ = after(settle_change(half, now, ["payments"], {("payments", 0): PartitionEnds(7, 100)}, ONE, {}), now)
+    whole, _ = written(settle_change(half, now, ["payments"], {("payments", 0): PartitionEnds(7, 100)}, ONE, {}), now)
 
     assert whole.state == "cut"
 
 
 def test_behind_a_fence_a_cut_that_was_not_reached_is_lowered_to_the_end() -> None:
     operation, view = opened()
-    held, fenced = after(hold_change(operation, view, ["orders"]), view)
+    held, fenced = written(hold_change(operation, view, ["orders"]), view)
     with pytest.raises(MoveDamagedError, match="without passing the gateways"):
         finish_change(held, fenced, ["orders"], ends(60, target=8), ONE, {})
 
-    done, over = after(finish_change(held, fenced, ["orders"], ends(60), ONE, {}), fenced)
+    done, over = written(finish_change(held, fenced, ["orders"], ends(60), ONE, {}), fenced)
     assert done.move.cuts == {"orders": (Cut(0, 60, 7, 1),)}
 
     assert done.state == "cut"
@@ -213,40 +195,40 @@ def test_behind_a_fence_a_cut_that_was_not_reached_is_lowered_to_the_end() -> No
 
 
 def test_a_partition_that_never_had_a_record_leaves_nothing_of_the_origin() -> None:
-    operation, view = after(propose_change(an_operation(), View(), ["orders"], ends(0), {KEY: 1}))
-    operation, view = after(open_change(operation, view, ["orders"], ends(0), ONE), view)
-    held, fenced = after(hold_change(operation, view, ["orders"]), view)
+    operation, view = written(propose_change(an_operation(), View(), ["orders"], ends(0), {KEY: 1}))
+    operation, view = written(open_change(operation, view, ["orders"], ends(0), ONE), view)
+    held, fenced = written(hold_change(operation, view, ["orders"]), view)
 
-    _, over = after(finish_change(held, fenced, ["orders"], ends(0), ONE, {}), fenced)
+    _, over = written(finish_change(held, fenced, ["orders"], ends(0), ONE, {}), fenced)
 
     assert shape(over) == [("west", 0, None, 7, 1)]
 
 
 def test_a_withdrawn_crossing_leaves_the_map_that_was_there_and_the_origin_where_there_was_none() -> None:
     operation, view = opened()
-    back, retreated = after(retreat_change(operation, view), view)
+    back, retreated = written(retreat_change(operation, view), view)
     assert stage(back, retreated.topics["orders"]) == "proposed"
     with pytest.raises(MoveDamagedError, match="records were written there"):
         withdraw_change(back, retreated, ends(120, target=8))
-    _, gone = after(withdraw_change(back, retreated, ends(120)), retreated)
+    _, gone = written(withdraw_change(back, retreated, ends(120)), retreated)
     assert gone.topics == {"orders": pinned_map("east", "orders", 1)}
 
     old = Topic(
         name="orders", writer="east", partitions={0: append(append(identity("east"), "west", 10, 0), "east", 20, 10)}
     )
     before = View(topics={"orders": old})
-    operation, view = after(
+    operation, view = written(
         propose_change(an_operation(), before, ["orders"], {KEY: PartitionEnds(10, 40)}, {KEY: 90}), before
     )
-    _, kept = after(withdraw_change(after(retreat_change(operation, view), view)[0], view, {}), view)
+    _, kept = written(withdraw_change(written(retreat_change(operation, view), view)[0], view, {}), view)
     assert kept.topics == before.topics
 
 
 def test_a_way_back_that_is_given_up_opens_what_was_open_even_behind_the_cut() -> None:
     operation, view = opened()
-    back, retreated = after(retreat_change(operation, view), view)
+    back, retreated = written(retreat_change(operation, view), view)
 
-    again, now = after(reopen_change(back, retreated), retreated)
+    again, now = written(reopen_change(back, retreated), retreated)
 
     assert now == view
     assert (again.state, again.crossing.retreated) == ("crossing", ())

@@ -14,7 +14,7 @@ from ha_core.plan.facts import PartitionEnds, TopicFacts
 from ha_core.plan.migration_status import status_of
 from ha_core.plan.move import MoveDamagedError, cut_change, fence_change
 from ha_core.plan.moving import moving, of_all
-from tests.plan.test_verdicts import HERE, Case
+from tests.plan.preflight_case import HERE, Case
 
 ENDS = {("orders", p): PartitionEnds(target=7, origin=10 * (p + 1)) for p in range(3)}
 CUTS = dict.fromkeys(ENDS, 100)
