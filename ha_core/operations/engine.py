@@ -27,9 +27,9 @@ from ha_core.operations.switch.proposal import Proposal, plan
 from ha_core.operations.switch.targets import adopt_groups, prepare_targets
 from ha_core.operations.switch.undoing import undo_all
 from ha_core.operations.switch.verifying import verify
+from ha_core.plan.closure import lock_keys
 from ha_core.plan.move import FINAL, Decision, Done, MoveDamagedError, Undo
 from ha_core.plan.move import resume as planned_resume
-from ha_core.plan.scope import lock_keys
 from ha_core.store.errors import FencedOffError, StoreError, StoreUnavailableError
 
 UNDO_PATIENCE_S = 60.0

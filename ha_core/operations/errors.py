@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ha_core.plan.verdicts import Verdict
+    from ha_core.plan.verdict import Verdict
 
 
 class MoveError(Exception):

@@ -15,7 +15,7 @@ from ha_core.operations.sides import PROBE_S
 from ha_core.operations.single import run_single
 from ha_core.plan.masking import Affected, affected
 from ha_core.plan.returned import unconfirmed
-from ha_core.plan.verdict import Verdict, listed
+from ha_core.plan.verdict import error, listed
 
 LOOK_S = 10.0
 
@@ -94,7 +94,7 @@ def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutc
         return MaskOutcome(_already(cluster))
     against = objections(environment, name, "unmask", Affected())
     if against:
-        away = [Verdict("error", f"cluster {name}", text, cause="away") for text in against]
+        away = [error("unreachable-cluster", f"cluster {name}", text, cause="away") for text in against]
         raise RefusedError(f"Nothing was changed. {' '.join(against)}", away)
     waiting = {topic for topic, _, extent in unconfirmed(environment.store.load()) if extent.cluster == name}
     words = f"Cluster {name} is back in service."

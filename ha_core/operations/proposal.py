@@ -8,7 +8,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict
 
 from ha_core.operations.errors import RefusedError
-from ha_core.plan.verdict import Verdict
+from ha_core.plan.verdict import Verdict, refused
 
 
 class BaseProposal(BaseModel):
@@ -21,12 +21,12 @@ class BaseProposal(BaseModel):
 
     @property
     def refused(self) -> bool:
-        return any(verdict.level == "error" for verdict in self.verdicts)
+        return refused(self.verdicts)
 
     @property
     def nothing_to_do(self) -> bool:
         """Whether the only thing wrong with it is that everything is where it should be."""
-        return [verdict.code for verdict in self.verdicts if verdict.level == "error"] == ["nothing_to_move"]
+        return [verdict.code for verdict in self.verdicts if verdict.level == "error"] == ["nothing-to-move"]
 
     def require_sound(self) -> None:
         """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""

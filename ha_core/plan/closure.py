@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ha_core.model import MoveRequest, MoveSet, Scope, Usage, Use, UserBindings, View
-from ha_core.plan.scope import users_of
 
 
 class Stranger(NamedTuple):
@@ -26,6 +25,10 @@ class Stranger(NamedTuple):
     user: str
     instance: str
     since: str
+
+    @property
+    def who(self) -> str:
+        return f"{self.user}+{self.instance}" if self.instance else self.user
 
 
 class SharedGroup(NamedTuple):
@@ -177,3 +180,22 @@ def _bindings(view: View, user: str) -> UserBindings:
 def _words(use: Use) -> str:
     who = f", as {use.instance}" if use.instance else ""
     return f"{use.how} since {use.since}{who}"
+
+
+def users_of(scope: Scope) -> tuple[str, ...]:
+    """Every user that the scope names, once, in its order."""
+    pairs = (*scope.instances, *scope.user_topics, *scope.user_groups)
+    return tuple(dict.fromkeys([*scope.users, *(user for user, _ in pairs)]))
+
+
+def lock_keys(request: MoveRequest, moves: MoveSet) -> tuple[str, ...]:
+    """Everything that the move writes: `user:NAME`, `topic:NAME`, `group:NAME`, sorted."""
+    return tuple(
+        sorted(
+            {
+                *(f"user:{user}" for user in users_of(request.scope)),
+                *(f"topic:{topic}" for topic in moves.topics),
+                *(f"group:{group}" for group in moves.groups),
+            }
+        )
+    )

@@ -45,8 +45,13 @@ class TopicFacts:
     """Its leaders remember transactional producers."""
     producers: int = 0
     """Producers that its leaders remember, counted in each partition."""
+
     age_s: float | None = None
     """None: it was asked just now. Else the cluster does not answer, and this is what was last seen of it."""
+
+    @property
+    def compacted(self) -> bool:
+        return "compact" in self.config.get("cleanup.policy", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 Level = Literal["error", "warning", "info"]
 Cause = Literal["asked", "busy", "away"]
 """Of an error: what was asked for has to change, another operation has to end, or a cluster has to come back."""
-Code = Literal["", "nothing_to_move", "transactions_wait"]
-"""What programs go by, where any does; empty: only people read it."""
+Code = Literal[
+    # clusters and what is known of them
+    "unknown-cluster", "same-cluster", "masked-target", "masked-origin", "refused-account", "unhealthy-cluster",
+    "unreachable-cluster", "no-describe-producers", "origin-answers", "origin-taken-for-dead", "last-seen",
+    "never-seen", "group-last-seen",
+    # the scope
+    "unknown-user", "unseen-user", "bound-already", "bound-elsewhere", "locked", "no-gateway", "nothing-to-move",
+    # topics
+    "unknown-topic", "deleted-topic", "written-in-target", "written-elsewhere", "crossing-ends", "crossing-elsewhere",
+    "unknown-in-target", "deleted-in-target", "unknown-partitions", "partition-count", "foreign-data", "beyond-map",
+    "below-map", "lost-records", "compacted", "transactional", "fewer-replicas", "fewer-in-sync", "strangers",
+    "partition-of-dead-origin", "no-such-partition", "partition-elsewhere", "split-transactions",
+    # groups
+    "coordinated-in-target", "coordinated-elsewhere", "shared-group", "members-in-target", "unknown-offsets",
+    "refused-offsets", "joins-again", "unknown-group-user", "topic-crosses",
+    # cuts and sizes
+    "old-gateways", "migrating", "less-safe", "compacted-above-cut", "no-predicted-cut", "cut-below-end",
+    "idle-partitions", "takes-barrier", "too-large",
+]  # fmt: skip
+"""What the verdict says, for programs: its text is for people alone."""
 _MAX_NAMED = 5
 
 
@@ -19,17 +38,27 @@ class Verdict:
     """`error` refuses the move. `about` is the thing, `text` what is the matter, `remedy` what to do."""
 
     level: Level
+    code: Code
     about: str
     text: str
     remedy: str = ""
     cause: Cause = "asked"
-    code: Code = ""
+
+
+error = partial(Verdict, "error")
+warning = partial(Verdict, "warning")
+info = partial(Verdict, "info")
 
 
 def by_level(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Errors first."""
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(verdicts, key=lambda verdict: order[verdict.level])
+
+
+def refused(verdicts: Iterable[Verdict]) -> bool:
+    """Whether one of them is an error."""
+    return any(verdict.level == "error" for verdict in verdicts)
 
 
 def listed(items: Iterable[str]) -> str:

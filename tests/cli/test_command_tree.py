@@ -120,9 +120,18 @@ def test_the_version_is_told_without_a_command() -> None:
     ("error", "code"),
     [
         (RefusedError("no"), BAD_INPUT),
-        (RefusedError("no", [Verdict("error", "topic t", "", "", "busy")]), BUSY),
-        (RefusedError("no", [Verdict("error", "cluster c", "", "", "away")]), OUT_OF_REACH),
-        (RefusedError("no", [Verdict("error", "c", "", "", "away"), Verdict("error", "t", "")]), BAD_INPUT),
+        (RefusedError("no", [Verdict("error", "locked", "topic t", "", "", "busy")]), BUSY),
+        (RefusedError("no", [Verdict("error", "unreachable-cluster", "cluster c", "", "", "away")]), OUT_OF_REACH),
+        (
+            RefusedError(
+                "no",
+                [
+                    Verdict("error", "unreachable-cluster", "c", "", "", "away"),
+                    Verdict("error", "unknown-topic", "t", ""),
+                ],
+            ),
+            BAD_INPUT,
+        ),
         (LockedError("topic:t", "switch-1", "me", "now"), BUSY),
         (StoreUnavailableError("away"), OUT_OF_REACH),
         (ClusterUnreachableError("east", "east:1", "is away"), OUT_OF_REACH),

@@ -66,7 +66,7 @@ def test_a_forced_move_is_refused_until_somebody_says_what_becomes_of_unread_rec
 
 
 def test_the_log_says_what_moves_and_what_speaks_against_it() -> None:
-    verdict = Verdict("error", "topic orders", "It is not empty.", "Empty it.")
+    verdict = Verdict("error", "foreign-data", "topic orders", "It is not empty.", "Empty it.")
 
     said = "\n".join(log_lines(proposal_page(proposal(verdict, orders="alice uses it"))))
 
@@ -82,8 +82,8 @@ def test_names_that_clients_chose_cannot_break_the_table() -> None:
 
 
 def test_only_a_move_without_anything_to_do_counts_as_such() -> None:
-    nothing = Verdict("error", "scope", "Nothing is to move.", code="nothing_to_move")
+    nothing = Verdict("error", "nothing-to-move", "scope", "Nothing is to move.")
 
     assert proposal(nothing).nothing_to_do
     assert not proposal().nothing_to_do
-    assert not proposal(nothing, Verdict("error", "cluster west", "It is masked.")).nothing_to_do
+    assert not proposal(nothing, Verdict("error", "masked-target", "cluster west", "It is masked.")).nothing_to_do

@@ -21,7 +21,8 @@ from ha_core.model import (
 )
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
-from ha_core.plan.verdicts import Verdict, effective, preflight
+from ha_core.plan.preflight import Case as Judged
+from ha_core.plan.preflight import Verdict, preflight
 
 MASK = Mask(since="2026-01-01T00:00:00Z", reason="rack fire", by="ops")
 SINCE = "2026-01-02T00:00:00Z"
@@ -111,11 +112,11 @@ class Case:
     def judge(self) -> list[Verdict]:
         view, request, facts = self.parts()
         found = closure(view, self.usage_by_user, request)
-        return preflight(view, request, found, facts, self.locks, self.gateways)
+        return preflight(Judged(view, request, found, facts, self.locks, self.gateways))
 
     def moved(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         view, request, facts = self.parts()
-        moves = effective(view, request, closure(view, self.usage_by_user, request), facts)
+        moves = Judged(view, request, closure(view, self.usage_by_user, request), facts).moves
         return moves.topics, moves.groups
 
 

@@ -31,13 +31,13 @@ from ha_core.plan.crossing import (
     withdraw_change,
 )
 from ha_core.plan.crossing_stages import stage
-from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts, cut_verdicts
 from ha_core.plan.crossing_without_origin import crossed_with
 from ha_core.plan.cuts import cut_ahead, doubled_records
 from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, Surplus, TopicFacts
 from ha_core.plan.migration_status import status_of
 from ha_core.plan.move import MoveDamagedError
 from ha_core.plan.pinning import pinned_map
+from ha_core.plan.preflight.cuts import barriers, crossing_verdicts, cut_verdicts
 from tests.plan.revisions import written
 
 REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -19,7 +21,8 @@ from ha_core.model import (
 from ha_core.model.extent import append, identity
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import GroupFacts
-from ha_core.plan.verdicts import Verdict, outside_topics
+from ha_core.plan.preflight import Verdict, outside_topics
+from ha_core.plan.verdict import Code
 from tests.plan.maps import cut
 from tests.plan.preflight_case import EMPTY, HERE, MASK, MEMBERS, NOWHERE, SINCE, SOUND, Case
 
@@ -412,3 +415,9 @@ def test_errors_come_first() -> None:
     case = replace(SOUND, gateways=()).with_topic("west", replace(EMPTY, partitions=3))
 
     assert [verdict.level for verdict in case.judge()] == ["error", "warning"]
+
+
+def test_every_code_is_that_of_a_verdict() -> None:
+    said = "".join(path.read_text() for path in Path("ha_core").rglob("*.py") if path.name != "verdict.py")
+
+    assert [code for code in get_args(Code) if f'"{code}",' not in said] == []

@@ -21,9 +21,9 @@ from ha_core.operations.inventory import LIVE
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
 from ha_core.plan.followers import assigned_topics, crossing_for, has_user, users_at
-from ha_core.plan.group_verdicts import group_verdicts
-from ha_core.plan.verdict import Verdict, listed
-from ha_core.plan.verdicts import effective, outside_topics
+from ha_core.plan.preflight import Case, outside_topics
+from ha_core.plan.preflight.groups import groups
+from ha_core.plan.verdict import Verdict, error, listed
 
 LOOK_S = 30.0
 
@@ -82,13 +82,13 @@ def find_followers(environment: Environment, view: View, request: MoveRequest, t
     )
     found = closure(view, usage, asked)
     facts = _facts(environment, view, request, found.moves)
+    case = Case(view, asked, found, facts)
     verdicts = [
         *_of_nobody(view, usage, request, readers),
         *_waiting(view, readers, committed, topics),
-        *group_verdicts(view, asked, found, facts),
+        *groups(case),
     ]
     left_out = {v.about.removeprefix("group "): v.text for v in verdicts if v.level == "error"}
-    moving = effective(view, asked, found, facts).groups
     follow = tuple(
         Follower(
             group=name,
@@ -97,7 +97,7 @@ def find_followers(environment: Environment, view: View, request: MoveRequest, t
             reads=tuple(sorted(readers[name])),
             reads_too=tuple(sorted({topic for topic, _ in committed[name]} - set(topics))),
         )
-        for name in moving
+        for name in case.moves.groups
         if name not in left_out
     )
     return Followers(follow, tuple(_softened(verdicts, request.origin)), left_out)
@@ -136,8 +136,8 @@ def _of_nobody(
         document = view.groups.get(name)
         moved = document is not None and document.cluster not in {None, request.origin}
         if not moved and not has_user(usage, name):
-            yield Verdict(
-                "error",
+            yield error(
+                "unknown-group-user",
                 f"group {name}",
                 f"Group {name} reads {listed(sorted(readers[name]))}, but no user of it is known.",
                 f"Declare who uses it: `switchyard usage declare USER --group {name}`.",
@@ -154,8 +154,8 @@ def _waiting(
     for name in sorted(readers):
         crossing = crossing_for(view, {topic for topic, _ in committed[name]} - set(topics))
         for topic, operation in list(crossing.items())[:1]:
-            yield Verdict(
-                "error",
+            yield error(
+                "topic-crosses",
                 f"group {name}",
                 f"Group {name} reads {topic} too, which crosses over for operation {operation}.",
                 "It can be moved when that has ended; an operation that moves groups takes it along by itself.",
@@ -165,7 +165,5 @@ def _waiting(
 def _softened(verdicts: Collection[Verdict], origin: str) -> Iterator[Verdict]:
     """What refuses the move of a group does not refuse that of its topics."""
     for one in verdicts:
-        if one.level != "error":
-            yield one
-        else:
-            yield Verdict("warning", one.about, f"{one.text} It stays in {origin}.", one.remedy)
+        softer = replace(one, level="warning", text=f"{one.text} It stays in {origin}.")
+        yield softer if one.level == "error" else one

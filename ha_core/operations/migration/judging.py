@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 
 from ha_core.kafka.errors import ClusterUnreachableError
@@ -12,11 +12,11 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.gather import gather
 from ha_core.operations.switch.proposal import created
 from ha_core.plan.closure import closure
-from ha_core.plan.crossing_verdicts import barriers, crossing_verdicts
 from ha_core.plan.facts import Facts, Partition
 from ha_core.plan.moving import of_all
-from ha_core.plan.verdict import by_level
-from ha_core.plan.verdicts import Verdict, effective, preflight
+from ha_core.plan.preflight import Case, preflight
+from ha_core.plan.preflight.cuts import barriers, crossing_verdicts
+from ha_core.plan.verdict import Verdict, by_level, refused, warning
 
 _WILD = frozenset("*?[")
 
@@ -45,7 +45,7 @@ class Judged:
 
     @property
     def refused(self) -> bool:
-        return any(verdict.level == "error" for verdict in self.verdicts)
+        return refused(self.verdicts)
 
     @property
     def sorted_verdicts(self) -> tuple[Verdict, ...]:
@@ -57,13 +57,14 @@ class Judged:
         )
         found = closure(self.view, {}, request)
         facts = gather(self.environment, self.view, (request.origin, request.target), found.moves)
-        verdicts = preflight(self.view, request, found, facts, self._locks, self._gateways)
-        moving = effective(self.view, request, found, facts).topics
+        case = Case(self.view, request, found, facts, self._locks, self._gateways)
+        verdicts, moving = preflight(case), case.moves.topics
         if request.cut == "predicted" and not _unreachable(facts, request):
             needs = barriers(moving, request, facts)
-            verdicts = [verdict for verdict in verdicts if not _of_the_fence(verdict, needs)]
+            # What pre-flight says of transactions is said better where the topic takes the barrier because of them.
+            verdicts = [v for v in verdicts if v.code != "transactional" or v.about not in map(_about, needs)]
             verdicts += [
-                Verdict("warning", f"topic {name}", f"Topic {name} takes the barrier: {why}.", "Nothing.")
+                warning("takes-barrier", _about(name), f"Topic {name} takes the barrier: {why}.", "Nothing.")
                 for name, why in needs.items()
             ]
             ahead = [name for name in moving if name not in needs]
@@ -94,9 +95,8 @@ def _unreachable(facts: Facts, request: MoveRequest) -> bool:
     return any(cluster is None or not cluster.reachable for cluster in known)
 
 
-def _of_the_fence(verdict: Verdict, needs: Mapping[str, str]) -> bool:
-    """What pre-flight says of transactions is said better where the topic takes the barrier because of them."""
-    return verdict.code == "transactions_wait" and verdict.about in {f"topic {name}" for name in needs}
+def _about(topic: str) -> str:
+    return f"topic {topic}"
 
 
 def resolve(

@@ -30,12 +30,12 @@ from ha_core.operations.requests import make_request
 from ha_core.operations.revisions import MAX_DETAIL_BYTES, MAX_REVISION_BYTES, by_topic
 from ha_core.operations.switch.proposal import Proposal, expected_fence
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
-from ha_core.plan.crossing_verdicts import cut_verdicts
+from ha_core.plan.closure import lock_keys, users_of
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records, reached_words
 from ha_core.plan.facts import Partition
-from ha_core.plan.scope import lock_keys, users_of
-from ha_core.plan.size_verdicts import SEQUENCE_BYTES
-from ha_core.plan.verdicts import Verdict
+from ha_core.plan.preflight.cuts import cut_verdicts
+from ha_core.plan.preflight.sizes import SEQUENCE_BYTES
+from ha_core.plan.verdict import error
 
 TOPICS_PER_BATCH = 200
 _BYTES_PER_PARTITION = 200
@@ -163,7 +163,7 @@ def plan_migration(
     )
     if not names:
         text = f"Nothing is to move: no topic of {origin} is named by {', '.join(patterns) or 'nothing'}."
-        verdicts = (Verdict("error", "topics", text, "Correct the names or patterns."),)
+        verdicts = (error("nothing-to-move", "topics", text, "Correct the names or patterns."),)
         return _proposal(whole, view, left_out=left_out, verdicts=verdicts)
     judged = Judged(environment, view, whole)
     for some in _chunks(whole.scope.topics, max(1, topics_per_batch)):

@@ -25,10 +25,9 @@ from ha_core.operations.revisions import Touched, by_topic
 from ha_core.operations.sides import admin_of, asked, in_target, origin_of
 from ha_core.operations.switch.targets import renew_adoption, still_adopted
 from ha_core.operations.switch.window import Window
-from ha_core.plan.closure import closure
+from ha_core.plan.closure import closure, users_of
 from ha_core.plan.move import MoveDamagedError, cut_change, fence_change, quiesce_change
 from ha_core.plan.moving import of_all
-from ha_core.plan.scope import users_of
 
 OURS_FOR_S = 1.0
 """Nobody can take over what was held so long ago: far less than the session of an executor. Asking costs a write."""

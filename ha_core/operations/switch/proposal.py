@@ -16,11 +16,10 @@ from ha_core.operations.last_seen import age_s, with_last_known
 from ha_core.operations.proposal import BaseProposal
 from ha_core.operations.requests import format_scope
 from ha_core.plan.closure import closure
-from ha_core.plan.crossing_without_origin import crossing_out
 from ha_core.plan.facts import Facts
-from ha_core.plan.size_verdicts import size_verdicts
+from ha_core.plan.preflight import Case, outside_topics, preflight
+from ha_core.plan.preflight.sizes import size_verdicts
 from ha_core.plan.verdict import by_level
-from ha_core.plan.verdicts import effective, outside_topics, preflight
 
 
 class Proposal(BaseProposal):
@@ -51,19 +50,14 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
     view = store.load()
     found = closure(view, store.usage(), request)
     facts = judged_facts(environment, view, found.moves, request)
-    verdicts = preflight(view, request, found, facts, store.locks(), store.gateways())
-    moves = effective(view, request, found, facts)
-    verdicts = by_level([*verdicts, *size_verdicts(view, request, moves, facts)])
+    case = Case(view, request, found, facts, store.locks(), store.gateways())
+    moves = case.moves
+    verdicts = by_level([*preflight(case), *size_verdicts(view, request, moves, facts)])
     strangers: dict[str, tuple[str, ...]] = {}
     for stranger in found.strangers:
         if stranger.topic in moves.topics:
-            who = f"{stranger.user}+{stranger.instance}" if stranger.instance else stranger.user
-            strangers[stranger.topic] = (*strangers.get(stranger.topic, ()), who)
-    crossings = {
-        name: operation
-        for name in found.moves.topics
-        if (operation := crossing_out(request, view.topics.get(name))) is not None
-    }
+            strangers[stranger.topic] = (*strangers.get(stranger.topic, ()), stranger.who)
+    crossings = {name: operation for name in found.moves.topics if (operation := case.crossing_out(name)) is not None}
     return Proposal(
         request=request,
         revision=view.revision,

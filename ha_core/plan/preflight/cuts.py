@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from ha_core.model import GatewayRecord, MoveRequest, View
 from ha_core.model.topic import client_end
 from ha_core.plan.facts import Facts, Partition
-from ha_core.plan.verdict import Verdict, listed
+from ha_core.plan.verdict import Verdict, error, info, listed, warning
 
 _BEFORE_FORMAT_2 = ("0.8", "0.9", "0.10")
 _MIN_IN_SYNC = "min.insync.replicas"
@@ -48,8 +48,8 @@ def crossing_verdicts(
     """
     old = [gateway for gateway in gateways if not gateway.crossings]
     if old:
-        yield Verdict(
-            "error",
+        yield error(
+            "old-gateways",
             "gateways",
             f"{listed(f'{g.id} ({g.host}:{g.port})' for g in old)} does not know cuts that lie ahead: it would write "
             "to the target at once.",
@@ -58,17 +58,17 @@ def crossing_verdicts(
     for name in topics:
         about, topic = f"topic {name}", view.topics.get(name)
         if topic is not None and topic.crossing is not None:
-            yield Verdict(
-                "error",
+            yield error(
+                "migrating",
                 about,
                 f"Topic {name} is migrating already, in operation {topic.crossing.operation}.",
                 f"`switchyard migrations` shows it; `switchyard rollback {topic.crossing.operation}` takes it back.",
             )
         yield from _in_sync(request, name, facts, in_sync)
         here = facts.topic(request.origin, name)
-        if here is not None and "compact" in here.config.get("cleanup.policy", ""):
-            yield Verdict(
-                "warning",
+        if here is not None and here.compacted:
+            yield warning(
+                "compacted-above-cut",
                 about,
                 f"Topic {name} is compacted: if {request.origin} compacts what lies above a cut before the topic has "
                 "crossed over, the last sequences of its producers are not known, and a batch whose answer was lost "
@@ -88,8 +88,8 @@ def _in_sync(request: MoveRequest, name: str, facts: Facts, in_sync: Mapping[str
         target = facts.clusters.get(request.target)
         offered = demanded if target is None else min(demanded, len(target.brokers))
     if offered < demanded:
-        yield Verdict(
-            "error",
+        yield error(
+            "less-safe",
             f"topic {name}",
             f"{request.origin} acknowledges records of topic {name} with {demanded} replicas in sync, "
             f"{request.target} with {offered}: what crosses over would be less safe.",
@@ -113,8 +113,8 @@ def cut_verdicts(
     for key, cut in sorted(given.items()):
         name, partition = key
         if key not in ends:
-            yield Verdict(
-                "error",
+            yield error(
+                "no-predicted-cut",
                 f"topic {name}",
                 f"A cut at {cut} was asked for partition {partition} of topic {name}, which does not take one.",
                 "Correct --cut-at: TOPIC:PARTITION=OFFSET, of topics that migrate with a predicted cut.",
@@ -122,8 +122,8 @@ def cut_verdicts(
             continue
         end = client_end(view.topics.get(name), partition, ends[key])
         if cut <= end:
-            yield Verdict(
-                "error",
+            yield error(
+                "cut-below-end",
                 f"topic {name}",
                 f"The cut {cut} of partition {partition} of topic {name} does not lie above its log's end, {end}.",
                 "Choose a higher offset, or leave it to the rate.",
@@ -134,8 +134,8 @@ def cut_verdicts(
             if request.finish_after_s
             else "with `switchyard resume OPERATION --finish-with-barrier`"
         )
-        yield Verdict(
-            "info",
+        yield info(
+            "idle-partitions",
             "idle partitions",
             f"Nothing was written lately to {len(idle)} partitions ({listed(f'{t}-{p}' for t, p in sorted(idle))}): "
             "each reaches its cut with its next record. Until then the rest of its topic is written to both clusters.",

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from ha_core.model import MoveRequest, MoveSet, View
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
+from ha_core.plan.closure import users_of
 from ha_core.plan.facts import Facts
-from ha_core.plan.scope import users_of
-from ha_core.plan.verdict import Verdict
+from ha_core.plan.verdict import Verdict, error
 
 REVISION_BYTES = 1_000_000
 """ZooKeeper takes 1 MiB at once."""
@@ -62,8 +62,8 @@ def size_verdicts(view: View, request: MoveRequest, moves: MoveSet, facts: Facts
         return
     sizes = {name: topic_bytes(view, request, name, facts) for name in moves.topics}
     largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
-    yield Verdict(
-        "error",
+    yield error(
+        "too-large",
         "size",
         f"{len(moves.topics)} topics and {len(moves.groups)} groups move in one revision of about "
         f"{size / 1e6:.1f} MB, and ZooKeeper takes {REVISION_BYTES / 1e6:.0f} MB at once. The largest topics are "

@@ -1,0 +1,97 @@
+"""A move before it is made: what was asked for, what is known, and what of the closure is really in the origin."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+from ha_core.model import GatewayRecord, Identity, Lock, MoveRequest, MoveSet, Topic, View
+from ha_core.plan.closure import Closure
+from ha_core.plan.crossing_without_origin import crossing_out
+from ha_core.plan.facts import Facts, TopicFacts
+from ha_core.plan.moving import written_in
+from ha_core.plan.resolve import cluster_for_group, cluster_for_topic
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a pre-flight judges.
+
+    `facts` are of origin, target and every other cluster that could be asked: the topics and groups of the closure, and
+    `outside_topics(...)`. `locks` are all that are held.
+    """
+
+    view: View
+    request: MoveRequest
+    closure: Closure
+    facts: Facts
+    locks: Collection[Lock] = ()
+    gateways: Collection[GatewayRecord] = ()
+
+    @cached_property
+    def moves(self) -> MoveSet:
+        """The closure without what is in the target already, gets there by the end of its crossing (`crossing_out`), or
+        is nowhere and was only ever used: what the move would carry out."""
+        moves, request = self.closure.moves, self.request
+        topics = tuple(t for t in moves.topics if self.writer(t) == request.origin and self.crossing_out(t) is None)
+        groups = tuple(g for g in moves.groups if self.coordinator(g) != request.target)
+        kept = {*(f"topic:{t}" for t in topics), *(f"group:{g}" for g in groups)}
+        reasons = {key: why for key, why in moves.reasons.items() if key in kept}
+        left_out = tuple(sorted(moves.reasons.keys() - reasons.keys()))
+        return MoveSet(topics=topics, groups=groups, reasons=reasons, left_out=left_out)
+
+    @cached_property
+    def origin_answers(self) -> bool:
+        known = self.facts.clusters.get(self.request.origin)
+        return known is not None and known.reachable
+
+    def here(self, topic: str) -> TopicFacts | None:
+        """The topic in the origin, where it is there."""
+        found = self.facts.topic(self.request.origin, topic)
+        return found if found is not None and found.exists else None
+
+    def mapped(self, topic: str) -> Topic | None:
+        """Its document, where it has a map."""
+        document = self.view.topics.get(topic)
+        return document if document is not None and document.mapped else None
+
+    def crossing_out(self, topic: str) -> str | None:
+        return crossing_out(self.request, self.view.topics.get(topic))
+
+    def writer(self, topic: str) -> str | None:
+        """The cluster that is written now; None: the topic exists nowhere.
+
+        The origin, where anything of what is to move is written there: single partitions may be elsewhere.
+        """
+        request = self.request
+        document = self.mapped(topic)
+        if document is not None:
+            found = written_in(request, document)
+            return next((side for side in (request.origin, request.target) if side in found), min(found))
+        holders = sorted(cluster for (cluster, name), t in self.facts.topics.items() if name == topic and t.exists)
+        if request.mode == "forced" and not self.origin_answers:
+            # What the dead cluster holds cannot be asked; what it does not hold is refused for its unknown shape.
+            return request.origin
+        if len(holders) < 2:
+            return holders[0] if holders else None
+        for user, instance in self.closure.identities(f"topic:{topic}"):
+            bound = cluster_for_topic(self.view, Identity(user, instance), topic, lambda _name: holders).cluster
+            if bound != request.origin:
+                return bound
+        return request.origin if request.origin in holders else holders[0]
+
+    def coordinator(self, group: str) -> str | None:
+        """The cluster that coordinates the group for the identities that move with it."""
+        origin = self.request.origin
+        found = {
+            cluster_for_group(self.view, Identity(user, instance), group) or origin
+            for user, instance in self.closure.identities(f"group:{group}")
+        }
+        return origin if origin in found or not found else min(found)
+
+
+def outside_topics(moves: MoveSet, facts: Facts) -> tuple[str, ...]:
+    """Topics outside of the move of which its groups have committed offsets: the target has to be asked for them."""
+    named = {topic for (_, group), g in facts.groups.items() if group in moves.groups for topic, _ in g.offsets}
+    return tuple(sorted(named - set(moves.topics)))

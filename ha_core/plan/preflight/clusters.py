@@ -1,0 +1,189 @@
+"""Pre-flight of the clusters of a move, and of how much is known of one that does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ha_core.model import MoveRequest
+from ha_core.plan.preflight.case import Case
+from ha_core.plan.verdict import Verdict, duration, error, info, listed, warning
+
+OLD_S = 3600.0
+"""What is known should be refreshed more often than this."""
+_MAX_TYPED = 3
+"""Topics that a remedy repeats."""
+
+
+def registered(case: Case) -> Iterator[Verdict]:
+    known = ", ".join(sorted(case.view.clusters)) or "none"
+    for name in dict.fromkeys((case.request.origin, case.request.target)):
+        if name not in case.view.clusters:
+            yield error(
+                "unknown-cluster",
+                f"cluster {name}",
+                f"Cluster {name!r} is not registered (known: {known}).",
+                "Correct the name, or register it: `switchyard clusters add`.",
+            )
+
+
+def two_clusters(case: Case) -> Iterator[Verdict]:
+    origin = case.request.origin
+    if origin == case.request.target:
+        yield error(
+            "same-cluster",
+            f"cluster {origin}",
+            f"Origin and target are the same cluster, {origin}.",
+            "Name two different clusters with --from and --to.",
+        )
+
+
+def _both_known(case: Case) -> bool:
+    request = case.request
+    return request.origin != request.target and {request.origin, request.target} <= case.view.clusters.keys()
+
+
+def target(case: Case) -> Iterator[Verdict]:
+    name = case.request.target
+    if not _both_known(case):
+        return
+    if (masked := case.view.clusters[name].masked) is not None:
+        yield error(
+            "masked-target",
+            f"cluster {name}",
+            f"Target {name} is masked since {masked.since} by {masked.by}: {masked.reason}.",
+            f"`switchyard unmask {name}` first, or choose another target.",
+        )
+    yield from _reach(case, name, "Target", "Repair it or the way to it.")
+
+
+def planned_origin(case: Case) -> Iterator[Verdict]:
+    name, request = case.request.origin, case.request
+    if not _both_known(case) or request.mode != "planned":
+        return
+    failed = list(_reach(case, name, "Origin", f"Repair it or the way to it; if it is lost: {lost_way(request)}."))
+    if failed:
+        yield from failed
+        return
+    if case.view.clusters[name].masked is not None:
+        yield warning(
+            "masked-origin",
+            f"cluster {name}",
+            f"Origin {name} is masked: what it holds below the cut cannot be read until it is unmasked.",
+            f"`switchyard unmask {name}` when it is healthy.",
+        )
+    if not case.facts.clusters[name].describe_producers:
+        yield warning(
+            "no-describe-producers",
+            f"cluster {name}",
+            f"Origin {name} does not offer DESCRIBE_PRODUCERS (Kafka 2.8 and newer): a batch that it "
+            "took without its answer reaching the producer may be appended again in the target.",
+            "Upgrade the origin, or stop the producers for the move.",
+        )
+
+
+def forced_origin(case: Case) -> Iterator[Verdict]:
+    name, request = case.request.origin, case.request
+    if not _both_known(case) or request.mode == "planned":
+        return
+    about, cluster = f"cluster {name}", case.facts.clusters.get(name)
+    if cluster is not None and cluster.refused:
+        yield from _reach(case, name, "Origin", "")
+        return
+    if case.origin_answers and case.view.clusters[name].masked is None and not request.force:
+        yield error(
+            "origin-answers",
+            about,
+            f"Origin {name} answers: a forced move would give up what a planned one keeps.",
+            f"Use --mode planned. To take it for dead all the same, say --force or `switchyard mask {name}` first.",
+        )
+        return
+    yield warning(
+        "origin-taken-for-dead",
+        about,
+        f"Origin {name} is taken for dead: its log ends, last sequences and committed offsets may be unknown. What "
+        "it acknowledged and nobody read stays there until it returns; an unanswered batch may be doubled.",
+        "Prefer a planned move when the origin can be repaired soon.",
+    )
+
+
+def _reach(case: Case, name: str, side: str, way: str) -> Iterator[Verdict]:
+    """:param way: what to do where nothing of it answers."""
+    cluster, about = case.facts.clusters.get(name), f"cluster {name}"
+    where = f"{side} {name} ({case.view.clusters[name].bootstrap})"
+    why = cluster.error if cluster is not None else "it was not asked"
+    why = why if why.endswith((".", "?")) else f"{why}."
+    if cluster is not None and cluster.refused:
+        yield error(
+            "refused-account",
+            about,
+            f"{where} refuses the service account: {why}",
+            "Correct the security profile of the cluster, or give the account its rights there.",
+        )
+    elif cluster is not None and cluster.answers and not cluster.reachable:
+        yield error(
+            "unhealthy-cluster",
+            about,
+            f"{where} answers, but cannot be asked what the move needs: {why}",
+            "Wait until its brokers and leaders are healthy, or repair what is said. It is not lost.",
+            "away",
+        )
+    elif cluster is None or not cluster.reachable:
+        yield error("unreachable-cluster", about, f"{where} cannot be reached: {why}", way, "away")
+
+
+def lost_way(request: MoveRequest) -> str:
+    """How what a planned move was to take out of a cluster is taken out of a lost one."""
+    scope, named = request.scope, " ".join(request.scope.topics[:_MAX_TYPED])
+    if scope.topics and not (scope.users or scope.instances or scope.user_topics):
+        more = " …" if len(scope.topics) > _MAX_TYPED else ""
+        return (
+            f"`switchyard migrate-from-fault {named}{more} --from {request.origin} --to {request.target} "
+            "--unread wait|skip --reason …`"
+        )
+    return "`switchyard switch` with --mode forced --unread wait|skip"
+
+
+def last_seen(case: Case) -> Iterator[Verdict]:
+    """How much is known of a dead origin, and how old that is."""
+    request, facts, moves = case.request, case.facts, case.moves
+    if request.mode == "planned" or case.origin_answers or request.origin not in facts.clusters:
+        return
+    about = f"cluster {request.origin}"
+    topics = {name: facts.topic(request.origin, name) for name in moves.topics}
+    ages = [seen.age_s for seen in topics.values() if seen is not None and seen.age_s is not None]
+    unknown = [name for name, seen in topics.items() if seen is None]
+    if ages:
+        old = max(ages) >= OLD_S
+        yield (warning if old else info)(
+            "last-seen",
+            about,
+            f"What is known of {len(ages)} topics was last seen {duration(max(ages))} ago: shape, settings and log "
+            "ends. The cut lies above all that they can have grown by since.",
+            "Run the DAG record_facts more often." if old else "",
+        )
+    if unknown:
+        yield warning(
+            "never-seen",
+            about,
+            f"Nothing is known of {listed(f'topic {name}' for name in unknown)}: the cut lies 2^40 offsets further on, "
+            "and how much is missing when the cluster returns cannot be said.",
+            "Run the DAG record_facts, or `switchyard facts record`, while clusters are healthy.",
+        )
+    groups = [seen.age_s for g in moves.groups if (seen := facts.group(request.origin, g)) and seen.age_s is not None]
+    if groups:
+        yield info(
+            "group-last-seen",
+            about,
+            f"The offsets of {len(groups)} groups are those of {duration(max(groups))} ago: what they read since comes "
+            "again.",
+        )
+
+
+def gateways(case: Case) -> Iterator[Verdict]:
+    if not case.gateways:
+        yield warning(
+            "no-gateway",
+            "gateways",
+            "No gateway is alive: clients that go past gateways do not move.",
+            "Start the gateways, or go on if there are no clients.",
+        )

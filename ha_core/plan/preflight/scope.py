@@ -1,0 +1,84 @@
+"""Pre-flight of the identities that a move names, and of what keeps others off the same things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ha_core.model import Identity, Scope
+from ha_core.plan.closure import lock_keys
+from ha_core.plan.preflight.case import Case
+from ha_core.plan.resolve import cluster_for_user
+from ha_core.plan.verdict import Verdict, error, info, warning
+
+
+def users(case: Case) -> Iterator[Verdict]:
+    for user in case.closure.unknown_users:
+        yield error(
+            "unknown-user",
+            f"user {user}",
+            f"User {user} is not known: it has no binding and no use, seen or declared.",
+            "Correct the name, or declare what it uses: `switchyard usage declare`.",
+        )
+    for user in case.closure.unseen:
+        yield warning(
+            "unseen-user",
+            f"user {user}",
+            f"Nothing is known of what {user} uses: only its binding changes.",
+            "Declare its topics and groups if it has any: `switchyard usage declare`.",
+        )
+
+
+def bindings(case: Case) -> Iterator[Verdict]:
+    request = case.request
+    for user, instance in _identities(request.scope):
+        bound = cluster_for_user(case.view, Identity(user, instance))
+        about = f"user {user}" + (f"+{instance}" if instance else "")
+        if bound == request.target:
+            yield info("bound-already", about, f"It is bound to {request.target} already.")
+        elif bound not in {None, request.origin}:
+            yield error(
+                "bound-elsewhere",
+                about,
+                f"It is bound to {bound}, not to {request.origin}.",
+                f"Use --from {bound}, or correct the binding.",
+            )
+
+
+def locks(case: Case) -> Iterator[Verdict]:
+    moves = case.closure.moves
+    wanted = set(lock_keys(case.request, moves))
+    ended_first = {case.crossing_out(name) for name in moves.topics}
+    for lock in sorted(case.locks, key=lambda held: held.key):
+        if lock.key in wanted and lock.operation not in ended_first:
+            yield error(
+                "locked",
+                lock.key.replace(":", " ", 1),
+                f"Operation {lock.operation} of {lock.by} works on it since {lock.since}.",
+                f"Wait for its end (`switchyard history {lock.operation}`); if its executor is dead, "
+                f"`switchyard resume {lock.operation}` or `switchyard undo {lock.operation}`.",
+                "busy",
+            )
+
+
+def is_done(case: Case) -> bool:
+    """Whether everything is in the target already."""
+    moves = case.moves
+    if moves.topics or moves.groups or any(map(case.crossing_out, case.closure.moves.topics)):
+        return False
+    bound = (cluster_for_user(case.view, Identity(*who)) for who in _identities(case.request.scope))
+    return all(cluster == case.request.target for cluster in bound)
+
+
+def entries(scope: Scope) -> tuple[str, ...]:
+    """The scope in words."""
+    return (
+        *(f"user {user}" for user in scope.users),
+        *(f"user {user}+{instance}" for user, instance in scope.instances),
+        *(f"user {user}#{topic}" for user, topic in scope.user_topics),
+        *(f"user {user}##{group}" for user, group in scope.user_groups),
+        *(f"topic {topic}" for topic in scope.topics),
+    )
+
+
+def _identities(scope: Scope) -> tuple[tuple[str, str], ...]:
+    return (*((user, "") for user in scope.users), *scope.instances)
