@@ -33,6 +33,7 @@ class Rule:
 
 
 _BELOW = ("ha_core.model", "ha_core.plan", "ha_core.wire", "ha_core.store", "ha_core.kafka", "ha_core.bindings_file")
+_SHOWN = ("ha_core.model", "ha_core.plan", "ha_core.operations", "ha_core.bindings_file")
 
 
 RULES = (
@@ -46,7 +47,13 @@ RULES = (
     Rule("gateway/session", None, None, SESSION_IMPURE, clock=False),
     Rule("gateway/composed", None, None, SESSION_IMPURE, clock=False),
     Rule("ha_core/operations", _BELOW, None),
-    Rule("ha_core/present", ("ha_core.model", "ha_core.plan", "ha_core.operations"), (), IMPURE, clock=False),
+    Rule(
+        "ha_core/present",
+        ("ha_core.model", "ha_core.plan", "ha_core.operations", "ha_core.bindings_file"),
+        (),
+        IMPURE,
+        clock=False,
+    ),
 )
 
 

@@ -1,36 +1,29 @@
-"""The command tree: one module per group, and the groups that other packages add through entry points."""
+"""The command tree: what `commands` has, and the groups that other packages add through entry points."""
 
 from __future__ import annotations
 
+import pkgutil
 import signal
 import sys
+from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Annotated
 
 import typer
 
-from ha_core.cli import (
-    aging,
-    bindings,
-    clusters,
-    facts,
-    fault,
-    group,
-    history,
-    masks,
-    migrate,
-    migrations,
-    origins,
-    plot,
-    status,
-    switch,
-    topic,
-    usage,
-)
+from ha_core.cli import commands
+from ha_core.cli.command import COMMANDS
 from ha_core.cli.exits import FAILURE, IN_SHORT
 from ha_core.cli.output import Output
 
 PLUGINS = "switchyard.commands"
+GROUPS = {
+    "bindings": "List, set and delete bindings.",
+    "clusters": "Register, list and remove clusters.",
+    "facts": "What is known of clusters, for the day on which one does not answer.",
+    "origins": "Clusters that were dead at a cut: they may be back, or are gone for good.",
+    "usage": "List and declare what users use.",
+}
 
 
 def build() -> typer.Typer:
@@ -43,13 +36,14 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    for module in (status, switch, migrate, migrations, fault, aging, masks, history, topic, group, plot):
-        module.add_to(app)
-    app.add_typer(bindings.app, name="bindings")
-    app.add_typer(usage.app, name="usage")
-    app.add_typer(clusters.app, name="clusters")
-    app.add_typer(facts.app, name="facts")
-    app.add_typer(origins.app, name="origins")
+    for module in pkgutil.iter_modules(commands.__path__):
+        import_module(f"{commands.__name__}.{module.name}")
+    groups = {name: typer.Typer(help=help_, no_args_is_help=True) for name, help_ in GROUPS.items()}
+    for one in COMMANDS:
+        group, _, name = one.words.rpartition(" ")
+        (groups[group] if group else app).command(name, help=one.help)(one.run)
+    for name, group_app in groups.items():
+        app.add_typer(group_app, name=name)
     for entry in entry_points(group=PLUGINS):
         _mount(app, entry)
     return app

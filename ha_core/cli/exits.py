@@ -1,4 +1,21 @@
-"""Exit codes: what a caller can do about each is another thing. 0 is success and nothing else."""
+"""Exit codes: what a caller can do about each is another thing; and which error comes to which of them.
+
+0 is success and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from ha_core.bindings_file import DeclaredError
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, SecurityProfileError
+from ha_core.model import UnreadableDocumentError
+from ha_core.operations.errors import MoveError, RefusedError
+from ha_core.plan.move import MoveDamagedError
+from ha_core.plan.verdict import Verdict
+from ha_core.store.errors import LockedError, NoStateError, StillHeldError, StoreError, StoreUnavailableError
 
 SUCCESS = 0
 FAILURE = 1
@@ -20,3 +37,48 @@ IN_SHORT = (
     "Exit codes: 0 done; 1 failed, see the text; 2 cannot be done as asked; 3 undone; 4 out of reach; 5 busy; "
     "6 something waits for a human; 70 a defect."
 )
+
+
+class NotConfirmedError(RefusedError):
+    """Somebody had to say yes, and nobody did."""
+
+    def __init__(self) -> None:
+        super().__init__("Nothing was changed: nobody confirmed. Say --yes, or run it in a terminal.")
+
+
+_FAILURES: tuple[tuple[type[Exception], int, str], ...] = (
+    (LockedError, BUSY, "refused"),
+    (StoreUnavailableError, OUT_OF_REACH, "refused"),
+    (NoStateError, BAD_INPUT, "refused"),
+    (DeclaredError, BAD_INPUT, "refused"),
+    (SecurityProfileError, BAD_INPUT, "refused"),
+    (ClusterUnreachableError, OUT_OF_REACH, "failed"),
+    (MoveError, FAILURE, "failed"),
+    (MoveDamagedError, FAILURE, "failed"),
+    (StoreError, FAILURE, "failed"),
+    (KafkaAdminError, FAILURE, "failed"),
+    (UnreadableDocumentError, FAILURE, "failed"),
+)
+"""The first that fits."""
+
+
+def failure(error: Exception) -> tuple[str, int, dict[str, Any]]:
+    """Text, exit code and further JSON keys of `error`."""
+    if isinstance(error, RefusedError):
+        code = BUSY if isinstance(error.__cause__, LockedError | StillHeldError) else refusal_code(error.verdicts)
+        verdicts = {"verdicts": [asdict(verdict) for verdict in error.verdicts]} if error.verdicts else {}
+        return str(error), code, {"result": "refused", **verdicts}
+    for kind, code, result in _FAILURES:
+        if isinstance(error, kind):
+            return str(error), code, {"result": result}
+    words = " ".join(str(error).split()) or "no further words"
+    text = f"{type(error).__name__}: {words}. Run it again with --debug for the traceback."
+    return text, DEFECT, {"result": "failed"}
+
+
+def refusal_code(verdicts: Iterable[Verdict]) -> int:
+    """Of a refusal: waiting may help where every error says so, and only there."""
+    causes = {verdict.cause for verdict in verdicts if verdict.level == "error"}
+    if causes == {"busy"}:
+        return BUSY
+    return OUT_OF_REACH if causes == {"away"} else BAD_INPUT

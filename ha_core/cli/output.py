@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
 from typing import Any
 
+import rich.table
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from ha_core.present.page import Mark, Marked, Page
+from ha_core.present.page import Mark, Marked, Page, Table
 
 WIDTH_OF_NO_TERMINAL = 400
 """Cells of tables in a file or pipe: nothing is cut off there."""
@@ -54,7 +53,7 @@ class Output:
             elif isinstance(block, str):
                 self.show(_text(block))
             else:
-                self.show(table(block.columns, block.rows[: block.most], title=block.title or None))
+                self.show(_table(block))
                 if block.most is not None and len(block.rows) > block.most:
                     self.show(f"… and {len(block.rows) - block.most} more: --json has them all")
 
@@ -72,15 +71,15 @@ class Output:
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _text(cell: object) -> Text:
-    if isinstance(cell, Text):
-        return cell
-    return Text(str(cell), style=_STYLES[cell.mark] if isinstance(cell, Marked) else "")
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> Table:
-    """A plain table; cells are texts or renderables, never markup."""
-    made = Table(*columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for row in rows:
+def _table(table: Table) -> rich.table.Table:
+    title = table.title or None
+    made = rich.table.Table(
+        *table.columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False
+    )
+    for row in table.rows[: table.most]:
         made.add_row(*map(_text, row))
     return made
+
+
+def _text(cell: object) -> Text:
+    return Text(str(cell), style=_STYLES[cell.mark] if isinstance(cell, Marked) else "")

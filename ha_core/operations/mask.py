@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -102,22 +101,6 @@ def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutc
         words += f" {len(waiting)} topics took it for dead: `switchyard origins check` finds out what came back."
     back = cluster.model_copy(update={"masked": None})
     return _changed(environment, "unmask", back, version, reason, words, Affected())
-
-
-def depends_lines(name: str, depends: Affected) -> Iterator[str]:
-    """Who depends on the cluster, for people."""
-    if not depends.anything:
-        yield f"Nothing that is known depends on {name}."
-        return
-    for what, names in (
-        ("topics are written there", depends.written),
-        ("topics have older records there", depends.older),
-        ("groups are coordinated there", depends.groups),
-    ):
-        if names:
-            yield f"{len(names)} {what}: {listed(names)}"
-    for user, uses in depends.users.items():
-        yield f"user {user}: {listed(uses) or 'bound there, no use of it is known'}"
 
 
 def _already(cluster: Cluster) -> str:

@@ -32,7 +32,8 @@ class LookAtClusterOperator(SwitchyardOperator):
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.errors import RefusedError
-        from ha_core.operations.mask import depends_lines, objections, stands_already, who_depends
+        from ha_core.operations.mask import objections, stands_already, who_depends
+        from ha_core.present.state import depends_lines
 
         name = self.cluster.strip()
         with self.environment(context) as environment:

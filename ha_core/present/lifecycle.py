@@ -10,7 +10,7 @@ from ha_core.operations.lifecycle.returned import Returned
 from ha_core.plan.given_up import Loss, Unread
 from ha_core.plan.returned import Return
 from ha_core.plan.verdict import listed
-from ha_core.present.moves import result_line
+from ha_core.present.moves import single_page
 from ha_core.present.page import MAX_ROWS, Marked, Page, Table
 
 
@@ -116,9 +116,7 @@ def giving_up_lines(plan: GivingUp) -> Iterator[str]:
 def given_up_page(done: GivenUp) -> Page:
     """What was written, and what a rerun has to do."""
     for report in done.reports:
-        yield result_line(report)
-        if report.error:
-            yield Marked(report.error, "error")
+        yield from single_page(report)
     for text in done.put_off:
         yield Marked(f"not given up yet: {text}. Run it again.", "error")
 

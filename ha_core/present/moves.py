@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ha_core.model import HistoryEntry, MoveRequest, Operation
@@ -89,6 +89,27 @@ def report_page(report: Report) -> Page:
         line = "{0}-{1} is written in {4} from offset {2} on".format
         yield Table(("topic", "partition", "cut", "from", "to"), rows, line=line)
     yield result_line(report)
+
+
+def batches_page(reports: Sequence[Report], groups: Mapping[str, str]) -> Page:
+    """One line for each operation of a migration.
+
+    :param groups: operation → what became of its groups.
+    """
+    rows = [(one.operation, one.result, one.revision, one.error or groups.get(one.operation, "")) for one in reports]
+    yield Table(("operation", "result", "revision", ""), rows)
+    if any(report.result == "crossing" for report in reports):
+        yield (
+            "They cross over by themselves. `switchyard migrations` shows how far they are; `switchyard settle`, the "
+            "scheduled DAG settle_migrations or --wait ends them."
+        )
+
+
+def single_page(report: Report) -> Page:
+    """The end of an operation of one revision."""
+    yield result_line(report)
+    if report.error:
+        yield Marked(report.error, "error")
 
 
 def result_line(report: Report) -> str:

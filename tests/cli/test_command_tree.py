@@ -6,8 +6,7 @@ from typer.testing import CliRunner
 
 from ha_core.cli import app as tree
 from ha_core.cli import session
-from ha_core.cli.exits import BAD_INPUT, BUSY, DEFECT, FAILURE, OUT_OF_REACH
-from ha_core.cli.failures import failure
+from ha_core.cli.exits import BAD_INPUT, BUSY, DEFECT, FAILURE, OUT_OF_REACH, failure
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.plan.verdict import Verdict

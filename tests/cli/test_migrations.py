@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from ha_core.cli import session
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
-from ha_core.cli.migrations import age_words
 from ha_core.model import Cluster, Crossing, Document, Extent, MoveRequest, MoveSet, Operation, Scope, Topic
 from ha_core.operations.environment import Environment
+from ha_core.present.state import age_words
 from ha_core.store import Change, MemoryStore
 
 CLUSTERS = tuple(Cluster(name=name, bootstrap="127.0.0.1:1", default=name == "east") for name in ("east", "west"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ha_core.cli.plot import approaches_of, draw
+from ha_core.cli.commands.plot import approaches_of, draw
 from ha_core.model import HistoryEntry, MoveRequest, Operation, Scope
 
 STARTED = "2026-01-01T00:00:00.000Z"

@@ -1,4 +1,4 @@
-from ha_core.cli.topic import draw, widths
+from ha_core.cli.commands.topic import draw, widths
 from ha_core.model import Extent, Topic
 
 EAST = Extent(cluster="east", start=0, end=1200, base=0, term=0)

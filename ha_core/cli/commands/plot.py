@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ha_core.cli.session import Session, connected
+from ha_core.cli.command import Answer, OperationId, command
+from ha_core.cli.session import Session
 from ha_core.model import HistoryEntry, Operation
 from ha_core.operations.errors import RefusedError
 
@@ -35,28 +36,24 @@ class Approach:
     """(seconds since the operation was started, the origin's log end as a client offset)."""
 
 
-def add_to(app: typer.Typer) -> None:
-    @app.command("plot", help="Draw how the logs of a migration ran into their cuts.")
-    @connected
-    def plot(
-        session: Session,
-        operation: Annotated[str, typer.Argument(metavar="OPERATION")],
-        out: Annotated[Path, typer.Option("--out", help="The picture, a PNG.")],
-    ) -> None:
-        environment = session.environment
-        found = environment.operation(operation)
-        if found is None:
-            raise RefusedError(f"There is no operation {operation}. `switchyard history` lists them.")
-        entries = environment.store.history(operation)
-        approaches = approaches_of(found, entries)
-        if not approaches:
-            raise RefusedError(
-                f"The history of operation {operation} has no ends and cuts that could be drawn: only a migration with "
-                "--cut predicted has, and no more partitions than fit into a line of the history."
-            )
-        draw(found, approaches, entries).savefig(out, dpi=150)
-        session.out.result({"operation": operation, "plot": str(out.resolve()), "partitions": len(approaches)})
-        session.out.show(f"{len(approaches)} partitions: {out.resolve()}")
+@command("plot", "Draw how the logs of a migration ran into their cuts.")
+def plot(
+    session: Session, operation: OperationId, out: Annotated[Path, typer.Option("--out", help="The picture, a PNG.")]
+) -> Answer:
+    environment = session.environment
+    found = environment.operation(operation)
+    if found is None:
+        raise RefusedError(f"There is no operation {operation}. `switchyard history` lists them.")
+    entries = environment.store.history(operation)
+    approaches = approaches_of(found, entries)
+    if not approaches:
+        raise RefusedError(
+            f"The history of operation {operation} has no ends and cuts that could be drawn: only a migration with "
+            "--cut predicted has, and no more partitions than fit into a line of the history."
+        )
+    draw(found, approaches, entries).savefig(out, dpi=150)
+    count, where = len(approaches), out.resolve()
+    return Answer({"operation": operation, "plot": str(where), "partitions": count}, [f"{count} partitions: {where}"])
 
 
 def approaches_of(operation: Operation, entries: Iterable[HistoryEntry]) -> tuple[Approach, ...]:

@@ -1,0 +1,150 @@
+"""How a function becomes a command: its options, how its answer is shown, and what its errors come to."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, failure
+from ha_core.cli.output import Output
+from ha_core.cli.session import DEFAULT_ZOOKEEPER, Session
+from ha_core.model import Document
+from ha_core.operations.environment import DEFAULT_ROOT, Connection
+from ha_core.operations.report import Report
+from ha_core.present.moves import report_page
+from ha_core.present.page import Page
+
+Cluster = Annotated[str, typer.Argument(metavar="CLUSTER")]
+OperationId = Annotated[str, typer.Argument(metavar="OPERATION")]
+Patterns = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]…", help="Names or patterns; all.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the history.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done, and what speaks against it.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DrainTimeout = Annotated[
+    float, typer.Option("--drain-timeout", help="Seconds until gateways that do not drain stop the move.")
+]
+_ZooKeeper = Annotated[
+    str | None,
+    typer.Option("--zookeeper", help="ZooKeeper hosts, host:port[,host:port…]. Environment: SWITCHYARD_ZOOKEEPER."),
+]
+_Root = Annotated[str | None, typer.Option("--root", help="Root node. Environment: SWITCHYARD_ROOT.")]
+_Security = Annotated[
+    Path | None,
+    typer.Option("--security-file", help="YAML of security profiles. Environment: SWITCHYARD_SECURITY_FILE."),
+]
+_Json = Annotated[bool, typer.Option("--json", help="The result as JSON on standard output.")]
+_Debug = Annotated[bool, typer.Option("--debug", help="Tracebacks and the log.")]
+_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "zookeeper": (_ZooKeeper, None),
+    "root": (_Root, None),
+    "security_file": (_Security, None),
+    "as_json": (_Json, False),
+    "debug": (_Debug, False),
+}
+"""Of every command: annotation and default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command has to say: to machines, to people, and to whoever called it."""
+
+    document: Any
+    page: Page = ()
+    code: int = SUCCESS
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    words: str
+    """As it is typed: `undo`, or `clusters add`."""
+    help: str
+    run: Callable[..., None]
+
+
+COMMANDS: list[Command] = []
+
+
+def command(words: str, help_: str) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+    """Make `function(session, …)` the command `words`, with the connection options beside its own.
+
+    Errors end it with one paragraph; the codes are in `exits`.
+    """
+
+    def register(function: Callable[..., Answer]) -> Callable[..., Answer]:
+        COMMANDS.append(Command(words, help_, _runner(function)))
+        return function
+
+    return register
+
+
+def of_report(report: Report, wanted: str = "") -> Answer:
+    """The end of an operation; with `wanted`, any other result is a failure."""
+    if wanted:
+        code = SUCCESS if report.result == wanted else FAILURE
+    elif report.result == "undone":
+        code = UNDONE
+    else:
+        code = SUCCESS if report.result in {"succeeded", "crossing"} and not report.error else FAILURE
+    return Answer(report.to_json(), report_page(report), code)
+
+
+def plain(document: Document) -> dict[str, Any]:
+    """A stored document for machines."""
+    return document.model_dump(mode="json", exclude_none=True, exclude={"schema_"})
+
+
+def _runner(function: Callable[..., Answer]) -> Callable[..., None]:
+    @functools.wraps(function)
+    def run(**arguments: Any) -> None:
+        options = {name: arguments.pop(name) for name in _OPTIONS}
+        output, debug = Output(options["as_json"]), options["debug"]
+        # Libraries speak only with --debug: the command's own words are its progress and its result.
+        logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL)
+        try:
+            with _session(options, output) as session:
+                answer = function(session, **arguments)
+                output.page(answer.page)
+        except (typer.Exit, typer.BadParameter, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            if debug:
+                raise
+            text, code, data = failure(error)
+            output.error(text)
+            answer = Answer({"error": text, **data}, code=code)
+        output.result(answer.document)
+        raise typer.Exit(answer.code)
+
+    del run.__wrapped__  # typer would read the undecorated signature
+    hints = get_type_hints(function, include_extras=True)
+    own = [
+        p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for p in list(inspect.signature(function).parameters.values())[1:]
+    ]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in _OPTIONS.items()
+    ]
+    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in (*own, *shared)}
+    return run
+
+
+def _session(options: dict[str, Any], output: Output) -> Session:
+    zookeeper = options["zookeeper"] or os.environ.get("SWITCHYARD_ZOOKEEPER")
+    security = options["security_file"] or os.environ.get("SWITCHYARD_SECURITY_FILE")
+    connection = Connection(
+        zookeeper=zookeeper or DEFAULT_ZOOKEEPER,
+        root=options["root"] or os.environ.get("SWITCHYARD_ROOT", DEFAULT_ROOT),
+        security_file=Path(security) if security else None,
+        create_root=False,
+    )
+    return Session(connection, output, zookeeper_named=bool(zookeeper))

@@ -1,0 +1,92 @@
+"""`bindings`, `usage`: which cluster serves whom, and what users use, so that a move takes that along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ha_core import bindings_file
+from ha_core.bindings_file import Declared
+from ha_core.cli.command import Answer, DryRun, Reason, Yes, command, plain
+from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS
+from ha_core.cli.session import Session
+from ha_core.operations import registry
+from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level, without_level
+from ha_core.present.moves import single_page
+from ha_core.present.page import Marked
+from ha_core.present.state import bindings_page, bindings_plan_page, usage_page
+
+_Users = Annotated[list[str] | None, typer.Argument(metavar="[USER]…")]
+_Level = Annotated[str, typer.Argument(metavar="WHO", help="user:NAME, user:NAME+INSTANCE, …#TOPIC or …##GROUP")]
+
+
+@command("bindings list", "All bindings, or those of some users.")
+def list_bindings(session: Session, users: _Users = None) -> Answer:
+    view = session.environment.store.load()
+    chosen = {name: view.bindings[name] for name in sorted(view.bindings) if not users or name in users}
+    document = {"revision": view.revision, "bindings": {name: plain(one) for name, one in chosen.items()}}
+    return Answer(document, bindings_page(chosen.values()))
+
+
+@command("bindings set", "Bind a user, instance, topic or group to a cluster; or apply a declared YAML file.")
+def set_bindings(
+    session: Session,
+    who: Annotated[str | None, typer.Argument(metavar="[WHO]", help="user:NAME, user:NAME+INSTANCE, …")] = None,
+    cluster: Annotated[str | None, typer.Argument(metavar="[CLUSTER]")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="Declared bindings (YAML).")] = None,
+    reason: Reason = "set by hand",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> Answer:
+    if (file is None) == (who is None or cluster is None):
+        raise typer.BadParameter("give either WHO and CLUSTER, or --file FILE")
+    if file is not None:
+        declared = bindings_file.read(file)
+    else:
+        declared = with_level(session.environment.store.load(), who or "", cluster or "")
+    return _change(session, declared, reason, dry_run, yes)
+
+
+@command("bindings delete", "Remove a binding: what is less fine decides again.")
+def delete(
+    session: Session, who: _Level, reason: Reason = "deleted by hand", dry_run: DryRun = False, yes: Yes = False
+) -> Answer:
+    return _change(session, without_level(session.environment.store.load(), who), reason, dry_run, yes)
+
+
+@command("usage list", "Topics and groups of all users, or of some.")
+def list_usage(session: Session, users: _Users = None) -> Answer:
+    usage = session.environment.store.usage()
+    chosen = {name: usage[name] for name in sorted(usage) if not users or name in users}
+    return Answer({"usage": {name: plain(one) for name, one in chosen.items()}}, usage_page(chosen))
+
+
+@command("usage declare", "Declare topics and groups of a user before its first request shows them.")
+def declare(
+    session: Session,
+    user: Annotated[str, typer.Argument(metavar="USER")],
+    topic: Annotated[list[str] | None, typer.Option("--topic", help="A topic that it uses; several.")] = None,
+    group: Annotated[list[str] | None, typer.Option("--group", help="A group that it uses; several.")] = None,
+    instance: Annotated[str, typer.Option("--instance", help="Client id.")] = "",
+) -> Answer:
+    topics, groups = tuple(topic or ()), tuple(group or ())
+    if not topics and not groups:
+        raise typer.BadParameter("name at least one --topic or --group")
+    registry.declare_usage(session.environment, user, topics, groups, instance)
+    uses = ", ".join([*topics, *(f"group {name}" for name in groups)])
+    return Answer({"user": user, "topics": topics, "groups": groups}, [f"{user} uses {uses}."])
+
+
+def _change(session: Session, declared: Declared, reason: str, dry_run: bool, yes: bool) -> Answer:
+    plan = plan_bindings(session.environment, declared)
+    if dry_run or not plan.differences:
+        return Answer(plan.to_json(), bindings_plan_page(plan))
+    session.out.page(bindings_plan_page(plan))
+    if plan.warnings and not (yes or session.out.confirm("Apply it?")):
+        error = Marked("Nothing was changed: the warnings above need --yes.", "error")
+        return Answer({**plan.to_json(), "result": "refused"}, [error], BAD_INPUT)
+    report = apply_bindings(session.environment, plan, reason)
+    code = SUCCESS if report.result == "succeeded" else FAILURE
+    return Answer({**plan.to_json(), **report.to_json()}, single_page(report), code)

@@ -1,0 +1,85 @@
+"""`clusters`, `mask`, `unmask`: which clusters exist, and which are out of service."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ha_core.cli.command import Answer, Cluster, DryRun, Reason, command
+from ha_core.cli.exits import FAILURE, SUCCESS
+from ha_core.cli.session import Session
+from ha_core.operations import registry
+from ha_core.operations.mask import MaskOutcome, mask_cluster, unmask_cluster, who_depends
+from ha_core.present.moves import single_page
+from ha_core.present.state import clusters_page, depends_lines
+
+
+@command("clusters list", "All clusters, and whether they answer.")
+def list_clusters(session: Session) -> Answer:
+    states = registry.cluster_states(session.environment)
+    return Answer({"clusters": [state.to_json() for state in states]}, clusters_page(states))
+
+
+@command("clusters add", "Register a cluster, or change how it is reached.")
+def add(
+    session: Session,
+    name: Cluster,
+    bootstrap: Annotated[str, typer.Option("--bootstrap", help="host:port[,host:port…]")],
+    security: Annotated[str, typer.Option("--security", help="Name of a security profile.")] = "none",
+    default: Annotated[
+        bool | None,
+        typer.Option("--default/--no-default", help="Serves identities without a binding. Unsaid: as it is."),
+    ] = None,
+    unprobed: Annotated[
+        bool, typer.Option("--unprobed", help="Without a look at it: it is not running yet, or cannot be reached.")
+    ] = False,
+    reason: Reason = "registered by hand",
+) -> Answer:
+    session.found_state()
+    if not unprobed:
+        session.out.progress(f"{name}: {registry.require_alive(session.environment, name, bootstrap, security)}")
+    revision, changed = registry.add_cluster(session.environment, name, bootstrap, security, default, reason)
+    text = f"Cluster {name} is registered (revision {revision})." if changed else f"Cluster {name} is as said."
+    return Answer({"cluster": name, "revision": revision, "changed": changed}, [text])
+
+
+@command("clusters remove", "Forget a cluster that nothing refers to any more.")
+def remove(
+    session: Session,
+    name: Cluster,
+    force: Annotated[bool, typer.Option("--force", help="Although topics that never moved are written there.")] = False,
+    reason: Reason = "removed by hand",
+) -> Answer:
+    revision = registry.remove_cluster(session.environment, name, reason, force)
+    return Answer({"cluster": name, "revision": revision}, [f"Cluster {name} is removed (revision {revision})."])
+
+
+@command("mask", "Take a cluster out of service: requests for it fail at once, nothing new moves to it.")
+def mask(
+    session: Session,
+    cluster: Cluster,
+    reason: Reason,
+    force: Annotated[bool, typer.Option("--force", help="Although topics are written there, and stop.")] = False,
+    dry_run: DryRun = False,
+) -> Answer:
+    if dry_run:
+        depends = who_depends(session.environment, cluster)
+        return Answer({"cluster": cluster, "depends": depends.to_json()}, depends_lines(cluster, depends))
+    return _changed(cluster, mask_cluster(session.environment, cluster, reason, force))
+
+
+@command("unmask", "Put a cluster back into service, after a health probe.")
+def unmask(session: Session, cluster: Cluster, reason: Reason = "back in service") -> Answer:
+    return _changed(cluster, unmask_cluster(session.environment, cluster, reason))
+
+
+def _changed(cluster: str, outcome: MaskOutcome) -> Answer:
+    report, words = outcome.report, outcome.words
+    if report is None:
+        return Answer({"operation": None, "result": "succeeded", "changed": False, "words": words}, [words])
+    depends = depends_lines(cluster, outcome.depends) if outcome.depends.anything else ()
+    document = {**report.to_json(), "changed": True, "depends": outcome.depends.to_json()}
+    return Answer(
+        document, [words, *depends, *single_page(report)], SUCCESS if report.result == "succeeded" else FAILURE
+    )

@@ -1,0 +1,164 @@
+"""`migrate`, `rollback`, `migrations`, `settle`: topics from one cluster to another, with or without a fence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ha_core.cli.command import Answer, DrainTimeout, DryRun, OperationId, Reason, Yes, command, of_report
+from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, refusal_code
+from ha_core.cli.session import Session
+from ha_core.operations import engine
+from ha_core.operations.crossing.settling import crossing_operations, wait_for
+from ha_core.operations.crossing.way_back import would_roll_back
+from ha_core.operations.dependents import failure, words
+from ha_core.operations.migration.judging import parse_cuts
+from ha_core.operations.migration.listing import migrations
+from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationProposal, plan_migration, start_batch
+from ha_core.operations.report import Report
+from ha_core.present.moves import batches_page, migration_page
+from ha_core.present.state import looks_page, migrations_page
+
+
+@command("migrate", "Move topics from one cluster to another; clients go on, unrestarted.")
+def migrate(
+    session: Session,
+    topics: Annotated[
+        list[str],
+        typer.Argument(metavar="TOPIC…", help="Names, single partitions as 'orders:0,4-7', or patterns as 'orders-*'."),
+    ],
+    origin: Annotated[str, typer.Option("--from", help="Cluster that holds them now.")],
+    target: Annotated[str, typer.Option("--to", help="Cluster that is to hold them.")],
+    reason: Reason,
+    cut: Annotated[str, typer.Option("--cut", help="barrier (a fence of some ms) | predicted (no fence).")] = "barrier",
+    preparation: Annotated[
+        float, typer.Option("--preparation", help="Predicted: seconds that a cut lies ahead of its log.")
+    ] = 300.0,
+    cut_at: Annotated[
+        list[str] | None,
+        typer.Option("--cut-at", metavar="TOPIC:PARTITION=OFFSET", help="Predicted: this cut; several."),
+    ] = None,
+    rates: Annotated[Path | None, typer.Option("--rates", help="Summary of the job `offsets`, for the rates.")] = None,
+    finish_after: Annotated[
+        float | None,
+        typer.Option("--finish-after", help="Predicted: seconds until what has not ended is ended with a fence."),
+    ] = None,
+    groups: Annotated[
+        str,
+        typer.Option(
+            "--groups",
+            help="leave: groups stay with their coordinators | move: those that read the topics come along.",
+        ),
+    ] = "leave",
+    batch_topics: Annotated[
+        int, typer.Option("--batch-topics", min=1, max=10_000, help="Most topics in one operation.")
+    ] = TOPICS_PER_BATCH,
+    pause: Annotated[float, typer.Option("--pause", min=0.0, help="Seconds between two batches.")] = 0.0,
+    drain_timeout: DrainTimeout = 10.0,
+    dry_run: DryRun = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until every topic has crossed over.")] = False,
+    yes: Yes = False,
+) -> Answer:
+    proposal = plan_migration(
+        session.environment,
+        topics,
+        origin,
+        target,
+        reason=reason,
+        cut=cut,
+        preparation_s=preparation,
+        finish_after_s=finish_after,
+        drain_timeout_s=drain_timeout,
+        cut_at=parse_cuts(cut_at or ()),
+        rates=rates,
+        topics_per_batch=batch_topics,
+        groups=groups,
+    )
+    session.out.page(migration_page(proposal))
+    if dry_run:
+        return Answer(proposal.to_json(), code=refusal_code(proposal.verdicts) if proposal.refused else SUCCESS)
+    proposal.require_sound()
+    session.confirm(yes, "Migrate them now?")
+    return _carry_out(session, proposal, wait, pause, recheck=not yes)
+
+
+@command("rollback", "Take a migration back, as long as nothing was written to the target.")
+def rollback(
+    session: Session,
+    operation: OperationId,
+    dry_run: DryRun = False,
+) -> Answer:
+    if dry_run:
+        would = would_roll_back(session.environment, operation)
+        return Answer({"result": "planned", "outcome": would}, [would])
+    return of_report(engine.undo(session.environment, operation), wanted="undone")
+
+
+@command("migrations", "Topics that were moved or move: status, cut, progress, age, what blocks.")
+def show(
+    session: Session,
+    running: Annotated[bool, typer.Option("--running", help="Only those that cross over now.")] = False,
+) -> Answer:
+    found = migrations(session.environment, running)
+    nothing = "no topic crosses over" if running else "no topic was ever moved"
+    return Answer({"migrations": [one.to_json() for one in found]}, migrations_page(found) if found else [nothing])
+
+
+@command("settle", "End the crossings that have reached their cuts; continue interrupted ones.")
+def settle(
+    session: Session,
+    operations: Annotated[list[str] | None, typer.Argument(metavar="[OPERATION…]", help="Default: all.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Until all of them have ended.")] = False,
+    timeout: Annotated[float | None, typer.Option("--timeout", min=0.0, help="Seconds to wait.")] = None,
+) -> Answer:
+    chosen = tuple(operations) if operations else crossing_operations(session.environment)
+    looks = wait_for(session.environment, chosen, timeout if wait else 0.0)
+    rows = [
+        {
+            "operation": look.operation.id,
+            "state": look.operation.state,
+            "progress": look.progress.words if look.progress else "",
+            "error": look.error,
+        }
+        for look in looks
+    ]
+    failed = any(look.error or look.operation.state == "failed" for look in looks)
+    failed = failed or (wait and not all(look.ended for look in looks))
+    return Answer({"operations": rows}, looks_page(looks), FAILURE if failed else SUCCESS)
+
+
+def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_s: float, recheck: bool) -> Answer:
+    """One batch after the other. What has been started goes on by itself, also when this process is stopped."""
+    environment, out = session.environment, session.out
+    reports: list[Report] = []
+    code = SUCCESS
+    for batch in proposal.batches:
+        if reports and pause_s:
+            environment.sleep(pause_s)
+        operation = start_batch(environment, batch, environment.by, recheck=recheck)
+        which = f"batch {batch.number} of {len(proposal.batches)}"
+        out.progress(f"{which}: operation {operation.id}, {len(batch.moves.topics)} topics")
+        report = engine.run_all(environment, operation.id)
+        reports.append(report)
+        out.progress(f"{which}: {report.result} {report.error}".rstrip())
+        if report.result not in {"succeeded", "crossing"} or report.error:
+            out.error(f"{report.error} The batches after it were not started.")
+            code = UNDONE if report.result == "undone" and len(reports) == 1 else FAILURE
+            break
+    crossing = [report.operation for report in reports if report.result == "crossing"]
+    if wait and crossing:
+        wait_for(environment, crossing)
+        reports = [engine.resume(environment, one.operation) if one.operation in crossing else one for one in reports]
+        code = code or (SUCCESS if all(report.result == "succeeded" for report in reports) else FAILURE)
+    ended = [one for report in reports if (one := environment.operation(report.operation)) is not None]
+    for one in ended:
+        if failure(one):
+            out.error(f"{one.id}: {failure(one)}")
+            code = FAILURE
+    groups = {one.id: words(one) for one in ended if words(one)}
+    crosses = any(report.result == "crossing" for report in reports)
+    result = "failed" if code else "crossing" if crosses else "succeeded"
+    document = {"batches": [report.to_json() for report in reports], "result": result}
+    return Answer({**document, "groups": groups} if groups else document, batches_page(reports, groups), code)

@@ -1,0 +1,97 @@
+"""`origins`, `age`: clusters that were taken for dead and are back, or gone for good; extents that nobody needs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ha_core.cli.command import Answer, Cluster, DryRun, Patterns, Reason, Yes, command
+from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
+from ha_core.cli.session import Session
+from ha_core.operations.lifecycle.aging import age
+from ha_core.operations.lifecycle.given_up import (
+    NOT_SERVED,
+    give_up,
+    plan_giving_up,
+    require_reason,
+    settle_interrupted,
+)
+from ha_core.operations.lifecycle.returned import check_origins
+from ha_core.present.lifecycle import aging_page, given_up_page, giving_up_page, returned_page
+
+
+@command(
+    "origins check", "Close the extents of clusters that answer again where they truly end, and say what came back."
+)
+def check(
+    session: Session,
+    topics: Patterns = None,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Do without what the cluster held when it died, and no longer has.")
+    ] = False,
+    serve_skipped: Annotated[
+        bool, typer.Option("--serve-skipped", help="Readers get what a forced move let them skip.")
+    ] = False,
+    dry_run: DryRun = False,
+    reason: Reason = "the cluster answers again",
+) -> Answer:
+    result = check_origins(
+        session.environment,
+        topics or (),
+        accept_loss=accept_loss,
+        serve_skipped=serve_skipped,
+        dry_run=dry_run,
+        reason=reason,
+    )
+    failed = any(report.result != "succeeded" for report in result.reports)
+    code = FAILURE if failed else ATTENTION if result.unaccepted else SUCCESS
+    return Answer(result.to_json(), returned_page(result), code)
+
+
+@command("origins give-up", "What a cluster still holds is lost for ever: readers go on after it. Cannot be undone.")
+def give_up_now(
+    session: Session,
+    cluster: Cluster,
+    reason: Reason,
+    topics: Patterns = None,
+    force: Annotated[bool, typer.Option("--force", help="Although the cluster answers.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> Answer:
+    environment = session.environment
+    require_reason(cluster, reason)
+    if not dry_run:
+        settle_interrupted(environment)
+    plan = plan_giving_up(environment, cluster, topics or (), force=force)
+    session.out.page(giving_up_page(plan))
+    if dry_run or not plan.losses:
+        return Answer({**plan.to_json(), "result": "planned" if plan.losses else "succeeded", "changed": False})
+    session.confirm(yes, f"Give up what {cluster} holds of them for good? {NOT_SERVED}.")
+    done = give_up(environment, plan, reason)
+    return Answer(done.to_json(), given_up_page(done), SUCCESS if done.succeeded else FAILURE)
+
+
+@command("age", "Drop the extents that nobody can read or needs any more; say what keeps the others.")
+def age_now(
+    session: Session,
+    topics: Patterns = None,
+    delete_origin: Annotated[
+        bool, typer.Option("--delete-origin", help="Delete origin topics of which nothing is left in any map.")
+    ] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Do without records that were lost in an origin.")
+    ] = False,
+    dry_run: DryRun = False,
+    reason: Reason = "nothing of it can be read or is needed any more",
+) -> Answer:
+    result = age(
+        session.environment,
+        topics or (),
+        delete_origin=delete_origin,
+        accept_loss=accept_loss,
+        dry_run=dry_run,
+        reason=reason,
+    )
+    failed = any(report.result != "succeeded" for report in result.reports)
+    return Answer(result.to_json(), aging_page(result, dry_run), FAILURE if failed else SUCCESS)

@@ -1,0 +1,100 @@
+"""`topic`: where the records of a topic live, drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ha_core.cli.command import Answer, command
+from ha_core.cli.output import COLOURS
+from ha_core.cli.session import Session
+from ha_core.model import Extent, Topic
+from ha_core.operations.errors import RefusedError
+from ha_core.plan.returned import dead_at_the_cut
+
+BAR_CELLS = 40
+OPEN_WEIGHT = 12.0
+FILLS = "█▓▒░▚▤"
+
+
+@command("topic", "Where the records of a topic live: extents, drawn.")
+def topic(session: Session, name: Annotated[str, typer.Argument(metavar="TOPIC")]) -> Answer:
+    view = session.environment.store.load()
+    found = view.topics.get(name)
+    if found is None:
+        holders = session.environment.clusters_with(name, view)
+        if not holders:
+            raise RefusedError(
+                f"Topic {name} has no map and exists in no reachable cluster "
+                f"({', '.join(sorted(view.clusters)) or 'none registered'}). Check the name."
+            )
+        words = f"{name}: never moved, passed through as it is; exists in {', '.join(holders)}"
+        return Answer({"topic": name, "map": None, "clusters": holders}, [words])
+    session.out.show(_title(found, view.revision))
+    session.out.show(draw(found) if found.partitions else "no map yet: client offsets are the cluster's own")
+    document = {"topic": name, "map": found.model_dump(mode="json", by_alias=True, exclude_none=True)}
+    return Answer(document, dead_at_the_cut(found, view.masked))
+
+
+def _title(topic: Topic, revision: int) -> Text:
+    title = Text(topic.name, style="bold")
+    title.append(f"  writer {topic.writer or '(its own cluster)'}, revision {revision}", style="not bold")
+    if topic.fence:
+        title.append(f", FENCED by operation {topic.fence.operation}", style="bold red")
+    if topic.crossing:
+        crossing = topic.crossing
+        title.append(f", crosses over ({crossing.state}) for operation {crossing.operation}", style="bold yellow")
+    if topic.transaction_fence:
+        operation = topic.transaction_fence.operation
+        title.append(f", no transaction may begin: operation {operation} waits for open ones", style="bold red")
+    return title
+
+
+def widths(extents: Sequence[Extent], cells: int = BAR_CELLS) -> list[int]:
+    """Cells per extent, at least 1 each: logarithmic, so that a short stay between long ones is still seen."""
+    weights = [OPEN_WEIGHT if e.end is None else 1 + math.log2(1 + e.end - e.start) for e in extents]
+    total = sum(weights)
+    return [max(1, round(cells * weight / total)) for weight in weights]
+
+
+def draw(topic: Topic) -> Text:
+    """One line per partition: a bar in the clusters' colours and fills, then the extents in numbers."""
+    clusters = sorted({e.cluster for extents in topic.partitions.values() for e in extents} | {topic.writer or ""})
+    style = {name: (COLOURS[i % len(COLOURS)], FILLS[i % len(FILLS)]) for i, name in enumerate(clusters)}
+    drawing = Text()
+    digits = len(str(max(topic.partitions, default=0)))
+    for partition, extents in sorted(topic.partitions.items()):
+        drawing.append(f"{partition:>{digits}}  ")
+        drawing.append_text(_bar(extents, style))
+        drawing.append("  ")
+        drawing.append_text(Text(" │ ").join(_words(e, style) for e in extents))
+        drawing.append("\n")
+    return drawing
+
+
+def _bar(extents: Sequence[Extent], style: Mapping[str, tuple[str, str]]) -> Text:
+    bar = Text()
+    for extent, cells in zip(extents, widths(extents), strict=True):
+        colour, fill = style[extent.cluster]
+        bar.append("·" * cells if extent.ignored else fill * cells, style=colour)
+        bar.append("▶" if extent.end is None else "┃", style=colour if extent.end is None else "bold")
+    return bar
+
+
+def _words(extent: Extent, style: Mapping[str, tuple[str, str]]) -> Text:
+    end = "…" if extent.end is None else str(extent.end)
+    words = Text(f"{extent.cluster}", style=style[extent.cluster][0])
+    words.append(f" [{extent.start}, {end}) → {extent.base} term {extent.term}", style="default")
+    if extent.ignored:
+        words.append(" skipped by readers", style="dim")
+    if extent.found_end is not None and extent.end is not None and extent.found_end > extent.end:
+        words.append(f" LOST: its log goes on to {extent.found_end}, above the cut", style="bold red")
+    elif extent.found_end is not None:
+        words.append(f" LOST: held up to {extent.known_end}, has up to {extent.found_end}", style="bold red")
+    elif extent.known_end is not None:
+        words.append(f" end not confirmed: known up to {extent.known_end}", style="yellow")
+    return words

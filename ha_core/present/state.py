@@ -1,0 +1,286 @@
+"""What there is: clusters, gateways, operations and their history, migrations, topics, groups, and what is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from ha_core.bindings_file import levels
+from ha_core.model import GatewayRecord, HistoryEntry, KnownGroup, KnownTopic, Lock, Operation, Usage, UserBindings
+from ha_core.operations.bindings import BindingsPlan
+from ha_core.operations.crossing.settling import Look
+from ha_core.operations.health import Problem
+from ha_core.operations.inventory import GroupLag, Overview
+from ha_core.operations.migration.listing import Migration
+from ha_core.operations.registry import ClusterState
+from ha_core.operations.requests import format_scope
+from ha_core.plan.masking import Affected
+from ha_core.plan.verdict import duration, listed
+from ha_core.present.page import Mark, Marked, Page, Table, number
+
+MAX_ROWS = 1_000
+_STATUS: dict[str, Mark] = {"Migrating": "warning", "Migrated": "good", "Aged": "dim"}
+
+
+def status_page(
+    revision: int,
+    clusters: Collection[ClusterState],
+    gateways: Collection[GatewayRecord],
+    running: Collection[Operation],
+    locks: Collection[Lock],
+) -> Page:
+    """Everything that is registered, alive or held."""
+    yield f"revision {revision}"
+    states = [(s.cluster.name, s.cluster.bootstrap, s.words, s.mask_words) for s in clusters]
+    yield Table(("cluster", "bootstrap", "state", "masked"), states, title="clusters")
+    alive = [
+        (g.id, f"{g.host}:{g.port}", g.revision, max(0, revision - g.revision), g.lease_ms, ", ".join(g.drained))
+        for g in gateways
+    ]
+    yield Table(("gateway", "bootstrap", "revision", "behind", "lease ms", "drained"), alive, title="gateways")
+    if running:
+        rows = [(o.id, o.kind, o.state, o.by, o.reason) for o in running]
+        yield Table(("operation", "kind", "state", "by", "reason"), rows, title="running operations")
+    if locks:
+        held = [(lock.key, lock.operation, lock.by, lock.since) for lock in locks]
+        yield Table(("lock", "operation", "by", "since"), held, title="locks")
+
+
+def problems_page(problems: Collection[Problem]) -> Page:
+    """What waits for a human."""
+    if problems:
+        rows = [(one.about, one.text, one.remedy) for one in problems]
+        yield Table(("what waits for somebody", "", "what to do"), rows)
+    else:
+        yield "nothing waits for anybody"
+
+
+def clusters_page(states: Collection[ClusterState]) -> Page:
+    rows = [
+        (
+            s.cluster.name,
+            s.cluster.bootstrap,
+            s.cluster.security,
+            "yes" if s.cluster.default else "",
+            s.mask_words,
+            s.words,
+        )
+        for s in states
+    ]
+    yield Table(("cluster", "bootstrap", "security", "default", "masked", "state"), rows)
+
+
+def depends_lines(name: str, depends: Affected) -> Iterator[str]:
+    """Who depends on the cluster."""
+    if not depends.anything:
+        yield f"Nothing that is known depends on {name}."
+        return
+    for what, names in (
+        ("topics are written there", depends.written),
+        ("topics have older records there", depends.older),
+        ("groups are coordinated there", depends.groups),
+    ):
+        if names:
+            yield f"{len(names)} {what}: {listed(names)}"
+    for user, uses in depends.users.items():
+        yield f"user {user}: {listed(uses) or 'bound there, no use of it is known'}"
+
+
+def bindings_page(bindings: Collection[UserBindings]) -> Page:
+    rows = [row for one in bindings for row in levels(one).items()]
+    yield Table(("who", "cluster"), rows) if rows else "No bindings."
+
+
+def bindings_plan_page(plan: BindingsPlan) -> Page:
+    """What would change, and what an operator should know first."""
+    for difference in plan.differences:
+        yield from difference.lines()
+    for warning in plan.warnings:
+        yield Marked(f"warning: {warning}", "warning")
+    if not plan.differences:
+        yield "Nothing differs: the bindings are as declared."
+
+
+def usage_page(usage: Mapping[str, Usage]) -> Page:
+    rows = [
+        (user, f"{kind} {name}", use.instance, use.how, use.since)
+        for user, used in usage.items()
+        for kind, things in (("topic", used.topics), ("group", used.groups))
+        for name, uses in sorted(things.items())
+        for use in uses
+    ]
+    yield Table(("user", "uses", "instance", "how", "since"), rows) if rows else "No usage is known."
+
+
+def operations_page(operations: Sequence[Operation]) -> Page:
+    """One line for each."""
+    rows = []
+    for one in operations:
+        between = (one.request.origin, one.request.target) if one.request is not None else ("", "")
+        rows.append((one.id, one.kind, one.state, one.started, _about(one), *between, one.by, one.reason, one.result))
+    yield Table(("operation", "kind", "state", "started", "scope", "from", "to", "by", "reason", "result"), rows)
+
+
+def history_page(operation: Operation, entries: Collection[HistoryEntry]) -> Page:
+    """Every entry of one operation."""
+    yield f"{operation.id}: {operation.kind}, {operation.state}, by {operation.by}: {operation.reason}"
+    request, about = operation.request, _about(operation)
+    if about:
+        yield f"scope: {about}{f', {request.origin} → {request.target}' if request is not None else ''}"
+    rows = [
+        (
+            e.at,
+            e.epoch,
+            e.step,
+            e.outcome,
+            "" if e.ms is None else f"{e.ms:.1f}",
+            json.dumps(e.detail, ensure_ascii=False) if e.detail else "",
+        )
+        for e in entries
+    ]
+    yield Table(("at", "epoch", "step", "outcome", "ms", "detail"), rows)
+
+
+def migrations_page(found: Collection[Migration]) -> Page:
+    """Status, cut, progress, age, and what blocks."""
+    rows = []
+    for one in found:
+        status, first = one.status, one.status.partitions[0]
+        rows.append(
+            (
+                status.topic,
+                Marked(status.status, _STATUS[status.status]),
+                first.origin,
+                first.target,
+                one.cut,
+                one.progress,
+                "" if one.age_s is None else age_words(one.age_s),
+                one.operation.id if one.operation else "",
+                one.groups,
+                "; ".join(one.blocks),
+            )
+        )
+    columns = ("topic", "status", "from", "to", "cut", "progress", "age", "operation", "groups", "what blocks")
+    yield Table(columns, rows)
+
+
+def looks_page(looks: Collection[Look]) -> Page:
+    """What came of a look at each crossing."""
+    if not looks:
+        yield "no topic crosses over"
+        return
+    rows = [
+        (o.operation.id, o.operation.state, o.progress.words if o.progress is not None else "", o.error) for o in looks
+    ]
+    yield Table(("operation", "state", "progress", "error"), rows)
+
+
+def topics_page(found: Overview) -> Page:
+    """Where each topic is written, what it holds, who is behind."""
+    rows = [
+        (
+            one.topic,
+            one.partitions,
+            ", ".join(one.written_in) + ("" if one.moved else " (never moved)"),
+            ", ".join(one.older_in),
+            number(one.records),
+            one.groups,
+            one.furthest,
+            number(one.lag_records) if one.groups else "",
+        )
+        for one in found.topics
+    ]
+    columns = ("topic", "partitions", "written in", "older records in", "records", "groups", "most behind", "lag")
+    yield Table(columns, rows, most=MAX_ROWS) if rows else "no cluster that answers has a topic"
+    yield from _cannot_be_asked(found.unasked)
+
+
+def group_page(found: GroupLag) -> Page:
+    """What it has committed in each partition, its lag, and where the record to be read next lies."""
+    where = "; ".join(f"coordinated in {cluster}: {state}" for cluster, state in found.coordinators.items())
+    yield f"group {found.group}, {where or 'coordinated nowhere that answers'}"
+    rows = [
+        (
+            p.topic,
+            p.partition,
+            p.committed,
+            number(p.end),
+            number(p.lag_records),
+            p.next,
+            p.coordinator,
+            _as_of(p.age_s),
+        )
+        for p in found.partitions
+    ]
+    columns = ("topic", "partition", "committed", "end", "lag records", "next record in", "committed in", "as of")
+    if rows:
+        yield Table(columns, rows)
+    elif found.unasked:
+        away = listed(found.unasked)
+        yield f"what it has committed is not known: {away} cannot be asked, and nothing was recorded"
+    else:
+        yield "it has committed nothing"
+    if found.left_over:
+        yield f"commits from before it moved away are left in {', '.join(found.left_over)}"
+    yield from _cannot_be_asked(found.unasked)
+
+
+def groups_page(found: Sequence[GroupLag], unasked: Mapping[str, str]) -> Page:
+    """One line for each."""
+    rows = [
+        (
+            one.group,
+            "; ".join(f"{cluster}: {state}" for cluster, state in one.coordinators.items()),
+            listed(sorted({p.topic for p in one.partitions})),
+            len(one.partitions),
+            number(one.lag_records),
+            _as_of(one.age_s),
+        )
+        for one in found
+    ]
+    columns = ("group", "coordinated in", "topics", "partitions", "lag records", "as of")
+    yield Table(columns, rows, most=MAX_ROWS) if rows else "no cluster that answers has a group"
+    yield from _cannot_be_asked(unasked, ", its groups are as last seen")
+
+
+def known_page(
+    cluster: str, topics: Collection[KnownTopic], groups: Collection[KnownGroup], age_s: Callable[[str], float]
+) -> Page:
+    """What is known of a cluster, and how old that is."""
+    rows = [(t.name, round(age_s(t.at)), t.partitions, t.replication, _offsets(t.ends)) for t in topics]
+    yield Table(("topic", "age s", "partitions", "replication", "ends"), rows, title=f"topics of {cluster}")
+    commits = [
+        "; ".join(f"{topic} {_offsets(offsets)}" for topic, offsets in sorted(group.offsets.items()))
+        for group in groups
+    ]
+    told = [(g.name, round(age_s(g.at)), g.state, text) for g, text in zip(groups, commits, strict=True)]
+    yield Table(("group", "age s", "state", "committed"), told, title=f"groups of {cluster}")
+
+
+def age_words(seconds: float) -> str:
+    """The two largest units of an age."""
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86_400)
+    if days:
+        return f"{days} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes % 60} min"
+    return f"{minutes} min {int(seconds) % 60} s" if minutes else f"{seconds:.0f} s"
+
+
+def _about(operation: Operation) -> str:
+    """What it is about, bounded."""
+    if operation.request is not None:
+        return listed(format_scope(operation.request.scope))
+    return listed(operation.evidence.about)
+
+
+def _as_of(age_s: float | None) -> str:
+    return "now" if age_s is None else f"{duration(age_s)} ago"
+
+
+def _cannot_be_asked(unasked: Mapping[str, str], so: str = "") -> Iterator[str]:
+    yield from (f"{cluster} cannot be asked{so}: {why}" for cluster, why in unasked.items())
+
+
+def _offsets(offsets: Mapping[int, int]) -> str:
+    return " ".join(f"{partition}:{offset}" for partition, offset in sorted(offsets.items()))
