@@ -327,9 +327,9 @@ class Connection:
             self._rewake(now)
 
     def _rewake(self, now: float) -> None:
-        waiting = [slot.ready_at for slot in self.session.queue if slot.ready_at > now]
-        if waiting and self._wake is None and not self.ended:
-            self._wake = self.host.loop.call_later(min(waiting) - now, self._tick)
+        due_at = self.session.next_wakeup()
+        if due_at is not None and self._wake is None and not self.ended:
+            self._wake = self.host.loop.call_later(due_at - now, self._tick)
 
     async def _dial(self, broker: BrokerWire) -> None:
         try:

@@ -328,7 +328,7 @@ class Gateway:
 
     def _end_idle(self, connection: Connection) -> None:
         idle_s = clock.now() - connection.used_at
-        if idle_s > self.config.limits.idle_ms / 1000 and not connection.session.queue:
+        if idle_s > self.config.limits.idle_ms / 1000 and connection.session.idle:
             connection.end(Cause.IDLE)
 
     # -- listeners ----------------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from gateway.session import exchange
 from gateway.session.commands import ToClient
-from gateway.session.pending import Kind, Slot, Upstream
+from gateway.session.pending import Discarded, Gathered, Passed, Patched
 from gateway.session.state import ConnectionState
-from ha_core.wire import RemoteProtocolError, RequestHeader, decode, response_body_at
+from gateway.session.upstream import Upstream
+from ha_core.wire import RemoteProtocolError
 from ha_core.wire.fetch import FetchPatcher
 
 _HEAD = Struct(">ii").unpack_from
@@ -45,7 +46,9 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             pos = run = pos + taken
             if len(upstream.gathering) == upstream.wanted:
                 frame, upstream.gathering = upstream.gathering, None
-                gathered(session, upstream, frame)
+                pending = upstream.queue.popleft()
+                assert isinstance(pending, Gathered)
+                exchange.collect(session, pending, upstream.lane, frame)
         elif upstream.patcher is not None:
             upto = upstream.patcher.feed(buf, pos, end)
             _to_client(session, view, run, upto)
@@ -81,24 +84,24 @@ def _begin(session: ConnectionState, upstream: Upstream, buf: bytearray, pos: in
         raise RemoteProtocolError(f"an answer of {size} bytes")
     if not upstream.queue:
         raise RemoteProtocolError("an answer that nobody asked for")
-    slot = upstream.queue[0]
-    if slot.correlation_id != correlation_id:
-        raise RemoteProtocolError(f"answer {correlation_id} where {slot.correlation_id} was due")
-    if slot.kind is Kind.GATHER:
+    pending = upstream.queue[0]
+    if pending.request.correlation_id != correlation_id:
+        raise RemoteProtocolError(f"answer {correlation_id} where {pending.request.correlation_id} was due")
+    if isinstance(pending, Gathered):
         upstream.gathering = bytearray()
         upstream.wanted = 4 + size
         return True
-    if slot.kind is Kind.DISCARD:
+    if isinstance(pending, Discarded):
         upstream.skip = 4 + size
         upstream.dropping = True
         return True
-    if session.queue[0] is not slot:
+    if session.queue[0] is not pending:
         upstream.blocked = True
         return False
     if not _may_be_told(session, upstream):
         return False
-    if slot.kind is Kind.PATCH:
-        upstream.patcher = FetchPatcher(slot.api_version, size, slot.shifts or {})
+    if isinstance(pending, Patched):
+        upstream.patcher = FetchPatcher(pending.request.api_version, size, pending.shifts)
     else:
         upstream.skip = 4 + size
     return True
@@ -106,8 +109,8 @@ def _begin(session: ConnectionState, upstream: Upstream, buf: bytearray, pos: in
 
 def _may_be_told(session: ConnectionState, upstream: Upstream) -> bool:
     """Whether the next answer of this broker may go to the client now. If not, no more is read."""
-    under = upstream.queue[0].under
-    if under is None or session.vouches(under):
+    pending = upstream.queue[0]
+    if isinstance(pending, Discarded) or pending.basis is None or session.vouches(pending.basis):
         return True
     upstream.blocked = True
     return False
@@ -119,68 +122,40 @@ def _done(session: ConnectionState, upstream: Upstream) -> None:
     session.flush()
 
 
-def gathered(session: ConnectionState, upstream: Upstream, frame: bytearray) -> None:
-    """One of the answers that a slot awaits is whole."""
-    _collect(session, upstream.queue.popleft(), upstream, frame)
-
-
-def decoded(session: ConnectionState, header: RequestHeader, frame: bytearray | None) -> dict[str, Any] | None:
-    """The body of a gathered answer; None where its broker was lost."""
-    if frame is None:
-        return None
-    at = response_body_at(header.api_key, header.api_version, frame, 4, len(frame))
-    body = memoryview(frame)[at:]
-    return decode(header.api_key, header.api_version, "response", body, limits=session.settings.limits)
-
-
-def _collect(session: ConnectionState, slot: Slot, upstream: Upstream, frame: bytearray | None) -> None:
-    slot.frames[upstream.lane] = frame
-    slot.awaited.discard(upstream.lane)
-    if not slot.awaited and slot.finish is not None:
-        frames, slot.frames = slot.frames, {}
-        data = slot.finish(frames)
-        if data is None:
-            return
-        slot.ready(data, session.now + slot.delay if slot.delay else 0.0)
-        if slot.delay:
-            session.wake()
-        session.flush()
-
-
 def lost(session: ConnectionState, upstream: Upstream) -> bool:
     """What becomes of the requests in flight to a broker that is gone. False if the client has to ask again."""
     if (upstream.skip and not upstream.dropping) or upstream.patcher is not None:
         return False
     if not upstream.shut and (upstream.missing or upstream.mute):
         return False
-    waiting = [slot for slot in upstream.queue if slot.kind is not Kind.DISCARD]
-    if any(slot.kind is not Kind.GATHER or not slot.survives_loss for slot in waiting):
-        return False
+    surviving: list[Gathered] = []
+    for pending in upstream.queue:
+        if isinstance(pending, Gathered) and pending.survives_loss:
+            surviving.append(pending)
+        elif not isinstance(pending, Discarded):
+            return False
     upstream.queue.clear()
-    for slot in waiting:
-        _collect(session, slot, upstream, None)
+    for pending in surviving:
+        exchange.collect(session, pending, upstream.lane, None)
     return True
 
 
-def forsake(session: ConnectionState, slot: Slot, upstream: Upstream) -> None:
+def go_without(session: ConnectionState, pending: Gathered, upstream: Upstream) -> None:
     """Makes a gathered answer without this broker. What it says later is dropped."""
-    at = upstream.queue.index(slot)
-    upstream.queue[at] = Slot(slot.api_key, slot.api_version, slot.correlation_id, Kind.DISCARD)
+    at = upstream.queue.index(pending)
+    upstream.queue[at] = pending.without()
     if at == 0 and upstream.gathering is not None:
         upstream.skip = upstream.wanted - len(upstream.gathering)
         upstream.gathering, upstream.dropping = None, True
-    _collect(session, slot, upstream, None)
+    exchange.collect(session, pending, upstream.lane, None)
 
 
-def abandon(session: ConnectionState, slot: Slot, frame: bytes) -> None:
+def abandon(session: ConnectionState, pending: Passed, frame: bytes) -> None:
     """Answers a request whose broker has not begun to; what it says later is dropped."""
-    upstream = session.upstreams.get(slot.lane) if slot.lane is not None else None
-    begun = (
-        upstream is not None and upstream.queue[0] is slot and (upstream.skip or upstream.patcher or upstream.blocked)
-    )
-    if upstream is None or begun:
+    upstream = session.upstreams.get(pending.lane) if pending.lane is not None else None
+    if upstream is None:
         return
-    early = Slot(slot.api_key, slot.api_version, slot.correlation_id, Kind.READY)
-    early.ready(frame)
-    session.queue[session.queue.index(slot)] = early
-    slot.kind = Kind.DISCARD
+    if upstream.queue[0] is pending and (upstream.skip or upstream.patcher or upstream.blocked):
+        return
+    ready, upstream.queue[upstream.queue.index(pending)] = pending.abandoned(frame)
+    session.queue[session.queue.index(pending)] = ready

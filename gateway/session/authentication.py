@@ -6,68 +6,66 @@ The steps of SASL are the business of `SaslServer`; here its answers are given, 
 from __future__ import annotations
 
 from gateway.session.commands import Cause
-from gateway.session.pending import Kind, Slot
+from gateway.session.pending import Ready
+from gateway.session.request import Request
 from gateway.session.settings import MECHANISMS
 from gateway.session.state import ConnectionState
-from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, RequestHeader, SaslServer, decode
+from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, SaslServer
 from ha_core.wire.frames import frame_size
+from ha_core.wire.limits import DEFAULT_LIMITS
 
 _EMPTY_FRAME = bytes(4)
+_RAW_TOKEN = Request.own(ApiKey.SASL_AUTHENTICATE, 0, DEFAULT_LIMITS)
 
 
-def _slot(header: RequestHeader, version: int | None = None) -> Slot:
-    return Slot(header.api_key, header.api_version if version is None else version, header.correlation_id, Kind.WAIT)
-
-
-def api_versions(session: ConnectionState, header: RequestHeader, buf: bytearray, end: int) -> None:
+def api_versions(session: ConnectionState, request: Request) -> None:
     """Always answered, before anybody has said who they are (KIP-35): the versions that every cluster speaks."""
     apis = list(session.snapshot.apis)
-    if header.api_version > APIS[ApiKey.API_VERSIONS].max_version:
+    if request.api_version > APIS[ApiKey.API_VERSIONS].max_version:
         # A client newer than the gateway reads this as version 0 and asks again with one of these (KIP-511).
-        session.reply(_slot(header, 0), {"error_code": int(ErrorCode.UNSUPPORTED_VERSION), "api_keys": apis})
+        request.api_version = 0
+        session.reply(request, {"error_code": int(ErrorCode.UNSUPPORTED_VERSION), "api_keys": apis})
         return
-    decode(ApiKey.API_VERSIONS, header.api_version, "request", memoryview(buf)[header.body_at : end])
-    session.reply(_slot(header), {"error_code": 0, "api_keys": apis})
+    request.decode()
+    session.reply(request, {"error_code": 0, "api_keys": apis})
 
 
-def entered(session: ConnectionState, header: RequestHeader) -> bool:
+def entered(session: ConnectionState, request: Request) -> bool:
     """Whether the request may be handled at this point of the connection; if not, the session is closed."""
-    if header.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
-        return True
-    if session.entered:
+    if session.entered or request.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         return True
     session.close(
         Cause.NOT_AUTHENTICATED,
-        f"API key {header.api_key} before authentication; configure the client with SASL_PLAINTEXT and PLAIN",
+        f"API key {request.api_key} before authentication; configure the client with SASL_PLAINTEXT and PLAIN",
     )
     return False
 
 
-def handshake(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+def handshake(session: ConnectionState, request: Request) -> None:
     """The client names its mechanism: for the first time, or to authenticate anew (KIP-368)."""
-    request = decode(header.api_key, header.api_version, "request", memoryview(buf)[header.body_at : end])
+    mechanism = request.decode()["mechanism"]
     sasl = session.sasl or SaslServer(MECHANISMS, session.settings.limits)
-    error = sasl.handshake(request["mechanism"], header.api_version)
-    session.reply(_slot(header), {"error_code": int(error), "mechanisms": list(sasl.mechanisms)})
+    error = sasl.handshake(mechanism, request.api_version)
+    session.reply(request, {"error_code": int(error), "mechanisms": list(sasl.mechanisms)})
     if error is ErrorCode.NONE:
         session.sasl = sasl
     elif error is ErrorCode.ILLEGAL_SASL_STATE:
         session.close(Cause.AUTHENTICATION_FAILED, "a second SaslHandshake before the first was followed by a token")
 
 
-def authenticate(session: ConnectionState, header: RequestHeader, buf: bytearray, pos: int, end: int) -> None:
+def authenticate(session: ConnectionState, request: Request) -> None:
     """The client proves who it is."""
-    request = decode(header.api_key, header.api_version, "request", memoryview(buf)[header.body_at : end])
+    token = request.decode()["auth_bytes"]
     sasl, session.sasl = session.sasl, None
     if sasl is None:
-        _answer(session, header, ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake first")
+        _answer(session, request, ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake first")
         session.close(Cause.AUTHENTICATION_FAILED, "SaslAuthenticate without SaslHandshake")
         return
-    fault = _fault(session, sasl, request["auth_bytes"])
+    fault = _fault(session, sasl, token)
     if fault is None:
-        _answer(session, header, ErrorCode.NONE, None)
+        _answer(session, request, ErrorCode.NONE, None)
         return
-    _answer(session, header, ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: invalid user or password")
+    _answer(session, request, ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: invalid user or password")
     session.close(Cause.AUTHENTICATION_FAILED, fault)
 
 
@@ -86,9 +84,7 @@ def raw_token(session: ConnectionState, sasl: SaslServer, buf: bytearray, pos: i
     if fault is not None:
         session.close(Cause.AUTHENTICATION_FAILED, fault)
     else:
-        slot = Slot(ApiKey.SASL_AUTHENTICATE, 0, 0, Kind.WAIT)
-        slot.ready(_EMPTY_FRAME)
-        session.queue.append(slot)
+        session.queue.append(Ready(_RAW_TOKEN, _EMPTY_FRAME))
         session.flush()
     return stop
 
@@ -110,7 +106,7 @@ def _fault(session: ConnectionState, sasl: SaslServer, token: bytes) -> str | No
     return None
 
 
-def _answer(session: ConnectionState, header: RequestHeader, error: ErrorCode, why: str | None) -> None:
+def _answer(session: ConnectionState, request: Request, error: ErrorCode, why: str | None) -> None:
     session.reply(
-        _slot(header), {"error_code": int(error), "error_message": why, "auth_bytes": b"", "session_lifetime_ms": 0}
+        request, {"error_code": int(error), "error_message": why, "auth_bytes": b"", "session_lifetime_ms": 0}
     )

@@ -1,214 +1,254 @@
-"""The order of answers: one slot per request that has an answer, in the order in which the client asked.
+"""Requests that the client waits for, in the order in which it asked: a class per kind, as few fields as each needs.
 
-A broker answers a connection strictly in order, and clients rely on it. A slot at the head of the queue may stream its
-answer; any other waits for its turn. The upstream queues hold the same slots in the same order, so the head of the
-client's queue is always the head of its upstream's, and nobody waits for ever.
+The methods of a kind are its legal next states; the others stay what they are until their answer has gone.
+
+    Passed, Patched   one broker's answer streams through
+        .abandoned()      Ready, and Discarded in the broker's queue
+    Gathered          an exchange with one or more brokers makes the answer
+        .ready()          Ready
+        .without()        Discarded in the queue of a broker that is not waited for any longer
+    Composed          the driver's composed handler makes the answer
+        .ready()          Ready
+    Ready             the answer is there: it goes when its turn and its time have come
+
+A broker answers a connection strictly in order, and clients rely on it. The head of the client's queue may stream its
+answer; any other waits for its turn. The queues of the brokers hold the same objects in the same order, so the head of
+the client's queue is always the head of its broker's, and nobody waits for ever.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from enum import IntEnum
+from collections.abc import Generator, Mapping
+from typing import Any, NamedTuple
 
 from gateway.session.commands import BrokerLane
-from ha_core.wire.fetch import FetchPatcher, FetchShift
+from gateway.session.request import Request
+from ha_core.wire.fetch import FetchShift
 
-PROBE = 0x7FFF_FFFF
-"""Correlation id of the gateway's own questions on a client's upstream connection."""
-MAX_SILENT = 10_000
-"""Names come from the wire: of more topics none is kept, and any may be meant."""
-
-
-class Kind(IntEnum):
-    PASS = 0
-    """The upstream's answer goes to the client as it arrives."""
-    PATCH = 1
-    """The same, with offsets patched on the way (fetch)."""
-    GATHER = 2
-    """Answers of one or more upstreams are collected whole; `finish` makes one of them."""
-    WAIT = 3
-    """A composed handler works on it."""
-    READY = 4
-    """`data` is the answer, from `ready_at` on."""
-    DISCARD = 5
-    """The client was answered already: what the upstream says is dropped."""
-
-
-Frames = dict[BrokerLane, bytearray | None]
-"""Answers by upstream, with their size field; None where the upstream was lost."""
-
-
-Under = tuple[int, int]
-"""Generation of the lease, revision of the state. If neither is the same when the answer comes, an operation may have
-gone on without this gateway."""
+Basis = tuple[int, int]
+"""What a forwarded request rests on: generation of the lease, revision of the state. If neither is the same when the
+answer comes, an operation may have gone on without this gateway."""
 NO_LEASE = -1
 """In the place of the generation: it did not hold."""
-
-
 SEVERAL = BrokerLane("", -1)
 """The way of a request that goes to more than one broker."""
 
+# -- exchanges with brokers: generators that yield steps and return an answer ---------------------------------------
 
-class Slot:
-    """One request that the client waits for."""
+Frames = dict[BrokerLane, bytearray | None]
+"""Answers by broker, with their size field; None where the broker was lost."""
 
-    __slots__ = (
-        "api_key",
-        "api_version",
-        "awaited",
-        "correlation_id",
-        "data",
-        "delay",
-        "finish",
-        "frames",
-        "group",
-        "in_session",
-        "kind",
-        "lane",
-        "lifts_with",
-        "mute",
-        "reads",
-        "ready_at",
-        "revision",
-        "shifts",
-        "spared",
-        "survives_loss",
-        "topics",
-        "under",
-        "way",
-    )  # fmt: skip
 
-    def __init__(self, api_key: int, api_version: int, correlation_id: int, kind: Kind) -> None:
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.kind = kind
+class Send(NamedTuple):
+    """Send a frame to each of these brokers; resumed with their answers (`Frames`)."""
+
+    frames: Mapping[BrokerLane, bytes | memoryview]
+    survives_loss: bool = False
+    """The exchange goes on when a broker is lost. If not, the client has to ask again: the session ends."""
+    spared: frozenset[BrokerLane] = frozenset()
+    """Brokers that are not waited for when the topology says that they are gone (`unresponsive`)."""
+    patience_s: float = 0.0
+    """After so long without an answer of theirs the topology is looked at anew."""
+
+
+class Turn(NamedTuple):
+    """Wait until all that took a turn before are done; resumed with None."""
+
+
+class Wait(NamedTuple):
+    """Keep the turn, and wait for a new state or this time, whichever is sooner; resumed with None."""
+
+    until: float
+
+
+class Answer(NamedTuple):
+    frame: bytes | bytearray
+    """Empty: the client expects none."""
+    delay_s: float = 0.0
+    promises: bool = True
+    """Whether it says that something is in a log."""
+
+
+Exchange = Generator[Send | Turn | Wait, Any, Answer | None]
+"""Returns None where nobody waits for an answer."""
+
+
+# -- what the client waits for --------------------------------------------------------------------------------------
+
+
+class Pending:
+    """A request that has no answer yet, or whose answer has not gone.
+
+    :ivar basis: what the answer rests on; None: it promises nothing about a log or a group.
+    """
+
+    __slots__ = ("basis", "request")
+
+    outcome = "local"
+    """The metrics' word for it."""
+    way: BrokerLane | None = None
+    """The broker that keeps it in order with others; None: there is none."""
+    due_at = 0.0
+    """When it is to be looked at again."""
+    changes = False
+    """Whether it may have changed a log or a group."""
+
+    def __init__(self, request: Request, basis: Basis | None = None) -> None:
+        self.request = request
+        self.basis = basis
+
+
+class Ready(Pending):
+    """:ivar due_at: when the answer may go.
+    :ivar lifts_with: a refusal held for the fence of this operation: it goes when that is lifted.
+    """
+
+    __slots__ = ("due_at", "frame", "lifts_with")
+
+    def __init__(
+        self,
+        request: Request,
+        frame: bytes | bytearray,
+        due_at: float = 0.0,
+        *,
+        basis: Basis | None = None,
+        lifts_with: str | None = None,
+    ) -> None:
+        self.request = request
+        self.basis = basis
+        self.frame = frame
+        self.due_at = due_at
+        self.lifts_with = lifts_with
+
+    @property
+    def changes(self) -> bool:  # type: ignore[override]
+        return self.basis is not None
+
+
+class Composed(Pending):
+    """:ivar ends: the transaction that it ends."""
+
+    __slots__ = ("ends",)
+
+    outcome = "composed"
+
+    def __init__(self, request: Request, ends: str | None) -> None:
+        self.request = request
+        self.basis = None
+        self.ends = ends
+
+    def ready(self, frame: bytes) -> Ready:
+        return Ready(self.request, frame, basis=self.basis)
+
+
+class InFlight(Pending):
+    """Something of it was sent to a broker.
+
+    :ivar lane: where it went last.
+    :ivar revision: of the state on which it was forwarded.
+    :ivar topics: whose logs it may write to; None, any: it was streamed before all were seen.
+    :ivar group: the group that it changes.
+    """
+
+    __slots__ = ("group", "lane", "revision", "topics", "way")
+
+    def __init__(self, request: Request, topics: tuple[bytes, ...] | None, group: bytes | None) -> None:
+        self.request = request
+        self.basis = None
+        self.topics = topics
+        self.group = group
         self.lane: BrokerLane | None = None
         self.way: BrokerLane | None = None
-        """The broker that keeps it in order with others; None: there is none."""
-        self.data: bytes | bytearray = b""
-        self.ready_at = 0.0
-        """When to look at it again; of an answer that is ready: when it may go."""
         self.revision = 0
-        """Of the state on which the request was forwarded."""
-        self.under: Under | None = None
-        """What was known when it was forwarded; None: its answer promises nothing about a log or a group."""
-        self.delay = 0.0
-        self.lifts_with: str | None = None
-        """A refusal held for the fence of this operation: answered at once when the fence is lifted."""
-        self.shifts: Mapping[tuple[bytes, int], FetchShift] | None = None
+
+    @property
+    def changes(self) -> bool:  # type: ignore[override]
+        return self.topics != () or self.group is not None
+
+
+class Passed(InFlight):
+    """The broker's answer goes to the client as it arrives.
+
+    :ivar reads: topics that a fetch waits for, as far as it names them.
+    :ivar in_session: whether the fetch belongs to a fetch session (KIP-227).
+    """
+
+    __slots__ = ("in_session", "reads")
+
+    outcome = "passed"
+
+    def __init__(
+        self,
+        request: Request,
+        topics: tuple[bytes, ...] | None = (),
+        group: bytes | None = None,
+        reads: tuple[bytes, ...] = (),
+        in_session: bool = False,
+    ) -> None:
+        super().__init__(request, topics, group)
+        self.reads = reads
+        self.in_session = in_session
+
+    def abandoned(self, frame: bytes) -> tuple[Ready, Discarded]:
+        """It is answered without its broker, which has not begun to."""
+        return Ready(self.request, frame), Discarded(self.request)
+
+
+class Patched(Passed):
+    """The same, with offsets patched on the way (fetch)."""
+
+    __slots__ = ("shifts",)
+
+    outcome = "mapped"
+
+    def __init__(
+        self, request: Request, shifts: Mapping[tuple[bytes, int], FetchShift], reads: tuple[bytes, ...]
+    ) -> None:
+        super().__init__(request, (), None, reads)
+        self.shifts = shifts
+
+
+class Gathered(InFlight):
+    """Answers of brokers are collected whole; its exchange makes one of them.
+
+    :ivar awaited: brokers whose answer is not there; none: it waits in its turn (`Turn`, `Wait`).
+    :ivar survives_loss: as its last `Send` says; so does `spared`.
+    """
+
+    __slots__ = ("awaited", "due_at", "exchange", "frames", "spared", "survives_loss")
+
+    outcome = "mapped"
+
+    def __init__(self, request: Request, exchange: Exchange, topics: tuple[bytes, ...] = ()) -> None:
+        super().__init__(request, topics, None)
+        self.exchange = exchange
         self.awaited: set[BrokerLane] = set()
         self.spared: frozenset[BrokerLane] = frozenset()
-        """Of these the ones without which the answer can be made (`silence`)."""
-        self.frames: Frames = {}
-        self.finish: Callable[[Frames], bytes | bytearray | None] | None = None
-        """Makes the answer; None: something else makes the slot ready, or more is awaited."""
-        self.mute = False
-        """The client expects no answer (acks=0): the slot keeps its place, and says nothing."""
-        self.topics: tuple[bytes, ...] | None = ()
-        """Topics that a forwarded produce writes to; None, any: it was streamed before all were seen."""
-        self.reads: tuple[bytes, ...] = ()
-        """Topics that a forwarded fetch waits for, as far as it names them."""
-        self.in_session = False
-        """Whether the fetch belongs to a fetch session (KIP-227)."""
-        self.group: bytes | None = None
         self.survives_loss = False
-        """Only old records are read, or a cut is crossed: when the broker is lost, the answer is made without it."""
+        self.frames: Frames = {}
+        self.due_at = 0.0
 
-    def concerns(self, topics: frozenset[bytes]) -> bool:
-        """Whether it may write to one of them."""
-        return bool(topics) if self.topics is None else not topics.isdisjoint(self.topics)
+    def ready(self, answer: Answer, now: float) -> Ready:
+        due_at = now + answer.delay_s if answer.delay_s else 0.0
+        return Ready(self.request, answer.frame, due_at, basis=self.basis if answer.promises else None)
 
-    def ready(self, data: bytes | bytearray, at: float = 0.0) -> None:
-        self.kind = Kind.READY
-        self.data = data
-        self.ready_at = at
-
-
-class Silent:
-    """Topics of requests without an answer (acks=0) that may still be on their way."""
-
-    __slots__ = ("_any", "_topics", "revision")
-
-    def __init__(self) -> None:
-        self._topics: set[bytes] = set()
-        self._any = False
-        """Some may have named others: they were streamed before all was seen, or named too many."""
-        self.revision = 0
-        """Of the state on which the last of them was sent."""
-
-    def __bool__(self) -> bool:
-        return self._any or bool(self._topics)
-
-    def add(self, topics: Iterable[bytes], complete: bool, revision: int) -> None:
-        """:param complete: whether the request names no others."""
-        self.revision = revision
-        self._topics.update(topics)
-        if not complete or len(self._topics) > MAX_SILENT:
-            self._any = True
-            self._topics.clear()
-
-    def touches(self, topics: frozenset[bytes]) -> bool:
-        return bool(topics) if self._any else not topics.isdisjoint(self._topics)
-
-    def take(self) -> tuple[bytes, ...] | None:
-        """The topics, which are asked for now; None: any."""
-        found = None if self._any else tuple(self._topics)
-        self._topics.clear()
-        self._any = False
-        return found
+    def without(self) -> Discarded:
+        return Discarded(self.request)
 
 
-class Upstream:
-    """One connection to a broker on behalf of one client."""
+class Discarded:
+    """What the broker answers is dropped: the client was answered already, or the question was the gateway's own.
 
-    __slots__ = (
-        "arrived_at",
-        "blocked",
-        "carry",
-        "dropping",
-        "gathering",
-        "half",
-        "lane",
-        "later",
-        "missing",
-        "mute",
-        "patcher",
-        "queue",
-        "shut",
-        "silent",
-        "skip",
-        "under",
-        "wanted",
-    )  # fmt: skip
+    :ivar topics: whose logs are known to be written when the answer comes; None: any.
+    """
 
-    def __init__(self, lane: BrokerLane) -> None:
-        self.lane = lane
-        self.queue: deque[Slot] = deque()
-        self.skip = 0
-        """Bytes of the streaming answer still to come."""
-        self.dropping = False
-        """They go nowhere."""
-        self.carry: bytes | bytearray = b""
-        """Bytes received but not yet used: to be put in front of the next chunk."""
-        self.blocked = False
-        """Its answer is not the client's next one: read no more until it is."""
-        self.under: Under = (NO_LEASE, 0)
-        """What was known when the beginning of the request that is being written was."""
-        self.missing = 0
-        """Bytes, still to come from the client, of the request that is being written: nothing else may be."""
-        self.half: Slot | None = None
-        """That request, if it has an answer."""
-        self.arrived_at = 0.0
-        """When the last bytes of it came."""
-        self.shut = False
-        """It was given up: nothing more is written, and the broker ends the connection when it has done the rest."""
-        self.later: list[tuple[Slot, bytes]] = []
-        """The gateway's own questions that wait for them."""
-        self.mute = False
-        """Something without an answer went over it: only its end would tell of a failure."""
-        self.silent = Silent()
-        self.gathering: bytearray | None = None
-        self.wanted = 0
-        self.patcher: FetchPatcher | None = None
+    __slots__ = ("request", "topics")
+
+    def __init__(self, request: Request, topics: tuple[bytes, ...] | None = ()) -> None:
+        self.request = request
+        self.topics = topics
+
+
+def concerns(pending: InFlight | Discarded, topics: frozenset[bytes]) -> bool:
+    """Whether it may write to one of them."""
+    return bool(topics) if pending.topics is None else not topics.isdisjoint(pending.topics)

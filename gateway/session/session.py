@@ -9,24 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import (
-    answers,
-    authentication,
-    coordinated,
-    data_path,
-    leaving,
-    requests,
-    streaming,
-    transactions,
-    turns,
-)
+from gateway.session import answers, authentication, coordinated, exchange, requests, streaming, transactions, turns
 from gateway.session.commands import BrokerLane, Cause, Command
 from gateway.session.fetch import log_starts, unresponsive
-from gateway.session.pending import Kind, Upstream
+from gateway.session.fetch.handle import wake_readers
+from gateway.session.pending import InFlight, Passed, Ready, concerns
 from gateway.session.produce import split
+from gateway.session.request import Request
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import MAX_GIVEN_BYTES, MAX_QUESTIONS, ConnectionState
-from ha_core.wire import APIS, ApiKey, RemoteProtocolError, RequestHeader, WireError, read_request_header
+from gateway.session.upstream import Upstream
+from ha_core.wire import ApiKey, RemoteProtocolError, WireError, read_request_header
 from ha_core.wire.frames import frame_size
 
 MAX_REQUESTS = 100
@@ -90,17 +83,16 @@ class Session(ConnectionState):
     def answered(self, token: int, body: dict[str, Any] | bytes | None, now: float) -> list[Command]:
         """The result of a `Compose`, encoded where it is long; None if it failed in a way that has no answer."""
         self.now = now
-        slot = self.waiting.pop(token, None)
-        ending = self.ending.pop(token, None)
-        if ending is not None and isinstance(body, dict) and not transactions.stays_open(body):
-            self.transactions.ended(ending)
-        if slot is not None:
-            if body is None:
-                self.close(Cause.UPSTREAM_LOST, "the request could not be answered")
-            else:
-                self.ready(slot, body)
-                self.flush()
-                self._unblock()
+        pending = self.composed.pop(token, None)
+        if pending is None:
+            return self._take()
+        if body is None:
+            self.close(Cause.UPSTREAM_LOST, "the request could not be answered")
+            return self._take()
+        if pending.ends is not None and isinstance(body, dict) and not transactions.stays_open(body):
+            self.transactions.ended(pending.ends)
+        self.complete(pending, pending.ready(pending.request.answer(body)))
+        self._unblock()
         return self._take()
 
     def follow(self, snapshot: Snapshot, now: float) -> list[Command]:
@@ -112,7 +104,7 @@ class Session(ConnectionState):
             self.damping.begin_anew()
             self._lift()
             log_starts.forget(self, before.view)
-            data_path.wake_readers(self, before.view)
+            wake_readers(self, before.view)
             coordinated.wake_joiners(self)
             streaming.probe(self)
             if any(topic.decode("utf-8", "replace") in snapshot.view.topics for topic in self.fetch_topics):
@@ -136,14 +128,14 @@ class Session(ConnectionState):
         """The client closed its connection, or it broke."""
         self.now = now
         self.left = True
-        leaving.settle(self)
+        streaming.give_up_rest(self)
         self._unblock()
         return self._take()
 
     def leave(self, cause: Cause, detail: str, now: float) -> list[Command]:
         """No more requests: it is to end when what is in flight is answered."""
         self.now = now
-        leaving.leave(self, cause, detail)
+        streaming.leave(self, cause, detail)
         return self._take()
 
     def hurry(self, now: float) -> list[Command]:
@@ -154,7 +146,7 @@ class Session(ConnectionState):
             if scope.quiet and self.port.cluster is not None:
                 self.out += self.transactions.to_look_after(self.port.cluster, scope.quiet, now)
         if self.streaming is not None and now - self.streaming.arrived_at >= streaming.STALLED_S:
-            leaving.leave(self, Cause.STALLED, "the rest of a request did not come, and an operation waits for it")
+            streaming.leave(self, Cause.STALLED, "the rest of a request did not come, and an operation waits for it")
             self._unblock()
         return self._take()
 
@@ -164,7 +156,7 @@ class Session(ConnectionState):
         One over which something went that has no answer (acks=0) stays: only its end tells of a failure.
         """
         upstream = self.upstreams.get(lane)
-        if upstream is None or upstream.queue or upstream.missing or upstream.later or upstream.silent:
+        if upstream is None or upstream.queue or upstream.missing or upstream.later or upstream.unacknowledged:
             return False
         if upstream.mute or upstream.shut:
             return False
@@ -186,16 +178,19 @@ class Session(ConnectionState):
         return not self._full(2) if self.turn is None else turns.has_come(self, self.turn)
 
     @property
+    def idle(self) -> bool:
+        """Whether the client waits for nothing."""
+        return not self.queue
+
+    @property
     def busy(self) -> bool:
         """Whether something that may change a log or a group is in flight."""
-        if any(streaming.unsure(upstream) for upstream in self.upstreams.values()):
-            return True
-        return any(slot.lane is not None and (slot.topics != () or slot.group is not None) for slot in self.queue)
+        return any(upstream.unsure() for upstream in self.upstreams.values()) or any(p.changes for p in self.queue)
 
     @property
     def writes(self) -> bool:
         """Whether something in flight may have changed a log or a group, and does not wait for other clients."""
-        return self.busy and not all(APIS[slot.api_key].rebalance == "waits" for slot in self.queue)
+        return self.busy and not all(p.request.api.rebalance == "waits" for p in self.queue)
 
     def holds_back(
         self, topics: frozenset[bytes], groups: frozenset[bytes], since: int, quiet: frozenset[bytes] = frozenset()
@@ -207,14 +202,12 @@ class Session(ConnectionState):
         """
         if quiet and self.transactions.write_to(quiet):
             return True
-        for slot in self.queue:
-            if slot.lane is None or slot.kind is Kind.READY or slot.revision >= since:
+        for pending in self.queue:
+            if not isinstance(pending, InFlight) or pending.revision >= since:
                 continue
-            if slot.api_key == ApiKey.ADD_PARTITIONS_TO_TXN and not quiet.isdisjoint(slot.topics or ()):
+            if concerns(pending, topics) or (pending.group is not None and pending.group in groups):
                 return True
-            if slot.concerns(topics):
-                return True
-            if slot.group is not None and slot.group in groups:
+            if pending.request.api_key == ApiKey.ADD_PARTITIONS_TO_TXN and not quiet.isdisjoint(pending.topics or ()):
                 return True
         return any(streaming.holds_back(upstream, topics, since) for upstream in self.upstreams.values())
 
@@ -223,40 +216,40 @@ class Session(ConnectionState):
     def _take(self) -> list[Command]:
         if self.left and self.closed is None and not self.busy and not self.held:
             self.close(Cause.CLIENT_LEFT)
-        leaving.proceed(self)
+        streaming.end_if_done(self)
         return self.take()
 
     def _full(self, share: int) -> bool:
         """Whether as much is under way as one connection may have, or that part of it."""
         return (
             len(self.queue) * share >= self.settings.max_in_flight
-            or len(self.waiting) * share >= MAX_QUESTIONS
+            or len(self.composed) * share >= MAX_QUESTIONS
             or self.kept_bytes > split.MAX_KEPT_BYTES
         )
 
     def _decide(self) -> None:
         """Batches that were kept until the state decides where they belong go on."""
-        if self.departures:
-            split.proceed(self)
+        if self.turn_takers:
+            exchange.proceed(self)
             self._unblock()
 
     def _lift(self) -> None:
         """Refusals held for a fence that stands no more go out now."""
-        if not any(slot.lifts_with for slot in self.queue):
-            return
         standing = self.snapshot.fences.operations
-        for slot in self.queue:
-            if slot.lifts_with is not None and slot.lifts_with not in standing:
-                slot.lifts_with = None
-                slot.ready_at = self.now
-        self.flush()
-        self._unblock()
+        held = [p for p in self.queue if isinstance(p, Ready) and p.lifts_with is not None]
+        for ready in held:
+            if ready.lifts_with not in standing:
+                ready.lifts_with = None
+                ready.due_at = self.now
+        if held:
+            self.flush()
+            self._unblock()
 
     def _unblock(self) -> None:
         """An answer that waited for its turn streams now."""
         while self.queue and self.closed is None:
             head = self.queue[0]
-            upstream = self.upstreams.get(head.lane) if head.lane is not None else None
+            upstream = self.upstreams.get(head.lane) if isinstance(head, Passed) and head.lane is not None else None
             if upstream is None or not upstream.blocked or upstream.queue[0] is not head:
                 return
             upstream.blocked = False
@@ -296,15 +289,18 @@ class Session(ConnectionState):
                 break
             if header.body_at > frame_end:
                 raise RemoteProtocolError(f"a request of {size} bytes ends inside its header")
-            if end >= frame_end:
-                if not self._in_turn(header, buf, frame_end):
+            request = Request(header, buf, pos, min(end, frame_end), limits, max(frame_end - end, 0))
+            if not request.missing:
+                if not self._in_turn(request):
                     break
-                requests.whole(self, header, buf, pos, frame_end)
+                self._handle(request)
                 pos = frame_end
                 continue
-            if self.left or (header.api_key == ApiKey.PRODUCE and not self._in_turn(header, buf, end)):
+            if self.left or (header.api_key == ApiKey.PRODUCE and not self._in_turn(request)):
                 break
-            if requests.partial(self, header, buf, pos, end, frame_end):
+            passed = requests.partial(self, request)
+            request.forget()
+            if passed:
                 return
             self._gather = bytearray(memoryview(buf)[pos:end])
             self._wanted = 4 + size
@@ -312,9 +308,13 @@ class Session(ConnectionState):
         if self.closed is None and pos < end:
             self.carry = bytes(memoryview(buf)[pos:end])
 
+    def _handle(self, request: Request) -> None:
+        requests.whole(self, request)
+        request.forget()
+
     def _continue_stream(self, upstream: Upstream, chunk: memoryview) -> int:
-        if not self.stands(upstream.under):
-            leaving.leave(self, Cause.LEASE_LOST, "the rest of a request came after the lease had been lost")
+        if not self.stands(upstream.basis):
+            streaming.leave(self, Cause.LEASE_LOST, "the rest of a request came after the lease had been lost")
             return 0
         return streaming.go_on(self, upstream, chunk)
 
@@ -327,15 +327,16 @@ class Session(ConnectionState):
             header = read_request_header(gather, 4, len(gather))
             if header is None or header.body_at > len(gather):
                 raise RemoteProtocolError("a request ends inside its header")
-            if self._in_turn(header, gather, len(gather)):
+            request = Request(header, gather, 0, len(gather), self.settings.limits)
+            if self._in_turn(request):
                 self._gather = None
-                requests.whole(self, header, gather, 0, len(gather))
+                self._handle(request)
         return taken
 
-    def _in_turn(self, header: RequestHeader, buf: bytearray, end: int) -> bool:
-        """Whether a request may begin. If not it is held, and all behind it."""
-        if not self.queue and not self.silently:
-            self.only_produce = header.api_key == ApiKey.PRODUCE
+    def _in_turn(self, request: Request) -> bool:
+        """Whether a request may begin. If not it is held, and all after it."""
+        if not self.queue and not self.unacknowledged:
+            self.only_produce = request.api_key == ApiKey.PRODUCE
             return True
-        self.held = not turns.comes(self, header, buf, end)
+        self.held = not turns.comes(self, request)
         return not self.held

@@ -4,36 +4,45 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gateway.session.commands import AwaitLease, BrokerLane, Cause, Close, Command, ToClient, ToUpstream, Wake
+from gateway.session.commands import (
+    AwaitLease,
+    BrokerLane,
+    Cause,
+    Close,
+    Command,
+    Compose,
+    Saw,
+    ToClient,
+    ToUpstream,
+    Wake,
+)
 from gateway.session.damping import Damping
 from gateway.session.fetch.plan import Gap
 from gateway.session.open_transactions import OpenTransactions
-from gateway.session.pending import NO_LEASE, SEVERAL, Kind, Slot, Under, Upstream
+from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
+from gateway.session.request import Message, Request
 from gateway.session.routes import Routes
 from gateway.session.settings import Settings
 from gateway.session.snapshot import Port, Snapshot
+from gateway.session.upstream import Upstream
 from ha_core.model import Identity, identify
-from ha_core.wire import APIS, SaslServer, encode_response
-from ha_core.wire import encode as encode_body
+from ha_core.wire import APIS, SaslServer
 
 if TYPE_CHECKING:
-    from gateway.session.produce.departures import Departure
     from gateway.session.turns import Turn
-
-_OUTCOMES = {Kind.PASS: "passed", Kind.PATCH: "mapped", Kind.GATHER: "mapped", Kind.WAIT: "composed"}
 
 MAX_HOLD_S = 0.2
 """Longest time that a refusal waits for its fence to be lifted. Far below every request timeout: a long hold runs into
 the client's own timers, and its batches into CVE-2026-35554."""
-
-
 MAX_QUESTIONS = 8
 """Composed requests of one connection that are worked on at once: each may end in an answer of megabytes."""
 MAX_GIVEN_BYTES = 256 << 10
 """Of answers made here within one event: what the client's socket does not take is kept, and more of it is not made
 before it has gone."""
+MAX_SEEN = 10_000
+"""Topics and groups whose use is told, of one connection."""
 
 
 class ConnectionState:
@@ -49,7 +58,7 @@ class ConnectionState:
         self.snapshot = snapshot
         self.now = 0.0
         self.out: list[Command] = []
-        self.queue: deque[Slot] = deque()
+        self.queue: deque[Pending] = deque()
         self.upstreams: dict[BrokerLane, Upstream] = {}
         self.carry: bytes = b""
         self.closed: Cause | None = None
@@ -76,14 +85,15 @@ class ConnectionState:
         """What the first of the held requests waits for (`turns`)."""
         self.only_produce = False
         """Nothing but produce is in flight, on its way to the port's broker first: more of it need not be looked at."""
-        self.silently = False
+        self.unacknowledged = False
         """Something was sent that has no answer."""
         self.streaming: Upstream | None = None
         """Where the next client bytes go: the rest of a request that is forwarded while it arrives (`streaming`)."""
         self._gather: bytearray | None = None
         self._wanted = 0
         self.known_routes: dict[str | None, Routes] = {}
-        self.waiting: dict[int, Slot] = {}
+        self.composed: dict[int, Composed] = {}
+        """By token of their `Compose`."""
         self._token = 0
         self.held = False
         """`carry` holds requests that are not looked at before some of the earlier ones are answered."""
@@ -91,12 +101,10 @@ class ConnectionState:
         """Answers in `out`."""
         self._waking = False
         self.transactions = OpenTransactions(settings.transactions)
-        self.ending: dict[int, str] = {}
-        """Token of a `Compose` → the transaction that it ends."""
-        self.departures: list[Departure] = []
-        """Requests of which something belongs to another cluster, or may, one after the other (`crossing`)."""
+        self.turn_takers: list[Gathered] = []
+        """Exchanges that go on one after the other (`exchange`)."""
         self.kept_bytes = 0
-        """Batches that are kept for that."""
+        """Batches that may have to go to the target of a crossing (`produce.split`)."""
 
     @property
     def entered(self) -> bool:
@@ -129,6 +137,13 @@ class ConnectionState:
     def identity(self, client_id: str | None) -> Identity:
         return self.routes(client_id).identity
 
+    def notice(self, request: Request, what: str, name: bytes, how: str) -> None:
+        """A topic or a group is used; told once per connection and way of use."""
+        key = hash((how, name))  # names come from the wire, and may be long
+        if key not in self.seen and len(self.seen) < MAX_SEEN:
+            self.seen.add(key)
+            self.emit(Saw(self.identity(request.client_id), what, name.decode("utf-8", "replace"), how))
+
     def send(self, lane: BrokerLane, data: bytes | bytearray | memoryview) -> Upstream:
         """To a broker, whose connection is opened on first use."""
         upstream = self.upstreams.get(lane)
@@ -137,15 +152,20 @@ class ConnectionState:
         self.out.append(ToUpstream(lane, data))
         return upstream
 
-    def forward(self, slot: Slot, lane: BrokerLane, data: bytes | bytearray | memoryview) -> None:
-        """A request to a broker, whose answer belongs to `slot`."""
-        slot.lane = lane
+    def forward(self, pending: InFlight, lane: BrokerLane, data: bytes | bytearray | memoryview) -> None:
+        """A request to a broker, whose answer belongs to `pending`."""
+        pending.lane = lane
         if lane.lane == 0:
-            slot.way = lane if slot.way in (None, lane) else SEVERAL
-        self.damping.forwarded(slot.api_key)
-        self.send(lane, data).queue.append(slot)
+            pending.way = lane if pending.way in (None, lane) else SEVERAL
+        self.damping.forwarded(pending.request.api_key)
+        self.send(lane, data).queue.append(pending)
 
-    def send_silently(
+    def pass_on(self, pending: InFlight, lane: BrokerLane, data: bytes | bytearray | memoryview) -> None:
+        """The client waits for what is sent to this broker."""
+        self.enqueue(pending)
+        self.forward(pending, lane, data)
+
+    def send_unacknowledged(
         self, lane: BrokerLane, data: bytes | memoryview, topics: Iterable[bytes], complete: bool
     ) -> None:
         """A request that has no answer.
@@ -153,39 +173,35 @@ class ConnectionState:
         :param complete: whether `topics` are all that it names.
         """
         upstream = self.send(lane, data)
-        upstream.mute = self.silently = True
-        upstream.silent.add(topics, complete, self.snapshot.view.revision)
-
-    def ready(self, slot: Slot, body: dict[str, Any] | bytes) -> None:
-        """Encodes an answer made here, unless it is."""
-        encoded = body if isinstance(body, bytes) else encode_body(slot.api_key, slot.api_version, "response", body)
-        frame = encode_response(slot.api_key, slot.api_version, slot.correlation_id, encoded)
-        slot.ready(frame, slot.ready_at)
-        if slot.ready_at > self.now:
-            self.wake()
+        upstream.mute = self.unacknowledged = True
+        upstream.unacknowledged.add(topics, complete, self.snapshot.view.revision)
 
     def wake(self) -> None:
         """Asks to be woken for what is due next."""
         self._waking = True
+
+    def next_wakeup(self) -> float | None:
+        """When something waits for its time that has not come yet."""
+        return min((pending.due_at for pending in self.queue if pending.due_at > self.now), default=None)
 
     def take(self) -> list[Command]:
         """What the driver has not been given yet."""
         if self._waking:
             # Looked for once, however many requests of an event asked for it: the driver keeps one time only.
             self._waking = False
-            due = [slot.ready_at for slot in self.queue if slot.ready_at > self.now]
-            if due:
-                self.out.append(Wake(min(due)))
+            due_at = self.next_wakeup()
+            if due_at is not None:
+                self.out.append(Wake(due_at))
         out, self.out = self.out, []
         self.given_bytes = 0
         return out
 
-    def under(self) -> Under:
+    def basis(self) -> Basis:
         """What a request that is forwarded now rests on."""
         lease = self.settings.lease
         return lease.generation if lease.holds(self.now) else NO_LEASE, self.snapshot.view.revision
 
-    def stands(self, under: Under) -> bool | None:
+    def stands(self, basis: Basis) -> bool | None:
         """Whether no operation can have gone on without this gateway since then; None: it is not known yet.
 
         What was forwarded was executed before its answer was read, and the clock after that. So if the lease holds, it
@@ -194,14 +210,14 @@ class ConnectionState:
         lease = self.settings.lease
         if not lease.holds(self.now):
             return None
-        return under[0] == lease.generation or under[1] == self.snapshot.view.revision
+        return basis[0] == lease.generation or basis[1] == self.snapshot.view.revision
 
-    def vouches(self, under: Under) -> bool:
+    def vouches(self, basis: Basis) -> bool:
         """Whether the answer to what was forwarded then may be given to the client. If not it waits for the lease, or
         the session ends: an operation may have read the ends of the log before the record was in it."""
         if self.left:
             return True  # nobody is told
-        standing = self.stands(under)
+        standing = self.stands(basis)
         if standing is None and not self._awaits_lease:
             self._awaits_lease = True
             self.emit(AwaitLease())
@@ -209,23 +225,30 @@ class ConnectionState:
             self.close(Cause.LEASE_LOST, "what was forwarded may have been passed over by an operation")
         return bool(standing)
 
-    def enqueue(self, slot: Slot) -> None:
-        """A slot for a request that is about to be forwarded or composed."""
-        slot.revision = self.snapshot.view.revision
-        if APIS[slot.api_key].vouched:
-            slot.under = self.under()
-        self.queue.append(slot)
-        self.settings.counts.requests[slot.api_key, _OUTCOMES[slot.kind]] += 1
+    def enqueue(self, pending: InFlight | Composed) -> None:
+        """A request that is about to be forwarded or composed."""
+        api_key = pending.request.api_key
+        if APIS[api_key].vouched:
+            pending.basis = self.basis()
+        if isinstance(pending, InFlight):
+            pending.revision = self.snapshot.view.revision
+        self.queue.append(pending)
+        self.settings.counts.requests[api_key, pending.outcome] += 1
 
-    def reply(self, slot: Slot, body: dict[str, Any], outcome: str = "local") -> None:
+    def reply(
+        self, request: Request, message: Message, outcome: str = "local", due_at: float = 0.0, fence: str | None = None
+    ) -> None:
         """An answer made here, in its turn."""
-        self.queue.append(slot)
-        self.settings.counts.requests[slot.api_key, outcome] += 1
-        self.ready(slot, body)
-        self.flush()
+        self.settings.counts.requests[request.api_key, outcome] += 1
+        self.queue.append(Ready(request, request.answer(message), due_at, lifts_with=fence))
+        self._was_readied(due_at)
 
     def refuse(
-        self, slot: Slot, body: dict[str, Any], fence: str | None = None, what: Iterable[Hashable] | None = None
+        self,
+        request: Request,
+        message: Message,
+        fence: str | None = None,
+        what: Iterable[Hashable] | None = None,
     ) -> None:
         """A retriable error: held for its fence, and damped when the client asks again and again.
 
@@ -233,28 +256,41 @@ class ConnectionState:
         """
         lease = self.settings.lease.holds(self.now)
         self.settings.counts.refusals["fence" if fence else "elsewhere" if lease else "lease"] += 1
-        if fence is not None:
-            slot.ready_at = self.now + MAX_HOLD_S
-            slot.lifts_with = fence
-        else:
-            slot.ready_at = self.now + self.damping.refused((slot.api_key,) if what is None else what)
-        self.reply(slot, body, "refused")
+        hold_s = self.damping.refused((request.api_key,) if what is None else what) if fence is None else MAX_HOLD_S
+        self.reply(request, message, "refused", self.now + hold_s, fence)
 
-    def await_answer(self, slot: Slot) -> int:
-        """A token for `Compose`."""
-        slot.kind = Kind.WAIT
+    def compose(self, request: Request, message: Message | bytes, ends: str | None = None) -> None:
+        """Lets a composed handler answer.
+
+        :param ends: the transaction that the request ends.
+        """
+        pending = Composed(request, ends)
         self._token += 1
-        self.waiting[self._token] = slot
-        self.enqueue(slot)
-        return self._token
+        self.composed[self._token] = pending
+        self.enqueue(pending)
+        identity = self.identity(request.client_id)
+        self.emit(Compose(self._token, request.api_key, request.api_version, identity, message))
+
+    def complete(self, pending: Pending, ready: Ready) -> None:
+        """The answer of `pending` is there."""
+        self.queue[self.queue.index(pending)] = ready
+        self._was_readied(ready.due_at)
+
+    def _was_readied(self, due_at: float) -> None:
+        if due_at > self.now:
+            self.wake()
+        self.flush()
 
     def flush(self) -> None:
         """Sends every answer made here whose turn and time have come."""
         queue = self.queue
-        while queue and queue[0].kind is Kind.READY and queue[0].ready_at <= self.now:
-            if queue[0].under is not None and not self.vouches(queue[0].under):
+        while queue:
+            ready = queue[0]
+            if not isinstance(ready, Ready) or ready.due_at > self.now:
                 return
-            slot = queue.popleft()
-            if not self.left and not slot.mute:
-                self.given_bytes += len(slot.data)
-                self.out.append(ToClient(slot.data))
+            if ready.basis is not None and not self.vouches(ready.basis):
+                return
+            queue.popleft()
+            if ready.frame and not self.left:
+                self.given_bytes += len(ready.frame)
+                self.out.append(ToClient(ready.frame))

@@ -11,25 +11,27 @@ Invariants:
 
 from __future__ import annotations
 
-from gateway.session.commands import BrokerLane, Shut
-from gateway.session.pending import PROBE, Kind, Slot, Upstream
+from gateway.session.commands import BrokerLane, Cause, Close, Shut
+from gateway.session.pending import Discarded, InFlight, concerns
+from gateway.session.request import Request
 from gateway.session.state import ConnectionState
-from ha_core.wire import ApiKey, encode, encode_request
+from gateway.session.upstream import Upstream
+from ha_core.wire import ApiKey
 
 STALLED_S = 1.0
 """An operation waits so long for the next bytes of a request. Nothing is lost by giving it up: it is not executed, what
 the client had asked before is answered, and the client asks for this one again."""
 
 
-def begin(session: ConnectionState, lane: BrokerLane, missing: int, slot: Slot | None) -> None:
+def begin(session: ConnectionState, lane: BrokerLane, missing: int, pending: InFlight | None) -> None:
     """The request whose beginning was just sent to `lane` goes on with the next `missing` bytes of the client.
 
-    :param slot: None if it has no answer.
+    :param pending: None if it has no answer.
     """
     upstream = session.upstreams[lane]
     upstream.missing = missing
-    upstream.half = slot
-    upstream.under = session.under()
+    upstream.half = pending
+    upstream.basis = session.basis()
     upstream.arrived_at = session.now
     session.streaming = upstream
 
@@ -43,8 +45,8 @@ def go_on(session: ConnectionState, upstream: Upstream, chunk: memoryview) -> in
     if not upstream.missing:
         session.streaming = upstream.half = None
         later, upstream.later = upstream.later, []
-        for slot, frame in later:
-            session.forward(slot, upstream.lane, frame)
+        for pending, frame in later:
+            session.forward(pending, upstream.lane, frame)
         probe(session)
     return taken
 
@@ -66,45 +68,70 @@ def cut_off(session: ConnectionState) -> None:
     session.emit(Shut(upstream.lane))
 
 
-def aside(session: ConnectionState, slot: Slot, lane: BrokerLane, frame: bytes) -> None:
-    """A question of the gateway's own, on a connection that is the client's: when nothing is half-way on it."""
+def forward(session: ConnectionState, pending: InFlight, lane: BrokerLane, frame: bytes | memoryview) -> None:
+    """As `session.forward`, for what may be a question of the gateway's own: not while a request is half-way there."""
     upstream = session.upstreams.get(lane)
     if upstream is not None and upstream.missing:
-        upstream.later.append((slot, frame))
+        upstream.later.append((pending, frame))
     else:
-        session.forward(slot, lane, frame)
+        session.forward(pending, lane, frame)
 
 
 def probe(session: ConnectionState, everything: bool = False) -> None:
-    """Behind requests that get no answer, asks for one: a broker answers a connection in order, so when it does, they
+    """After requests that get no answer, asks for one: a broker answers a connection in order, so when it does, they
     are in the log, and an operation on their topics is drained.
 
     :param everything: not only where an operation may wait.
     """
     fenced = session.snapshot.fences.topics
     for upstream in session.upstreams.values():
-        if everything or upstream.silent.touches(fenced):
+        if everything or upstream.unacknowledged.touches(fenced):
             ask_for_the_end(session, upstream)
 
 
-def unsure(upstream: Upstream) -> bool:
-    """Whether something that was sent silently may still be on its way."""
-    return bool(upstream.silent) or any(slot.kind is Kind.DISCARD and slot.topics != () for slot in upstream.queue)
-
-
 def holds_back(upstream: Upstream, topics: frozenset[bytes], since: int) -> bool:
-    """Whether an operation on `topics` has to wait for what was sent silently before revision `since`."""
-    if any(slot.kind is Kind.DISCARD and slot.concerns(topics) for slot in upstream.queue):
+    """Whether an operation on `topics` has to wait for what was sent without an answer before revision `since`."""
+    if any(isinstance(pending, Discarded) and concerns(pending, topics) for pending in upstream.queue):
         return True
-    # Before `since` was followed all else was asked for: only behind a request that is half-way nothing can be.
-    return upstream.missing > 0 and upstream.silent.revision < since and upstream.silent.touches(topics)
+    # Before `since` was followed all else was asked for: only after a request that is half-way nothing can be.
+    unacknowledged = upstream.unacknowledged
+    return upstream.missing > 0 and unacknowledged.revision < since and unacknowledged.touches(topics)
 
 
 def ask_for_the_end(session: ConnectionState, upstream: Upstream) -> None:
-    """Asks the broker for an answer behind what has none."""
-    if not upstream.silent or upstream.missing:
+    """Asks the broker for an answer after what has none."""
+    if not upstream.unacknowledged or upstream.missing:
         return
-    slot = Slot(ApiKey.API_VERSIONS, 0, PROBE, Kind.DISCARD)
-    slot.topics = upstream.silent.take()
-    body = encode(ApiKey.API_VERSIONS, 0, "request", {})
-    session.forward(slot, upstream.lane, encode_request(ApiKey.API_VERSIONS, 0, PROBE, None, body))
+    question = Request.own(ApiKey.API_VERSIONS, 0, session.settings.limits)
+    session.send(upstream.lane, question.rewritten({}))
+    upstream.queue.append(Discarded(question, upstream.unacknowledged.take()))
+
+
+# -- the end of a session -------------------------------------------------------------------------------------------
+
+
+def leave(session: ConnectionState, cause: Cause, detail: str = "") -> None:
+    """The session ends when what is in flight is answered, and what has no answer is executed.
+
+    A connection that is closed with requests in flight tells the client nothing of them, and it sends them again: those
+    of a producer without idempotence are written twice.
+    """
+    if session.closed is None and session.leaving is None:
+        session.leaving = Close(cause, detail)
+        give_up_rest(session)
+
+
+def give_up_rest(session: ConnectionState) -> None:
+    """Nothing more comes from the client: what is only half here is given up, and brokers are asked for the end of what
+    they do not answer."""
+    cut_off(session)
+    probe(session, everything=True)
+
+
+def end_if_done(session: ConnectionState) -> None:
+    """Ends a session that leaves, if nothing of it is in flight any more."""
+    leaving = session.leaving
+    if leaving is None or session.closed is not None or session.queue:
+        return
+    if not any(upstream.unsure() for upstream in session.upstreams.values()):
+        session.close(leaving.cause, leaving.detail)

@@ -6,13 +6,14 @@ which the topic lives since. An offset out of range sends a reader to the earlie
 
 from __future__ import annotations
 
-from gateway.session import streaming
+from gateway.session import exchange
 from gateway.session.commands import BrokerLane
 from gateway.session.fetch.plan import FetchPlan, Gap, Key, stands
-from gateway.session.pending import PROBE, Frames, Kind, Slot
+from gateway.session.pending import Exchange, Send
+from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 from ha_core.model import View
-from ha_core.wire import ApiKey, ErrorCode, decode, encode, encode_request, response_body_at
+from ha_core.wire import ApiKey, ErrorCode
 
 _VERSION = 1
 _EARLIEST = -2
@@ -21,34 +22,24 @@ _EARLIEST = -2
 def ask(session: ConnectionState, plan: FetchPlan) -> None:
     """Asks the brokers of `plan.gone`, on the client's own connections to them; the client's next fetch knows."""
     for lane in dict.fromkeys(plan.gone.values()):
-        _ask(session, plan, lane, [key for key, other in plan.gone.items() if other == lane])
+        question = Request.own(ApiKey.LIST_OFFSETS, _VERSION, session.settings.limits)
+        exchange.ask_aside(session, question, _ask(session, plan, lane, question))
 
 
-def _ask(session: ConnectionState, plan: FetchPlan, lane: BrokerLane, keys: list[Key]) -> None:
+def _ask(session: ConnectionState, plan: FetchPlan, lane: BrokerLane, question: Request) -> Exchange:
     topics: dict[str, list[dict[str, int]]] = {}
-    for name, partition in keys:
-        topics.setdefault(name, []).append({"partition_index": partition, "timestamp": _EARLIEST})
+    for (name, partition), other in plan.gone.items():
+        if other == lane:
+            topics.setdefault(name, []).append({"partition_index": partition, "timestamp": _EARLIEST})
     body = {"replica_id": -1, "topics": [{"name": name, "partitions": asked} for name, asked in topics.items()]}
-
-    def learn(frames: Frames) -> None:
-        frame = frames[lane]
-        if frame is None:
-            return
-        at = response_body_at(ApiKey.LIST_OFFSETS, _VERSION, frame, 4, len(frame))
-        answer = decode(
-            ApiKey.LIST_OFFSETS, _VERSION, "response", memoryview(frame)[at:], limits=session.settings.limits
-        )
-        for topic in answer["topics"]:
-            for found in topic["partitions"]:
-                if found["error_code"] == ErrorCode.NONE:
-                    _learn(session, plan, (topic["name"], found["partition_index"]), found["offset"])
-
-    slot = Slot(ApiKey.LIST_OFFSETS, _VERSION, PROBE, Kind.GATHER)
-    slot.awaited = {lane}
-    slot.finish = learn
-    slot.survives_loss = True
-    encoded = encode(ApiKey.LIST_OFFSETS, _VERSION, "request", body)
-    streaming.aside(session, slot, lane, encode_request(ApiKey.LIST_OFFSETS, _VERSION, PROBE, None, encoded))
+    frames = yield Send({lane: question.rewritten(body)}, survives_loss=True)
+    if frames[lane] is None:
+        return None
+    for topic in question.decode_answer(frames[lane])["topics"]:
+        for told in topic["partitions"]:
+            if told["error_code"] == ErrorCode.NONE:
+                _learn(session, plan, (topic["name"], told["partition_index"]), told["offset"])
+    return None
 
 
 def _learn(session: ConnectionState, plan: FetchPlan, key: Key, start: int) -> None:

@@ -10,7 +10,6 @@ else the answer says, and jobs that read to the end stop. So an answer that does
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 from gateway.session.commands import BrokerLane
@@ -20,7 +19,6 @@ from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import Hole, locate
 from ha_core.wire import ErrorCode
 from ha_core.wire.fetch import FetchShift
-from ha_core.wire.records import shift_batches, trim
 
 Key = tuple[str, int]
 
@@ -139,7 +137,7 @@ def _keep_one_place(result: FetchPlan) -> None:
             result.refused = True
 
 
-def _empty(key: Key, extent: Extent | None) -> dict[str, Any]:
+def empty(key: Key, extent: Extent | None) -> dict[str, Any]:
     """The partition without records, where its cluster was not asked or did not tell."""
     return fetch_partition(key[1], ErrorCode.NONE, -1 if extent is None or extent.end is None else extent.end)
 
@@ -185,7 +183,7 @@ def _place(
             result.refused = True
             return
     if lane is None:
-        result.local[key] = _empty(key, extent)
+        result.local[key] = empty(key, extent)
         result.unreachable = True
         return
     if closed:
@@ -236,126 +234,8 @@ def shifts(result: FetchPlan) -> dict[tuple[bytes, int], FetchShift]:
     }
 
 
-def merge(
-    result: FetchPlan, answers: dict[BrokerLane, dict[str, Any] | None], gaps: dict[Key, Gap], view: View
-) -> tuple[dict[str, Any], set[str]]:
-    """One answer in client offsets; and the clusters whose topology is stale.
-
-    :param answers: decoded answer per upstream, None where the upstream was lost.
-    :param view: the newest one. What was read by a map that has changed may have come to lie at other offsets.
-    """
-    entries = dict(result.local)
-    stale: set[str] = set()
-    undecided = False
-    throttle_ms = 0
-    for lane, answer in answers.items():
-        if answer is None:
-            stale.add(lane.cluster)
-            continue
-        throttle_ms = max(throttle_ms, answer["throttle_time_ms"])
-        told = _told(result.parts[lane], answer)
-        for topic in answer["responses"]:
-            for entry in topic["partitions"]:
-                key = (topic["topic"], entry["partition_index"])
-                read = result.reads.get(key)
-                if read is None or read.extent is None:
-                    entries[key] = entry
-                elif not stands(view, key, read.extent):
-                    continue
-                elif read.closed and entry["error_code"] in STALE:
-                    stale.add(lane.cluster)
-                elif read.extent.known_end is not None and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    # A cluster that was dead at the cut is back with less than it may have had. Nobody has said yet
-                    # that the rest is lost: a client that learnt of it would jump to another offset.
-                    undecided = True
-                elif read.opens and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    result.gone[key] = lane
-                else:
-                    entries[key], hollow = _translate(key, entry, read, key in told)
-                    if hollow:
-                        gaps[key] = Gap(read.asked, read.extent.end or 0)
-                    elif read.opens and entry["error_code"] == ErrorCode.NONE:
-                        gaps[key] = Gap(read.asked, read.extent.to_client(read.physical), sure=True)
-    result.undecided = undecided and not any(entry["records"] for entry in entries.values())
-    topics: dict[str, list[dict[str, Any]]] = {}
-    for key in result.order:
-        found = entries.get(key)
-        if found is None:
-            read = result.reads.get(key)
-            found = _empty(key, read.extent if read else None)
-        topics.setdefault(key[0], []).append(found)
-    return {
-        "throttle_time_ms": throttle_ms,
-        "error_code": 0,
-        "session_id": 0,
-        "responses": [{"topic": topic, "partitions": found} for topic, found in topics.items()],
-    }, stale
-
-
 def stands(view: View, key: Key, extent: Extent) -> bool:
     """Whether offsets in the extent still mean what they did, wherever it ends by now."""
     topic = view.topics.get(key[0])
     extents = topic.extents(key[1]) if topic is not None and topic.mapped else ()
     return any(extent.same_stay(other) for other in extents)
-
-
-def _told(asked: dict[str, list[dict[str, Any]]], answer: dict[str, Any]) -> set[Key]:
-    """The partitions of which a broker's answer tells what is there: those before the first one with records, which
-    comes whole whatever the limits are. Behind it limits that are used up leave partitions empty (KIP-74).
-
-    Clients let partitions that gave nothing go first, so each has its turn however busy the others are.
-    """
-    full = {
-        (topic["topic"], entry["partition_index"])
-        for topic in answer["responses"]
-        for entry in topic["partitions"]
-        if entry["records"]
-    }
-    order = ((topic, entry["partition"]) for topic, entries in asked.items() for entry in entries)
-    return set(takewhile(lambda key: key not in full, order))
-
-
-def _translate(key: Key, entry: dict[str, Any], read: Read, told: bool) -> tuple[dict[str, Any], bool]:
-    """The partition in client offsets; and whether its closed extent holds nothing at or behind what was asked for.
-
-    :param told: if it is empty, that is because the broker has nothing to give.
-    """
-    extent = read.extent
-    assert extent is not None
-    shift, physical_end = extent.shift, extent.physical_end
-    records = bytearray(entry["records"] or b"")
-    end = len(records)
-    hollow = False
-    held = entry["high_watermark"]
-    if physical_end is not None:
-        # Either the log is known to its end and has nothing here, or what comes next lies behind the extent.
-        seen = min(held, entry["last_stable_offset"]) if entry["last_stable_offset"] >= 0 else held
-        hollow = told and entry["error_code"] == ErrorCode.NONE and seen >= physical_end
-        if end:
-            end = trim(records, 0, end, physical_end)
-            hollow = end == 0
-    shift_batches(records, 0, end, shift)
-    marks = {name: _mark(extent, entry[name]) for name in ("high_watermark", "last_stable_offset")}
-    if extent.end is not None and not read.ahead:
-        # A log that ends before its extent (its true end is not known yet) is not the partition's end.
-        marks = {name: mark if mark < 0 else extent.end for name, mark in marks.items()}
-    return {
-        **entry,
-        **marks,
-        "log_start_offset": _mark(extent, entry["log_start_offset"]) if read.first else -1,
-        "aborted_transactions": [
-            {**aborted, "first_offset": aborted["first_offset"] + shift}
-            for aborted in entry["aborted_transactions"] or ()
-            if physical_end is None or aborted["first_offset"] < physical_end
-        ],
-        "preferred_read_replica": -1,
-        "records": bytes(memoryview(records)[:end]),
-    }, hollow
-
-
-def _mark(extent: Extent, physical: int) -> int:
-    """The client offset, at most the extent's end; negative words stay."""
-    if physical < 0:
-        return physical
-    offset = extent.extrapolate(physical)
-    return offset if extent.end is None else min(offset, extent.end)

@@ -7,41 +7,38 @@ never gives a reader nothing again and again. It is only asked for sooner.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from gateway.session import answers
 from gateway.session.commands import BrokerLane, Refresh
-from gateway.session.pending import Kind, Slot
+from gateway.session.pending import Gathered
 from gateway.session.state import ConnectionState
 
 ASK_S = 2.0
 """An answer that is so late lets the gateway look at the clusters anew."""
 
 
-def watch(session: ConnectionState, slot: Slot, nodes: Iterable[BrokerLane], wait_ms: int) -> None:
-    """The answer of `slot` can be made without these; they may take `wait_ms` by themselves."""
-    slot.spared = frozenset(nodes)
-    if slot.spared:
-        slot.ready_at = session.now + wait_ms / 1000 + ASK_S
-        session.wake()
-
-
 def ask(session: ConnectionState) -> None:
     """To be called when time has passed."""
-    for slot in session.queue:
-        if slot.kind is Kind.GATHER and slot.ready_at <= session.now and not slot.spared.isdisjoint(slot.awaited):
-            slot.ready_at = session.now + ASK_S
+    for pending in session.queue:
+        if isinstance(pending, Gathered) and pending.due_at <= session.now and _spared(pending):
+            pending.due_at = session.now + ASK_S
             session.emit(Refresh())
             session.wake()
 
 
 def give_up(session: ConnectionState) -> None:
     """To be called with a new topology: answers are made without the brokers that are gone."""
-    for slot in tuple(session.queue):
-        for lane in slot.spared & slot.awaited if slot.kind is Kind.GATHER else ():
+    for pending in tuple(session.queue):
+        if not isinstance(pending, Gathered):
+            continue
+        for lane in _spared(pending):
             upstream = session.upstreams.get(lane)
             if upstream is not None and not _there(session, lane):
-                answers.forsake(session, slot, upstream)
+                answers.go_without(session, pending, upstream)
+
+
+def _spared(pending: Gathered) -> frozenset[BrokerLane]:
+    """The brokers that it awaits, and without which the answer can be made."""
+    return pending.spared & pending.awaited
 
 
 def _there(session: ConnectionState, lane: BrokerLane) -> bool:

@@ -12,13 +12,9 @@ librdkafka abort the transaction, ask for a new id and go on (KIP-360); a client
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from gateway.session.produce.verdict import Key, ProduceVerdict
-from ha_core.model.producer import is_gateway_id, issued_id, issuer
-from ha_core.wire import ErrorCode
-from ha_core.wire.produce import ProduceScan
-from ha_core.wire.records import batches, rewrite_producer_id
+from ha_core.model.producer import issued_id, issuer
 
 
 class VirtualNodes(Protocol):
@@ -46,28 +42,3 @@ def issued_by(nodes: VirtualNodes, client_id: int) -> Issued:
 def shown(nodes: VirtualNodes, broker: tuple[str, int], own: int) -> int:
     """The id that the client gets for the one that a coordinator has issued."""
     return issued_id(own, nodes.ids[broker])
-
-
-def settle(
-    frame: Any, scan: ProduceScan, verdict: ProduceVerdict, nodes: VirtualNodes, cluster: str | None
-) -> ProduceVerdict:
-    """The verdict on a transactional request, on top of what was decided on its partitions.
-
-    Ids of what is forwarded are rewritten in place to those of `cluster`; what another cluster's producer wrote is
-    refused. A partition that is not here at all keeps its answer: the client has to find the leader first.
-
-    :param frame: buffer that holds the whole request, positions as in `scan`.
-    """
-    refused: dict[Key, ErrorCode] = {}
-    for topic, partition, at, length in scan.partitions:
-        if length <= 0 or (topic, partition) in verdict.refused:
-            continue
-        for batch in batches(frame, at, at + length):
-            if batch.producer_id < 0 or is_gateway_id(batch.producer_id):
-                continue
-            issued = issued_by(nodes, batch.producer_id)
-            if issued.cluster == cluster:
-                rewrite_producer_id(frame, batch.at, issued.own)
-            else:
-                refused[topic, partition] = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    return verdict._replace(refused={**verdict.refused, **refused}) if refused else verdict

@@ -1,4 +1,4 @@
-"""Batches that must not overtake one that was refused here: shared by all sessions of a gateway.
+"""Batches of a producer that must not overtake one that was refused here: shared by all sessions of a gateway.
 
 A client pipelines. When a batch is refused, the next ones of its producer are on their way already, and by the time
 they are read here the reason may be gone: the lease is back, the fence was undone. The broker would answer them with
@@ -15,7 +15,6 @@ or one before it. The rule ends `FORGET_S` after that batch was refused last: it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from ha_core.wire.records import Batch
@@ -52,22 +51,21 @@ class ProducerOrder:
             self._refused.clear()
         return bool(self._refused)
 
-    def refused(self, key: Key, found: Iterable[Batch], now: float) -> None:
-        """The batches of a partition were answered with a retriable error, and are in no log."""
-        for batch in found:
-            if not _ordered(batch):
-                continue
-            place = (key, batch.producer_id)
-            known = self._refused.get(place)
-            if known is not None and not _expired(known, now) and known.epoch == batch.producer_epoch:
-                earlier = at_or_before(batch.base_sequence, known.sequence)
-            else:
-                earlier = known is None or known.epoch <= batch.producer_epoch or _expired(known, now)
-            if earlier:
-                if known is None and len(self._refused) >= MAX_REMEMBERED:
-                    self._forget(now)
-                self._refused[place] = _Refused(batch.producer_epoch, batch.base_sequence, now)
-                self._until = now + FORGET_S
+    def refused(self, key: Key, batch: Batch, now: float) -> None:
+        """The batch was answered with a retriable error, and is in no log."""
+        if not _ordered(batch):
+            return
+        place = (key, batch.producer_id)
+        known = self._refused.get(place)
+        if known is not None and not _expired(known, now) and known.epoch == batch.producer_epoch:
+            earlier = at_or_before(batch.base_sequence, known.sequence)
+        else:
+            earlier = known is None or known.epoch <= batch.producer_epoch or _expired(known, now)
+        if earlier:
+            if known is None and len(self._refused) >= MAX_REMEMBERED:
+                self._forget(now)
+            self._refused[place] = _Refused(batch.producer_epoch, batch.base_sequence, now)
+            self._until = now + FORGET_S
 
     def overtakes(self, key: Key, batch: Batch, now: float) -> bool:
         """Whether an earlier batch has to come first. If not, the caller forwards this one, or refuses it anew."""

@@ -13,31 +13,21 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from gateway.session import answers, leaving
+from gateway.session import streaming
 from gateway.session.commands import BrokerLane, Cause, Refresh
-from gateway.session.pending import Frames, Kind, Slot
-from gateway.session.produce import verdict as producing
-from gateway.session.produce.departures import Departure
-from gateway.session.produce.disposition import Crosses, Fate, Part, fate
+from gateway.session.pending import Answer, Exchange, Send, Turn, Wait
+from gateway.session.produce.disposition import Disposition, SentBatch, dispose
 from gateway.session.produce.recalled import UNKNOWN_OFFSET
-from gateway.session.produce.verdict import Key, ProduceVerdict
+from gateway.session.produce.verdict import Key, Verdict, acknowledged, merged, without
+from gateway.session.request import Message, Request
 from gateway.session.routes import Routes, Way
 from gateway.session.state import ConnectionState
 from ha_core.model import Extent
 from ha_core.model.extent import live
 from ha_core.model.producer import is_gateway_id, upstream_id
-from ha_core.wire import (
-    ApiKey,
-    ErrorCode,
-    RequestHeader,
-    decode,
-    encode,
-    encode_request,
-    encode_response,
-    inline,
-)
+from ha_core.wire import ErrorCode
 from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import Batch, batches, rewrite_producer_id
 
@@ -53,187 +43,163 @@ MAX_KEPT_BYTES = 16 << 20
 answered."""
 _LANE = 1
 """Answers leave in the order of the requests. On the connection by which the client reads from the target, the answer
-to a leg could come behind one that has to wait for it."""
+to a write could come after one that has to wait for it."""
 _ALL = -1
 """acks: every replica in sync. An answer that a leader change could take back would move the cut."""
 
 
-class Leg(NamedTuple):
+class TargetWrite(NamedTuple):
     """A batch on its way to the target."""
 
     target: Extent
     batch: Batch
-    entry: dict[str, Any]
+    entry: Message
     """Its place in the answer."""
 
 
-def parts(frame: Any, scan: ProduceScan, routes: Routes) -> dict[Key, Part]:
-    """The partitions of a whole request whose cut lies ahead."""
-    found: dict[Key, Part] = {}
+def batches_at_cuts(request: Request, scan: ProduceScan, routes: Routes) -> dict[Key, SentBatch]:
+    """The partitions of a whole request whose cut lies ahead, before their producer ids are changed for the origin."""
+    found: dict[Key, SentBatch] = {}
     for name, partition, at, length in scan.partitions:
         route = routes.topic(name)
         topic = route.topic
         if route.produce is not Way.MAPPED or topic is None or topic.crossing is None or length <= 0:
             continue
         origin, target = topic.written(partition), live(topic.extents(partition))
-        records = bytes(memoryview(frame)[at : at + length])
+        records = bytes(memoryview(request.buf)[at : at + length])
         batch = next(batches(records, 0, length), None)
         if origin is not target and batch is not None and batch.magic == 2 and batch.end == length:
-            found[name, partition] = Part(origin, scan.transactional_id is not None, records, batch)
+            found[name, partition] = SentBatch(origin, scan.transactional_id is not None, records, batch)
     return found
 
 
-def send(
+def split(
     session: ConnectionState,
-    header: RequestHeader,
-    body: memoryview,
+    request: Request,
     scan: ProduceScan,
-    verdict: ProduceVerdict,
-    crossing: Mapping[Key, Part],
-) -> None:
-    """Sends to the port's broker what was not refused; the rest follows when its answer is there."""
-    request = decode(ApiKey.PRODUCE, header.api_version, "request", body, limits=inline(session.settings.limits))
-    if verdict.refused:
-        request = producing.without(request, verdict.refused)
-    request["acks"] = _ALL
-    lane = BrokerLane(session.port.cluster or "", session.port.broker or 0)
-    slot = Slot(header.api_key, header.api_version, header.correlation_id, Kind.GATHER)
-    slot.topics = tuple({key[0] for key in crossing})
-    slot.mute = scan.acks == 0
-    order = [(p[0], p[1]) for p in scan.partitions]
-    producer_order = session.settings.producer_order
-    going = {key: part for key, part in crossing.items() if key not in verdict.refused}
-    kept_bytes = sum(len(part.records) for part in going.values())
+    verdict: Verdict,
+    crossing: Mapping[Key, SentBatch],
+) -> Exchange:
+    """Sends to the port's broker what was not refused, and to the targets what turns out to belong there."""
+    assert session.here is not None
+    order = session.settings.producer_order
+    open_writes = dict(crossing)
+    kept_bytes = sum(len(sent.records) for sent in crossing.values())
     session.kept_bytes += kept_bytes
-    for key, part in going.items():
-        producer_order.departed(key, part.batch, session.now)
+    for key, sent in crossing.items():
+        order.departed(key, sent.batch, session.now)
     until = session.now + min(PROPOSED_HOLD_S, max(0, scan.timeout_ms) / 2000)
 
-    def from_origin(frames: Frames) -> bytes | None:
-        answer = answers.decoded(session, header, frames[lane])
-        merged = producing.merge(order, answer, verdict)
-        for key in producing.acknowledged(answer) & verdict.openers.keys():
-            session.settings.terms.opened(key, *verdict.openers[key])
-        departure = Departure(header, slot, scan.timeout_ms, until, dict(going), merged, finish)
-        # Behind one that still waits it is decided in its turn: what comes first may be refused by then.
-        if not session.departures and all(found is Fate.TAKEN for _, _, found in _fates(session, departure)):
-            return finish(merged)
-        session.departures.append(departure)
-        proceed(session)
-        return None
+    frames = yield Send({session.here: _to_origin(request, verdict)})
+    answer = merged(session, request, scan, verdict, frames[session.here])
+    # After one that still waits it is decided in its turn: what comes first may be refused by then.
+    decided = _dispositions(session, request, answer, open_writes)
+    if session.turn_takers or any(disposition is not Disposition.TAKEN for _, _, disposition in decided):
+        yield Turn()
+        yield from _to_targets(session, request, scan.timeout_ms, until, answer, open_writes)
 
-    def finish(merged: dict[str, Any]) -> bytes:
-        session.kept_bytes -= kept_bytes
-        for key, part in going.items():
-            producer_order.arrived(key, part.batch)
-        if not producing.acknowledged(merged):
-            slot.under = None  # it promises nothing
-        if slot.mute and any(entry["error_code"] for _, entry in _entries(merged)):
-            leaving.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
-        encoded = encode(ApiKey.PRODUCE, header.api_version, "response", merged)
-        return encode_response(ApiKey.PRODUCE, header.api_version, header.correlation_id, encoded)
-
-    slot.awaited = {lane}
-    slot.finish = from_origin
-    session.enqueue(slot)
-    session.forward(slot, lane, _frame(header, request))
+    session.kept_bytes -= kept_bytes
+    for key, sent in crossing.items():
+        order.arrived(key, sent.batch)
+    if scan.acks != 0:
+        return Answer(request.answer(answer), promises=bool(acknowledged(answer)))
+    if any(entry["error_code"] for _, entry in _entries(answer)):
+        streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
+    return Answer(b"", promises=bool(acknowledged(answer)))
 
 
-def _frame(header: RequestHeader, request: dict[str, Any]) -> bytes:
-    body = encode(ApiKey.PRODUCE, header.api_version, "request", request)
-    return encode_request(ApiKey.PRODUCE, header.api_version, header.correlation_id, header.client_id, body)
+def _to_origin(request: Request, verdict: Verdict) -> bytes:
+    message = without(request.decode(), verdict.refused)
+    return request.rewritten({**message, "acks": _ALL})
 
 
-def proceed(session: ConnectionState) -> None:
-    """Sends the requests whose turn it is, as far as the state has decided on them; to be called when it has changed,
-    and when their time is up."""
-    while session.departures and session.closed is None and not session.departures[0].away:
-        departure = session.departures[0]
-        answer = _depart(session, departure)
-        if answer is None:
-            break
-        del session.departures[0]
-        departure.slot.ready(answer)
-    for departure in session.departures:
-        if not departure.away:
-            # Nothing of it is in flight, and it is judged anew at its turn. An operation that waited for it would wait
-            # for itself.
-            departure.slot.revision = session.snapshot.view.revision
-    session.flush()
+def _to_targets(
+    session: ConnectionState,
+    request: Request,
+    timeout_ms: int,
+    until: float,
+    answer: Message,
+    open_writes: dict[Key, SentBatch],
+) -> Exchange:
+    """Writes to the targets what belongs there, as soon as the state has decided, and as often as leaders change.
 
-
-def _fates(session: ConnectionState, departure: Departure) -> Iterator[tuple[Key, dict[str, Any], Fate | Crosses]]:
-    """What becomes of each partition that the origin has taken, by the newest state."""
-    routes = session.routes(departure.header.client_id)
-    lease = session.settings.lease.holds(session.now)
-    for key, entry in _entries(departure.merged):
-        part = departure.going.get(key)
-        if part is not None and entry["error_code"] == ErrorCode.NONE and entry["base_offset"] >= 0:
-            yield key, entry, fate(part, entry["base_offset"], *key, routes, lease)
-
-
-def _depart(session: ConnectionState, departure: Departure) -> bytes | None:
-    """Sends what of a request belongs to targets. Its answer if that is nothing; None also if it has to wait."""
-    found = list(_fates(session, departure))
-    nodes = {key: _leader(session, key, one.target) for key, _, one in found if isinstance(one, Crosses)}
-    if session.now < departure.until:
-        again_at = departure.not_before
-        if any(one is Fate.UNDECIDED for _, _, one in found):
-            again_at = departure.until
-        elif None in nodes.values():
-            again_at = max(again_at, session.now + AGAIN_S)
-        if session.now < again_at:
-            departure.slot.ready_at = min(again_at, departure.until)
-            session.wake()
+    :param until: what the state has not decided by then is refused.
+    :param answer: so far, in client offsets; what targets say is taken over into it.
+    :param open_writes: what the origin has taken, and no target yet.
+    """
+    not_before = 0.0
+    while True:
+        decided = list(_dispositions(session, request, answer, open_writes))
+        lanes = {key: _leader(session, key, target) for key, _, target in decided if isinstance(target, Extent)}
+        if session.now < until:
+            again_at = not_before
+            if any(disposition is Disposition.UNDECIDED for _, _, disposition in decided):
+                again_at = until
+            elif None in lanes.values():
+                again_at = max(again_at, session.now + AGAIN_S)
+            if session.now < again_at:
+                yield Wait(min(again_at, until))
+                continue
+        writes: dict[Key, TargetWrite] = {}
+        topics: dict[BrokerLane, dict[str, list[Message]]] = {}
+        for key, entry, disposition in decided:
+            sent = open_writes[key]
+            if disposition is Disposition.TAKEN:
+                continue
+            if disposition is Disposition.STRANDED and not _comes_early(session, key, sent):
+                continue
+            lane = lanes.get(key)
+            if lane is None or not isinstance(disposition, Extent) or _comes_early(session, key, sent):
+                _refuse(session, key, entry, sent.batch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                continue
+            writes[key] = TargetWrite(disposition, sent.batch, entry)
+            partition = {"index": key[1], "records": _renamed(sent, disposition.term)}
+            topics.setdefault(lane, {}).setdefault(key[0].decode(), []).append(partition)
+        if not writes:
             return None
-    legs: dict[Key, Leg] = {}
-    requests: dict[BrokerLane, dict[str, list[dict[str, Any]]]] = {}
-    for key, entry, one in found:
-        part = departure.going[key]
-        if one is Fate.TAKEN or (one is Fate.STRANDED and not _comes_early(session, key, part)):
-            continue
-        lane = nodes.get(key)
-        if lane is None or not isinstance(one, Crosses) or _comes_early(session, key, part):
-            _refuse(session, key, entry, part.batch)
-            continue
-        legs[key] = Leg(one.target, part.batch, entry)
-        partition = {"index": key[1], "records": _renamed(part, one.target.term)}
-        requests.setdefault(lane, {}).setdefault(key[0].decode(), []).append(partition)
 
-    def from_targets(frames: Frames) -> bytes | None:
-        departure.away = False
+        frames = yield Send(
+            {lane: _to_target(request, timeout_ms, partitions) for lane, partitions in topics.items()},
+            survives_loss=True,
+        )
         for lane, frame in frames.items():
-            said = answers.decoded(session, departure.header, frame) or _lost(requests[lane])
-            _note(session, departure, said, legs)
-        answer = None
-        if session.now >= departure.not_before:
-            del session.departures[0]
-            answer = departure.finish(departure.merged)
-        proceed(session)
-        return answer
-
-    if not requests:
-        return departure.finish(departure.merged)
-    departure.away = departure.slot.survives_loss = True
-    departure.slot.finish = from_targets
-    departure.slot.awaited = set(requests)
-    for lane, topics in requests.items():
-        data = [{"name": name, "partition_data": partitions} for name, partitions in topics.items()]
-        request = {
-            "transactional_id": None, "acks": _ALL, "timeout_ms": departure.timeout_ms, "topic_data": data
-        }  # fmt: skip
-        session.forward(departure.slot, lane, _frame(departure.header, request))
-    return None
+            said = _lost(topics[lane]) if frame is None else request.decode_answer(frame)
+            for key, said_entry in _entries(said):
+                if said_entry["error_code"] in _ELSEWHERE and session.now + AGAIN_S < until:
+                    not_before = session.now + AGAIN_S
+                    session.emit(Refresh())
+                else:
+                    del open_writes[key]
+                    _take_over(session, key, writes[key], said_entry)
+        if session.now >= not_before:
+            return None
 
 
-def _lost(topics: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def _dispositions(
+    session: ConnectionState, request: Request, answer: Message, open_writes: Mapping[Key, SentBatch]
+) -> Iterator[tuple[Key, Message, Disposition | Extent]]:
+    """What becomes of each partition that the origin has taken, by the newest state."""
+    routes = session.routes(request.client_id)
+    lease = session.settings.lease.holds(session.now)
+    for key, entry in _entries(answer):
+        sent = open_writes.get(key)
+        if sent is not None and entry["error_code"] == ErrorCode.NONE and entry["base_offset"] >= 0:
+            yield key, entry, dispose(sent, entry["base_offset"], *key, routes, lease)
+
+
+def _to_target(request: Request, timeout_ms: int, topics: Mapping[str, list[Message]]) -> bytes:
+    data = [{"name": name, "partition_data": partitions} for name, partitions in topics.items()]
+    return request.rewritten({"transactional_id": None, "acks": _ALL, "timeout_ms": timeout_ms, "topic_data": data})
+
+
+def _lost(topics: Mapping[str, list[Message]]) -> Message:
     """What is made of a target's broker that was lost, with an answer or before it could be asked: another one is
     looked for. Closed in its place, the client's connection would take all other partitions of the origin's broker
     with it, again and again, until the target has elected somebody."""
     error = {"error_code": int(ErrorCode.NOT_LEADER_OR_FOLLOWER), "base_offset": -1}
     return {
         "responses": [
-            {"name": name, "partition_responses": [{"index": one["index"], **error} for one in partitions]}
+            {"name": name, "partition_responses": [{"index": partition["index"], **error} for partition in partitions]}
             for name, partitions in topics.items()
         ]
     }
@@ -247,18 +213,16 @@ def _leader(session: ConnectionState, key: Key, target: Extent) -> BrokerLane | 
     return BrokerLane(target.cluster, leader, _LANE)
 
 
-def _comes_early(session: ConnectionState, key: Key, part: Part) -> bool:
-    producer_order = session.settings.producer_order
-    return producer_order.overtakes(key, part.batch, session.now) or producer_order.earlier_under_way(
-        key, part.batch, session.now
-    )
+def _comes_early(session: ConnectionState, key: Key, sent: SentBatch) -> bool:
+    order = session.settings.producer_order
+    return order.overtakes(key, sent.batch, session.now) or order.earlier_under_way(key, sent.batch, session.now)
 
 
-def _renamed(part: Part, term: int) -> bytes:
+def _renamed(sent: SentBatch, term: int) -> bytes:
     """The batch under the producer id of the target's term."""
-    records = bytearray(part.records)
-    if is_gateway_id(part.batch.producer_id):
-        rewrite_producer_id(records, 0, upstream_id(part.batch.producer_id, term))
+    records = bytearray(sent.records)
+    if is_gateway_id(sent.batch.producer_id):
+        rewrite_producer_id(records, 0, upstream_id(sent.batch.producer_id, term))
     return bytes(records)
 
 
@@ -269,48 +233,31 @@ _ELSEWHERE = frozenset(
 """Another broker is to be asked, as the client itself would do."""
 
 
-def _note(
-    session: ConnectionState,
-    departure: Departure,
-    answer: dict[str, Any] | None,
-    sent: Mapping[Key, Leg],
-) -> None:
-    """Takes over what a target said, in client offsets."""
-    for key, said in _entries(answer):
-        target, batch, entry = sent[key]
-        if said["error_code"] in _ELSEWHERE and session.now + AGAIN_S < departure.until:
-            departure.not_before = session.now + AGAIN_S
-            session.emit(Refresh())
-            continue
-        del departure.going[key]
-        if said["error_code"] not in _TAKEN:
-            entry.update(error_code=_as_seen(said["error_code"]), base_offset=-1)
-            session.settings.producer_order.refused(key, [batch], session.now)
-            session.emit(Refresh())
-            continue
-        session.settings.terms.opened(key, target.term, batch.producer_id)
-        offset = said["base_offset"]
-        at = UNKNOWN_OFFSET if offset < 0 else target.extrapolate(offset)
-        error = ErrorCode.NONE
-        if at < 0 and batch.producer_id >= 0:
-            error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER  # taken, at an offset that is not known
-        entry.update(error_code=int(error), base_offset=at, log_start_offset=-1)
+def _take_over(session: ConnectionState, key: Key, write: TargetWrite, said: Message) -> None:
+    """What a target said goes into the answer, in client offsets."""
+    error = said["error_code"]
+    if error not in _TAKEN:
+        # The client asked the right broker, and its retry meets a target that is known better by then.
+        retriable = error in _ELSEWHERE or error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        _refuse(session, key, write.entry, write.batch, ErrorCode.NOT_LEADER_OR_FOLLOWER if retriable else error)
+        session.emit(Refresh())
+        return
+    session.settings.terms.opened(key, write.target.term, write.batch.producer_id)
+    offset = UNKNOWN_OFFSET if said["base_offset"] < 0 else write.target.extrapolate(said["base_offset"])
+    error = ErrorCode.NONE
+    if offset < 0 and write.batch.producer_id >= 0:
+        error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER  # taken, at an offset that is not known
+    write.entry.update(error_code=int(error), base_offset=offset, log_start_offset=-1)
 
 
-def _as_seen(error: int) -> int:
-    # The client asked the right broker, and its retry meets a target that is known better by then.
-    retriable = error in _ELSEWHERE or error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    return int(ErrorCode.NOT_LEADER_OR_FOLLOWER) if retriable else error
+def _refuse(session: ConnectionState, key: Key, entry: Message, batch: Batch, error: int) -> None:
+    entry.update(error_code=int(error), base_offset=-1)
+    session.settings.producer_order.refused(key, batch, session.now)
 
 
-def _refuse(session: ConnectionState, key: Key, entry: dict[str, Any], batch: Batch) -> None:
-    entry.update(error_code=int(ErrorCode.NOT_LEADER_OR_FOLLOWER), base_offset=-1)
-    session.settings.producer_order.refused(key, [batch], session.now)
-
-
-def _entries(answer: dict[str, Any] | None) -> list[tuple[Key, dict[str, Any]]]:
+def _entries(answer: Message) -> list[tuple[Key, Message]]:
     return [
         ((topic["name"].encode(), entry["index"]), entry)
-        for topic in (answer["responses"] if answer else ())
+        for topic in answer["responses"]
         for entry in topic["partition_responses"]
     ]

@@ -6,39 +6,47 @@ writer's term; a batch that an earlier term holds is answered as the duplicate t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
 
-from gateway.session.produce.producer_order import ProducerOrder
-from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Known, Recalled
+from gateway.session.produce.issuing import issued_by
+from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Known
 from gateway.session.produce.recalled import held as of_batch
 from gateway.session.produce.terms import Terms, opens
+from gateway.session.request import Message, Request
 from gateway.session.routes import Routes, Way
+from gateway.session.state import ConnectionState
 from ha_core.model import LastSequences
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode, RemoteProtocolError
 from ha_core.wire.produce import ProduceScan
-from ha_core.wire.records import Batch, batches, first_batch, rewrite_producer_id
+from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
 from ha_core.wire.sequences import at_or_before, last_sequence
 
 Key = tuple[bytes, int]
 
 
-class ProduceVerdict(NamedTuple):
-    refused: dict[Key, ErrorCode]
-    """Partitions that are not forwarded, with their answer."""
-    shifts: dict[Key, int]
-    """Forwarded partitions whose answered offsets have to be raised by so much."""
-    fence: str | None
-    """Operation whose fence refused something, else None."""
-    openers: dict[Key, tuple[int, int]]
-    """Forwarded partitions whose (term, producer) is opened once the broker acknowledges."""
-    early: frozenset[Key] = frozenset()
-    """Refused partitions whose producer has not opened the term yet, as far as is known here."""
-    offsets: Mapping[Key, int] = {}
-    """Base offsets to say with partitions that are not forwarded, because an earlier term holds their batch."""
-    look_up: tuple[Held, ...] = ()
-    """Batches of which an earlier term knows the offset: refused until it is known here."""
+class Verdict:
+    """What becomes of the partitions of a request; those that it does not name are forwarded as they are.
+
+    :ivar refused: partitions that are not forwarded, with their answer.
+    :ivar offsets: base offsets to say with them, because an earlier term holds their batch.
+    :ivar shifts: forwarded partitions whose answered offsets have to be raised by so much.
+    :ivar openers: forwarded partitions whose (term, producer) is opened once the broker acknowledges.
+    :ivar early: refused partitions whose producer has not opened the term yet, as far as is known here.
+    :ivar look_up: batches of which an earlier term knows the offset: refused until it is known here.
+    :ivar fence: operation whose fence refused something.
+    """
+
+    __slots__ = ("early", "fence", "look_up", "offsets", "openers", "refused", "shifts")
+
+    def __init__(self) -> None:
+        self.refused: dict[Key, ErrorCode] = {}
+        self.offsets: dict[Key, int] = {}
+        self.shifts: dict[Key, int] = {}
+        self.openers: dict[Key, tuple[int, int]] = {}
+        self.early: list[Key] = []
+        self.look_up: list[Held] = []
+        self.fence: str | None = None
 
 
 def passes(scan: ProduceScan, routes: Routes) -> bool:
@@ -46,121 +54,125 @@ def passes(scan: ProduceScan, routes: Routes) -> bool:
     return routes.plain or all(routes.topic(partition[0]).produce is Way.PASS for partition in scan.partitions)
 
 
-def demand_one_batch(frame: Any, scan: ProduceScan) -> None:
-    """As brokers do, in every partition of a request from version 3 on: each batch is judged here, and a hundred
-    megabytes of empty ones are more than a million.
+def batch_of_each(frame: bytearray, scan: ProduceScan) -> list[Batch | None]:
+    """The batch of each partition of a whole request; None where it names no records.
+
+    One batch each, as brokers demand it from version 3 on: each is judged here, and a hundred megabytes of empty ones
+    are more than a million.
 
     :raises RemoteProtocolError: there are more, or none that is whole.
     """
+    found: list[Batch | None] = []
     for _, _, at, length in scan.partitions:
-        if length > 0 and first_batch(frame, at, at + length, at + length) is None:
+        batch = first_batch(frame, at, at + length, at + length) if length > 0 else None
+        if length > 0 and (batch is None or batch.records_count < 0 or batch.last_offset_delta < 0):
             raise RemoteProtocolError("a produce request with other than one whole batch in a partition")
+        found.append(batch)
+    return found
 
 
 def judge(
-    frame: Any,
-    scan: ProduceScan,
-    routes: Routes,
-    terms: Terms,
-    order: ProducerOrder,
-    recalled: Recalled,
-    now: float,
-) -> ProduceVerdict:
-    """Decides on each partition, and rewrites the producer ids of those that are forwarded, in place.
+    session: ConnectionState, request: Request, scan: ProduceScan, found: list[Batch | None], routes: Routes
+) -> Verdict:
+    """Decides on each partition of a whole request, and rewrites the producer ids of what is forwarded, in place.
 
-    :param frame: buffer that holds the whole request, positions as in `scan`.
+    :param found: `batch_of_each`.
     """
-    refused: dict[Key, ErrorCode] = {}
-    shifts: dict[Key, int] = {}
-    openers: dict[Key, tuple[int, int]] = {}
-    early: set[Key] = set()
-    offsets: dict[Key, int] = {}
-    look_up: list[Held] = []
-    fence: str | None = None
-    watches = order.watches(now)
-    for topic, partition, at, length in scan.partitions:
-        route = routes.topic(topic)
-        key = (topic, partition)
-        if watches and any(order.overtakes(key, b, now) for b in batches(frame, at, at + length)):
-            refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            look_up += _not_known(key, batches(frame, at, at + length), route.sequences, recalled, now)
-            continue
-        if route.produce is Way.PASS:
-            continue
-        if route.produce is Way.REFUSE or route.topic is None:
-            refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            fence = route.fence or fence
-            continue
-        extent = route.topic.written(partition)
-        elsewhere = extent.cluster != routes.port.cluster or route.topic.withheld(partition)
-        if elsewhere or (not route.topic.crosses(partition) and _under_way(order, key, frame, at, length, now)):
-            refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            continue
-        if length > 0 and extent.term > 0:
-            found = list(batches(frame, at, at + length))
-            if any(_held(batch, route.sequences, partition) for batch in found):
-                wanted = of_batch(topic, partition, found[0])
-                refused[key], offsets[key] = _as_held(recalled.offset(wanted, now))
-                if refused[key] is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    look_up.append(wanted)
-                continue
-            watched = [batch for batch in found if _watched(batch, key, extent.term, route.sequences, terms, now)]
-            if not all(_opens(batch, route.sequences, partition) for batch in watched[:1]):
-                refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                early.add(key)
-                continue
-            for batch in found:
-                _rename(frame, batch, extent.term)
-            if watched:
-                openers[key] = (extent.term, watched[0].producer_id)
-        if shift := extent.shift:
-            shifts[key] = shift
-    return ProduceVerdict(refused, shifts, fence, openers, frozenset(early), offsets, tuple(look_up))
+    verdict = Verdict()
+    for (topic, partition, _, _), batch in zip(scan.partitions, found, strict=True):
+        _judge(session, request, routes, (topic, partition), batch, verdict)
+    note_refused(session, scan, found, verdict.refused)
+    if scan.transactional_id is not None:
+        _check_issuers(session, request, scan, found, verdict)
+    return verdict
 
 
-def judge_head(
-    frame: Any, scan: ProduceScan, end: int, routes: Routes, terms: Terms, order: ProducerOrder, now: float
-) -> ProduceVerdict | None:
-    """As `judge`, for a request of one partition and one batch of which only the bytes before `end` have arrived.
+def judge_head(session: ConnectionState, request: Request, scan: ProduceScan, routes: Routes) -> Verdict | None:
+    """As `judge`, for a request of one partition and one batch of which only the beginning has arrived.
 
     None if that is not enough to decide, or if it is refused: then the whole request has to be read first.
     """
     topic, partition, at, length = scan.partitions[0]
     route = routes.topic(topic)
-    key = (topic, partition)
-    batch = first_batch(frame, at, end, at + length) if length > 0 else None
-    if batch is None or route.produce is Way.REFUSE or order.overtakes(key, batch, now):
+    batch = first_batch(request.buf, at, request.end, at + length) if length > 0 else None
+    if batch is None or route.produce is Way.REFUSE or (route.topic is not None and route.topic.crosses(partition)):
         return None
-    if route.topic is None or route.produce is Way.PASS:
-        return ProduceVerdict({}, {}, None, {})
-    extent = route.topic.written(partition)
-    if extent.cluster != routes.port.cluster or route.topic.crosses(partition) or order.under_way(key, batch, now):
-        return None
-    if route.topic.withheld(partition):
-        return None
-    openers: dict[Key, tuple[int, int]] = {}
-    if extent.term > 0:
-        if _held(batch, route.sequences, partition):
-            return None
-        if _watched(batch, key, extent.term, route.sequences, terms, now):
-            if not _opens(batch, route.sequences, partition):
-                return None
-            openers[key] = (extent.term, batch.producer_id)
-        _rename(frame, batch, extent.term)
-    return ProduceVerdict({}, {key: extent.shift} if extent.shift else {}, None, openers)
+    verdict = Verdict()
+    _judge(session, request, routes, (topic, partition), batch, verdict)
+    return None if verdict.refused else verdict
 
 
-def _under_way(order: ProducerOrder, key: Key, frame: Any, at: int, length: int, now: float) -> bool:
-    return length > 0 and any(order.under_way(key, batch, now) for batch in batches(frame, at, at + length))
+def _judge(
+    session: ConnectionState, request: Request, routes: Routes, key: Key, batch: Batch | None, verdict: Verdict
+) -> None:
+    settings, now = session.settings, session.now
+    order, recalled = settings.producer_order, settings.recalled
+    name, partition = key
+    route = routes.topic(name)
+    topic, sequences = route.topic, route.sequences
+    if batch is not None and order.overtakes(key, batch, now):
+        verdict.refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        wanted = of_batch(name, partition, batch)
+        if _held(batch, sequences, partition) and recalled.offset(wanted, now) is Known.NOT_YET:
+            verdict.look_up.append(wanted)  # while it waits
+        return
+    if route.produce is Way.PASS:
+        return
+    if route.produce is Way.REFUSE or topic is None:
+        verdict.refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        verdict.fence = route.fence or verdict.fence
+        return
+    extent = topic.written(partition)
+    elsewhere = extent.cluster != routes.port.cluster or topic.withheld(partition)
+    if not elsewhere and batch is not None and not topic.crosses(partition):
+        elsewhere = order.under_way(key, batch, now)
+    if elsewhere:
+        verdict.refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return
+    if batch is not None and extent.term > 0:
+        if _held(batch, sequences, partition):
+            wanted = of_batch(name, partition, batch)
+            verdict.refused[key], verdict.offsets[key] = _as_held(recalled.offset(wanted, now))
+            if verdict.refused[key] is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                verdict.look_up.append(wanted)
+            return
+        if _watched(batch, key, extent.term, sequences, settings.terms, now):
+            if not opens(batch, _last(batch, sequences, partition)):
+                verdict.refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                verdict.early.append(key)
+                return
+            verdict.openers[key] = (extent.term, batch.producer_id)
+        if is_gateway_id(batch.producer_id):
+            rewrite_producer_id(request.buf, batch.at, upstream_id(batch.producer_id, extent.term))
+    if extent.shift:
+        verdict.shifts[key] = extent.shift
+
+
+def _check_issuers(
+    session: ConnectionState, request: Request, scan: ProduceScan, found: list[Batch | None], verdict: Verdict
+) -> None:
+    """Of a transactional request: ids are rewritten in place to those of the port's cluster, and what another cluster's
+    producer wrote is refused. A partition that is not here at all keeps its answer: the client has to find the leader
+    first."""
+    for (topic, partition, _, _), batch in zip(scan.partitions, found, strict=True):
+        if batch is None or (topic, partition) in verdict.refused:
+            continue
+        if batch.producer_id < 0 or is_gateway_id(batch.producer_id):
+            continue
+        issued = issued_by(session.settings.nodes, batch.producer_id)
+        if issued.cluster == session.port.cluster:
+            rewrite_producer_id(request.buf, batch.at, issued.own)
+        else:
+            verdict.refused[topic, partition] = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def note_refused(
-    frame: Any, scan: ProduceScan, refused: Mapping[Key, ErrorCode], order: ProducerOrder, now: float
+    session: ConnectionState, scan: ProduceScan, found: list[Batch | None], refused: Mapping[Key, ErrorCode]
 ) -> None:
-    """What is refused has to come first again. `frame` holds the whole request."""
-    for topic, partition, at, length in scan.partitions:
-        if length > 0 and refused.get((topic, partition)) is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            order.refused((topic, partition), batches(frame, at, at + length), now)
+    """What is refused has to come first again."""
+    for (topic, partition, _, _), batch in zip(scan.partitions, found, strict=True):
+        if batch is not None and refused.get((topic, partition)) is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            session.settings.producer_order.refused((topic, partition), batch, session.now)
 
 
 def _last(batch: Batch, sequences: LastSequences | None, partition: int) -> tuple[int, int] | None:
@@ -170,31 +182,18 @@ def _last(batch: Batch, sequences: LastSequences | None, partition: int) -> tupl
 def _watched(batch: Batch, key: Key, term: int, sequences: LastSequences | None, terms: Terms, now: float) -> bool:
     if sequences is None or sequences.terms.get(key[1]) != term:
         return False  # the origin could not be asked what it had, so nobody knows what has to come first
-    ours = batch.magic == 2 and is_gateway_id(batch.producer_id)
-    return ours and terms.watched(key, term, batch.producer_id, now)
-
-
-def _opens(batch: Batch, sequences: LastSequences | None, partition: int) -> bool:
-    return opens(batch, _last(batch, sequences, partition))
+    return is_gateway_id(batch.producer_id) and terms.watched(key, term, batch.producer_id, now)
 
 
 def _held(batch: Batch, sequences: LastSequences | None, partition: int) -> bool:
     """Whether an earlier term holds the batch: no cut runs through one."""
-    if batch.magic != 2 or not is_gateway_id(batch.producer_id):
+    if not is_gateway_id(batch.producer_id):
         return False
     entry = _last(batch, sequences, partition)
     if entry is None or entry[0] != batch.producer_epoch:
         return False
     count = max(batch.records_count, batch.last_offset_delta + 1)
     return at_or_before(last_sequence(batch.base_sequence, count), entry[1])
-
-
-def _not_known(
-    key: Key, found: Iterable[Batch], sequences: LastSequences | None, recalled: Recalled, now: float
-) -> list[Held]:
-    """Batches that wait behind others, and that an earlier term holds: they are looked up while they wait."""
-    held = [of_batch(*key, batch) for batch in found if _held(batch, sequences, key[1])]
-    return [one for one in held if recalled.offset(one, now) is Known.NOT_YET]
 
 
 def _as_held(found: int | Known) -> tuple[ErrorCode, int]:
@@ -206,23 +205,18 @@ def _as_held(found: int | Known) -> tuple[ErrorCode, int]:
     return ErrorCode.NONE, found
 
 
-def _rename(frame: Any, batch: Batch, term: int) -> None:
-    if batch.magic == 2 and is_gateway_id(batch.producer_id):
-        rewrite_producer_id(frame, batch.at, upstream_id(batch.producer_id, term))
-
-
-def acknowledged(answer: dict[str, Any] | None) -> set[Key]:
+def acknowledged(answer: Message) -> set[Key]:
     """Partitions of a decoded answer whose batch is in the log."""
     taken = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
     return {
         (topic["name"].encode(), entry["index"])
-        for topic in (answer["responses"] if answer else ())
+        for topic in answer["responses"]
         for entry in topic["partition_responses"]
         if entry["error_code"] in taken
     }
 
 
-def without(request: dict[str, Any], refused: Mapping[Key, ErrorCode]) -> dict[str, Any]:
+def without(request: Message, refused: Mapping[Key, ErrorCode]) -> Message:
     """The decoded request less the refused partitions."""
     kept = []
     for topic in request["topic_data"]:
@@ -233,10 +227,15 @@ def without(request: dict[str, Any], refused: Mapping[Key, ErrorCode]) -> dict[s
     return {**request, "topic_data": kept}
 
 
-def merge(request_order: list[Key], answer: dict[str, Any] | None, verdict: ProduceVerdict) -> dict[str, Any]:
+def merged(
+    session: ConnectionState, request: Request, scan: ProduceScan, verdict: Verdict, frame: bytearray
+) -> Message:
     """One answer of what the broker said, in client offsets, and of what was refused here."""
-    said: dict[Key, dict[str, Any]] = {}
-    for topic in answer["responses"] if answer else ():
+    answer = request.decode_answer(frame)
+    for key in acknowledged(answer) & verdict.openers.keys():
+        session.settings.terms.opened(key, *verdict.openers[key])
+    said: dict[Key, Message] = {}
+    for topic in answer["responses"]:
         name = topic["name"].encode()
         for entry in topic["partition_responses"]:
             shift = verdict.shifts.get((name, entry["index"]))
@@ -245,15 +244,16 @@ def merge(request_order: list[Key], answer: dict[str, Any] | None, verdict: Prod
                 if entry["base_offset"] >= 0:
                     entry["base_offset"] += shift
             said[name, entry["index"]] = entry
-    topics: dict[bytes, list[dict[str, Any]]] = {}
-    for key in request_order:
+    topics: dict[bytes, list[Message]] = {}
+    for name, partition, _, _ in scan.partitions:
+        key = (name, partition)
         entry = said.get(key) or {
-            "index": key[1],
+            "index": partition,
             "error_code": int(verdict.refused.get(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)),
             "base_offset": verdict.offsets.get(key, -1),
         }
-        topics.setdefault(key[0], []).append(entry)
+        topics.setdefault(name, []).append(entry)
     return {
-        "throttle_time_ms": answer["throttle_time_ms"] if answer else 0,
+        "throttle_time_ms": answer["throttle_time_ms"],
         "responses": [{"name": name.decode(), "partition_responses": entries} for name, entries in topics.items()],
     }

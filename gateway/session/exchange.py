@@ -1,0 +1,81 @@
+"""Runs exchanges with brokers: sends what they yield, and resumes them with the answers.
+
+Invariant: of those that have taken a turn only the first is resumed, so they are done in the order of their turns.
+"""
+
+from __future__ import annotations
+
+from gateway.session import streaming
+from gateway.session.commands import BrokerLane
+from gateway.session.pending import Exchange, Frames, Gathered, Send, Turn
+from gateway.session.request import Request
+from gateway.session.state import ConnectionState
+
+
+def begin(session: ConnectionState, request: Request, exchange: Exchange, topics: tuple[bytes, ...] = ()) -> Gathered:
+    """Starts the exchange that answers a request; the client waits for it from now on.
+
+    :param topics: in whose logs it may leave traces.
+    """
+    pending = Gathered(request, exchange, topics)
+    session.enqueue(pending)
+    _resume(session, pending, None)
+    return pending
+
+
+def ask_aside(session: ConnectionState, question: Request, exchange: Exchange) -> None:
+    """Starts an exchange for which the client does not wait."""
+    _resume(session, Gathered(question, exchange), None)
+
+
+def collect(session: ConnectionState, pending: Gathered, lane: BrokerLane, frame: bytearray | None) -> None:
+    """One of the answers that an exchange awaits is whole, or will never come."""
+    pending.frames[lane] = frame
+    pending.awaited.discard(lane)
+    if pending.awaited:
+        return
+    had_turn = pending in session.turn_takers
+    frames, pending.frames = pending.frames, {}
+    _resume(session, pending, frames)
+    if had_turn and pending not in session.turn_takers:
+        proceed(session)
+
+
+def proceed(session: ConnectionState) -> None:
+    """Resumes what waits for a new state, in its turn; to be called when the state or the time is another one."""
+    line = session.turn_takers
+    while line and session.closed is None and not line[0].awaited:
+        head = line[0]
+        _resume(session, head, None)
+        if line and line[0] is head:
+            break
+    for pending in line:
+        if not pending.awaited:
+            # Nothing of it is in flight, and it is judged anew at its turn. An operation that waited for it would wait
+            # for itself.
+            pending.revision = session.snapshot.view.revision
+
+
+def _resume(session: ConnectionState, pending: Gathered, frames: Frames | None) -> None:
+    try:
+        step = pending.exchange.send(frames)
+    except StopIteration as done:
+        if pending in session.turn_takers:
+            session.turn_takers.remove(pending)
+        if done.value is not None:
+            session.complete(pending, pending.ready(done.value, session.now))
+        return
+    if isinstance(step, Send):
+        pending.survives_loss, pending.spared = step.survives_loss, step.spared
+        pending.awaited = set(step.frames)
+        if step.spared:
+            pending.due_at = session.now + step.patience_s
+            session.wake()
+        for lane, frame in step.frames.items():
+            streaming.forward(session, pending, lane, frame)
+    elif isinstance(step, Turn):
+        session.turn_takers.append(pending)
+        proceed(session)
+    else:
+        pending.due_at = step.until
+        session.wake()

@@ -1,0 +1,166 @@
+"""Handles fetch requests: passed where nothing needs a look, patched on the way, or gathered from several clusters."""
+
+from __future__ import annotations
+
+from gateway.session import answers, exchange, refusals
+from gateway.session.commands import BrokerLane, Refresh
+from gateway.session.fetch import log_starts, unresponsive
+from gateway.session.fetch import plan as fetching
+from gateway.session.fetch.merge import merge
+from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
+from gateway.session.request import Message, Request
+from gateway.session.routes import Routes, Way
+from gateway.session.state import ConnectionState
+from ha_core.model import View
+from ha_core.wire import ErrorCode
+from ha_core.wire.fetch import FetchScan, scan_fetch_request
+
+CROSSING_WAIT_MS = 20
+"""Longest wait of a fetch that is answered by two clusters: the one with records waits for the one without."""
+COLD_WAIT_MS = 500
+STALE_DELAY_S = 0.1
+MAX_DELAY_S = 1.0
+MAX_NAME_BYTES = 249
+"""Of a topic that can exist: whatever has a longer name is in no map."""
+MAX_IN_SESSION = 40_000
+"""Topics of a fetch session, as one full request may name them; what is left out later is not taken off. Of more, the
+client is asked to begin anew."""
+MAX_COLD_BYTES = 16 << 20
+"""Most bytes that one request reads from a closed extent: that answer is held in memory whole."""
+
+
+def fetch(session: ConnectionState, request: Request) -> None:
+    """A whole fetch request."""
+    scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
+    if scan.replica_id >= 0:
+        _refuse_follower(session, request, scan)
+        return
+    routes = session.routes(request.client_id)
+    incremental = scan.session_id != 0 and scan.session_epoch > 0
+    if not incremental:
+        session.fetch_topics.clear()
+        session.fetch_reset = False
+    topics = [entry.topic for entry in scan.topics]
+    for topic in topics:
+        session.notice(request, "topic", topic, "fetch")
+    passes = routes.plain or all(routes.topic(topic).fetch is Way.PASS for topic in topics)
+    if passes and not session.fetch_reset and not routes.closed:
+        _pass(session, request, scan, topics)
+    elif incremental:
+        # KIP-227: the client now sends all its partitions, and the answer switches its session off.
+        session.fetch_reset = False
+        session.fetch_topics.clear()
+        session.reply(request, _no_records(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    else:
+        _read(session, request, request.decode(), routes)
+
+
+def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: list[bytes]) -> None:
+    assert session.here is not None
+    in_session = scan.session_epoch >= 0
+    if in_session:
+        session.fetch_topics.update(topic for topic in topics if len(topic) <= MAX_NAME_BYTES)
+        session.fetch_reset = len(session.fetch_topics) > MAX_IN_SESSION
+    if scan.rack_bytes:
+        # KIP-392: a broker would send this consumer to a replica by its own node id, which is no virtual node.
+        request.buf[scan.rack_at : scan.rack_at + scan.rack_bytes] = b"-" * scan.rack_bytes
+    reads = tuple(session.fetch_topics if in_session else topics)
+    session.pass_on(Passed(request, reads=reads, in_session=in_session), session.here, request.frame)
+
+
+def _no_records(error: ErrorCode) -> Message:
+    return {"error_code": int(error), "session_id": 0, "responses": []}
+
+
+def _refuse_follower(session: ConnectionState, request: Request, scan: FetchScan) -> None:
+    """A client that says that it is a broker: to the broker behind it would be the gateway's account that says so.
+
+    It would be shown what is not committed yet, and move high watermarks on for a replica that has nothing. Brokers
+    give the same answer to whoever lacks the right to act as one (ClusterAction).
+    """
+    refused = [
+        {
+            "topic": entry.topic.decode("utf-8", "replace"),
+            "partitions": [
+                refusals.fetch_partition(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                for asked in entry.partitions
+            ],
+        }
+        for entry in scan.topics
+    ]
+    session.refuse(request, _no_records(ErrorCode.NONE) | {"responses": refused})
+
+
+def _read(session: ConnectionState, request: Request, message: Message, routes: Routes) -> None:
+    """Reads topics of which at least one is mapped, or elsewhere."""
+    plan = fetching.plan(message, routes, session.gaps)
+    wait_ms = message["max_wait_ms"]
+    if not plan.parts:
+        answer, _ = merge(plan, {}, session.gaps, session.snapshot.view)
+        if plan.refused:
+            session.refuse(request, answer)
+        else:
+            session.reply(request, answer, due_at=session.now + min(wait_ms / 1000, MAX_DELAY_S))
+        if plan.unreachable:
+            session.emit(Refresh())
+        return
+    opens = any(read.opens for read in plan.reads.values())
+    if not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
+        ((lane, topics),) = plan.parts.items()
+        part = fetching.upstream_request(message, topics, max_wait_ms=wait_ms, max_bytes=message["max_bytes"])
+        pending = Patched(request, fetching.shifts(plan), tuple({topic.encode() for topic in topics}))
+        session.pass_on(pending, lane, request.rewritten(part))
+        return
+    most_wait_ms = CROSSING_WAIT_MS if plan.both and len(plan.parts) > 1 else COLD_WAIT_MS
+    hurry = plan.refused or (not plan.both and len(plan.parts) > len(plan.closed) > 0)
+    # Of all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
+    most = min(max(message["max_bytes"] // len(plan.parts), 1), MAX_COLD_BYTES)
+    frames: dict[BrokerLane, bytes] = {}
+    for lane, topics in plan.parts.items():
+        part_wait_ms = min(wait_ms, most_wait_ms) if lane in plan.closed or not hurry else 0
+        part = fetching.upstream_request(message, topics, max_wait_ms=part_wait_ms, max_bytes=most)
+        frames[lane] = request.rewritten(part)
+    exchange.begin(session, request, _gather(session, request, plan, frames, wait_ms / 1000))
+
+
+def _gather(
+    session: ConnectionState,
+    request: Request,
+    plan: fetching.FetchPlan,
+    frames: dict[BrokerLane, bytes],
+    wait_s: float,
+) -> Exchange:
+    told = yield Send(
+        frames,
+        survives_loss=plan.closed.issuperset(frames),
+        spared=frozenset(plan.closed),
+        patience_s=wait_s + unresponsive.ASK_S,
+    )
+    decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in told.items()}
+    merged, stale = merge(plan, decoded, session.gaps, session.snapshot.view)
+    log_starts.ask(session, plan)
+    if stale:
+        session.emit(Refresh())
+    delay_s = STALE_DELAY_S if stale or plan.gone else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
+    return Answer(request.answer(merged), delay_s)
+
+
+def wake_readers(session: ConnectionState, before: View) -> None:
+    """Readers that wait in a cluster that their topic has just left are answered, to ask again where it is now.
+
+    They would wait there for `fetch.max.wait.ms` in vain: nothing is appended any more.
+    """
+    after = session.snapshot.view
+    for pending in tuple(session.queue):
+        if isinstance(pending, Passed) and any(_left(topic, before, after) for topic in pending.reads):
+            error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND if pending.in_session else ErrorCode.NONE
+            answers.abandon(session, pending, pending.request.answer(_no_records(error)))
+    session.flush()
+
+
+def _left(topic: bytes, before: View, after: View) -> bool:
+    name = topic.decode("utf-8", "replace")
+    now, then = after.topics.get(name), before.topics.get(name)
+    if now is then:
+        return False
+    return now is not None and now.mapped and (then is None or then.partitions != now.partitions)

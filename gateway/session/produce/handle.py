@@ -1,0 +1,164 @@
+"""Handles produce requests: passed where nothing needs a look, else judged, and split where a cut lies ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from gateway.session import exchange, refusals, streaming
+from gateway.session.commands import BrokerLane, Cause, Inquire, LookUp
+from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send
+from gateway.session.produce.split import batches_at_cuts, split
+from gateway.session.produce.verdict import (
+    Key,
+    Verdict,
+    batch_of_each,
+    judge,
+    judge_head,
+    merged,
+    note_refused,
+    passes,
+    without,
+)
+from gateway.session.request import Request
+from gateway.session.state import ConnectionState
+from ha_core.wire import ErrorCode, RemoteProtocolError
+from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
+
+_TAKEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+
+
+def produce(session: ConnectionState, request: Request) -> None:
+    """A whole request."""
+    scan = _scan(request)
+    if scan is None or not scan.complete:
+        raise RemoteProtocolError("a produce request ends inside its partitions")
+    routes = session.routes(request.client_id)
+    if not session.settings.lease.holds(session.now):
+        verdict = Verdict()
+        verdict.refused = {(p[0], p[1]): ErrorCode.NOT_LEADER_OR_FOLLOWER for p in scan.partitions}
+        note_refused(session, scan, batch_of_each(request.buf, scan), verdict.refused)
+        _refuse(session, request, scan, verdict)
+        return
+    ordinary = scan.transactional_id is None and not session.settings.producer_order.watches(session.now)
+    if ordinary and passes(scan, routes):
+        _pass(session, request, scan)
+        return
+    found = batch_of_each(request.buf, scan)
+    at_cuts = batches_at_cuts(request, scan, routes)
+    verdict = judge(session, request, scan, found, routes)
+    for wanted in verdict.look_up:
+        session.emit(LookUp(wanted))
+    for topic, partition in verdict.early:
+        session.emit(Inquire(_here(session).cluster, topic.decode("utf-8", "replace"), partition))
+    if len(verdict.refused) == len(scan.partitions):
+        _refuse(session, request, scan, verdict)
+        return
+    crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.refused}
+    if not crossing:
+        _write(session, request, scan, verdict)
+        return
+    _notice(session, request, scan, verdict.refused)
+    exchange.begin(session, request, split(session, request, scan, verdict, crossing), _topics(scan, verdict))
+
+
+def stream_produce(session: ConnectionState, request: Request) -> bool:
+    """Forwards the beginning of a request whose rest has not arrived, if it is certain that all of it passes."""
+    scan = _scan(request)
+    routes = session.routes(request.client_id)
+    if scan is None or scan.transactional_id is not None or not session.settings.lease.holds(session.now):
+        return False
+    in_order = not session.settings.producer_order.watches(session.now)
+    if in_order and (routes.plain or scan.complete) and passes(scan, routes):
+        pending = _pass(session, request, scan)
+    elif scan.complete and len(scan.partitions) == 1:
+        verdict = judge_head(session, request, scan, routes)
+        if verdict is None:
+            return False
+        pending = _write(session, request, scan, verdict)
+    else:
+        return False
+    streaming.begin(session, _here(session), request.missing, pending)
+    return True
+
+
+def _scan(request: Request) -> ProduceScan | None:
+    start, end = request.start, request.end
+    return scan_produce(request.buf, start, end, request.api_version, request.body_at, end + request.missing)
+
+
+def _pass(session: ConnectionState, request: Request, scan: ProduceScan) -> InFlight | None:
+    """Sends it as it is. None: it has no answer."""
+    _notice(session, request, scan)
+    topics = {partition[0] for partition in scan.partitions}
+    if scan.acks == 0:
+        session.send_unacknowledged(_here(session), request.frame, topics, scan.complete)
+        return None
+    pending = Passed(request, tuple(topics) if scan.complete else None)
+    session.pass_on(pending, _here(session), request.frame)
+    return pending
+
+
+def _write(session: ConnectionState, request: Request, scan: ProduceScan, verdict: Verdict) -> InFlight | None:
+    """Sends what was not refused; its answer is made anew, in client offsets. None: it has no answer."""
+    _notice(session, request, scan, verdict.refused)
+    topics = _topics(scan, verdict)
+    if scan.acks != 0:
+        return exchange.begin(session, request, _written(session, request, scan, verdict), topics)
+    session.send_unacknowledged(_here(session), _kept(request, verdict), topics, complete=True)
+    if not _TAKEN.issuperset(verdict.refused.values()):
+        _leave_unanswered(session)
+    return None
+
+
+def _written(session: ConnectionState, request: Request, scan: ProduceScan, verdict: Verdict) -> Exchange:
+    lane = _here(session)
+    frames = yield Send({lane: _kept(request, verdict)})
+    frame = frames[lane]
+    if verdict.refused or verdict.openers:
+        return Answer(request.answer(merged(session, request, scan, verdict, frame)))
+    answer = frame[4:]
+    patch_produce_response(answer, request.api_version, verdict.shifts)
+    return Answer(frame[:4] + answer)
+
+
+def _kept(request: Request, verdict: Verdict) -> bytes | memoryview:
+    """The request less what was refused."""
+    return request.rewritten(without(request.decode(), verdict.refused)) if verdict.refused else request.frame
+
+
+def _topics(scan: ProduceScan, verdict: Verdict) -> tuple[bytes, ...]:
+    """The topics of which something is forwarded."""
+    return tuple({p[0] for p in scan.partitions if p[:2] not in verdict.refused})
+
+
+def _notice(session: ConnectionState, request: Request, scan: ProduceScan, refused: Collection[Key] = ()) -> None:
+    for topic, partition, _, _ in scan.partitions:
+        if (topic, partition) not in refused:
+            session.notice(request, "topic", topic, "produce")
+            session.damping.forwarded((topic, partition))
+
+
+def _here(session: ConnectionState) -> BrokerLane:
+    assert session.here is not None
+    return session.here
+
+
+def _refuse(session: ConnectionState, request: Request, scan: ProduceScan, verdict: Verdict) -> None:
+    """Answers a request of which nothing is forwarded: refused, or held by earlier terms."""
+    if scan.acks == 0:
+        _leave_unanswered(session)
+        return
+    keys = [(topic, partition) for topic, partition, _, _ in scan.partitions]
+    answer = refusals.produce(
+        (key[0].decode("utf-8", "replace"), key[1], verdict.refused[key], verdict.offsets.get(key, -1)) for key in keys
+    )
+    if _TAKEN.issuperset(verdict.refused.values()):
+        session.reply(request, answer)
+    else:
+        session.refuse(request, answer, verdict.fence, keys)
+
+
+def _leave_unanswered(session: ConnectionState) -> None:
+    """There is no answer to say it in. A broker that is not the leader of a partition writes the others, and closes the
+    connection: what came before is executed and answered."""
+    streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 to a partition that is elsewhere")

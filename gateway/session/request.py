@@ -1,0 +1,99 @@
+"""One request of the client: its bytes while they are at hand, and what makes its answer afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ha_core.wire import (
+    APIS,
+    ApiKey,
+    ErrorCode,
+    Limits,
+    RequestHeader,
+    decode,
+    encode,
+    encode_request,
+    encode_response,
+    inline,
+    peek_group,
+    response_body_at,
+)
+from ha_core.wire.apis import Api
+
+Message = dict[str, Any]
+"""A decoded body."""
+
+OWN_CORRELATION_ID = 0x7FFF_FFFF
+"""Of the gateway's own questions on a client's connection to a broker."""
+_NO_BYTES = bytearray()
+
+
+class Request:
+    """`buf[start:end]` is the frame, size first; `missing` bytes of it have not arrived.
+
+    The buffer is used again for the next bytes, so a request that has been handled is told to `forget` it.
+    """
+
+    __slots__ = (
+        "api_key", "api_version", "body_at", "buf", "client_id", "correlation_id", "end", "limits", "missing", "start",
+    )  # fmt: skip
+
+    def __init__(
+        self, header: RequestHeader, buf: bytearray, start: int, end: int, limits: Limits, missing: int = 0
+    ) -> None:
+        self.api_key, self.api_version, self.correlation_id, self.client_id, self.body_at = header
+        self.buf = buf
+        self.start = start
+        self.end = end
+        self.limits = limits
+        self.missing = missing
+
+    @classmethod
+    def own(cls, api_key: ApiKey, api_version: int, limits: Limits) -> Request:
+        """A question of the gateway itself."""
+        header = RequestHeader(api_key, api_version, OWN_CORRELATION_ID, None, 0)
+        return cls(header, _NO_BYTES, 0, 0, limits)
+
+    def forget(self) -> None:
+        self.buf = _NO_BYTES
+
+    @property
+    def api(self) -> Api:
+        """What is known of its API, which has to be one that is offered."""
+        return APIS[self.api_key]
+
+    @property
+    def frame(self) -> memoryview:
+        return memoryview(self.buf)[self.start : self.end]
+
+    @property
+    def body(self) -> memoryview:
+        return memoryview(self.buf)[self.body_at : self.end]
+
+    def group(self) -> bytes:
+        """The group that it names."""
+        return peek_group(self.api_key, self.api_version, self.buf, self.body_at, self.end)
+
+    def decode(self) -> Message:
+        """The body, within the bounds of what is decoded while everybody else waits."""
+        return decode(self.api_key, self.api_version, "request", self.body, limits=inline(self.limits))
+
+    def rewritten(self, message: Message) -> bytes:
+        """The frame of the same request with another body, for a broker."""
+        body = encode(self.api_key, self.api_version, "request", message)
+        return encode_request(self.api_key, self.api_version, self.correlation_id, self.client_id, body)
+
+    def answer(self, message: Message | bytes) -> bytes:
+        """The frame of an answer; its body may be encoded already."""
+        if not isinstance(message, bytes):
+            message = encode(self.api_key, self.api_version, "response", message)
+        return encode_response(self.api_key, self.api_version, self.correlation_id, message)
+
+    def refusal(self, message: Message, error: ErrorCode | None = None) -> Message:
+        """The answer that says `error` wherever it can be said; without one, what is said under a fence."""
+        return self.api.refusal(message, error)
+
+    def decode_answer(self, frame: bytearray) -> Message:
+        """The body of a broker's answer, whose frame this is."""
+        at = response_body_at(self.api_key, self.api_version, frame, 4, len(frame))
+        return decode(self.api_key, self.api_version, "response", memoryview(frame)[at:], limits=self.limits)

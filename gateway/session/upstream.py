@@ -1,0 +1,93 @@
+"""The protocol state of one connection to a broker on behalf of one client."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from gateway.session.commands import BrokerLane
+from gateway.session.pending import NO_LEASE, Basis, Discarded, InFlight
+from ha_core.wire.fetch import FetchPatcher
+
+MAX_UNACKNOWLEDGED = 10_000
+"""Names come from the wire: of more topics none is kept, and any may be meant."""
+
+
+class Unacknowledged:
+    """Topics of requests without an answer (acks=0) that may still be on their way."""
+
+    __slots__ = ("_any", "_topics", "revision")
+
+    def __init__(self) -> None:
+        self._topics: set[bytes] = set()
+        self._any = False
+        """Some may have named others: they were streamed before all was seen, or named too many."""
+        self.revision = 0
+        """Of the state on which the last of them was sent."""
+
+    def __bool__(self) -> bool:
+        return self._any or bool(self._topics)
+
+    def add(self, topics: Iterable[bytes], complete: bool, revision: int) -> None:
+        """:param complete: whether the request names no others."""
+        self.revision = revision
+        self._topics.update(topics)
+        if not complete or len(self._topics) > MAX_UNACKNOWLEDGED:
+            self._any = True
+            self._topics.clear()
+
+    def touches(self, topics: frozenset[bytes]) -> bool:
+        return bool(topics) if self._any else not topics.isdisjoint(self._topics)
+
+    def take(self) -> tuple[bytes, ...] | None:
+        """The topics, which are asked for now; None: any."""
+        topics = None if self._any else tuple(self._topics)
+        self._topics.clear()
+        self._any = False
+        return topics
+
+
+class Upstream:
+    """Requests in flight, the answer that is being read, and the request that is being written."""
+
+    __slots__ = (
+        "arrived_at", "basis", "blocked", "carry", "dropping", "gathering", "half", "lane", "later", "missing", "mute",
+        "patcher", "queue", "shut", "skip", "unacknowledged", "wanted",
+    )  # fmt: skip
+
+    def __init__(self, lane: BrokerLane) -> None:
+        self.lane = lane
+        self.queue: deque[InFlight | Discarded] = deque()
+        self.skip = 0
+        """Bytes of the streaming answer still to come."""
+        self.dropping = False
+        """They go nowhere."""
+        self.carry: bytes | bytearray = b""
+        """Bytes received but not yet used: to be put in front of the next chunk."""
+        self.blocked = False
+        """Its answer is not the client's next one: read no more until it is."""
+        self.patcher: FetchPatcher | None = None
+        self.gathering: bytearray | None = None
+        self.wanted = 0
+        """Length of the answer that is gathered."""
+        self.missing = 0
+        """Bytes, still to come from the client, of the request that is being written: nothing else may be."""
+        self.half: InFlight | None = None
+        """That request, if it has an answer."""
+        self.basis: Basis = (NO_LEASE, 0)
+        """What its beginning was written on."""
+        self.arrived_at = 0.0
+        """When the last bytes of it came."""
+        self.later: list[tuple[InFlight, bytes | memoryview]] = []
+        """The gateway's own questions that wait for its rest."""
+        self.shut = False
+        """It was given up: nothing more is written, and the broker ends the connection when it has done the rest."""
+        self.mute = False
+        """Something without an answer went over it: only its end would tell of a failure."""
+        self.unacknowledged = Unacknowledged()
+
+    def unsure(self) -> bool:
+        """Whether something that has no answer may still be on its way."""
+        return bool(self.unacknowledged) or any(
+            isinstance(pending, Discarded) and pending.topics != () for pending in self.queue
+        )
