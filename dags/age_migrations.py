@@ -25,38 +25,29 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG
+from ha_core.operators import AgeMigrationsOperator, forms
+from ha_core.operators.dags import BACKGROUND, LONG, end_run, switchyard_dag
 
-from ha_core.operators import AgeMigrationsOperator, OutcomeOperator, ReleaseOperator, forms
+PARAMS = {
+    forms.FIRST: forms.scheduled_dry_run("Only look."),
+    "topics": forms.some_topics(),
+    "delete_origin": forms.decision(
+        "Delete origin topics",
+        "Delete the topic in the old cluster once no map refers to it and it holds no record.",
+    ),
+    "accept_loss": forms.decision(
+        "Accept the loss", "Do without records that were lost in an old cluster. Name the topics."
+    ),
+    "reason": forms.usual_reason("nothing of it can be read or is needed any more"),
+}
 
-with DAG(
-    dag_id="age_migrations",
-    dag_display_name="Age migrations",
-    description="Drops old extents that nobody can read or needs any more; says what keeps the others.",
-    doc_md=__doc__,
-    schedule=timedelta(hours=1),
-    catchup=False,
-    is_paused_upon_creation=False,  # it drops what nobody can read; topics are deleted only when asked
-    max_active_runs=1,
-    params={
-        forms.FIRST: forms.scheduled_dry_run("Only look."),
-        "topics": forms.some_topics(),
-        "delete_origin": forms.decision(
-            "Delete origin topics",
-            "Delete the topic in the old cluster once no map refers to it and it holds no record.",
-        ),
-        "accept_loss": forms.decision(
-            "Accept the loss", "Do without records that were lost in an old cluster. Name the topics."
-        ),
-        "reason": forms.usual_reason("nothing of it can be read or is needed any more"),
-    },
-    tags=["switchyard", "upkeep"],
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=5)},
-) as dag:
-    age = AgeMigrationsOperator(task_id="age")
-    release = ReleaseOperator(task_id="release")
-    report = OutcomeOperator(task_id="report")
-
-    age >> report
-    age >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(report.output)
+with switchyard_dag(
+    "age_migrations",
+    "Age migrations",
+    "Drops old extents that nobody can read or needs any more; says what keeps the others.",
+    __doc__,
+    "upkeep",
+    PARAMS,
+    schedule=timedelta(hours=1),  # it drops what nobody can read; topics are deleted only when asked
+):
+    end_run(AgeMigrationsOperator(task_id="age", **BACKGROUND, **LONG))

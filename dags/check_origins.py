@@ -20,38 +20,29 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG
+from ha_core.operators import CheckOriginsOperator, forms
+from ha_core.operators.dags import BACKGROUND, LONG, end_run, switchyard_dag
 
-from ha_core.operators import CheckOriginsOperator, OutcomeOperator, ReleaseOperator, forms
+PARAMS = {
+    forms.FIRST: forms.scheduled_dry_run("Only look."),
+    "topics": forms.some_topics(),
+    "accept_loss": forms.decision(
+        "Accept the loss",
+        "Do without what the cluster held when it died and has not any more. Name the topics.",
+    ),
+    "serve_skipped": forms.decision(
+        "Serve what was skipped", "Readers get what a forced move let them skip. Name the topics."
+    ),
+    "reason": forms.usual_reason("the cluster answers again"),
+}
 
-with DAG(
-    dag_id="check_origins",
-    dag_display_name="Check for returned clusters",
-    description="Closes the extents of clusters that answer again where they truly end, and says what came back.",
-    doc_md=__doc__,
-    schedule=timedelta(minutes=5),
-    catchup=False,
-    is_paused_upon_creation=False,  # it only finds out what is true, and decides nothing
-    max_active_runs=1,
-    params={
-        forms.FIRST: forms.scheduled_dry_run("Only look."),
-        "topics": forms.some_topics(),
-        "accept_loss": forms.decision(
-            "Accept the loss",
-            "Do without what the cluster held when it died and has not any more. Name the topics.",
-        ),
-        "serve_skipped": forms.decision(
-            "Serve what was skipped", "Readers get what a forced move let them skip. Name the topics."
-        ),
-        "reason": forms.usual_reason("the cluster answers again"),
-    },
-    tags=["switchyard", "upkeep"],
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=5)},
-) as dag:
-    check = CheckOriginsOperator(task_id="check")
-    release = ReleaseOperator(task_id="release")
-    report = OutcomeOperator(task_id="report")
-
-    check >> report
-    check >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(report.output)
+with switchyard_dag(
+    "check_origins",
+    "Check for returned clusters",
+    "Closes the extents of clusters that answer again where they truly end, and says what came back.",
+    __doc__,
+    "upkeep",
+    PARAMS,
+    schedule=timedelta(minutes=5),  # it only finds out what is true, and decides nothing
+):
+    end_run(CheckOriginsOperator(task_id="check", **BACKGROUND, **LONG))

@@ -31,47 +31,34 @@ Without Airflow: `switchyard origins give-up CLUSTER --reason …`.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from airflow.sdk import TriggerRule
 
-from airflow.sdk import DAG, TriggerRule
+from ha_core.operators import ApproveOperator, CountLossOperator, GiveUpOperator, forms
+from ha_core.operators.dags import LONG, PATIENT, end_run, switchyard_dag
 
-from ha_core.operators import ApproveSwitchOperator, GiveUpOperator, OutcomeOperator, ReleaseOperator, forms
+PARAMS = {
+    forms.FIRST: forms.dry_run("Only count what would be lost."),
+    "cluster": forms.cluster("Cluster", "The one that never comes back, with what it holds."),
+    "topics": forms.some_topics(),
+    "reason": forms.reason(),
+    "approval": forms.approval(),
+    "force": forms.decision(
+        "Although it answers", "Give the cluster up although it answers, and what it holds could still be read."
+    ),
+}
 
-with DAG(
-    dag_id="give_up_cluster",
-    dag_display_name="Give up a cluster for good",
-    description="What a cluster that never comes back still holds is lost for ever: readers go on behind it.",
-    doc_md=__doc__,
-    schedule=None,
-    catchup=False,
-    max_active_runs=1,
-    params={
-        forms.FIRST: forms.dry_run("Only count what would be lost."),
-        "cluster": forms.cluster("Cluster", "The one that never comes back, with what it holds."),
-        "topics": forms.some_topics(),
-        "reason": forms.reason(),
-        "approval": forms.approval(),
-        "force": forms.decision(
-            "Although it answers", "Give the cluster up although it answers, and what it holds could still be read."
-        ),
-    },
-    tags=["switchyard", "cluster"],
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=5)},
-) as dag:
-    plan = GiveUpOperator(task_id="plan", only_look=True)
-    approve = ApproveSwitchOperator(
-        task_id="approve",
-        asked="{{ params.approval != 'nobody' and not params.dry_run }}",
-        subject="Give up what {{ params.cluster }} holds, for good?",
-        body="{{ ti.xcom_pull(task_ids='plan', key='table') }}",
-        retries=1,
-    )
-    give_up = GiveUpOperator(
-        task_id="give_up", looked=plan.output, trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
-    )
-    release = ReleaseOperator(task_id="release")
-    report = OutcomeOperator(task_id="report")
-
-    plan >> approve >> give_up >> report
-    give_up >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(report.output)
+with switchyard_dag(
+    "give_up_cluster",
+    "Give up a cluster for good",
+    "What a cluster that never comes back still holds is lost for ever: readers go on after it.",
+    __doc__,
+    "cluster",
+    PARAMS,
+    run_timeout=PATIENT,
+):
+    plan = CountLossOperator(task_id="plan", **LONG)
+    approve = ApproveOperator(task_id="approve", subject="Give up what {{ params.cluster }} holds, for good?")
+    give_up = GiveUpOperator(task_id="give_up", trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS, **LONG)
+    plan >> [approve, give_up]  # where nobody is asked, it goes on at once
+    approve >> give_up
+    end_run(give_up)

@@ -15,22 +15,26 @@ the task is skipped. The way back: `unmask_cluster`. Without Airflow: `switchyar
 
 from __future__ import annotations
 
-from ha_core.operators import MaskClusterOperator, forms
-from ha_core.operators.cluster_dag import cluster_dag
+from ha_core.operators import LookAtClusterOperator, MaskClusterOperator, forms
+from ha_core.operators.dags import cluster_form, end_run, switchyard_dag
 
-dag = cluster_dag(
+PARAMS = cluster_form(
+    forms.reason(),
+    force=forms.decision(
+        "Although it is written",
+        "Mask it even if topics are written there. They stand still until they move or it is back.",
+    ),
+)
+
+with switchyard_dag(
     "mask_cluster",
     "Mask a cluster",
     "Takes a cluster out of service: requests for it fail at once, nothing new moves to it.",
     __doc__,
-    MaskClusterOperator,
-    "mask",
-    forms.reason(),
-    {
-        "force": forms.decision(
-            "Although it is written",
-            "Mask it even if topics are written there. They stand still until they move or it is back.",
-        )
-    },
-    force="{{ params.force }}",
-)
+    "cluster",
+    PARAMS,
+    max_active_runs=4,
+):
+    mask = MaskClusterOperator(task_id="mask")
+    LookAtClusterOperator(task_id="look", change="mask") >> mask
+    end_run(mask)

@@ -32,24 +32,20 @@ A cluster that still answers is refused: use `switch`, which loses nothing. Whol
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from airflow.sdk import DAG, Param, TriggerRule
+from airflow.sdk import Param, TriggerRule
 
 from ha_core.operators import (
     AcquireOperator,
-    ApproveSwitchOperator,
+    ApproveOperator,
     CutOverOperator,
     PlanFaultMigrationOperator,
     PrepareTargetsOperator,
     RecordOperator,
-    ReleaseOperator,
     ReportOperator,
     VerifyOperator,
     forms,
 )
-
-REPEATED = {"retries": 2, "retry_delay": timedelta(seconds=2)}
+from ha_core.operators.dags import LONG, PATIENT, STEP, end_run, switchyard_dag
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only **plan**: what would move, what is known of it, and what speaks against it."),
@@ -78,40 +74,25 @@ PARAMS = {
     ),
 }
 
-with DAG(
-    dag_id="migrate_from_fault",
-    dag_display_name="Migrate from a dead cluster",
-    description="Topics of a dead cluster get a new home: producers go on at once, no offset ever changes.",
-    doc_md=__doc__,
-    schedule=None,
-    catchup=False,
+with switchyard_dag(
+    "migrate_from_fault",
+    "Migrate from a dead cluster",
+    "Topics of a dead cluster get a new home: producers go on at once, no offset ever changes.",
+    __doc__,
+    "move",
+    PARAMS,
     max_active_runs=8,
-    params=PARAMS,
-    tags=["switchyard", "move"],
-    default_args={"retries": 0},
-) as dag:
-    plan = PlanFaultMigrationOperator(task_id="plan", **REPEATED)
-    approve = ApproveSwitchOperator(
-        task_id="approve",
-        asked="{{ params.approval != 'nobody' and not params.dry_run }}",
-        subject="Take {{ params['from'] }} for dead and write in {{ params.to }}?",
-        body="{{ ti.xcom_pull(task_ids='plan', key='table') }}",
-        retries=1,
+    run_timeout=PATIENT,
+):
+    plan = PlanFaultMigrationOperator(task_id="plan")
+    approve = ApproveOperator(
+        task_id="approve", subject="Take {{ params['from'] }} for dead and write in {{ params.to }}?"
     )
-    acquire = AcquireOperator(
-        task_id="acquire",
-        proposal=plan.output,
-        dry_run="{{ params.dry_run }}",
-        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
-        **REPEATED,
-    )
-    prepare = PrepareTargetsOperator(task_id="prepare", operation_id=acquire.output)
-    cut_over = CutOverOperator(task_id="cut_over", operation_id=acquire.output)
-    verify = VerifyOperator(task_id="verify", operation_id=acquire.output, **REPEATED)
-    record = RecordOperator(task_id="record", operation_id=acquire.output, **REPEATED)
-    report = ReportOperator(task_id="report", proposal_of="plan")
-    release = ReleaseOperator(task_id="release", retries=3, retry_delay=timedelta(seconds=2))
-
-    plan >> approve >> acquire >> prepare >> cut_over >> verify >> record >> report
-    record >> release.as_teardown(setups=acquire, on_failure_fail_dagrun=True)
-    dag.add_result(report.output)
+    acquire = AcquireOperator(task_id="acquire", trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
+    prepare = PrepareTargetsOperator(task_id="prepare", **STEP, **LONG)
+    cut_over = CutOverOperator(task_id="cut_over", **STEP, **LONG)
+    verify = VerifyOperator(task_id="verify")
+    record = RecordOperator(task_id="record")
+    plan >> [approve, acquire]  # where nobody is asked, it goes on at once
+    approve >> acquire >> prepare >> cut_over >> verify >> record
+    end_run(record, report=ReportOperator(task_id="report"), setups=acquire)

@@ -30,19 +30,20 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param, TriggerRule
+from airflow.sdk import Param, TriggerRule
 
-from ha_core.operators import ApproveSwitchOperator, forms
-from ha_core.operators.migration import (
+from ha_core.operators import (
+    ApproveOperator,
     AwaitCutsSensor,
     ListBatchesOperator,
     MigrateBatchOperator,
     PlanMigrationOperator,
     ReleaseMigrationOperator,
     ReportMigrationOperator,
+    forms,
 )
+from ha_core.operators.dags import LONG, end_run, switchyard_dag
 
-REPEATED = {"retries": 2, "retry_delay": timedelta(seconds=2)}
 BATCHES_AT_ONCE = 2
 """Each batch asks both clusters for thousands of partitions: more would hurt them."""
 
@@ -125,47 +126,31 @@ PARAMS = {
     ),
 }
 
-with DAG(
-    dag_id="migrate_topics",
-    dag_display_name="Migrate topics",
-    description="Moves topics from one cluster to another, with or without a fence, without the clients noticing.",
-    doc_md=__doc__,
-    schedule=None,
-    catchup=False,
+with switchyard_dag(
+    "migrate_topics",
+    "Migrate topics",
+    "Moves topics from one cluster to another, with or without a fence, without the clients noticing.",
+    __doc__,
+    "move",
+    PARAMS,
     max_active_runs=4,  # locks keep runs of the same topics apart
-    params=PARAMS,
-    tags=["switchyard", "move"],
-    default_args={"retries": 0},
-) as dag:
-    plan = PlanMigrationOperator(task_id="plan", **REPEATED)
-    approve = ApproveSwitchOperator(
-        task_id="approve",
-        asked="{{ params.approval != 'nobody' and not params.dry_run }}",
-        subject="Migrate topics from {{ params['from'] }} to {{ params.to }}?",
-        body="{{ ti.xcom_pull(task_ids='plan', key='table') }}",
-        retries=1,  # an answer within the blink of the question is taken for a fault by the scheduler: ask again
+    run_timeout=timedelta(days=30),
+):
+    plan = PlanMigrationOperator(task_id="plan", **LONG)
+    approve = ApproveOperator(task_id="approve", subject="Migrate topics from {{ params['from'] }} to {{ params.to }}?")
+    batches = ListBatchesOperator(task_id="batches", trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
+    migrate = MigrateBatchOperator.partial(task_id="migrate", max_active_tis_per_dagrun=BATCHES_AT_ONCE, **LONG).expand(
+        batch=batches.output
     )
-    batches = ListBatchesOperator(
-        task_id="batches",
-        proposal=plan.output,
-        dry_run="{{ params.dry_run }}",
-        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
-        **REPEATED,
-    )
-    migrate = MigrateBatchOperator.partial(
-        task_id="migrate", max_active_tis_per_dagrun=BATCHES_AT_ONCE, **REPEATED
-    ).expand(batch=batches.output)
     await_cuts = AwaitCutsSensor(
         task_id="await_cuts",
         operation_ids=migrate.output,
-        poke_interval=15,
-        timeout=timedelta(days=7).total_seconds(),
-        **REPEATED,
+        poke_interval=timedelta(seconds=15),
+        timeout=timedelta(days=7),
+        **LONG,
     )
-    report = ReportMigrationOperator(task_id="report", proposal_of="plan")
-    release = ReleaseMigrationOperator(task_id="release", retries=3, retry_delay=timedelta(seconds=2))
-
-    plan >> approve >> batches >> migrate >> await_cuts >> report
-    await_cuts >> release.as_teardown(on_failure_fail_dagrun=True)
+    release, report = ReleaseMigrationOperator(task_id="release"), ReportMigrationOperator(task_id="report")
+    plan >> [approve, batches]  # where nobody is asked, it goes on at once
+    approve >> batches
+    end_run(await_cuts, release, report)
     migrate >> [report, release]  # where one batch fails `await_cuts` fails at once, while others are still at work
-    dag.add_result(report.output)

@@ -25,37 +25,40 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import Param
 
+from ha_core.operators import RecordKnownOperator
+from ha_core.operators.dags import BACKGROUND, switchyard_dag
 from ha_core.operators.spark import HISTORY, RATES, SparkJobOperator
-from ha_core.operators.upkeep import RecordKnownOperator
 
-with DAG(
-    dag_id="record_facts",
-    dag_display_name="Record facts",
-    description="What every cluster holds, remembered for the day on which one does not answer.",
-    doc_md=__doc__,
-    schedule="*/15 * * * *",
-    catchup=False,
-    is_paused_upon_creation=False,  # who forgets to switch it on learns it when a cluster has died
-    max_active_runs=1,
-    params={
-        "keep_days": Param(
-            30,
-            type="integer",
-            minimum=1,
-            title="Keep, days",
-            description_md="How long the history goes back. Older days are deleted.",
-        ),
-    },
-    tags=["switchyard", "facts"],
-    default_args={"retries": 1, "retry_delay": timedelta(seconds=30)},
+PARAMS = {
+    "keep_days": Param(
+        30,
+        type="integer",
+        minimum=1,
+        title="Keep, days",
+        description_md="How long the history goes back. Older days are deleted.",
+    ),
+}
+
+with switchyard_dag(
+    "record_facts",
+    "Record facts",
+    "What every cluster holds, remembered for the day on which one does not answer.",
+    __doc__,
+    "facts",
+    PARAMS,
+    schedule="*/15 * * * *",  # who forgets to switch it on learns it when a cluster has died
+    run_timeout=timedelta(hours=3),
+    retries=1,
+    retry_delay=timedelta(seconds=30),
+    execution_timeout=timedelta(minutes=30),
+    **BACKGROUND,
 ) as dag:
-    look = RecordKnownOperator(task_id="look")
+    RecordKnownOperator(task_id="look")
     history = SparkJobOperator(task_id="history", job="facts", arguments=["--keep-days", "{{ params.keep_days }}"])
 
     suggested = ["--output", HISTORY, "--keep-results", "4", "--rates", RATES]
-    rates = SparkJobOperator(task_id="rates", job="offsets", arguments=suggested)
-    history >> rates
+    history >> SparkJobOperator(task_id="rates", job="offsets", arguments=suggested)
 
     dag.add_result(history.output)

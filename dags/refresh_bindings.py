@@ -22,58 +22,44 @@ Without Airflow: `switchyard bindings set --file FILE`.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from airflow.sdk import Param
 
-from airflow.sdk import DAG, Param
+from ha_core.operators import CompareBindingsOperator, RefreshBindingsOperator, forms
+from ha_core.operators.dags import end_run, switchyard_dag
 
-from ha_core.operators import OutcomeOperator, RefreshBindingsOperator, ReleaseOperator, forms
-
-DECLARED = {
-    "declaration": "{{ params.declaration or '' }}",
-    "path": "{{ params.path or '' }}",
-    "reason": "{{ params.reason }}",
-    "accept_warnings": "{{ params.accept_warnings }}",
+PARAMS = {
+    forms.FIRST: forms.dry_run("Only show the difference."),
+    "declaration": Param(
+        None,
+        type=["null", "string"],
+        format="multiline",
+        title="Declaration",
+        description_md="The YAML text. Leave it empty to read the file below.",
+        section=forms.WHAT,
+    ),
+    "path": Param(
+        None,
+        type=["null", "string"],
+        title="File",
+        description_md="Path of the YAML file on the workers.",
+        section=forms.WHAT,
+    ),
+    "reason": forms.usual_reason("bindings as declared"),
+    "accept_warnings": forms.decision(
+        "Accept warnings",
+        "Change the binding of users that are in use, too. Their records and offsets stay behind.",
+    ),
 }
 
-with DAG(
-    dag_id="refresh_bindings",
-    dag_display_name="Refresh bindings",
-    description="Declared bindings: difference shown, one revision, every gateway serves it.",
-    doc_md=__doc__,
-    schedule=None,
-    catchup=False,
-    max_active_runs=1,  # a difference is taken against what the run before has made
-    params={
-        forms.FIRST: forms.dry_run("Only show the difference."),
-        "declaration": Param(
-            None,
-            type=["null", "string"],
-            format="multiline",
-            title="Declaration",
-            description_md="The YAML text. Leave it empty to read the file below.",
-            section=forms.WHAT,
-        ),
-        "path": Param(
-            None,
-            type=["null", "string"],
-            title="File",
-            description_md="Path of the YAML file on the workers.",
-            section=forms.WHAT,
-        ),
-        "reason": forms.usual_reason("bindings as declared"),
-        "accept_warnings": forms.decision(
-            "Accept warnings",
-            "Change the binding of users that are in use, too. Their records and offsets stay behind.",
-        ),
-    },
-    tags=["switchyard", "bindings"],
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=2)},
-) as dag:
-    difference = RefreshBindingsOperator(task_id="difference", apply=False, **DECLARED)
-    apply = RefreshBindingsOperator(task_id="apply", dry_run="{{ params.dry_run }}", **DECLARED)
-    release = ReleaseOperator(task_id="release")
-    report = OutcomeOperator(task_id="report")
-
-    difference >> apply >> report
-    apply >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(report.output)
+with switchyard_dag(
+    "refresh_bindings",
+    "Refresh bindings",
+    "Declared bindings: difference shown, one revision, every gateway serves it.",
+    __doc__,
+    "bindings",
+    PARAMS,  # one run at a time: a difference is taken against what the run before has made
+):
+    difference = CompareBindingsOperator(task_id="difference")
+    apply = RefreshBindingsOperator(task_id="apply")
+    difference >> apply
+    end_run(apply)

@@ -14,40 +14,29 @@ Without Airflow: `switchyard rollback OPERATION`.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from airflow.sdk import Param
 
-from airflow.sdk import DAG, Param
+from ha_core.operators import RollbackMigrationOperator, forms
+from ha_core.operators.dags import end_run, switchyard_dag
 
-from ha_core.operators import OutcomeOperator, ReleaseOperator, forms
-from ha_core.operators.migration import RollbackMigrationOperator
+PARAMS = {
+    forms.FIRST: forms.dry_run("Only say whether there is a way back."),
+    "operation": Param(
+        type="string",
+        minLength=1,
+        title="Operation",
+        description_md="Its id, such as **migrate-20260101-120000-0a1b**.",
+        section=forms.WHAT,
+    ),
+}
 
-with DAG(
-    dag_id="rollback_migration",
-    dag_display_name="Roll a migration back",
-    description="Withdraws cuts that lie ahead, as long as nothing was written to the target.",
-    doc_md=__doc__,
-    schedule=None,
-    catchup=False,
+with switchyard_dag(
+    "rollback_migration",
+    "Roll a migration back",
+    "Withdraws cuts that lie ahead, as long as nothing was written to the target.",
+    __doc__,
+    "move",
+    PARAMS,
     max_active_runs=4,
-    params={
-        forms.FIRST: forms.dry_run("Only say whether there is a way back."),
-        "operation": Param(
-            type="string",
-            minLength=1,
-            title="Operation",
-            description_md="Its id, such as **migrate-20260101-120000-0a1b**.",
-            section=forms.WHAT,
-        ),
-    },
-    tags=["switchyard", "move"],
-    default_args={"retries": 2, "retry_delay": timedelta(seconds=2)},
-) as dag:
-    rollback = RollbackMigrationOperator(
-        task_id="rollback", operation_id="{{ params.operation }}", dry_run="{{ params.dry_run }}"
-    )
-    release = ReleaseOperator(task_id="release")
-    report = OutcomeOperator(task_id="report")
-
-    rollback >> report
-    rollback >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(report.output)
+):
+    end_run(RollbackMigrationOperator(task_id="rollback"))

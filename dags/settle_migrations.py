@@ -19,27 +19,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG
+from ha_core.operators import SettleMigrationsOperator
+from ha_core.operators.dags import LONG, end_run, switchyard_dag
 
-from ha_core.operators import OutcomeOperator, ReleaseOperator
-from ha_core.operators.migration import SettleMigrationsOperator
-
-with DAG(
-    dag_id="settle_migrations",
-    dag_display_name="Settle migrations",
-    description="Ends migrations whose logs have run into their cuts; continues interrupted ones.",
-    doc_md=__doc__,
-    schedule=timedelta(minutes=5),
-    catchup=False,
-    is_paused_upon_creation=False,  # what nobody ends is written twice for ever
-    max_active_runs=1,
-    tags=["switchyard", "upkeep"],
-    default_args={"retries": 1, "retry_delay": timedelta(seconds=10)},
-) as dag:
-    settle = SettleMigrationsOperator(task_id="settle")
-    release = ReleaseOperator(task_id="release")
-    report = OutcomeOperator(task_id="report")
-
-    settle >> report
-    settle >> release.as_teardown(on_failure_fail_dagrun=True)
-    dag.add_result(report.output)
+with switchyard_dag(
+    "settle_migrations",
+    "Settle migrations",
+    "Ends migrations whose logs have run into their cuts; continues interrupted ones.",
+    __doc__,
+    "upkeep",
+    schedule=timedelta(minutes=5),  # what nobody ends is written twice for ever
+    retries=1,
+):
+    end_run(SettleMigrationsOperator(task_id="settle", **LONG))

@@ -26,27 +26,21 @@ The way back is another switch with *From* and *To* exchanged. Without Airflow: 
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from airflow.sdk import DAG, Param, TriggerRule
+from airflow.sdk import Param, TriggerRule
 
 from ha_core.operators import (
     AcquireOperator,
     AdoptGroupsOperator,
-    ApproveSwitchOperator,
+    ApproveOperator,
     CutOverOperator,
     PlanSwitchOperator,
     PrepareTargetsOperator,
     RecordOperator,
-    ReleaseOperator,
     ReportOperator,
     VerifyOperator,
     forms,
 )
-
-REPEATED = {"retries": 2, "retry_delay": timedelta(seconds=2)}
-"""Where repeating can help: a step before the cut has undone the operation when it fails."""
-
+from ha_core.operators.dags import LONG, PATIENT, STEP, end_run, switchyard_dag
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only the task **plan**: what would move, why, and what speaks against it."),
@@ -79,41 +73,24 @@ PARAMS = {
     ),
 }
 
-with DAG(
-    dag_id="switch",
-    dag_display_name="Switch: move live clients",
-    description="Moves users, instances, groups or topics from one cluster to another, without the clients noticing.",
-    doc_md=__doc__,
-    schedule=None,
-    catchup=False,
+with switchyard_dag(
+    "switch",
+    "Switch: move live clients",
+    "Moves users, instances, groups or topics from one cluster to another, without the clients noticing.",
+    __doc__,
+    "move",
+    PARAMS,
     max_active_runs=8,  # locks keep runs of the same scope apart; others may run side by side
-    params=PARAMS,
-    tags=["switchyard", "move"],
-    default_args={"retries": 0},
-) as dag:
-    plan = PlanSwitchOperator(task_id="plan", **REPEATED)
-    approve = ApproveSwitchOperator(
-        task_id="approve",
-        asked="{{ params.approval != 'nobody' and not params.dry_run }}",
-        subject="Move them from {{ params['from'] }} to {{ params.to }}?",
-        body="{{ ti.xcom_pull(task_ids='plan', key='table') }}",
-        retries=1,  # an answer within the blink of the question is taken for a fault by the scheduler: ask again
-    )
-    acquire = AcquireOperator(
-        task_id="acquire",
-        proposal=plan.output,
-        dry_run="{{ params.dry_run }}",
-        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
-        **REPEATED,
-    )
-    prepare = PrepareTargetsOperator(task_id="prepare", operation_id=acquire.output)
-    adopt = AdoptGroupsOperator(task_id="adopt", operation_id=acquire.output)
-    cut_over = CutOverOperator(task_id="cut_over", operation_id=acquire.output)
-    verify = VerifyOperator(task_id="verify", operation_id=acquire.output, **REPEATED)
-    record = RecordOperator(task_id="record", operation_id=acquire.output, **REPEATED)
-    report = ReportOperator(task_id="report", proposal_of="plan")
-    release = ReleaseOperator(task_id="release", retries=3, retry_delay=timedelta(seconds=2))
-
-    plan >> approve >> acquire >> prepare >> adopt >> cut_over >> verify >> record >> report
-    record >> release.as_teardown(setups=acquire, on_failure_fail_dagrun=True)
-    dag.add_result(report.output)
+    run_timeout=PATIENT,
+):
+    plan = PlanSwitchOperator(task_id="plan")
+    approve = ApproveOperator(task_id="approve", subject="Move them from {{ params['from'] }} to {{ params.to }}?")
+    acquire = AcquireOperator(task_id="acquire", trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
+    prepare = PrepareTargetsOperator(task_id="prepare", **STEP, **LONG)
+    adopt = AdoptGroupsOperator(task_id="adopt", **STEP)
+    cut_over = CutOverOperator(task_id="cut_over", **STEP, **LONG)
+    verify = VerifyOperator(task_id="verify")
+    record = RecordOperator(task_id="record")
+    plan >> [approve, acquire]  # where nobody is asked, it goes on at once
+    approve >> acquire >> prepare >> adopt >> cut_over >> verify >> record
+    end_run(record, report=ReportOperator(task_id="report"), setups=acquire)

@@ -11,15 +11,18 @@ not masked is left alone, and the task is skipped. Without Airflow: `switchyard 
 
 from __future__ import annotations
 
-from ha_core.operators import UnmaskClusterOperator, forms
-from ha_core.operators.cluster_dag import cluster_dag
+from ha_core.operators import LookAtClusterOperator, UnmaskClusterOperator, forms
+from ha_core.operators.dags import cluster_form, end_run, switchyard_dag
 
-dag = cluster_dag(
+with switchyard_dag(
     "unmask_cluster",
     "Unmask a cluster",
     "Puts a cluster back into service, after a health probe.",
     __doc__,
-    UnmaskClusterOperator,
-    "unmask",
-    forms.usual_reason("back in service"),
-)
+    "cluster",
+    cluster_form(forms.usual_reason("back in service")),
+    max_active_runs=4,
+):
+    unmask = UnmaskClusterOperator(task_id="unmask")
+    LookAtClusterOperator(task_id="look", change="unmask") >> unmask
+    end_run(unmask)

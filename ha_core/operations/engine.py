@@ -73,6 +73,7 @@ def start(
                 f"Nothing was changed. What moves is not what was proposed any more: {', '.join(changed)}. "
                 "Look at a new proposal."
             )
+        proposal = again
     request, now = proposal.request, environment.now()
     _end_crossings(environment, proposal)
     operation = Operation(

@@ -1,23 +1,30 @@
-"""What every operator shares: the environment, who it runs for, and what an error means for Airflow's retries."""
+"""What every operator shares: the environment, who it runs for, and what an error means for Airflow's retries.
+
+What an operator needs is an argument and a template field; where a DAG says nothing, it is the field of the run's form
+with the argument's name (`FormField`). What it returns is bounded: XCom is read by people, tasks hand on ids.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from inspect import getdoc
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import (
     AirflowFailException,
-    AirflowRescheduleException,
     AirflowSkipException,
     AirflowTaskTerminated,
+    AirflowTaskTimeout,
+    TaskDeferred,
 )
 
 from ha_core.hooks.zookeeper import SwitchyardHook
-from ha_core.operators.dag_run import approval_of, of_run, rejected, run_by
-from ha_core.operators.forms import refuse_unknown_keys
+from ha_core.operators.dag_run import approval_of, of_run, rejected, run_by, run_owner
+from ha_core.operators.forms import FormField, refuse_unknown_keys
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, TOLD
 from ha_core.present.page import Page, log_lines
 
@@ -27,6 +34,10 @@ if TYPE_CHECKING:
 
 Context = Any
 """Airflow's task context."""
+MAX_LISTED = 1_000
+"""Rows of a table in a log, and entries of a list in a result; the command line has them all."""
+MAX_SHOWN = 250
+"""Characters of Airflow's column. PostgreSQL refuses longer ones, and with them the end of the task."""
 
 
 class DryRunEnds(AirflowSkipException):  # type: ignore[misc]  # airflow is not typed here
@@ -39,29 +50,64 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
     A refused request fails at once, for repeating it cannot help; other errors leave the decision to `retries`.
     Killed, the step is broken off where it is: the executor undoes what is not published, and release sees to the rest.
     Whatever becomes of it, one sentence is told, from which the run's report makes its first line.
+
+    :param zookeeper_conn_id: the state.
+    :param dry_run: change nothing.
+    :param strict_form: refuse a run whose configuration has keys that no titled field of the DAG's form has.
     """
 
-    template_fields: Sequence[str] = ("zookeeper_conn_id",)
+    template_fields: Sequence[str] = ("zookeeper_conn_id", "dry_run")
     ui_color = "#e8eef7"
-    reads_form: ClassVar[bool] = True
-    """A configuration with keys that the form does not have is refused. Not by what ends a run."""
+    ends_run: ClassVar[bool] = False
+    """It runs whatever was asked for or answered."""
+    told_before: ClassVar[str] = ""
+    """Where what it would do is told; it skips a dry run then."""
 
-    def __init__(self, *, zookeeper_conn_id: str = SwitchyardHook.default_conn_name, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        *,
+        zookeeper_conn_id: str = SwitchyardHook.default_conn_name,
+        dry_run: Any = FormField("dry_run", False),
+        strict_form: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**{"doc_md": getdoc(type(self)), **kwargs})
         self.zookeeper_conn_id = zookeeper_conn_id
+        self.dry_run = dry_run
+        self.strict_form = strict_form
+        self._timed_out = False
+
+    @property
+    def is_dry_run(self) -> bool:
+        return truth(self.dry_run)
 
     def work(self, context: Context) -> Any:
         """What the task does."""
         raise NotImplementedError
 
     def execute(self, context: Context) -> Any:
+        return self.guarded(context, lambda: self._asked_for(context))
+
+    def _asked_for(self, context: Context) -> Any:
+        if not self.ends_run:
+            if self.strict_form:
+                refuse_unknown_keys(context)
+            if rejected(approval_of(context)):
+                raise DryRunEnds("The run was rejected: nothing is changed.")
+        if self.told_before and self.is_dry_run:
+            raise DryRunEnds(f"This is a dry run: {self.told_before}.")
+        return bounded(self.work(context))
+
+    def guarded(self, context: Context, work: Callable[[], Any]) -> Any:
+        """Run `work`, and tell what becomes of it."""
         try:
             with refusals_are_final():
-                if self.reads_form:
-                    refuse_unknown_keys(context)
-                    stop_after_a_no(context)
-                return self.work(context)
-        except (AirflowRescheduleException, DryRunEnds, RunFailedError):
+                return work()
+        except (TaskDeferred, DryRunEnds, RunFailedError):
+            raise
+        except AirflowTaskTimeout:
+            self._timed_out = True
+            tell(context, FAILED, f"it took longer than {self.execution_timeout}")
             raise
         except AirflowSkipException as skipped:
             tell(context, NOTHING, str(skipped))
@@ -80,6 +126,10 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         with SwitchyardHook(self.zookeeper_conn_id).get_conn(run_by(context)) as environment:
             yield environment
 
+    def settled(self, context: Context, environment: Environment) -> tuple[Report, ...]:
+        """Reports of what a killed task of the same run has left behind, and what is brought to its end here."""
+        return settle_own(environment, run_owner(context))
+
     def say(self, page: Page, most: int | None = None) -> None:
         """Write a page into the task's log.
 
@@ -88,17 +138,38 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         for line in log_lines(page, most):
             self.log.info("%s", line)
 
+    def say_reports(self, reports: Iterable[Report]) -> None:
+        """Write what operations have done into the task's log."""
+        from ha_core.present.moves import report_page
+
+        for report in reports:
+            self.say(report_page(report))
+
+    def require_served(self, report: Report) -> None:
+        """:raises NotServedError: it has not succeeded."""
+        from ha_core.operations.errors import NotServedError
+
+        self.say_reports([report])
+        if report.result != "succeeded":
+            raise NotServedError(report.error)
+
+    def push_result(self, context: Context, result: Mapping[str, Any]) -> None:
+        """Leave `result` as what the task returns, whatever becomes of it."""
+        context["ti"].xcom_push(key="return_value", value=bounded(result))
+
     def done(self, context: Context, text: str, **more: Any) -> None:
         """Tell what was done."""
         tell(context, DONE, text, **more)
 
     def would(self, context: Context, text: str, **more: Any) -> None:
         """Tell what would be done; where it is not going to stay at that, what is done is told later."""
-        tell(context, DRY_RUN if context["params"].get("dry_run") else PLANNED, text, **more)
+        tell(context, DRY_RUN if self.is_dry_run else PLANNED, text, **more)
 
     def on_kill(self) -> None:
         # Airflow only calls this and then waits for execute() to end; an exception here ends it where it stands.
-        raise AirflowTaskTerminated(f"task {self.task_id} was asked to stop")
+        # After a timeout it has ended, and the exception would take its retries away.
+        if not self._timed_out:
+            raise AirflowTaskTerminated(f"task {self.task_id} was asked to stop")
 
 
 class RefusedRequestError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
@@ -109,16 +180,34 @@ class RunFailedError(AirflowFailException):  # type: ignore[misc]  # airflow is 
     """A run whose report says why: there is nothing to add, and nobody to tell it to."""
 
 
-def stop_after_a_no(context: Context) -> None:
-    """:raises DryRunEnds: the run was asked about, and rejected."""
-    if rejected(approval_of(context)):
-        raise DryRunEnds("The run was rejected: nothing is changed.")
-
-
 def tell(context: Context, kind: str, text: str, **more: Any) -> None:
     """Keep a sentence for the run's report. It must not hide what happens to the task itself."""
     with suppress(Exception):
         context["ti"].xcom_push(key=TOLD, value={"kind": kind, "text": " ".join(text.split()), **more})
+
+
+def show(context: Context, line: str) -> None:
+    """Have the page of the run show `line` beside the task.
+
+    Airflow has one place there for a text of a task's own, the name of its map index, and shows it of any task.
+    """
+    context["shown"] = line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 1]}…"
+    context["map_index_template"] = "{{ shown }}"
+
+
+def bounded(result: Any, most: int = MAX_LISTED) -> Any:
+    """A result whose lists and mappings have at most so many entries; `left_out` counts the others, by name."""
+    if not isinstance(result, Mapping):
+        return result
+    kept: dict[str, Any] = {}
+    left_out: dict[str, int] = {}
+    for key, value in result.items():
+        kept[key] = bounded(value, most)
+        if isinstance(value, list | tuple | Mapping) and len(value) > most:
+            items = islice(kept[key].items() if isinstance(value, Mapping) else value, most)
+            kept[key] = dict(items) if isinstance(value, Mapping) else list(items)
+            left_out[key] = len(value) - most
+    return {**kept, "left_out": left_out} if left_out else kept
 
 
 @contextmanager
@@ -145,6 +234,10 @@ def settle_own(environment: Environment, owner: str) -> tuple[Report, ...]:
     from ha_core.operations import engine
     from ha_core.operations.registry import running_operations
 
-    left = [one for one in running_operations(environment) if of_run(one.by, owner) and one.kind != "switch"]
+    left = [
+        one
+        for one in running_operations(environment)
+        if of_run(one.by, owner) and one.kind not in {"switch", "migrate"}
+    ]
     reports = [engine.resume(environment, one.id) for one in left]
     return tuple(report for report in reports if report.result != "undone")

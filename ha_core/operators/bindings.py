@@ -8,90 +8,88 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import Context, DryRunEnds, SwitchyardOperator, truth
-from ha_core.operators.dag_run import run_owner
+from ha_core.operators.base import Context, SwitchyardOperator, truth
+from ha_core.operators.forms import FormField
 
 
-class RefreshBindingsOperator(SwitchyardOperator):
-    """Show how the stored bindings differ from the declared ones; with `apply`, make them so and wait for all gateways.
+class CompareBindingsOperator(SwitchyardOperator):
+    """Show how the stored bindings differ from the declared ones. Skipped where nothing differs.
 
     :param declaration: YAML text. If it is empty, `path` is read instead, on the worker.
     :param path: a YAML file.
-    :param apply: False shows the difference only. Where nothing differs the task is skipped either way.
+    :param accept_warnings: whether a difference with warnings is no failure.
     """
 
     template_fields: Sequence[str] = (
         *SwitchyardOperator.template_fields,
-        "declaration",
-        "path",
-        "reason",
-        "accept_warnings",
-        "dry_run",
+        *("declaration", "path", "reason", "accept_warnings"),
     )
 
     def __init__(
         self,
         *,
-        declaration: str = "",
-        path: str = "",
-        reason: str = "",
-        apply: bool = True,
-        accept_warnings: Any = False,
-        dry_run: Any = False,
+        declaration: Any = FormField("declaration", None),
+        path: Any = FormField("path", None),
+        reason: Any = FormField("reason"),
+        accept_warnings: Any = FormField("accept_warnings", False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.declaration = declaration
         self.path = path
         self.reason = reason
-        self.apply = apply
         self.accept_warnings = accept_warnings
-        self.dry_run = dry_run
 
     def work(self, context: Context) -> dict[str, Any]:
-        if self.apply and truth(self.dry_run):
-            raise DryRunEnds("This is a dry run: the difference is in the log of the task before.")
-        from ha_core.operations.bindings import apply_bindings, plan_bindings
-        from ha_core.operations.errors import NotServedError, RefusedError
-        from ha_core.operators.base import settle_own
-        from ha_core.present.moves import report_page
+        from ha_core.operations.errors import RefusedError
 
         with self.environment(context) as environment:
-            settled = settle_own(environment, run_owner(context)) if self.apply else ()
-            plan = plan_bindings(environment, self._declared())
-            for difference in plan.differences:
-                for line in difference.lines():
-                    self.log.info("%s", line)
-            for warning in plan.warnings:
-                self.log.warning("%s", warning)
-            if not self.apply:
-                if not plan.differences:
-                    raise AirflowSkipException("Nothing differs: the bindings are as declared.")
-                if plan.warnings and not truth(self.accept_warnings):
-                    raise RefusedError(
-                        f"Nothing was changed. {' '.join(plan.warnings)} Accept the warnings if this is meant."
-                    )
-                found = f"{len(plan.differences)} users would get other bindings"
-                self.would(context, found, objections=[*plan.warnings] or ["none"])
-                return plan.to_json()
-            if plan.differences:
-                report = apply_bindings(environment, plan, self.reason)
-            elif settled:
-                report = settled[-1]
-            else:
-                raise AirflowSkipException("Nothing differs: the bindings are as declared.")
-        self.say(report_page(report))
-        if report.result != "succeeded":
-            raise NotServedError(report.error)
-        self.done(context, f"{len(plan.differences)} users have the bindings that are declared, in {report.operation}")
-        return {**plan.to_json(), **report.to_json()}
+            plan = self._plan(environment)
+        if not plan.differences:
+            raise AirflowSkipException("Nothing differs: the bindings are as declared.")
+        if plan.warnings and not truth(self.accept_warnings):
+            raise RefusedError(f"Nothing was changed. {' '.join(plan.warnings)} Accept the warnings if this is meant.")
+        text = f"{len(plan.differences)} users would get other bindings"
+        self.would(context, text, objections=[*plan.warnings] or ["none"])
+        return dict(plan.to_json())
+
+    def _plan(self, environment: Any) -> Any:
+        from ha_core.operations.bindings import plan_bindings
+
+        plan = plan_bindings(environment, self._declared())
+        self.say(line for difference in plan.differences for line in difference.lines())
+        for warning in plan.warnings:
+            self.log.warning("%s", warning)
+        return plan
 
     def _declared(self) -> Any:
         from ha_core import bindings_file
         from ha_core.operations.errors import RefusedError
 
-        if self.declaration.strip():
-            return bindings_file.parse(self.declaration, "the declaration")
-        if not self.path.strip():
-            raise RefusedError("There is no declaration: give its text, or the path of a file on the workers.")
-        return bindings_file.read(Path(self.path.strip()))
+        if text := str(self.declaration or "").strip():
+            return bindings_file.parse(text, "the declaration")
+        if path := str(self.path or "").strip():
+            return bindings_file.read(Path(path))
+        raise RefusedError("There is no declaration: give its text, or the path of a file on the workers.")
+
+
+class RefreshBindingsOperator(CompareBindingsOperator):
+    """Make the stored bindings as they are declared, and wait for all gateways. Skipped where nothing differs."""
+
+    told_before = "the difference is in the log of the task before"
+
+    def work(self, context: Context) -> dict[str, Any]:
+        from ha_core.operations.bindings import apply_bindings
+
+        with self.environment(context) as environment:
+            settled = self.settled(context, environment)
+            plan = self._plan(environment)
+            if plan.differences:
+                report = apply_bindings(environment, plan, str(self.reason))
+            elif settled:
+                report = settled[-1]
+            else:
+                raise AirflowSkipException("Nothing differs: the bindings are as declared.")
+        self.require_served(report)
+        self.done(context, f"{len(plan.differences)} users have the bindings that are declared, in {report.operation}")
+        return {**plan.to_json(), **report.to_json()}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ha_core.model import Operation
+    from ha_core.operations.environment import Environment
 
 MAX_ATTEMPTS = 99
 
@@ -43,6 +44,22 @@ def current_id(base: str, read: Callable[[str], Operation | None]) -> str:
 def known_ids(base: str, read: Callable[[str], Operation | None]) -> list[str]:
     """Ids of the operations that the run has created."""
     return list(takewhile(lambda operation_id: read(operation_id) is not None, attempts(base)))
+
+
+def base_of(context: Any) -> str:
+    """`base_id` of the run whose task this is."""
+    run = context["dag_run"]
+    return base_id(run.dag_id, run.run_id, run.run_after)
+
+
+def current_operation(context: Any, environment: Environment) -> str:
+    """The id under which this run's operation is to be found, or created."""
+    return current_id(base_of(context), environment.operation)
+
+
+def newest_operation(context: Any, environment: Environment) -> str | None:
+    """The last operation that this run has started."""
+    return next(reversed(known_ids(base_of(context), environment.operation)), None)
 
 
 APPROVAL = "approve"

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import TriggerRule
 
-from ha_core.operators.base import Context, RunFailedError, SwitchyardOperator
-from ha_core.operators.dag_run import approval_of, base_id, known_ids, of_run, rejected, responder, run_owner
+from ha_core.operators.base import Context, RunFailedError, SwitchyardOperator, show
+from ha_core.operators.dag_run import approval_of, base_of, known_ids, of_run, rejected, responder, run_owner
 from ha_core.operators.outcome import TOLD, Outcome, Told, outcome
 
 if TYPE_CHECKING:
-    pass
+    from ha_core.operations.environment import Environment
 
-LINE, RESULT = "outcome", "return_value"
+LINE = "outcome"
+log = logging.getLogger("switchyard.airflow")
+STEADY: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=2)}
+"""What ends a run is tried harder."""
 
-MAX_SHOWN = 250
-"""Characters of Airflow's column. PostgreSQL refuses longer ones, and with them the end of the task."""
+
+def warn_of_fence(context: Context) -> None:
+    """Callback of what ends a run: after its last try clients may be waiting, and nobody else looks after them."""
+    run = context["dag_run"]
+    log.critical(
+        "A FENCE MAY STILL STAND, and clients wait behind it: the end of run %s of %s has failed (%s). Clear the task "
+        "release; or see what is left with `switchyard status`, and end it with `switchyard resume OPERATION` (of a "
+        "switch, the id begins with %s).",
+        run.run_id,
+        run.dag_id,
+        context.get("exception") or "no reason was told",
+        base_of(context),
+    )
 
 
 class ReleaseOperator(SwitchyardOperator):
@@ -28,26 +43,36 @@ class ReleaseOperator(SwitchyardOperator):
     name, so this needs nothing from the tasks that may have died.
     """
 
-    reads_form: ClassVar[bool] = False
+    ends_run: ClassVar[bool] = True
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{**STEADY, "on_failure_callback": warn_of_fence, **kwargs})
 
     def work(self, context: Context) -> list[str]:
         from ha_core.operations import engine
-        from ha_core.operators.base import settle_own
-        from ha_core.present.moves import report_page
 
-        dag_run, owner = context["dag_run"], run_owner(context)
-        base = base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after)
+        owner = run_owner(context)
         with self.environment(context) as environment:
-            switches = known_ids(base, environment.operation)
-            released = [engine.release(environment, operation_id) for operation_id in switches]
-            settled = [report for report in (*released, *settle_own(environment, owner)) if report is not None]
-            held = [lock.key for lock in environment.store.locks() if of_run(lock.by, owner)]
-        for report in settled:
-            self.say(report_page(report))
+            ids = self.started(context, environment)
+            released = [engine.release(environment, operation_id) for operation_id in ids]
+            ended = [report for report in (*released, *self.settled(context, environment)) if report is not None]
+            crossing = {report.operation for report in ended if report.result == "crossing"}
+            locks = [lock for lock in environment.store.locks() if of_run(lock.by, owner)]
+            held = [lock.key for lock in locks if lock.operation not in crossing]
+        self.say_reports(ended)
         if held:
-            raise RuntimeError(f"Locks of this run still stand: {', '.join(held)}. Clear this task to try again.")
+            more = f" and {len(held) - 10} more" if len(held) > 10 else ""
+            raise RuntimeError(
+                f"Locks of this run still stand: {', '.join(held[:10])}{more}. Clear this task to try again."
+            )
         self.log.info("no fence and no lock of this run is left")
-        return [report.operation for report in settled]
+        if crossing:
+            self.log.info("%d operations cross over by themselves; `settle_migrations` ends them", len(crossing))
+        return [report.operation for report in ended]
+
+    def started(self, context: Context, environment: Environment) -> list[str]:
+        """Ids of the operations of several revisions that the run has started."""
+        return known_ids(base_of(context), environment.operation)
 
 
 class OutcomeOperator(SwitchyardOperator):
@@ -57,11 +82,10 @@ class OutcomeOperator(SwitchyardOperator):
     as red as its worst task, and has a result all the same.
     """
 
-    reads_form: ClassVar[bool] = False
+    ends_run: ClassVar[bool] = True
 
     def __init__(self, **kwargs: Any) -> None:
-        more = {"trigger_rule": TriggerRule.ALL_DONE, "retries": 2, "retry_delay": timedelta(seconds=2)}
-        super().__init__(**{**more, **kwargs})
+        super().__init__(**{"trigger_rule": TriggerRule.ALL_DONE, **STEADY, **kwargs})
 
     def work(self, context: Context) -> dict[str, Any]:
         tasks = self._told(context)
@@ -72,7 +96,7 @@ class OutcomeOperator(SwitchyardOperator):
         context["ti"].xcom_push(key=LINE, value=found.line)  # the UI folds the result, and shows this as it is
         document = {"outcome": found.line, **found.more, **self.details(context, found)}
         if found.failed:
-            context["ti"].xcom_push(key=RESULT, value=document)
+            self.push_result(context, document)
             raise RunFailedError(found.line)
         return document
 
@@ -87,15 +111,6 @@ class OutcomeOperator(SwitchyardOperator):
         names = [task.task_id for task in self.dag.topological_sort() if task.task_id in before]
         states = instance.get_task_states(dag_id=self.dag_id, run_ids=[run_id]).get(run_id, {})
         return [_told(instance, name, states) for name in names]
-
-
-def show(context: Context, line: str) -> None:
-    """Have the page of the run show `line` beside the task, so that a green dry run is not taken for the deed.
-
-    Airflow has one place there for a text of a task's own, the name of its map index, and shows it of any task.
-    """
-    context["outcome"] = line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 1]}…"
-    context["map_index_template"] = "{{ outcome }}"
 
 
 def _told(instance: Any, name: str, states: Mapping[str, str | None]) -> Told:

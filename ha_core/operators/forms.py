@@ -14,12 +14,37 @@ from difflib import get_close_matches
 from typing import Any
 
 from airflow.sdk import Param, Variable, get_parsing_context
+from airflow.sdk.definitions.param import DagParam
+from airflow.sdk.exceptions import AirflowFailException
 
 WHAT, HOW, SAFETY = "Run Parameters", "How", "Safety"
 """Sections, in this order. The first has the name of Airflow's own, the only one that is unfolded when a form opens."""
 
 FIRST = "dry_run"
 """The first field of every form that changes something."""
+
+
+class FormField(DagParam):  # type: ignore[misc]  # airflow is not typed here
+    """The value of a field of the run's form, as an argument of an operator: typed, where a template renders texts.
+
+    :param default: where the DAG has no such field; without it the argument has to be given then.
+    """
+
+    def __init__(self, name: str, default: Any = ...) -> None:  # of no DAG: it is looked up in that of the task
+        self.name = name
+        self.default = default
+
+    def resolve(self, context: Any) -> Any:
+        value = context["params"].get(self.name, self.default)
+        if value is ...:
+            raise AirflowFailException(
+                f"Nothing was changed. There is no {self.name!r}: give it to the task as an argument, or the DAG a "
+                "param of this name."
+            )
+        return value
+
+    def serialize(self) -> str:
+        return f"{{{{ params[{self.name!r}] }}}}"
 
 
 def dry_run(text: str) -> Param:

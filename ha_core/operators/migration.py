@@ -1,96 +1,154 @@
-"""Migrations of topics as tasks: one per batch, and a look from time to time instead of a worker that waits."""
+"""Migrations of topics as tasks: one per batch, and a trigger that waits for the cuts instead of a worker."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, ClassVar
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
 
-from ha_core.operators.base import Context, DryRunEnds, RefusedRequestError, SwitchyardOperator, truth
-from ha_core.operators.dag_run import base_id, current_id, known_ids, of_run, run_owner
-from ha_core.operators.ending import OutcomeOperator
+from ha_core.operators.base import Context, RefusedRequestError, SwitchyardOperator, show
+from ha_core.operators.dag_run import base_of, current_id, known_ids
+from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
+from ha_core.operators.forms import FormField
 from ha_core.operators.outcome import Outcome
+from ha_core.operators.switch import filled
+from ha_core.operators.triggers import CrossingTrigger
+
+if TYPE_CHECKING:
+    from ha_core.operations.environment import Environment
 
 MAX_BATCHES = 1_000
 MAX_SIDE_BY_SIDE = 16
 """Batches that run at once: one that has not started yet may have successors that have."""
 
 
-def batch_base(dag_id: str, run_id: str, run_after: datetime, number: int) -> str:
+def batch_base(context: Context, number: int) -> str:
     """The id of a batch's operation, the same whenever it is asked for this run."""
-    return f"{base_id(dag_id, run_id, run_after).replace('switch', 'migrate', 1)}-{number}"
+    return f"{base_of(context).replace('switch', 'migrate', 1)}-{number}"
+
+
+def batch_key(number: int) -> str:
+    """Key of a batch, beside what the proposal's task returns."""
+    return f"batch-{number}"
 
 
 class PlanMigrationOperator(SwitchyardOperator):
     """Find the topics, suggest cuts, judge everything. Returns the proposal as JSON; `table` has it for people.
 
-    Fails where a verdict is an error. The request is the form of the DAG run: rendered it would lose its types.
+    Fails where a verdict is an error.
+
+    :param topics: names, single partitions such as `orders:0,4-7`, or patterns.
+    :param origin: the cluster that holds them now.
+    :param target: the cluster that is to hold them.
+    :param cut: `barrier` or `predicted`.
+    :param cut_at: `TOPIC:PARTITION=OFFSET` of partitions whose rates do not count.
+    :param rates: path of a summary of the job `offsets`; empty: the newest of the history.
+    :param groups: `leave`, or `move` for those that read the topics to come along.
     """
 
-    def work(self, context: Context) -> dict[str, Any]:
-        from pathlib import Path
+    template_fields: Sequence[str] = (
+        *SwitchyardOperator.template_fields,
+        *("topics", "origin", "target", "reason", "cut", "preparation_s", "finish_after_s", "drain_timeout_s"),
+        *("cut_at", "rates", "topics_per_batch", "groups"),
+    )
 
+    def __init__(
+        self,
+        *,
+        topics: Any = FormField("topics"),
+        origin: Any = FormField("from"),
+        target: Any = FormField("to"),
+        reason: Any = FormField("reason"),
+        cut: Any = FormField("cut", "barrier"),
+        preparation_s: Any = FormField("preparation_s", 300),
+        finish_after_s: Any = FormField("finish_after_s", None),
+        drain_timeout_s: Any = FormField("drain_timeout_s", 10),
+        cut_at: Any = FormField("cut_at", ()),
+        rates: Any = FormField("rates", None),
+        topics_per_batch: Any = FormField("topics_per_batch", 200),
+        groups: Any = FormField("groups", "leave"),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.topics = topics
+        self.origin = origin
+        self.target = target
+        self.reason = reason
+        self.cut = cut
+        self.preparation_s = preparation_s
+        self.finish_after_s = finish_after_s
+        self.drain_timeout_s = drain_timeout_s
+        self.cut_at = cut_at
+        self.rates = rates
+        self.topics_per_batch = topics_per_batch
+        self.groups = groups
+
+    def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.migration.judging import parse_cuts
         from ha_core.operations.migration.planning import plan_migration
         from ha_core.operators.spark import fresh_rates
         from ha_core.present.moves import migration_page, migration_preview, would_migrate
         from ha_core.present.page import markdown
 
-        form = context["params"]
-        rates = str(form["rates"] or "").strip()
+        rates = str(self.rates or "").strip()
         with self.environment(context) as environment:
             proposal = plan_migration(
                 environment,
-                [name for name in (str(one).strip() for one in form["topics"]) if name],
-                str(form["from"]).strip(),
-                str(form["to"]).strip(),
-                reason=str(form["reason"]).strip(),
-                cut=form["cut"],
-                preparation_s=form["preparation_s"],
-                finish_after_s=form["finish_after_s"],
-                drain_timeout_s=form["drain_timeout_s"],
-                cut_at=parse_cuts(form["cut_at"] or ()),
+                filled(self.topics),
+                str(self.origin).strip(),
+                str(self.target).strip(),
+                reason=str(self.reason).strip(),
+                cut=self.cut,
+                preparation_s=self.preparation_s,
+                finish_after_s=self.finish_after_s,
+                drain_timeout_s=self.drain_timeout_s,
+                cut_at=parse_cuts(self.cut_at or ()),
                 rates=Path(rates) if rates else fresh_rates(),
-                topics_per_batch=form["topics_per_batch"],
-                groups=form["groups"],
+                topics_per_batch=int(self.topics_per_batch),
+                groups=self.groups,
             )
         self.say(migration_page(proposal))
-        document = proposal.to_json()
-        instance = context["ti"]
-        instance.xcom_push(key="table", value=markdown(migration_page(proposal)))
-        if proposal.refused:
-            instance.xcom_push(key="return_value", value=document)
-            proposal.require_sound()
+        document: dict[str, Any] = proposal.to_json()
+        batches = document.pop("batches")
+        document["batches"] = [
+            {"number": batch["number"], "cut": batch["request"]["cut"], "topics": batch["moves"]["topics"]}
+            for batch in batches
+        ]
+        self.push_result(context, document)
+        context["ti"].xcom_push(key="table", value=markdown(migration_page(proposal)))
+        proposal.require_sound()
+        if not self.is_dry_run:
+            for batch in batches[:MAX_BATCHES]:
+                context["ti"].xcom_push(key=batch_key(batch["number"]), value=batch)
         self.would(context, would_migrate(proposal), **migration_preview(proposal))
         return document
 
 
 class ListBatchesOperator(SwitchyardOperator):
-    """The batches of a proposal, one for each task that is mapped over them. In a dry run it skips.
+    """The numbers of a proposal's batches, one for each task that is mapped over them. In a dry run it skips.
 
-    :param proposal: what `PlanMigrationOperator` returned.
+    :param proposal_of: the task that has proposed them.
     """
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "proposal", "dry_run")
+    told_before = "the proposal is in the log of the task `plan`"
 
-    def __init__(self, *, proposal: Any, dry_run: Any = False, **kwargs: Any) -> None:
+    def __init__(self, *, proposal_of: str = "plan", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.proposal = proposal
-        self.dry_run = dry_run
+        self.proposal_of = proposal_of
 
-    def work(self, context: Context) -> list[dict[str, Any]]:
-        if truth(self.dry_run):
-            raise DryRunEnds("This is a dry run: the proposal is in the log of the task `plan`.")
-        batches = list(self.proposal["batches"])
-        if len(batches) > MAX_BATCHES:
+    def work(self, context: Context) -> list[int]:
+        proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
+        count = len(proposal["batches"]) + proposal.get("left_out", {}).get("batches", 0)
+        if count > MAX_BATCHES:
             raise RefusedRequestError(
-                f"Nothing was changed. These are {len(batches)} batches; a run takes {MAX_BATCHES} at most. Name "
-                "fewer topics, or allow more of them in a batch."
+                f"Nothing was changed. These are {count} batches; a run takes {MAX_BATCHES} at most. Name fewer "
+                "topics, or allow more of them in a batch."
             )
-        return batches
+        return list(range(1, count + 1))
 
 
 class MigrateBatchOperator(SwitchyardOperator):
@@ -98,32 +156,35 @@ class MigrateBatchOperator(SwitchyardOperator):
 
     A run that was killed here finds its operation again; one that was undone gets a new one. Returns its id.
 
-    :param batch: one of what `ListBatchesOperator` returned.
+    :param batch: its number, one of what `ListBatchesOperator` returned.
+    :param proposal_of: the task that has proposed it.
     """
 
     template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "batch")
     ui_color = "#f7e3c8"
 
-    def __init__(self, *, batch: Any, **kwargs: Any) -> None:
+    def __init__(self, *, batch: Any, proposal_of: str = "plan", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.batch = batch
+        self.proposal_of = proposal_of
 
     def work(self, context: Context) -> str:
         from ha_core.operations import engine
         from ha_core.operations.dependents import failure
         from ha_core.operations.errors import StepFailedError
         from ha_core.operations.migration.planning import Batch, start_batch
-        from ha_core.present.moves import report_page
 
-        batch, dag_run = Batch.model_validate(self.batch), context["dag_run"]
-        base = batch_base(dag_run.dag_id, dag_run.run_id, dag_run.run_after, batch.number)
+        proposed = context["ti"].xcom_pull(task_ids=self.proposal_of, key=batch_key(int(self.batch)))
+        batch = Batch.model_validate(proposed)
+        names = batch.moves.topics
+        show(context, f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else ""))
         with self.environment(context) as environment:
-            operation_id = current_id(base, environment.operation)
+            operation_id = current_id(batch_base(context, batch.number), environment.operation)
             operation = start_batch(environment, batch, environment.by, operation_id)
             self.log.info("batch %d is operation %s", batch.number, operation.id)
             report = engine.run_all(environment, operation.id)
             ended = environment.operation(operation.id) or operation
-        self.say(report_page(report))
+        self.say_reports([report])
         if report.result not in {"succeeded", "crossing"} or report.error:
             raise StepFailedError(report.error or f"Operation {operation_id} has ended as {report.result}.")
         if failure(ended):
@@ -132,20 +193,34 @@ class MigrateBatchOperator(SwitchyardOperator):
 
 
 class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[misc]  # airflow is not typed here
-    """Look at the crossings from time to time and settle what has reached its cuts; between two looks no worker waits.
+    """Settle crossings that have reached their cuts, until all have ended; meanwhile a trigger waits, and no worker.
 
     :param operation_ids: what the mapped `MigrateBatchOperator` returned.
+    :param poke_interval: between two looks of the trigger.
+    :param timeout: of the whole wait.
     """
 
     template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "operation_ids")
 
     def __init__(self, *, operation_ids: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("mode", "reschedule")
         super().__init__(**kwargs)
         self.operation_ids = operation_ids
 
-    def work(self, context: Context) -> Any:
-        return BaseSensorOperator.execute(self, context)
+    def work(self, context: Context) -> None:
+        self._wait(context, datetime.now(UTC) + timedelta(seconds=self.timeout))
+
+    def execute_complete(self, context: Context, until: str, event: dict[str, Any] | None = None) -> None:
+        """The trigger has seen something to do."""
+        self.guarded(context, lambda: self._wait(context, datetime.fromisoformat(until)))
+
+    def _wait(self, context: Context, until: datetime) -> None:
+        if self.poke(context):
+            return
+        left = until - datetime.now(UTC)
+        if left <= timedelta():
+            raise AirflowSensorTimeout("The crossings go on by themselves, but this task has waited long enough.")
+        trigger = CrossingTrigger(self.zookeeper_conn_id, list(self.operation_ids), self.poke_interval)
+        self.defer(trigger=trigger, method_name="execute_complete", kwargs={"until": until.isoformat()}, timeout=left)
 
     def poke(self, context: Context) -> bool:
         from ha_core.operations.crossing.settling import wait_for
@@ -167,32 +242,6 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         return ended
 
 
-class SettleMigrationsOperator(SwitchyardOperator):
-    """Look at every crossing, whoever started it: settle what has reached its cuts, continue what was interrupted."""
-
-    def work(self, context: Context) -> list[dict[str, Any]]:
-        from ha_core.operations.crossing.settling import crossing_operations, wait_for
-        from ha_core.operations.migration.listing import migrations
-
-        with self.environment(context) as environment:
-            crossing = crossing_operations(environment)
-            if not crossing:
-                raise AirflowSkipException("No topic crosses over.")
-            looks = wait_for(environment, crossing, timeout_s=0.0)
-            left = migrations(environment, running_only=True)
-        for one in left:
-            status = one.status
-            self.log.info("%s is %s, %s: %s", status.topic, status.status, one.progress, "; ".join(one.blocks))
-        failed = [look for look in looks if look.error or look.operation.state == "failed"]
-        if failed:
-            raise AirflowFailException(
-                " ".join(f"{look.operation.id}: {look.error or look.operation.result}" for look in failed)
-            )
-        ended = [look for look in looks if look.ended]
-        self.done(context, f"{len(ended)} of {len(looks)} operations have ended; {len(left)} topics still cross over")
-        return [{"operation": look.operation.id, "state": look.operation.state} for look in looks]
-
-
 class RollbackMigrationOperator(SwitchyardOperator):
     """Take a migration back, as long as nothing was written to the target; else fail and name the move back.
 
@@ -200,31 +249,29 @@ class RollbackMigrationOperator(SwitchyardOperator):
     :param dry_run: only say whether there is a way back.
     """
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "operation_id", "dry_run")
+    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "operation_id")
 
-    def __init__(self, *, operation_id: Any, dry_run: Any = False, **kwargs: Any) -> None:
+    def __init__(self, *, operation_id: Any = FormField("operation"), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.operation_id = operation_id
-        self.dry_run = dry_run
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations import engine
         from ha_core.operations.crossing.way_back import would_roll_back
-        from ha_core.present.moves import report_page
 
         operation_id = str(self.operation_id).strip()
         with self.environment(context) as environment:
-            if truth(self.dry_run):
+            if self.is_dry_run:
                 words = would_roll_back(environment, operation_id)
                 self.log.info("%s", words)
                 self.would(context, words, objections=["none"])
                 return {"result": "planned"}
             report = engine.undo(environment, operation_id)
-        self.say(report_page(report))
+        self.say_reports([report])
         if report.result != "undone":
             raise AirflowFailException(f"Operation {report.operation} is {report.result}: it was not taken back.")
         self.done(context, f"{report.operation} is taken back: its topics are where they were")
-        return report.to_json()
+        return dict(report.to_json())
 
 
 class ReportMigrationOperator(OutcomeOperator):
@@ -233,7 +280,7 @@ class ReportMigrationOperator(OutcomeOperator):
     :param proposal_of: the task that has returned the proposal.
     """
 
-    def __init__(self, *, proposal_of: str, **kwargs: Any) -> None:
+    def __init__(self, *, proposal_of: str = "plan", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.proposal_of = proposal_of
 
@@ -245,55 +292,30 @@ class ReportMigrationOperator(OutcomeOperator):
         if not proposal:
             return {"result": "nothing was changed"}
         with self.environment(context) as environment:
-            ids = _operations_of(context, environment, len(proposal["batches"]))
+            ids = _operations_of(context, environment)
             if not ids:
                 return {"result": "nothing was changed", "proposal": proposal}
-            moved = {name for batch in proposal["batches"] for name in batch["moves"]["topics"]}
-            shown = [one for one in migrations(environment) if one.status.topic in moved]
             ended = [operation for one in ids if (operation := environment.operation(one)) is not None]
-        for one in shown:
-            self.log.info("%s is %s, %s", one.status.topic, one.status.status, one.progress)
+            moved = {name for operation in ended if operation.moves is not None for name in operation.moves.topics}
+            shown = [one for one in migrations(environment) if one.status.topic in moved]
+        self.say(f"{one.status.topic} is {one.status.status}, {one.progress}" for one in shown)
         groups = {operation.id: words(operation) for operation in ended if words(operation)}
-        for operation_id, text in groups.items():
-            self.log.info("%s: %s", operation_id, text)
+        self.say(f"{operation_id}: {text}" for operation_id, text in groups.items())
         return {"operations": ids, "migrations": [one.to_json() for one in shown], "groups": groups}
 
 
-class ReleaseMigrationOperator(SwitchyardOperator):
+class ReleaseMigrationOperator(ReleaseOperator):
     """Teardown: what was not opened yet is undone, no fence is left, and open crossings go on with their locks."""
 
-    reads_form: ClassVar[bool] = False
-
-    def work(self, context: Context) -> list[str]:
-        from ha_core.operations import engine
-        from ha_core.present.moves import report_page
-
-        with self.environment(context) as environment:
-            ids = _operations_of(context, environment, MAX_BATCHES)
-            reports = [report for one in ids if (report := engine.release(environment, one)) is not None]
-            crossing = {report.operation for report in reports if report.result == "crossing"}
-            owner = run_owner(context)
-            held = [
-                lock.key
-                for lock in environment.store.locks()
-                if of_run(lock.by, owner) and lock.operation not in crossing
-            ]
-        for report in reports:
-            self.say(report_page(report))
-        if held:
-            raise RuntimeError(f"Locks of this run still stand: {', '.join(held[:10])}. Clear this task to try again.")
-        if crossing:
-            self.log.info("%d operations cross over by themselves; `settle_migrations` ends them", len(crossing))
-        return ids
+    def started(self, context: Context, environment: Environment) -> list[str]:
+        return _operations_of(context, environment)
 
 
-def _operations_of(context: Context, environment: Any, most: int) -> list[str]:
+def _operations_of(context: Context, environment: Environment) -> list[str]:
     """The newest operation of each batch of this run that was started; batches start in their order."""
-    dag_run = context["dag_run"]
     found: list[str] = []
-    for number in range(1, most + 1):
-        base = batch_base(dag_run.dag_id, dag_run.run_id, dag_run.run_after, number)
-        known = known_ids(base, environment.operation)
+    for number in range(1, MAX_BATCHES + 1):
+        known = known_ids(batch_base(context, number), environment.operation)
         if known:
             found.append(known[-1])
         elif number > len(found) + MAX_SIDE_BY_SIDE:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from inspect import getdoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,12 +62,14 @@ LOCAL = "local[*]"
 HISTORY, RATES = "{history}", "{rates}"
 """In arguments of a job: the folder of the history, and the file of the newest rates."""
 
-_SETTINGS = {
-    "spark.log.level": "WARN",  # the log is for operators: what was found, not how Spark got there
+_QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}
+"""The log is for operators: what was found, not how Spark got there."""
+_LOCAL_SETTINGS = {
+    **_QUIET,
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it lives for seconds
 }
+"""Of a Spark on the worker's own machine. A cluster's settings are its operators'."""
 
 _REACH_S = 5.0
 
@@ -79,6 +82,7 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
 
     :param job: `facts`, `offsets` or `aging`.
     :param arguments: its further options, which may name `HISTORY` and `RATES`.
+    :param conf: Spark's settings; what is not named here is as the Spark that is reached has it.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "arguments", "zookeeper_conn_id")
@@ -91,25 +95,21 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
         arguments: Sequence[str] = (),
         zookeeper_conn_id: str = SwitchyardHook.default_conn_name,
         conn_id: str = CONNECTION,
+        strict_form: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            application=_application(),
-            conn_id=conn_id,
-            name=f"switchyard-{job}",
-            conf=_SETTINGS,
-            driver_memory=kwargs.pop("driver_memory", "512m"),
-            executor_memory=kwargs.pop("executor_memory", "512m"),
-            **kwargs,
-        )
+        defaults = {"name": f"switchyard-{job}", "conf": _QUIET, "doc_md": getdoc(type(self))}
+        super().__init__(application=_application(), conn_id=conn_id, **{**defaults, **kwargs})
         self.job = job
         self.arguments = list(arguments)
         self.zookeeper_conn_id = zookeeper_conn_id
+        self.strict_form = strict_form
 
     def execute(self, context: Context) -> dict[str, Any]:
         """The job's summary."""
-        with refusals_are_final():
-            refuse_unknown_keys(context)
+        if self.strict_form:
+            with refusals_are_final():
+                refuse_unknown_keys(context)
         with (
             tempfile.TemporaryDirectory(prefix="switchyard-") as folder,
             self._accounts(context, Path(folder)) as given,
@@ -144,7 +144,11 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
         except AirflowNotFoundException:
             self.log.info("There is no connection %s: Spark runs on this machine (%s).", self._conn_id, LOCAL)
             hook._connection["master"] = LOCAL
-        prove_master(hook._connection["master"])
+        master = hook._connection["master"]
+        if master.startswith("local"):
+            hook._conf = {**_LOCAL_SETTINGS, **hook._conf}
+            hook._driver_memory = hook._driver_memory or "512m"
+        prove_master(master)
         return hook
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import Context, DryRunEnds, SwitchyardOperator, truth
-from ha_core.operators.dag_run import base_id, current_id, known_ids
+from ha_core.operators.base import Context, SwitchyardOperator, truth
+from ha_core.operators.dag_run import current_operation, newest_operation
 from ha_core.operators.ending import OutcomeOperator
+from ha_core.operators.forms import FormField
 from ha_core.operators.outcome import Outcome
 
 if TYPE_CHECKING:
     from ha_core.model import MoveRequest
     from ha_core.operations.environment import Environment
+
+MOVE = "move"
+"""Key of what is handed from the proposal to the locks: the request, and the names of what moves."""
 
 
 class PlanSwitchOperator(SwitchyardOperator):
@@ -23,8 +27,39 @@ class PlanSwitchOperator(SwitchyardOperator):
     Fails where a verdict is an error; skips where nothing is to be done. An interrupted switch of the same scope is
     settled first, unless this is a dry run. Cleared while the run's own operation is under way, it says only that.
 
-    The request is the form of the DAG run, its params: rendered by a template they would lose their types.
+    :param scope: entries as on the command line, `user:NAME` and so on.
+    :param origin: the cluster that serves them now.
+    :param target: the cluster that is to serve them.
+    :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
     """
+
+    template_fields: Sequence[str] = (
+        *SwitchyardOperator.template_fields,
+        *("scope", "origin", "target", "reason", "mode", "unread", "include_followers", "drain_timeout_s"),
+    )
+
+    def __init__(
+        self,
+        *,
+        scope: Any = FormField("scope"),
+        origin: Any = FormField("from"),
+        target: Any = FormField("to"),
+        reason: Any = FormField("reason"),
+        mode: Any = FormField("mode", "planned"),
+        unread: Any = FormField("unread", None),
+        include_followers: Any = FormField("include_followers", False),
+        drain_timeout_s: Any = FormField("drain_timeout_s", 10),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.scope = scope
+        self.origin = origin
+        self.target = target
+        self.reason = reason
+        self.mode = mode
+        self.unread = unread
+        self.include_followers = include_followers
+        self.drain_timeout_s = drain_timeout_s
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations import engine
@@ -32,103 +67,118 @@ class PlanSwitchOperator(SwitchyardOperator):
         from ha_core.present.moves import move_preview, proposal_page, would_move
         from ha_core.present.page import markdown
 
-        dag_run = context["dag_run"]
-        base = base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after)
         with self.environment(context) as environment:
-            own = environment.operation(current_id(base, environment.operation))
+            own = environment.operation(current_operation(context, environment))
             if own is not None and own.request is not None and own.moves is not None:
                 self.log.info("operation %s of this run is %s; it goes on", own.id, own.state)
-                return Proposal(request=own.request, revision=own.revision, moves=own.moves).to_json()
-            form = context["params"]
-            request = self.request(environment, form)
-            settled = None if form["dry_run"] else engine.settle_interrupted(environment, request)
+                return self._hand_on(context, Proposal(request=own.request, revision=own.revision, moves=own.moves))
+            request = self.request(environment)
+            settled = None if self.is_dry_run else engine.settle_interrupted(environment, request)
             proposal = plan(environment, request, read=True)
         self.say(proposal_page(proposal))
-        document = proposal.to_json()
-        instance = context["ti"]
-        instance.xcom_push(key="table", value=markdown(proposal_page(proposal)))
+        context["ti"].xcom_push(key="table", value=markdown(proposal_page(proposal)))
+        document = self._hand_on(context, proposal)
         if proposal.nothing_to_do:
             done = f" Operation {settled.operation}, which had been interrupted, has done it." if settled else ""
-            instance.xcom_push(key="return_value", value=document)
             raise AirflowSkipException(f"Everything is where it should be; nothing was changed.{done}")
-        if proposal.refused:
-            instance.xcom_push(key="return_value", value=document)
-            proposal.require_sound()
+        proposal.require_sound()
         self.would(context, would_move(proposal), **move_preview(proposal))
         return document
 
-    def request(self, environment: Environment, form: Mapping[str, Any]) -> MoveRequest:
-        """What the form asks for."""
+    def request(self, environment: Environment) -> MoveRequest:
+        """What is asked for.
 
-        return request_of(form)
+        :raises RefusedError: names the argument, the value and what it should be.
+        """
+        from ha_core.operations.requests import make_request
+
+        return make_request(
+            filled(self.scope),
+            str(self.origin).strip(),
+            str(self.target).strip(),
+            mode=self.mode,
+            reason=str(self.reason).strip(),
+            drain_timeout_s=self.drain_timeout_s,
+            include_followers=truth(self.include_followers),
+            unread=self.unread,
+        )
+
+    def _hand_on(self, context: Context, proposal: Any) -> dict[str, Any]:
+        move = {"request": proposal.request.model_dump(mode="json"), "moves": sorted(proposal.moves.reasons)}
+        context["ti"].xcom_push(key=MOVE, value=move)
+        document: dict[str, Any] = proposal.to_json()
+        self.push_result(context, document)
+        return document
 
 
 class PlanFaultMigrationOperator(PlanSwitchOperator):
-    """The same for topics of a dead cluster: names and patterns, groups that are known to have read them."""
+    """Propose a new home for topics of a dead cluster, with the groups that are known to have read them.
 
-    def request(self, environment: Environment, form: Mapping[str, Any]) -> MoveRequest:
+    :param topics: names and patterns.
+    :param groups: whether groups come along.
+    :param force: although the cluster answers.
+    """
+
+    template_fields: Sequence[str] = (*PlanSwitchOperator.template_fields, "topics", "groups", "force")
+
+    def __init__(
+        self,
+        *,
+        topics: Any = FormField("topics"),
+        groups: Any = FormField("groups", True),
+        force: Any = FormField("force", False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**{"scope": (), **kwargs})
+        self.topics = topics
+        self.groups = groups
+        self.force = force
+
+    def request(self, environment: Environment) -> MoveRequest:
         from ha_core.operations.requests import fault_request
 
         return fault_request(
             environment,
-            [str(one) for one in form["topics"] or ()],
-            str(form["from"]).strip(),
-            str(form["to"]).strip(),
-            unread=form["unread"],
-            reason=str(form["reason"]).strip(),
-            force=form["force"],
-            with_groups=form["groups"],
-            drain_timeout_s=form["drain_timeout_s"],
+            filled(self.topics),
+            str(self.origin).strip(),
+            str(self.target).strip(),
+            unread=self.unread,
+            reason=str(self.reason).strip(),
+            force=truth(self.force),
+            with_groups=truth(self.groups),
+            drain_timeout_s=self.drain_timeout_s,
         )
 
 
-def request_of(form: Mapping[str, Any]) -> MoveRequest:
-    """The request that `form` (the params of the DAG run) describes.
-
-    :raises RefusedError: names the field, the value and what it should be.
-    """
-    from ha_core.operations.requests import make_request
-
-    return make_request(
-        [entry for entry in (str(one).strip() for one in form["scope"]) if entry],
-        str(form["from"]).strip(),
-        str(form["to"]).strip(),
-        mode=form["mode"],
-        reason=str(form["reason"]).strip(),
-        drain_timeout_s=form["drain_timeout_s"],
-        include_followers=form["include_followers"],
-        unread=form["unread"],
-    )
-
-
 class AcquireOperator(SwitchyardOperator):
-    """Judge the proposal once more, take every lock and create the operation, all or nothing. Returns its id.
+    """Judge what was proposed once more, take every lock and create the operation, all or nothing. Returns its id.
 
     A run that was killed here finds its operation again; one that was undone gets a new one. In a dry run it skips.
 
-    :param proposal: what `PlanSwitchOperator` returned.
+    :param proposal_of: the task that has proposed it.
     """
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "proposal", "dry_run")
+    told_before = "the proposal is in the log of the task before"
 
-    def __init__(self, *, proposal: Any, dry_run: Any = False, **kwargs: Any) -> None:
+    def __init__(self, *, proposal_of: str = "plan", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.proposal = proposal
-        self.dry_run = dry_run
+        self.proposal_of = proposal_of
 
     def work(self, context: Context) -> str:
-        if truth(self.dry_run):
-            raise DryRunEnds("This is a dry run: the proposal is in the log of the task before.")
+        from ha_core.model import MoveRequest, MoveSet
         from ha_core.operations import engine
         from ha_core.operations.switch.proposal import Proposal
 
-        dag_run = context["dag_run"]
-        base = base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after)
+        move = context["ti"].xcom_pull(task_ids=self.proposal_of, key=MOVE)
+        shown = Proposal(
+            request=MoveRequest.model_validate(move["request"]),
+            revision=0,
+            moves=MoveSet(reasons=dict.fromkeys(move["moves"], "")),
+        )
         with self.environment(context) as environment:
-            operation_id = current_id(base, environment.operation)
-            proposal = Proposal.from_json(self.proposal)
+            operation_id = current_operation(context, environment)
             try:
-                operation = engine.start(environment, proposal, by=environment.by, operation_id=operation_id)
+                operation = engine.start(environment, shown, by=environment.by, operation_id=operation_id)
             except BaseException:
                 # Teardown does not run after a setup that failed, so what it got hold of is given back here.
                 engine.release(environment, operation_id)
@@ -140,13 +190,13 @@ class AcquireOperator(SwitchyardOperator):
 class StepOperator(SwitchyardOperator):
     """One of the executor's steps. Before the cut, a failure has undone the operation when it is reported.
 
-    :param operation_id: what `AcquireOperator` returned.
+    :param operation_id: the operation; empty: the newest that this run has started.
     """
 
     step: ClassVar[str] = ""
     template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "operation_id")
 
-    def __init__(self, *, operation_id: Any, **kwargs: Any) -> None:
+    def __init__(self, *, operation_id: Any = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.operation_id = operation_id
 
@@ -154,9 +204,14 @@ class StepOperator(SwitchyardOperator):
         from ha_core.operations import engine
 
         with self.environment(context) as environment:
-            operation = engine.run_step(environment, self.operation_id, self.step)
+            operation_id = self.operation_id or newest_operation(context, environment) or ""
+            operation = engine.run_step(environment, operation_id, self.step)
             self.log.info("operation %s is %s, revision %s", operation.id, operation.state, operation.revision)
+            self.after(context, environment, operation)
         return {"operation": operation.id, "state": operation.state, "revision": operation.revision}
+
+    def after(self, context: Context, environment: Environment, operation: Any) -> None:
+        """What there is to tell of it."""
 
 
 class PrepareTargetsOperator(StepOperator):
@@ -189,16 +244,10 @@ class RecordOperator(StepOperator):
 
     step = "record"
 
-    def work(self, context: Context) -> dict[str, Any]:
+    def after(self, context: Context, environment: Environment, operation: Any) -> None:
         from ha_core.present.moves import moved
 
-        recorded = super().work(context)
-        with self.environment(context) as environment:
-            operation = environment.operation(self.operation_id)
-            history = environment.store.history(self.operation_id)
-        if operation is not None:
-            self.done(context, moved(operation, history))
-        return recorded
+        self.done(context, moved(operation, environment.store.history(operation.id)))
 
 
 class ReportOperator(OutcomeOperator):
@@ -207,21 +256,18 @@ class ReportOperator(OutcomeOperator):
     :param proposal_of: the task that has returned the proposal.
     """
 
-    def __init__(self, *, proposal_of: str, **kwargs: Any) -> None:
+    def __init__(self, *, proposal_of: str = "plan", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.proposal_of = proposal_of
 
     def details(self, context: Context, found: Outcome) -> dict[str, Any]:
-        from ha_core.present.moves import report_page
-
-        dag_run = context["dag_run"]
         with self.environment(context) as environment:
-            known = known_ids(base_id(dag_run.dag_id, dag_run.run_id, dag_run.run_after), environment.operation)
-            report = _report(environment, known[-1]) if known else None
+            started = newest_operation(context, environment)
+            report = _report(environment, started) if started else None
         if report is None:
             proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
             return {"result": "nothing was changed", "proposal": proposal}
-        self.say(report_page(report))
+        self.say_reports([report])
         document: dict[str, Any] = report.to_json()
         return document
 
@@ -243,3 +289,8 @@ def _report(environment: Environment, operation_id: str) -> Any:
         partition_cuts(operation, [topics[name] for name in moved if name in topics]),
         "" if succeeded else operation.result,
     )
+
+
+def filled(entries: Any) -> list[str]:
+    """The lines of a form that are not empty."""
+    return [entry for entry in (str(line).strip() for line in entries or ()) if entry]

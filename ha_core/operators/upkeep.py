@@ -1,86 +1,114 @@
-"""What is done as time passes: clusters that come back, extents that age, crossings that end, facts that are recorded.
-
-The form of the DAG run is read as it is: rendered by a template its lists would become texts.
-"""
+"""What is done as time passes: clusters come back, extents age, crossings end, facts are recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from ha_core.operators.base import Context, SwitchyardOperator
-from ha_core.operators.dag_run import run_owner
-from ha_core.operators.forms import propose
-
-MAX_LINES = 1_000
-"""Of the task's log; the result has all."""
+from ha_core.operators.base import MAX_LISTED, Context, SwitchyardOperator, truth
+from ha_core.operators.forms import FormField, propose
 
 
-class CheckOriginsOperator(SwitchyardOperator):
+class _ExtentsOperator(SwitchyardOperator):
+    """:param topics: names or patterns; none: all.
+    :param accept_loss: do without records that were lost; name the topics.
+    """
+
+    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "topics", "accept_loss", "reason")
+
+    def __init__(
+        self,
+        *,
+        topics: Any = FormField("topics", ()),
+        accept_loss: Any = FormField("accept_loss", False),
+        reason: Any = FormField("reason"),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.topics = topics
+        self.accept_loss = accept_loss
+        self.reason = reason
+
+
+class CheckOriginsOperator(_ExtentsOperator):
     """Close the extents of clusters that answer again where they truly end, and say what came back.
 
     Skipped where no extent waits for its cluster. Fails once for every loss that it finds: somebody has to decide.
+
+    :param serve_skipped: readers get what a forced move let them skip; name the topics.
     """
+
+    template_fields: Sequence[str] = (*_ExtentsOperator.template_fields, "serve_skipped")
+
+    def __init__(self, *, serve_skipped: Any = FormField("serve_skipped", False), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.serve_skipped = serve_skipped
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.lifecycle.returned import check_origins
-        from ha_core.operators.base import settle_own
         from ha_core.present.lifecycle import return_line, returned_page
 
-        form = context["params"]
         with self.environment(context) as environment:
-            settle_own(environment, run_owner(context))
+            self.settled(context, environment)
             result = check_origins(
                 environment,
-                form["topics"] or (),
-                accept_loss=form["accept_loss"],
-                serve_skipped=form["serve_skipped"],
-                dry_run=form["dry_run"],
-                reason=form["reason"],
+                self.topics or (),
+                accept_loss=truth(self.accept_loss),
+                serve_skipped=truth(self.serve_skipped),
+                dry_run=self.is_dry_run,
+                reason=str(self.reason),
             )
         self.say(returned_page(result))
-        if result.newly_found and not form["dry_run"]:
+        if result.newly_found and not self.is_dry_run:
             raise AirflowFailException(
                 f"{len(result.newly_found)} partitions came back with less than was known of them, or with more than "
                 f"has room below the cut: they are marked. {return_line(result.newly_found[0])}"
             )
         if not result.found and not result.reports:
             raise AirflowSkipException("No extent waits for a cluster that answers.")
-        words_of = f"{len(result.found)} partitions of clusters that answer again"
-        if form["dry_run"]:
-            self.would(context, f"would close the old extents of {words_of} where they truly end")
+        found = f"{len(result.found)} partitions of clusters that answer again"
+        if self.is_dry_run:
+            self.would(context, f"would close the old extents of {found} where they truly end")
         else:
-            self.done(context, f"the old extents of {words_of} are closed where they truly end")
-        return result.to_json()
+            self.done(context, f"the old extents of {found} are closed where they truly end")
+        return dict(result.to_json())
 
 
-class AgeMigrationsOperator(SwitchyardOperator):
-    """Drop the extents that nobody can read or needs any more, and say what keeps each of the others."""
+class AgeMigrationsOperator(_ExtentsOperator):
+    """Drop the extents that nobody can read or needs any more, and say what keeps each of the others.
+
+    :param delete_origin: delete topics in old clusters when no map refers to them and they hold no record.
+    """
+
+    template_fields: Sequence[str] = (*_ExtentsOperator.template_fields, "delete_origin")
+
+    def __init__(self, *, delete_origin: Any = FormField("delete_origin", False), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.delete_origin = delete_origin
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.lifecycle.aging import age
-        from ha_core.operators.base import settle_own
         from ha_core.present.lifecycle import aged_line, aging_page
 
-        form = context["params"]
         with self.environment(context) as environment:
-            settle_own(environment, run_owner(context))
+            self.settled(context, environment)
             result = age(
                 environment,
-                form["topics"] or (),
-                delete_origin=form["delete_origin"],
-                accept_loss=form["accept_loss"],
-                dry_run=form["dry_run"],
-                reason=form["reason"],
+                self.topics or (),
+                delete_origin=truth(self.delete_origin),
+                accept_loss=truth(self.accept_loss),
+                dry_run=self.is_dry_run,
+                reason=str(self.reason),
             )
-        self.say(aging_page(result, form["dry_run"]), MAX_LINES)
-        if form["dry_run"]:
+        self.say(aging_page(result, self.is_dry_run), MAX_LISTED)
+        if self.is_dry_run:
             self.would(context, f"{aged_line(result)} and would be dropped")
         else:
             self.done(context, f"{aged_line(result)} and dropped")
-        return result.to_json()
+        return dict(result.to_json())
 
 
 class SettleMigrationsOperator(SwitchyardOperator):
@@ -104,13 +132,13 @@ class SettleMigrationsOperator(SwitchyardOperator):
             raise AirflowFailException(
                 " ".join(f"{look.operation.id}: {look.error or look.operation.result}" for look in failed)
             )
-        ended = [look for look in looks if look.ended]
-        self.done(context, f"{len(ended)} of {len(looks)} operations have ended; {len(left)} topics still cross over")
+        ended = sum(look.ended for look in looks)
+        self.done(context, f"{ended} of {len(looks)} operations have ended; {len(left)} topics still cross over")
         return [{"operation": look.operation.id, "state": look.operation.state} for look in looks]
 
 
 class RecordKnownOperator(SwitchyardOperator):
-    """Records in ZooKeeper what each cluster holds now; what was known of one that does not answer stays."""
+    """Record in ZooKeeper what each cluster holds now; what was known of one that does not answer stays."""
 
     def work(self, context: Context) -> list[dict[str, Any]]:
         """The looks: cluster, at, topics, partitions, groups, error."""

@@ -159,7 +159,7 @@ def test_after_a_no_nothing_is_begun_and_the_result_names_who_said_it(
     begun: list[str] = []
     no = {"chosen_options": ["Reject"], "params_input": {}, "responded_by_user": {"id": "2", "name": "bob"}}
     stub(dagbag.dags[dag_id], monkeypatch, lambda task_id: begun.append(task_id) or answer(task_id))
-    monkeypatch.setattr("ha_core.operators.approval.ApproveSwitchOperator.execute", lambda self, context: no)
+    monkeypatch.setattr("ha_core.operators.approval.ApproveOperator.execute", lambda self, context: no)
 
     outcome = run_alone(dag_id, {**CHANGING[dag_id][1], "approval": "anybody"})
 

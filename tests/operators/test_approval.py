@@ -13,7 +13,7 @@ assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator  # noqa: E402
 
-from ha_core.operators.approval import ApproveSwitchOperator  # noqa: E402
+from ha_core.operators.approval import ApproveOperator  # noqa: E402
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def respond(approval: str, who: str, chosen: str) -> None:
-    task = ApproveSwitchOperator(task_id="approve", asked=True, subject="Move them?")
+    task = ApproveOperator(task_id="approve", approval=approval, subject="Move them?")
     context: dict[str, Any] = {
         "params": {"approval": approval},
         "dag_run": SimpleNamespace(triggering_user_name="alice"),

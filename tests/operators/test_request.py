@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ha_core.model import MoveSet, Scope
+from ha_core.model import MoveRequest, MoveSet, Scope
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.requests import make_request
 from ha_core.operations.switch.proposal import Proposal
@@ -13,7 +13,7 @@ from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
-from ha_core.operators.switch import request_of  # noqa: E402
+from ha_core.operators.switch import PlanSwitchOperator  # noqa: E402
 from ha_core.present.moves import proposal_page  # noqa: E402
 from ha_core.present.page import log_lines, markdown  # noqa: E402
 
@@ -26,6 +26,13 @@ FORM: dict[str, Any] = {
     "include_followers": False,
     "unread": None,
 }
+
+
+def request_of(form: dict[str, Any], **arguments: Any) -> MoveRequest:
+    """What the task that plans asks for in a run with this form."""
+    task = PlanSwitchOperator(task_id="plan", **arguments)
+    task.render_template_fields({"params": form})
+    return task.request(None)  # type: ignore[arg-type]  # a request of a switch needs nothing of the world
 
 
 def proposal(*verdicts: Verdict, **reasons: str) -> Proposal:
@@ -48,6 +55,27 @@ def test_the_scope_of_the_form_is_that_of_the_command_line() -> None:
         topics=("payments",),
         partitions={"payments": (0, 4, 5, 6, 7)},
     )
+
+
+def test_in_a_dag_without_our_form_everything_is_an_argument_and_may_be_a_template() -> None:
+    request = request_of(
+        {"team": "payments", "wait": 20},
+        scope=["user:{{ params.team }}"],
+        origin="east",
+        target="west",
+        reason="{{ params.team }} moves",
+        drain_timeout_s="{{ params.wait }}",
+    )
+
+    assert request.scope == Scope(users=("payments",))
+    assert (request.reason, request.mode, request.drain_timeout_s) == ("payments moves", "planned", 20)
+
+
+def test_an_argument_that_neither_task_nor_form_has_is_named() -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match="There is no 'to'"):
+        request_of({"scope": ["user:alice"], "from": "east", "reason": "a test"})
 
 
 @pytest.mark.parametrize("entries", [["alice"], ["user:+one"], ["user:alice##"], [" "]])

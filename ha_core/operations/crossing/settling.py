@@ -7,6 +7,7 @@ something to do, by one of them.
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ha_core.kafka.errors import KafkaAdminError
@@ -71,6 +72,22 @@ def settle_once(environment: Environment, operation_id: str) -> Look:
         return Look(operation, progress, error=str(error))
     now = environment.operation(operation_id) or operation
     return Look(now, progress, report, report.error or failure(now))
+
+
+def anything_due(environment: Environment, operation_ids: Collection[str]) -> bool:
+    """Whether `settle_once` would do something about one of them, one has failed, or all have ended. Changes nothing.
+
+    What cannot be asked now counts as not due.
+    """
+    found = [environment.operation(operation_id) for operation_id in operation_ids]
+    left = [operation for operation in found if operation is not None and operation.state not in FINAL]
+    if not left or any(operation is None or operation.state in {"failed", "undone"} for operation in found):
+        return True
+    for operation in left:
+        with suppress(MoveError, KafkaAdminError, MoveDamagedError):
+            if _due(environment, operation, look(environment, operation)):
+                return True
+    return False
 
 
 def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s: float | None = None) -> list[Look]:

@@ -1,0 +1,93 @@
+"""The shape that our DAGs have in common: who owns them, how long anything may take, and how a run ends.
+
+Every task has a timeout. A run has one too, longer than all that its tasks may take together: Airflow ends a run that
+is too old without its teardown, so it is for runs that hang outside of their tasks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import DAG
+
+from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
+from ha_core.operators.forms import FIRST, cluster
+
+POOL_VARIABLE = "SWITCHYARD_POOL"
+BACKGROUND = {"pool": os.environ.get(POOL_VARIABLE) or "default_pool"}
+"""For tasks that ask whole clusters by the clock. A task whose pool does not exist is never started: so without the
+variable it is Airflow's own, and what an operator waits for in an outage, or what ends a fence, never has one.
+"""
+LONG = {"execution_timeout": timedelta(hours=1)}
+STEP = {"retries": 0}
+"""A step that holds a fence, or undoes itself when it fails: it is not repeated."""
+PATIENT = timedelta(days=2)
+"""Of a run in which a human is asked, who has a day."""
+
+
+def switchyard_dag(
+    dag_id: str,
+    title: str,
+    description: str,
+    text: str,
+    tag: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    schedule: Any = None,
+    max_active_runs: int = 1,
+    run_timeout: timedelta = timedelta(hours=6),
+    **default_args: Any,
+) -> DAG:
+    """A DAG as all of ours are.
+
+    :param text: its documentation, markdown.
+    :param schedule: None: it runs when it is asked for; else from the day on which it is there.
+    :param default_args: of its tasks, in place of the usual ones.
+    """
+    return DAG(
+        dag_id=dag_id,
+        dag_display_name=title,
+        description=description,
+        doc_md=text,
+        schedule=schedule,
+        catchup=False,
+        is_paused_upon_creation=None if schedule is None else False,
+        max_active_runs=max_active_runs,
+        dagrun_timeout=run_timeout,
+        params=dict(params or {}),
+        tags=["switchyard", tag],
+        default_args={
+            "owner": "switchyard",
+            "strict_form": True,
+            "execution_timeout": timedelta(minutes=15),
+            "retries": 2,
+            "retry_delay": timedelta(seconds=2),
+            **default_args,
+        },
+    )
+
+
+def end_run(
+    last: Any, release: ReleaseOperator | None = None, report: OutcomeOperator | None = None, setups: Any = None
+) -> None:
+    """After the task `last`: release whatever is left, and report what became of the run as its result."""
+    release = release or ReleaseOperator(task_id="release")
+    report = report or OutcomeOperator(task_id="report")
+    last >> report
+    last >> release.as_teardown(setups=setups, on_failure_fail_dagrun=True)
+    last.dag.add_result(report.output)
+
+
+def cluster_form(reason: Any, **more: Any) -> dict[str, Any]:
+    """The form of what is done to one cluster."""
+    from ha_core.operators.forms import dry_run
+
+    return {
+        FIRST: dry_run("Only show who depends on the cluster."),
+        "cluster": cluster("Cluster", "The one to change."),
+        "reason": reason,
+        **more,
+    }

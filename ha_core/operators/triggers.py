@@ -1,0 +1,55 @@
+"""Waiting without a worker: what the triggerer runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from ha_core.hooks.zookeeper import SwitchyardHook
+
+
+class CrossingTrigger(BaseTrigger):  # type: ignore[misc]  # airflow is not typed here
+    """Fires when a worker has something to do about crossings, or nothing is left to wait for. Changes nothing.
+
+    What cannot be asked now, ZooKeeper or a cluster, is asked again after the pause.
+
+    :param pause_s: before each look, the first one too: a worker has looked just now.
+    """
+
+    def __init__(self, zookeeper_conn_id: str, operation_ids: Sequence[str], pause_s: float) -> None:
+        super().__init__()
+        self.zookeeper_conn_id = zookeeper_conn_id
+        self.operation_ids = list(operation_ids)
+        self.pause_s = pause_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        kind = type(self)
+        arguments = {
+            "zookeeper_conn_id": self.zookeeper_conn_id,
+            "operation_ids": self.operation_ids,
+            "pause_s": self.pause_s,
+        }
+        return f"{kind.__module__}.{kind.__qualname__}", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        while True:
+            await asyncio.sleep(self.pause_s)
+            try:
+                due = await asyncio.to_thread(self._due)
+            except Exception as error:
+                self.log.warning("%s cannot be looked at now: %s", ", ".join(self.operation_ids), error)
+            else:
+                if due:
+                    yield TriggerEvent({"due": True})
+                    return
+
+    def _due(self) -> bool:
+        from ha_core.operations.crossing.settling import anything_due
+
+        logging.getLogger("kazoo").setLevel(logging.WARNING)
+        with SwitchyardHook(self.zookeeper_conn_id).get_conn("airflow:trigger") as environment:
+            return anything_due(environment, self.operation_ids)
