@@ -139,9 +139,9 @@ with switchyard_dag(
     plan = PlanMigrationOperator(task_id="plan", **LONG)
     approve = ApproveOperator(task_id="approve", subject="Migrate topics from {{ params['from'] }} to {{ params.to }}?")
     batches = ListBatchesOperator(task_id="batches", trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
-    migrate = MigrateBatchOperator.partial(task_id="migrate", max_active_tis_per_dagrun=BATCHES_AT_ONCE, **LONG).expand(
-        batch=batches.output
-    )
+    migrate = MigrateBatchOperator.partial(
+        task_id="migrate", doc_md=MigrateBatchOperator.__doc__, max_active_tis_per_dagrun=BATCHES_AT_ONCE, **LONG
+    ).expand(batch=batches.output)
     await_cuts = AwaitCutsSensor(
         task_id="await_cuts",
         operation_ids=migrate.output,

@@ -49,7 +49,7 @@ with switchyard_dag(
     "facts",
     PARAMS,
     schedule="*/15 * * * *",  # who forgets to switch it on learns it when a cluster has died
-    run_timeout=timedelta(hours=3),
+    run_timeout=timedelta(hours=4),
     retries=1,
     retry_delay=timedelta(seconds=30),
     execution_timeout=timedelta(minutes=30),

@@ -21,6 +21,8 @@ from stack.parts import LOOPBACK, Command, NotReadyError, get_json
 
 Component = Literal["api-server", "scheduler", "dag-processor", "triggerer"]
 USER = "admin"
+POOL = ("switchyard", "2", "What looks at whole clusters by the clock")
+"""Name, places, description: so many such tasks load the clusters at once."""
 _AUTH = "airflow.api_fastapi.auth.managers.simple"
 _HEALTH_KEYS: dict[Component, str] = {
     "api-server": "metadatabase",
@@ -99,6 +101,7 @@ class AirflowSettings:
             ),
             "AIRFLOW_CONN_SPARK_SWITCHYARD": json.dumps(self._spark_connection()),
             "SWITCHYARD_HISTORY": str(self.home / "history"),
+            "SWITCHYARD_POOL": POOL[0],
             "NO_PROXY": f"{LOOPBACK},localhost",
             "no_proxy": f"{LOOPBACK},localhost",
         }
@@ -164,7 +167,7 @@ class AirflowPart:
         passwords.write_text(json.dumps({USER: settings.password}), "utf-8")
         with contextlib.closing(sqlite3.connect(settings.database)) as database:
             database.execute("pragma journal_mode=wal")  # kept in the file: readers do not wait for the writer
-        return (self._airflow("db", "migrate"),)
+        return (self._airflow("db", "migrate"), self._airflow("pools", "set", *POOL))
 
     def command(self) -> Command:
         return self._airflow(self.component)

@@ -134,6 +134,27 @@ def test_the_page_of_a_run_shows_what_became_of_it_as_far_as_there_is_room(
 
 
 @pytest.mark.airflow
+def test_a_release_that_fails_for_good_says_that_a_fence_may_stand_and_what_ends_it(
+    run_alone: Run, dagbag: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def works(task_id: str) -> Any:
+        if task_id == "release":
+            raise RefusedError("ZooKeeper is away.")
+        return answer(task_id)
+
+    stub(dagbag.dags["switch"], monkeypatch, works)
+
+    outcome = run_alone("switch", CHANGING["switch"][1])
+
+    assert outcome.state == "failed"
+    (alarm,) = (record for record in caplog.records if record.levelname == "CRITICAL")
+    assert "A FENCE MAY STILL STAND" in alarm.getMessage()
+    assert outcome.run_id in alarm.getMessage()
+    assert "ZooKeeper is away." in alarm.getMessage()
+    assert "switchyard resume" in alarm.getMessage()
+
+
+@pytest.mark.airflow
 @pytest.mark.parametrize("dag_id", [dag_id for dag_id in DAGS if CHANGING[dag_id][1]])
 def test_a_key_that_no_form_has_is_refused_before_anything_is_done(
     run_alone: Run, dagbag: Any, dag_id: str, monkeypatch: pytest.MonkeyPatch

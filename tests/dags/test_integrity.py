@@ -1,8 +1,11 @@
 """Every DAG can be read, says what it is, and ends without leaving anything behind."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+
+from tests.dags.conftest import read_dags
 
 ASKED = (
     "switch",
@@ -41,7 +44,8 @@ def test_a_dag_explains_itself(dagbag: Any, dag_id: str) -> None:
     assert len(dag.doc_md) > 200
     assert dag.description
     assert "switchyard" in dag.tags
-    assert all(task.owner for task in dag.tasks)
+    assert {task.owner for task in dag.tasks} == {"switchyard"}
+    assert all(task.doc_md for task in dag.tasks)
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
@@ -64,6 +68,63 @@ def test_a_dag_runs_only_when_asked(dagbag: Any, dag_id: str) -> None:
 @pytest.mark.parametrize("dag_id", DAGS)
 def test_at_most_twelve_tasks_stand_in_a_sequence(dagbag: Any, dag_id: str) -> None:
     assert longest_path(dagbag.dags[dag_id]) <= MAX_IN_SEQUENCE
+
+
+def longest_s(task: Any) -> float:
+    """How long a task may take, with its repetitions and what it waits for without a worker."""
+    delay = task.retry_delay or timedelta()
+    waits = getattr(task, "response_timeout", None) or timedelta(seconds=getattr(task, "timeout", 0))
+    return float((((task.retries or 0) + 1) * (task.execution_timeout + delay) + waits).total_seconds())
+
+
+@pytest.mark.parametrize("dag_id", DAGS)
+def test_every_task_has_a_timeout_and_the_run_a_longer_one_so_that_release_is_never_cut_off(
+    dagbag: Any, dag_id: str
+) -> None:
+    dag = dagbag.dags[dag_id]
+
+    assert dag.dagrun_timeout.total_seconds() > sum(longest_s(task) for task in dag.tasks)
+
+
+def test_data_draws_no_arrows(dagbag: Any) -> None:
+    switch, migrate = dagbag.dags["switch"], dagbag.dags["migrate_topics"]
+    arrows = {task.task_id: task.downstream_task_ids for task in switch.tasks}
+
+    assert arrows == {
+        "plan": {"approve", "acquire"},  # where nobody is asked, `approve` is skipped
+        "approve": {"acquire"},
+        "acquire": {"prepare", "release"},  # its teardown
+        "prepare": {"adopt"},
+        "adopt": {"cut_over"},
+        "cut_over": {"verify"},
+        "verify": {"record"},
+        "record": {"release", "report"},
+        "release": set(),
+        "report": set(),
+    }
+    assert migrate.get_task("plan").downstream_task_ids == {"approve", "batches"}
+
+
+def test_only_what_runs_by_the_clock_waits_for_a_place_in_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ha_core.operators.dags import BACKGROUND
+
+    own = {task.pool for dag in read_dags().dags.values() for task in dag.tasks}
+    monkeypatch.setitem(BACKGROUND, "pool", "switchyard")
+    pooled = {
+        (dag_id, task.task_id)
+        for dag_id, dag in read_dags().dags.items()
+        for task in dag.tasks
+        if task.pool == "switchyard"
+    }
+
+    assert own == {"default_pool"}, "a task whose pool does not exist is never started"
+    assert pooled == {
+        ("record_facts", "look"),
+        ("record_facts", "history"),
+        ("record_facts", "rates"),
+        ("check_origins", "check"),
+        ("age_migrations", "age"),
+    }
 
 
 @pytest.mark.parametrize("dag_id", SCHEDULED)

@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,16 @@ def test_airflows_parts_are_started_as_in_the_stack() -> None:
     for name, part in parts.items():
         assert SERVICES[name]["command"] == [PYTHON, *part.command().argv[1:]]
         assert health_check(name)[-1] == _HEALTH_KEYS[part.component]
+
+
+def test_airflows_database_and_pool_are_made_as_in_the_stack(tmp_path: Path) -> None:
+    part = airflow_parts(replace(STACK_AIRFLOW, home=tmp_path))[0]
+    shell, option, text = SERVICES["airflow-migrate"]["command"]
+
+    assert (shell, option) == ("bash", "-c")
+    assert [shlex.split(command) for command in text.split("&&")] == [
+        [PYTHON, *command.argv[1:]] for command in part.prepare()
+    ]
 
 
 def test_airflow_is_set_as_in_the_stack() -> None:
