@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from ha_core.wire.limits import Limits as WireLimits
+from ha_core.wire.sasl import SecurityProfile
 
 Port = Annotated[int, Field(ge=1, le=65_535)]
 Host = Annotated[str, Field(min_length=1, max_length=255)]
@@ -98,7 +99,7 @@ class Authentication(_Section):
         return self
 
 
-class SecurityProfile(_Section):
+class ServiceAccount(_Section):
     """How the gateway itself logs in to a cluster; clusters name their profile."""
 
     mechanism: Literal["PLAIN"] | None = None
@@ -108,8 +109,8 @@ class SecurityProfile(_Section):
     _password: str = PrivateAttr(default="")
 
     @property
-    def password(self) -> str:
-        return self._password
+    def profile(self) -> SecurityProfile:
+        return SecurityProfile(self.mechanism, self.username, self._password)
 
     @model_validator(mode="after")
     def _whole_or_nothing(self) -> Self:
@@ -154,12 +155,17 @@ class Config(_Section):
     http: Http = Http()
     authentication: Authentication
     """No default: whether strangers may come in is for the operator to say."""
-    security_profiles: dict[str, SecurityProfile] = Field(default_factory=lambda: {"none": SecurityProfile()})
+    security_profiles: dict[str, ServiceAccount] = Field(default_factory=lambda: {"none": ServiceAccount()})
     limits: Limits = Limits()
     zone: Annotated[str, Field(max_length=255)] = ""
     record_facts_s: Annotated[int, Field(ge=0, le=86_400)] = 60
     """How often one of the gateways records what each cluster holds; 0: never this one."""
     log: Log = Log()
+
+    @property
+    def profiles(self) -> dict[str, SecurityProfile]:
+        """The accounts of `security_profiles`, by name."""
+        return {name: account.profile for name, account in self.security_profiles.items()}
 
     @model_validator(mode="after")
     def _ports_do_not_collide(self) -> Self:
@@ -189,10 +195,10 @@ def load(path: Path | str) -> Config:
     auth = config.authentication
     if auth.users_file is not None:
         auth._users = _users(folder / auth.users_file, f"{file}: authentication.users_file")
-    for name, profile in config.security_profiles.items():
-        if profile.password_file is not None:
+    for name, account in config.security_profiles.items():
+        if account.password_file is not None:
             key = f"{file}: security_profiles.{name}.password_file"
-            profile._password = _password(folder / profile.password_file, key)
+            account._password = _password(folder / account.password_file, key)
     return config
 
 
@@ -265,7 +271,7 @@ def _instead(place: tuple[int | str, ...]) -> str:
     model: type[BaseModel] = Config
     for part in place[:-1]:
         if model is Config and part == "security_profiles":
-            model = SecurityProfile
+            model = ServiceAccount
         elif part in model.model_fields:
             kind = model.model_fields[str(part)].annotation
             if isinstance(kind, type) and issubclass(kind, BaseModel):

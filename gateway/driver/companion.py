@@ -27,7 +27,7 @@ def order(config: Config, **more: Any) -> bytes:
     """What such a process is told, as its first line: how the state and the clusters are reached, and `more`."""
     profiles = {
         name: {"mechanism": one.mechanism, "username": one.username, "password": one.password} if one.mechanism else {}
-        for name, one in config.security_profiles.items()
+        for name, one in config.profiles.items()
     }
     told = {
         "by": f"gateway:{config.id}",

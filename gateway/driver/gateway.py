@@ -91,7 +91,7 @@ class Gateway:
         self.self_node: NodeAddress | None = None
         self.cluster_id = ""
         self.upstream = Upstream(
-            config.security_profiles,
+            config.profiles,
             client_id=f"switchyard-{config.id}",
             on_topology=self._topology,
             limits=config.limits.wire(),

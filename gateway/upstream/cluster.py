@@ -14,18 +14,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gateway.composed.ask import Any_, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
-from gateway.config import SecurityProfile
 from gateway.heavy import beside, heavy
 from gateway.topology import Address, ClusterTopology
-from gateway.upstream.broker import BrokerConnection, BrokerLostError, UnsupportedApiError
+from gateway.upstream.broker import BrokerConnection, BrokerLostError
 from gateway.upstream.dial import BrokerSocket, DialError
 from gateway.upstream.dialling import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, Dialling
 from gateway.upstream.lanes import Lanes
 from gateway.upstream.moved import LEADER_MOVED, MOVED, says
-from gateway.upstream.survey import ALL_TOPICS, learn, parse_bootstrap
+from gateway.upstream.survey import ALL_TOPICS, learn
+from ha_core.model.cluster import parse_bootstrap
 from ha_core.wire.apis import APIS, Pace
+from ha_core.wire.client import UnsupportedApiError
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.sasl import SecurityProfile
 
 _log = logging.getLogger(__name__)
 
@@ -180,7 +182,7 @@ class UpstreamCluster:
             self.refresh_soon()
             raise ClusterUnavailableError(self.name, str(error)) from error
         except UnsupportedApiError as error:
-            raise ClusterUnavailableError(self.name, str(error)) from error
+            raise ClusterUnavailableError(self.name, f"{address[0]}:{address[1]} {error}") from error
 
     async def _address(self, target: Target, asked: list[BrokerConnection]) -> Address:
         match target:
@@ -380,5 +382,5 @@ class UpstreamCluster:
 def _drop_silent(asked: Sequence[BrokerConnection], at_least_s: float) -> None:
     # What queues behind a request that hangs would hang as well.
     for connection in asked:
-        if connection.silent_s() >= at_least_s * 0.9:
+        if connection.unanswered_s() >= at_least_s * 0.9:
             connection.close(f"no answer within {at_least_s:.1f} s")

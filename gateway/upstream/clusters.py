@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Message, Reply, Target
-from gateway.config import SecurityProfile
 from gateway.topology import ClusterTopology, Topology
 from gateway.upstream.cluster import UpstreamCluster
 from gateway.upstream.dial import BrokerSocket
 from ha_core.model import Cluster
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.sasl import SecurityProfile
 
 _log = logging.getLogger(__name__)
 

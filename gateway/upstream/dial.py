@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import socket
-from collections.abc import Callable, Generator, Mapping
-from struct import Struct
 from typing import Any
 
-from gateway.composed.ask import Message
-from gateway.config import SecurityProfile
 from gateway.topology import Address
-from ha_core.wire import codec
-from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.client import Client, LoginRefusedError, log_in
 from ha_core.wire.errors import WireError
-from ha_core.wire.frames import MIN_RESPONSE_BYTES, frame_size
-from ha_core.wire.header import encode_request, response_body_at
+from ha_core.wire.frames import CLOSED, NEED_DATA
+from ha_core.wire.limits import Limits
+from ha_core.wire.sasl import SecurityProfile
 
-Exchange = Generator[bytes, bytes, None]
-"""A SASL mechanism: yields what to send, is sent what the broker answered, ends when it is satisfied."""
-
-_HANDSHAKE_VERSION = 1  # v0 would switch the connection to bare SASL bytes without Kafka's frames
-_AUTHENTICATE_VERSION = 1
-_MAX_LOGIN_BYTES = 65_536
 _RENEW_AFTER = 0.8
-_CORRELATION = Struct(">i").unpack_from
+_LIMITS = Limits(max_response_bytes=65_536)
+"""Of a login."""
 
 
 class BrokerSocket(socket.socket):
@@ -52,13 +42,6 @@ class DialError(Exception):
     """No connection, or none that the broker lets in; the text says which and why."""
 
 
-def _plain(profile: SecurityProfile) -> Exchange:
-    yield b"\0".join((b"", profile.username.encode(), profile.password.encode()))
-
-
-_MECHANISMS: Mapping[str, Callable[[SecurityProfile], Exchange]] = {"PLAIN": _plain}
-
-
 async def dial(address: Address, profile: SecurityProfile, client_id: str, timeout_ms: int) -> BrokerSocket:
     """A connected, logged-in, non-blocking TCP socket that nothing reads yet; the caller closes it.
 
@@ -69,8 +52,7 @@ async def dial(address: Address, profile: SecurityProfile, client_id: str, timeo
         async with asyncio.timeout(timeout_ms / 1000):
             sock = await _connected(host, port)
             try:
-                if profile.mechanism is not None:
-                    await _login(sock, profile, profile.mechanism, client_id)
+                sock.good_for_s = await _log_in(sock, Client(client_id, _LIMITS), profile)
             except BaseException:
                 sock.close()
                 raise
@@ -79,6 +61,8 @@ async def dial(address: Address, profile: SecurityProfile, client_id: str, timeo
         raise DialError(f"{host}:{port}: no answer within {timeout_ms} ms") from None
     except OSError as error:
         raise DialError(f"{host}:{port}: {error.strerror or error}") from error
+    except LoginRefusedError as error:
+        raise DialError(f"{host}:{port} {error}") from error
     except WireError as error:
         raise DialError(f"{host}:{port}: {error}") from error
 
@@ -103,41 +87,19 @@ async def _connected(host: str, port: int) -> BrokerSocket:
     raise failure
 
 
-async def _login(sock: BrokerSocket, profile: SecurityProfile, mechanism: str, client_id: str) -> None:
-    where = f"login of {profile.username} by {mechanism}"
-    answer = await _ask(sock, ApiKey.SASL_HANDSHAKE, _HANDSHAKE_VERSION, {"mechanism": mechanism}, client_id)
-    if answer["error_code"]:
-        offered = ", ".join(answer["mechanisms"]) or "none"
-        raise DialError(f"{where}: the broker offers {offered}; correct the cluster's security profile")
-    exchange = _MECHANISMS[mechanism](profile)
-    with contextlib.suppress(StopIteration):
-        token = next(exchange)
+async def _log_in(sock: socket.socket, client: Client, profile: SecurityProfile) -> float:
+    """For how many seconds the login is good."""
+    loop = asyncio.get_running_loop()
+    conversation = log_in(client, profile)
+    try:
+        data = next(conversation)
         while True:
-            answer = await _ask(sock, ApiKey.SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, {"auth_bytes": token}, client_id)
-            if answer["error_code"]:
-                why = answer["error_message"] or ErrorCode(answer["error_code"]).name
-                raise DialError(f"{where}: the broker refuses it ({why}); correct user or password of the profile")
-            if answer["session_lifetime_ms"] > 0:
-                sock.good_for_s = answer["session_lifetime_ms"] / 1000
-            token = exchange.send(answer["auth_bytes"])
-
-
-async def _ask(sock: socket.socket, api_key: int, version: int, message: Message, client_id: str) -> Message:
-    loop = asyncio.get_running_loop()
-    body = codec.encode(api_key, version, "request", message)
-    await loop.sock_sendall(sock, encode_request(api_key, version, 0, client_id, body))
-    size = frame_size(await _exactly(sock, 4), 0, _MAX_LOGIN_BYTES, MIN_RESPONSE_BYTES)
-    frame = await _exactly(sock, size)
-    return codec.decode(api_key, version, "response", frame, response_body_at(api_key, version, frame, 0))
-
-
-async def _exactly(sock: socket.socket, count: int) -> bytes:
-    # Never reads ahead: bytes behind the login belong to whoever takes the socket over.
-    loop = asyncio.get_running_loop()
-    data = b""
-    while len(data) < count:
-        part = await loop.sock_recv(sock, count - len(data))
-        if not part:
-            raise OSError("the broker closed the connection during the login; it may expect TLS or another mechanism")
-        data += part
-    return data
+            await loop.sock_sendall(sock, data)
+            while (event := client.next_event()) is NEED_DATA:
+                # Never reads ahead: bytes behind the login belong to whoever takes the socket over.
+                client.receive_data(await loop.sock_recv(sock, client.wanted))
+            if event is CLOSED:
+                raise OSError("the broker hung up during the login; it may expect TLS or another mechanism")
+            data = conversation.send(event.message())
+    except StopIteration as done:
+        return math.inf if done.value is None else done.value

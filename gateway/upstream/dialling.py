@@ -9,10 +9,10 @@ import asyncio
 import errno
 from dataclasses import dataclass
 
-from gateway.config import SecurityProfile
 from gateway.descriptors import EXHAUSTED
 from gateway.topology import Address
 from gateway.upstream.dial import BrokerSocket, DialError, dial
+from ha_core.wire.sasl import SecurityProfile
 
 DIAL_MS = 10_000
 """As long as Kafka's own clients try (`socket.connection.setup.timeout.ms`): two lost SYNs are three seconds."""

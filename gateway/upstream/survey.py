@@ -6,23 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gateway.composed.ask import Message
-from gateway.topology import Address, ClusterTopology
+from gateway.topology import ClusterTopology
 from ha_core.wire.codes import ErrorCode
 
 ALL_TOPICS: Message = {"topics": None, "allow_auto_topic_creation": False}
-
-
-def parse_bootstrap(text: str) -> tuple[Address, ...]:
-    """`host:port[,host:port…]` (IPv6 in brackets) as addresses. ValueError names the entry that is none."""
-    found: list[Address] = []
-    for entry in filter(None, (part.strip() for part in text.split(","))):
-        host, colon, port = entry.rpartition(":")
-        if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
-            raise ValueError(f"bootstrap server {entry!r}: write host:port")
-        found.append((host.removeprefix("[").removesuffix("]"), int(port)))
-    if not found:
-        raise ValueError(f"bootstrap servers {text!r}: name at least one host:port")
-    return tuple(found)
 
 
 def learn(before: ClusterTopology, metadata: Message, *, complete: bool) -> ClusterTopology:

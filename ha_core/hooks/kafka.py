@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseHook
 
 if TYPE_CHECKING:
-    from ha_core.kafka.security import SecurityProfile
+    from ha_core.wire.sasl import SecurityProfile
 
 CONNECTION_PREFIX = "switchyard_kafka_"
 """A cluster's security profile NAME is the connection `switchyard_kafka_NAME`."""

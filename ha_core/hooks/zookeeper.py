@@ -12,8 +12,8 @@ from airflow.sdk import BaseHook
 from ha_core.hooks.kafka import CONNECTION_PREFIX, ServiceAccountHook
 
 if TYPE_CHECKING:
-    from ha_core.kafka.security import SecurityProfile
     from ha_core.operations.environment import Connection, Environment
+    from ha_core.wire.sasl import SecurityProfile
 
 DEFAULT_PORT = 2181
 

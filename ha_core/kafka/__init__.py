@@ -32,8 +32,9 @@ from ha_core.kafka.facts import (
 )
 from ha_core.kafka.group_offsets import Committed
 from ha_core.kafka.probe import Probe
-from ha_core.kafka.security import NO_SECURITY, SecurityProfile, load_profiles, profiles
+from ha_core.kafka.security import NO_SECURITY, load_profiles, profiles
 from ha_core.kafka.topics import TopicDescription
+from ha_core.wire.sasl import SecurityProfile
 
 __all__ = [
     "NO_SECURITY",

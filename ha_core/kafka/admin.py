@@ -38,11 +38,12 @@ from ha_core.kafka.facts import (
 )
 from ha_core.kafka.group_offsets import Committed
 from ha_core.kafka.probe import Probe
-from ha_core.kafka.security import NO_SECURITY, SecurityProfile
+from ha_core.kafka.security import NO_SECURITY, client_settings
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model.cluster import Cluster
 from ha_core.model.group import Member
 from ha_core.plan.facts import Surplus
+from ha_core.wire.sasl import SecurityProfile
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -221,7 +222,7 @@ class Admin:
                         "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in self._brokers.bootstrap),
                         "socket.timeout.ms": max(1000, int(self._brokers.timeout_s * 1000)),
                         "log_level": 0,  # what goes wrong is raised, not printed by another thread
-                        **self._security.client_settings(),
+                        **client_settings(self._security),
                     }
                 )
             return self._client

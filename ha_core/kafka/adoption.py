@@ -27,13 +27,12 @@ from ha_core.kafka.errors import (
     KafkaAdminError,
     NotSettledError,
     RequestRefusedError,
-    name_of,
     refusal,
 )
 from ha_core.kafka.facts import Adopted, GroupDescription, MemberDescription
 from ha_core.kafka.groups import Coordinators, describe, generation
 from ha_core.kafka.offsets import retriable
-from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 
 MAX_MEMBERS = 1_000
 TIMEOUT_S = 30.0

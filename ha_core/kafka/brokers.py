@@ -20,9 +20,9 @@ from ha_core.kafka.errors import (
     KafkaAdminError,
     NotSettledError,
 )
-from ha_core.kafka.security import SecurityProfile
-from ha_core.model.cluster import Cluster
+from ha_core.model.cluster import Cluster, parse_bootstrap
 from ha_core.wire.codes import ApiKey
+from ha_core.wire.sasl import SecurityProfile
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -46,7 +46,11 @@ class Brokers:
 
     def __init__(self, cluster: Cluster, security: SecurityProfile, timeout_s: float) -> None:
         self.cluster = cluster.name
-        self.bootstrap = tuple(_addresses(cluster))
+        try:
+            self.bootstrap = parse_bootstrap(cluster.bootstrap)
+        except ValueError as error:
+            text = f"cannot be used: {error} Correct its bootstrap addresses."
+            raise ClusterUnreachableError(cluster.name, cluster.bootstrap, text) from None
         self.security = security
         self.timeout_s = timeout_s
         self._nodes: dict[int, tuple[str, int]] = {}
@@ -234,17 +238,3 @@ def _bind(ask: Callable[[int, list[K]], T], node: int, keys: list[K]) -> Callabl
 
 def _shown(key: object) -> str:
     return "-".join(str(part) for part in key) if isinstance(key, tuple) else str(key)
-
-
-def _addresses(cluster: Cluster) -> list[tuple[str, int]]:
-    out = []
-    for address in cluster.bootstrap.split(","):
-        host, _, port = address.strip().rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-            raise ClusterUnreachableError(
-                cluster.name,
-                address.strip() or "an empty address",
-                "is not host:port. Correct its bootstrap addresses.",
-            )
-        out.append((host.strip("[]"), int(port)))
-    return out

@@ -1,4 +1,4 @@
-"""One blocking connection to one broker, for requests that confluent-kafka does not have.
+"""One blocking connection to one broker, for requests that confluent-kafka lacks: the socket of a `wire.Client`.
 
 Requests on a connection are answered in order, one at a time. After any error but a refusal inside an answer the
 connection is closed for good: what was in flight is unknown.
@@ -7,9 +7,8 @@ connection is closed for good: what was in flight is unknown.
 from __future__ import annotations
 
 import socket
-from collections import deque
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import (
@@ -18,15 +17,24 @@ from ha_core.kafka.errors import (
     ConnectionLostError,
     NotKafkaError,
     UnsupportedByClusterError,
-    name_of,
 )
-from ha_core.kafka.security import SecurityProfile
-from ha_core.wire.codec import decode, encode, supported
-from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.client import (
+    NEWEST,
+    Client,
+    Conversation,
+    LoginRefusedError,
+    UnsupportedApiError,
+    learn_versions,
+    log_in,
+    login_refused,
+)
+from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import RemoteProtocolError
-from ha_core.wire.frames import CLOSED, NEED_DATA, FrameReader
-from ha_core.wire.header import encode_request, response_body_at
+from ha_core.wire.frames import CLOSED, NEED_DATA
 from ha_core.wire.limits import Limits
+from ha_core.wire.sasl import SecurityProfile
+
+T = TypeVar("T")
 
 CLIENT_ID = "switchyard"
 _LIMITS = Limits(max_response_bytes=128 * 1024 * 1024)
@@ -54,13 +62,10 @@ class Connection:
         self.cluster = cluster
         self.address = f"{host}:{port}"
         self.closed = False
-        self._client_id = client_id
         self._security = security
-        self._correlation = 0
-        self._pending: deque[tuple[ApiKey, int, int]] = deque()
-        self._frames = FrameReader(_LIMITS, "response")
-        self._versions: dict[int, tuple[int, int]] = {}
-        self._ready = False
+        self._client = Client(client_id, _LIMITS)
+        self._greeted_with = 0
+        """So many requests it took to be ready; 0 before."""
         try:
             self._socket = socket.create_connection((host, port), timeout=max(deadline.left_s, 0.001))
         except TimeoutError:
@@ -71,82 +76,52 @@ class Connection:
             raise self._unreachable(f"cannot be reached ({error.strerror or error})") from None
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._learn_versions(deadline)
-            if security.mechanism is not None:
-                self._log_in(deadline)
+            self._converse(learn_versions(self._client), deadline)
+            self._converse(log_in(self._client, security), deadline)
         except BaseException:
             self.close()
             raise
-        self._ready = True
+        self._greeted_with = self._client.asked
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
         """API key → (oldest, newest version) that the broker offers."""
-        return self._versions
+        return self._client.versions
 
-    def version(self, api: ApiKey, most: int = 32767) -> int:
+    def version(self, api: ApiKey, most: int = NEWEST) -> int:
         """The newest version up to `most` that both sides speak.
 
         :raises UnsupportedByClusterError: there is none.
         """
-        ours, theirs = supported(api) or (0, -1), self._versions.get(api)
-        if theirs is None:
-            raise UnsupportedByClusterError(
-                self.cluster, f"{self.address} does not offer {api.name}; it needs a newer version of Kafka."
-            )
-        newest = min(ours[1], theirs[1], most)
-        if newest < max(ours[0], theirs[0]):
-            raise UnsupportedByClusterError(
-                self.cluster,
-                f"{self.address} offers {api.name} {theirs[0]} to {theirs[1]}, {ours[0]} to {min(ours[1], most)} are "
-                "understood here; use a release of this program for that version of Kafka.",
-            )
-        return newest
+        try:
+            return self._client.version(api, most)
+        except UnsupportedApiError as error:
+            raise UnsupportedByClusterError(self.cluster, f"{self.address} {error}.") from None
 
-    def call(
-        self, api: ApiKey, message: Mapping[str, Any], deadline: Deadline, most: int = 32767, version: int | None = None
-    ) -> dict[str, Any]:
-        """One request and its answer, as dicts of the codec; `most` caps the version, `version` fixes it."""
-        self.send(api, message, deadline, most, version)
+    def call(self, api: ApiKey, message: Mapping[str, Any], deadline: Deadline, most: int = NEWEST) -> dict[str, Any]:
+        """One request and its answer, as dicts of the codec; `most` caps the version."""
+        self.send(api, message, deadline, most)
         return self.receive(deadline)
 
-    def send(
-        self, api: ApiKey, message: Mapping[str, Any], deadline: Deadline, most: int = 32767, version: int | None = None
-    ) -> None:
+    def send(self, api: ApiKey, message: Mapping[str, Any], deadline: Deadline, most: int = NEWEST) -> None:
         """Sends a request without waiting; each needs a `receive`."""
-        spoken = self.version(api, most) if version is None else version
-        body = encode(api, spoken, "request", message)
-        self._correlation += 1
-        frame = encode_request(api, spoken, self._correlation, self._client_id, body)
-        self._pending.append((api, spoken, self._correlation))
-        try:
-            self._socket.settimeout(max(deadline.left_s, 0.001))
-            self._socket.sendall(frame)
-        except TimeoutError:
-            raise self._silent(api, deadline) from None
-        except OSError as error:
-            raise self._lost(api, error.strerror or str(error)) from None
+        self._write(self._client.request(api, message, self.version(api, most)), deadline)
 
     def receive(self, deadline: Deadline) -> dict[str, Any]:
         """The answer to the oldest request that has none yet."""
-        api, version, correlation = self._pending[0]
-        frame = self._frame(api, deadline)
-        self._pending.popleft()
-        got = int.from_bytes(frame[:4], "big", signed=True)
-        if got != correlation:
-            raise self._not_kafka(f"answered {api.name} with correlation id {got} in place of {correlation}")
         try:
-            if api is ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
-                version = 0  # a broker that does not know the version answers in the oldest one (KIP-511)
-            at = response_body_at(api, version, frame, 0)
-            return decode(api, version, "response", frame, at, _LIMITS)
+            while (event := self._client.next_event()) is NEED_DATA:
+                self._client.receive_data(self._read(deadline))
+            if event is CLOSED:
+                raise self._lost("it closed the connection")
+            return event.message(_LIMITS)
         except RemoteProtocolError as error:
-            raise self._not_kafka(f"sent an answer that cannot be read ({error})") from error
+            raise self._not_kafka(str(error)) from error
 
     @property
     def idle(self) -> bool:
         """Every request has its answer."""
-        return not self._pending
+        return self._client.idle
 
     def fileno(self) -> int:
         """For selectors."""
@@ -162,61 +137,45 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _frame(self, api: ApiKey, deadline: Deadline) -> bytes:
-        while True:
-            try:
-                event = self._frames.next_event()
-            except RemoteProtocolError as error:
-                raise self._not_kafka(f"does not answer as a Kafka broker ({error})") from error
-            if event is CLOSED:
-                raise self._lost(api, "it closed the connection")
-            if event is not NEED_DATA:
-                return event
-            try:
-                self._socket.settimeout(max(deadline.left_s, 0.001))
-                self._frames.receive_data(self._socket.recv(_READ_BYTES))
-            except TimeoutError:
-                raise self._silent(api, deadline) from None
-            except OSError as error:
-                raise self._lost(api, error.strerror or str(error)) from None
-
-    def _learn_versions(self, deadline: Deadline) -> None:
-        ask = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
-        answer = self.call(ApiKey.API_VERSIONS, ask, deadline, version=3)
-        if answer["error_code"] == ErrorCode.UNSUPPORTED_VERSION:
-            answer = self.call(ApiKey.API_VERSIONS, {}, deadline, version=0)
-        if answer["error_code"]:
-            raise self._not_kafka(f"refused to say its versions: {name_of(answer['error_code'])}")
-        self._versions = {one["api_key"]: (one["min_version"], one["max_version"]) for one in answer["api_keys"]}
-
-    def _log_in(self, deadline: Deadline) -> None:
-        profile = self._security
-        handshake = self.call(ApiKey.SASL_HANDSHAKE, {"mechanism": profile.mechanism}, deadline, version=1)
-        code = handshake["error_code"]
-        if code == ErrorCode.ILLEGAL_SASL_STATE:
-            raise self._refused(
-                f"takes no logins, but the security profile of user {profile.username} wants one. Register the cluster "
-                "with a profile without a mechanism, or give the address of its SASL listener."
-            )
-        if code:
-            raise self._refused(
-                f"does not offer the mechanism {profile.mechanism} (it offers "
-                f"{', '.join(handshake['mechanisms']) or 'none'}): {name_of(code)}. Correct the security profile."
-            )
-        token = f"\0{profile.username}\0{profile.password}".encode()
+    def _converse(self, conversation: Conversation[T], deadline: Deadline) -> T:
         try:
-            answer = self.call(ApiKey.SASL_AUTHENTICATE, {"auth_bytes": token}, deadline)
-        except ConnectionLostError:
-            answer = {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "error_message": "the connection was closed"}
-        if answer["error_code"]:
-            raise self._refused(
-                f"refused the account {profile.username}: {answer['error_message'] or name_of(answer['error_code'])}. "
-                "Correct user or password in the security profile, or create the account in the cluster."
-            )
+            data = next(conversation)
+            while True:
+                self._write(data, deadline)
+                data = conversation.send(self.receive(deadline))
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        except LoginRefusedError as error:
+            raise AuthenticationRefusedError(self.cluster, self.address, str(error)) from None
+        except RemoteProtocolError as error:
+            raise self._not_kafka(str(error)) from error
 
-    def _lost(self, api: ApiKey, why: str) -> Exception:
+    def _write(self, data: bytes, deadline: Deadline) -> None:
+        try:
+            self._socket.settimeout(max(deadline.left_s, 0.001))
+            self._socket.sendall(data)
+        except TimeoutError:
+            raise self._silent(deadline) from None
+        except OSError as error:
+            raise self._lost(error.strerror or str(error)) from None
+
+    def _read(self, deadline: Deadline) -> bytes:
+        try:
+            self._socket.settimeout(max(deadline.left_s, 0.001))
+            return self._socket.recv(_READ_BYTES)
+        except TimeoutError:
+            raise self._silent(deadline) from None
+        except OSError as error:
+            raise self._lost(error.strerror or str(error)) from None
+
+    def _lost(self, why: str) -> Exception:
         self.close()
-        if self._ready and self._security.mechanism is None and self._correlation <= 2:
+        asked = ApiKey(self._client.waits_for)
+        if asked is ApiKey.SASL_AUTHENTICATE:
+            text = str(login_refused(self._security, "the connection was closed"))
+            return AuthenticationRefusedError(self.cluster, self.address, text)
+        if self._security.mechanism is None and self._greeted_with == self._client.asked - 1 > 0:
             # A SASL listener answers ApiVersions to everyone and hangs up at the next request.
             return AuthenticationRefusedError(
                 self.cluster,
@@ -225,11 +184,13 @@ class Connection:
                 "profile that has a mechanism, or give the address of a listener without logins.",
             )
         return ConnectionLostError(
-            self.cluster, self.address, f"broke off before it answered {api.name} ({why}). Is the broker being stopped?"
+            self.cluster,
+            self.address,
+            f"broke off before it answered {asked.name} ({why}). Is the broker being stopped?",
         )
 
-    def _silent(self, api: ApiKey, deadline: Deadline) -> ClusterUnreachableError:
-        return self._unreachable(f"did not answer {api.name} within {deadline.seconds:g} s")
+    def _silent(self, deadline: Deadline) -> ClusterUnreachableError:
+        return self._unreachable(f"did not answer {ApiKey(self._client.waits_for).name} within {deadline.seconds:g} s")
 
     def _unreachable(self, text: str) -> ClusterUnreachableError:
         if hasattr(self, "_socket"):
@@ -243,11 +204,7 @@ class Connection:
     def _not_kafka(self, text: str) -> NotKafkaError:
         self.close()
         return NotKafkaError(
-            self.cluster, self.address, f"{text}. Give the address of a plain Kafka listener of this cluster."
+            self.cluster,
+            self.address,
+            f"does not answer as a Kafka broker ({text}). Give the address of a plain Kafka listener of this cluster.",
         )
-
-    def _refused(self, text: str) -> AuthenticationRefusedError:
-        return AuthenticationRefusedError(self.cluster, self.address, text)
-
-
-_UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")

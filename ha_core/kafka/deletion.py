@@ -15,9 +15,9 @@ from typing import Any
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import ClusterUnreachableError, NotSettledError, TopicNotEmptyError, name_of, refusal
+from ha_core.kafka.errors import ClusterUnreachableError, NotSettledError, TopicNotEmptyError, refusal
 from ha_core.kafka.topics import TopicDescription, describe
-from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 
 _WITH_IDS = 12
 """METADATA; ids are in it from 10 on."""

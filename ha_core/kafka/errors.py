@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ha_core.wire.codes import ErrorCode
+from ha_core.wire.codes import ErrorCode, name_of
 
 
 class KafkaAdminError(Exception):
@@ -87,14 +87,6 @@ class OffsetsNotTakenError(KafkaAdminError):
 
 class SecurityProfileError(ValueError):
     """A security profile that is missing, incomplete or unreadable."""
-
-
-def name_of(code: int) -> str:
-    """`NOT_COORDINATOR (16)`; of a code that is not known only the number."""
-    try:
-        return f"{ErrorCode(code).name} ({code})"
-    except ValueError:
-        return f"error code {code}"
 
 
 def refusal(cluster: str, what: str, code: int, message: str | None = None) -> KafkaAdminError:

@@ -8,10 +8,10 @@ from typing import Any
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError, name_of, refusal
+from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError, refusal
 from ha_core.kafka.facts import GroupDescription, MemberDescription
 from ha_core.kafka.offsets import retriable
-from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 
 _GROUP_KEY = 0
 _BATCHES_FROM = 4

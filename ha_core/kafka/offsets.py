@@ -22,9 +22,9 @@ from typing import Any
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import TopicMissingError, name_of, refusal
+from ha_core.kafka.errors import TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, Partition
-from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 
 _CONSUMER, DEBUGGER = -1, -2
 _EARLIEST, _LATEST = -2, -1

@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import name_of, refusal
+from ha_core.kafka.errors import refusal
 from ha_core.kafka.facts import Partition, ProducerState
 from ha_core.kafka.offsets import Leaders, retriable
-from ha_core.wire.codes import ApiKey
+from ha_core.wire.codes import ApiKey, name_of
 
 _MAX_PER_REQUEST = 2_000  # an answer has one entry for each producer of each partition
 

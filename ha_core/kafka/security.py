@@ -8,40 +8,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
 from ha_core.kafka.errors import SecurityProfileError
+from ha_core.wire.sasl import SecurityProfile
 
 SECURITY_FILE_VARIABLE = "SWITCHYARD_SECURITY_FILE"
 _MAX_FILE_BYTES = 1024 * 1024
 _KEYS = {"mechanism", "username", "password", "password_file"}
 
 
-@dataclass(frozen=True, slots=True)
-class SecurityProfile:
-    """An account. Without a mechanism the cluster takes everyone."""
-
-    mechanism: Literal["PLAIN"] | None = None
-    username: str = ""
-    password: str = field(default="", repr=False)
-
-    def client_settings(self) -> dict[str, str]:
-        """The same for librdkafka."""
-        if self.mechanism is None:
-            return {}
-        return {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": self.mechanism,
-            "sasl.username": self.username,
-            "sasl.password": self.password,
-        }
-
-
 NO_SECURITY = SecurityProfile()
+
+
+def client_settings(profile: SecurityProfile) -> dict[str, str]:
+    """The same for librdkafka."""
+    if profile.mechanism is None:
+        return {}
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": profile.mechanism,
+        "sasl.username": profile.username,
+        "sasl.password": profile.password,
+    }
 
 
 def load_profiles(path: Path | None = None, environment: Mapping[str, str] | None = None) -> dict[str, SecurityProfile]:

@@ -26,3 +26,16 @@ class Cluster(Document):
     default: bool = False
     """Serves identities without a binding whose topic exists nowhere yet. At most one cluster has it."""
     masked: Mask | None = None
+
+
+def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
+    """`host:port[,host:port…]` (IPv6 in brackets) as addresses. ValueError names the entry that is none."""
+    addresses: list[tuple[str, int]] = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        host, _, port = entry.rpartition(":")
+        if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+            raise ValueError(f"bootstrap {entry!r} is not host:port. Write host:port[,host:port…].")
+        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    if not addresses:
+        raise ValueError(f"bootstrap {text!r} names no address. Write host:port[,host:port…].")
+    return tuple(addresses)

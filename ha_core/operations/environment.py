@@ -16,11 +16,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.security import NO_SECURITY, SecurityProfile, load_profiles
+from ha_core.kafka.security import NO_SECURITY, load_profiles
 from ha_core.model import Cluster, Operation, View
 from ha_core.model.operation import Driver
 from ha_core.operations.errors import RefusedError
 from ha_core.store.protocol import Store
+from ha_core.wire.sasl import SecurityProfile
 
 if TYPE_CHECKING:
     from ha_core.kafka.admin import Admin

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ha_core.model import Cluster, Operation, Use, View
+from ha_core.model.cluster import parse_bootstrap
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.mask import who_depends
@@ -192,10 +193,10 @@ def _wanted(environment: Environment, name: str, bootstrap: str, security: str, 
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise RefusedError(f"Cluster {name!r}: {where} {first['input']!r} is not usable: {first['msg']}.") from error
-    for address in bootstrap.split(","):
-        host, _, port = address.strip().rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise RefusedError(f"Cluster {name}: bootstrap {address!r} is not host:port. Write host:port[,host:port…].")
+    try:
+        parse_bootstrap(bootstrap)
+    except ValueError as error:
+        raise RefusedError(f"Cluster {name}: {error}") from None
     return wanted
 
 

@@ -25,7 +25,7 @@ from ha_core.operators.dag_run import run_owner
 from ha_core.operators.forms import refuse_unknown_keys
 
 if TYPE_CHECKING:
-    from ha_core.kafka.security import SecurityProfile
+    from ha_core.wire.sasl import SecurityProfile
 
 HISTORY_VARIABLE = "SWITCHYARD_HISTORY"
 

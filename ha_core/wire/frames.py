@@ -5,13 +5,12 @@ from struct import Struct
 from typing import Any, Final, Literal
 
 from ha_core.wire.errors import RemoteProtocolError
-from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.limits import DEFAULT_LIMITS
 
 _SIZE = Struct(">i").unpack_from
 
-# API key, version, correlation id / correlation id
-MIN_REQUEST_BYTES = 8
 MIN_RESPONSE_BYTES = 4
+"""A correlation id."""
 
 _HTTP = {b"GET ", b"PUT ", b"POST", b"HEAD", b"DELE", b"OPTI", b"CONN", b"PATC", b"TRAC", b"PRI ", b"HTTP"}
 
@@ -43,16 +42,15 @@ def frame_size(buf: Any, pos: int, most: int, least: int) -> int:
 
 
 class FrameReader:
-    """Bytes in, frames out: `receive_data` what was read, then `next_event` until it is NEED_DATA or CLOSED.
+    """Bytes in, answers out: `receive_data` what was read, then `next_event` until it is NEED_DATA or CLOSED.
 
-    `reading` says whose frames these are and so which size limit holds. A refused size is refused for good.
+    A refused size is refused for good.
     """
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, reading: Literal["request", "response"] = "request") -> None:
-        request = reading == "request"
-        self._most = limits.max_request_bytes if request else limits.max_response_bytes
-        self._least = MIN_REQUEST_BYTES if request else MIN_RESPONSE_BYTES
+    def __init__(self, most: int = DEFAULT_LIMITS.max_response_bytes) -> None:
+        self._most = most
         self._buffer = bytearray()
+        self._frame: bytes | None = None
         self._closed = False
 
     @property
@@ -60,18 +58,30 @@ class FrameReader:
         """Bytes received that no event has carried yet."""
         return len(self._buffer)
 
+    @property
+    def wanted(self) -> int:
+        """How many bytes are missing to the next frame, as far as is known. RemoteProtocolError as of `next_event`."""
+        have = len(self._buffer)
+        return 4 - have if have < 4 else 4 + frame_size(self._buffer, 0, self._most, MIN_RESPONSE_BYTES) - have
+
     def receive_data(self, data: bytes | bytearray | memoryview) -> None:
         """Takes what the peer sent; b"" says that it has closed."""
-        if data:
-            self._buffer += data
-        else:
+        if not data:
             self._closed = True
+        elif type(data) is bytes and len(self._buffer) == 4 and len(data) == self.wanted:
+            self._frame = data  # a long answer is not copied
+        else:
+            self._buffer += data
 
     def next_event(self) -> bytes | Literal[Event.NEED_DATA, Event.CLOSED]:
         """The next frame without its size. RemoteProtocolError for a size out of bounds or a close inside a frame."""
+        if self._frame is not None:
+            frame, self._frame = self._frame, None
+            self._buffer.clear()
+            return frame
         have = len(self._buffer)
         if have >= 4:
-            stop = 4 + frame_size(self._buffer, 0, self._most, self._least)
+            stop = 4 + frame_size(self._buffer, 0, self._most, MIN_RESPONSE_BYTES)
             if have >= stop:
                 frame = bytes(memoryview(self._buffer)[4:stop])
                 del self._buffer[:stop]

@@ -1,13 +1,31 @@
-"""SASL as Kafka carries it: the server's side of a handshake, and PLAIN (RFC 4616). Who is right decides the caller."""
+"""SASL as Kafka carries it: accounts and mechanisms (PLAIN, RFC 4616), and the server's side of a handshake.
 
+Who is right decides the caller. `client.log_in` is the client's side.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ha_core.wire.codes import ErrorCode
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
 
 PLAIN = "PLAIN"
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityProfile:
+    """An account at a cluster. Without a mechanism the cluster takes everyone."""
+
+    mechanism: Literal["PLAIN"] | None = None
+    username: str = ""
+    password: str = field(default="", repr=False)
+
+
+Exchange = Generator[bytes, bytes, None]
+"""A client's side of a mechanism: yields tokens, is sent what the server answers, ends when it is satisfied."""
 
 
 class Plain(NamedTuple):
@@ -50,6 +68,14 @@ def plain_token(user: str, password: str, authzid: str = "") -> bytes:
     if not user or not password or "\0" in user + password + authzid:
         raise LocalProtocolError(f"PLAIN token for user {user!r}: user and password must be there and without NUL")
     return "\0".join((authzid, user, password)).encode()
+
+
+def _plain(user: str, password: str) -> Exchange:
+    yield plain_token(user, password)
+
+
+MECHANISMS: Mapping[str, Callable[[str, str], Exchange]] = {PLAIN: _plain}
+"""Mechanism → the exchange of a client with this user and password."""
 
 
 class SaslServer:

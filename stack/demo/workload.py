@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ha_core.kafka.security import SecurityProfile
+from ha_core.kafka.security import client_settings
+from ha_core.wire.sasl import SecurityProfile
 from stack.clients.process import Client
 from stack.harness import Stack
 
@@ -136,7 +137,7 @@ class Workload:
 
 def service_settings(stack: Stack) -> dict[str, str]:
     """confluent-kafka's settings for the clusters themselves, past the gateways."""
-    return service_account(stack).client_settings()
+    return client_settings(service_account(stack))
 
 
 def service_account(stack: Stack) -> SecurityProfile:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ha_core.kafka.brokers import Brokers
-from ha_core.kafka.security import NO_SECURITY, SecurityProfile
+from ha_core.kafka.security import NO_SECURITY
 from ha_core.model import Cluster
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.records import Batch, batches
+from ha_core.wire.sasl import SecurityProfile
 from stack.history.history import Cut
 
 _TIMEOUT_S = 20.0

@@ -40,7 +40,7 @@ def test_the_smallest_file_gives_the_documented_defaults(tmp_path: Path) -> None
     assert (config.nodes.first_port, config.nodes.count) == (20_000, 1000)
     assert config.record_facts_s == 60
     assert config.authentication.anonymous
-    assert config.security_profiles["none"].mechanism is None
+    assert config.profiles["none"].mechanism is None
     assert config.limits.wire().max_request_bytes == 104_857_600
 
 
@@ -58,7 +58,7 @@ def test_users_and_passwords_come_from_files_beside_the_configuration(tmp_path: 
     config = load(written(tmp_path, document))
 
     assert config.authentication.users == {"alice": "wonder", "1001": "number"}
-    assert config.security_profiles["sasl"].password == "s3cret"
+    assert config.profiles["sasl"].password == "s3cret"
 
 
 def test_passwords_do_not_show_when_a_configuration_is_printed(tmp_path: Path) -> None:

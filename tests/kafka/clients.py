@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, Producer
 
 from ha_core.kafka import Admin, GroupDescription, SecurityProfile
+from ha_core.kafka.security import client_settings
 from ha_core.model import Cluster
 
 Settings = dict[str, str | int | float | bool]
 
 
 def settings(cluster: Cluster, account: SecurityProfile) -> Settings:
-    return {"bootstrap.servers": cluster.bootstrap, "log_level": 0, **account.client_settings()}
+    return {"bootstrap.servers": cluster.bootstrap, "log_level": 0, **client_settings(account)}
 
 
 def produce(base: Settings, topic: str, count: int, partition: int = 0, **more: str | bool) -> Producer:

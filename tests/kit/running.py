@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from ha_core.kafka.security import NO_SECURITY, SecurityProfile
+from ha_core.kafka.security import NO_SECURITY, client_settings
+from ha_core.wire.sasl import SecurityProfile
 from stack.clients.process import Client, history_of
 from stack.harness import Stack
 from stack.history.blackout import Move
@@ -155,7 +156,7 @@ class Run:
 
     def dumps(self, topic: str) -> tuple[LogDump, ...]:
         clusters = self.stack.clusters if self._cluster is None else {self._cluster: self.stack.clusters[self._cluster]}
-        settings = self._account().client_settings()
+        settings = client_settings(self._account())
         return tuple(
             dump for name, one in clusters.items() for dump in dump_topic(name, one["bootstrap"], topic, settings)
         )

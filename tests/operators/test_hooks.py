@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ha_core.kafka.errors import SecurityProfileError
-from ha_core.kafka.security import SecurityProfile
 from ha_core.operations.environment import Connection
 from ha_core.provider import get_provider_info
+from ha_core.wire.sasl import SecurityProfile
 from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it

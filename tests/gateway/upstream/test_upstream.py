@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from gateway.composed import Any_, Ask, ClusterUnavailableError
-from gateway.config import SecurityProfile
 from gateway.topology import Topology
 from gateway.upstream import Upstream
 from ha_core.model import Cluster, Mask
 from ha_core.wire.codes import ApiKey
+from ha_core.wire.sasl import SecurityProfile
 from tests.gateway.upstream.fake_broker import FakeBroker
 
 MASK = Mask(since="2026-01-01T00:00:00Z", reason="fire", by="ops")
@@ -108,7 +108,10 @@ def test_a_cluster_that_is_removed_or_registered_elsewhere_is_let_go() -> None:
 @pytest.mark.parametrize(
     ("cluster", "why"),
     [
-        (Cluster(name="bad", bootstrap="host:port"), "bootstrap server 'host:port': write host:port"),
+        (
+            Cluster(name="bad", bootstrap="host:port"),
+            "bootstrap 'host:port' is not host:port. Write host:port[,host:port…].",
+        ),
         (
             Cluster(name="bad", bootstrap="h:1", security="sasl"),
             "security profile 'sasl' is not in this gateway's configuration (it has none); add it",

@@ -1,0 +1,186 @@
+"""The client's side of one connection to a broker, without I/O: requests in, bytes out; bytes in, answers out.
+
+    write(client.request(ApiKey.METADATA, {"topics": None}))
+    while (event := client.next_event()) is NEED_DATA:
+        client.receive_data(read())
+    answer = event.message()
+
+Answers come in the order of the requests. `learn_versions` and `log_in` are conversations: generators that yield what
+to write, are sent the message that answers it, and return when they have what they want. Whoever owns the socket drives
+them, blocking or not. An error blames one side: after a RemoteProtocolError the connection has to be closed; a
+LocalProtocolError has left it as it was.
+"""
+
+from collections import deque
+from collections.abc import Generator, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from ha_core.wire.codec import decode, encode, supported
+from ha_core.wire.codes import ApiKey, ErrorCode, name_of
+from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError, WireError
+from ha_core.wire.frames import Event, FrameReader
+from ha_core.wire.header import encode_request, response_body_at
+from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from ha_core.wire.sasl import MECHANISMS, SecurityProfile
+
+T = TypeVar("T")
+Conversation = Generator[bytes, dict[str, Any], T]
+"""Yields what to write, is sent the message that answers it."""
+
+NEWEST = 32_767
+_SOFTWARE = {"client_software_name": "switchyard", "client_software_version": "1"}
+_UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
+
+
+class UnsupportedApiError(LocalProtocolError):
+    """The broker and the codec have no version of an API in common."""
+
+
+class LoginRefusedError(WireError):
+    """The broker does not let the account in; the text says why, and what to correct."""
+
+
+class Answer(NamedTuple):
+    """The answer to the oldest request that had none: a frame that is not read yet."""
+
+    api_key: int
+    version: int
+    frame: bytes
+
+    def message(self, limits: Limits = DEFAULT_LIMITS) -> dict[str, Any]:
+        """RemoteProtocolError: the frame came whole and in its turn, but cannot be read."""
+        try:
+            at = response_body_at(self.api_key, self.version, self.frame, 0)
+            return decode(self.api_key, self.version, "response", self.frame, at, limits)
+        except RemoteProtocolError as error:
+            raise RemoteProtocolError(f"its answer cannot be read: {error}") from None
+
+
+class Client:
+    """
+    :ivar versions: API key → (oldest, newest) that the broker offers; empty until `learn_versions`.
+    :ivar asked: how many requests were made.
+    """
+
+    def __init__(self, client_id: str, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.versions: Mapping[int, tuple[int, int]] = {}
+        self.asked = 0
+        self._client_id = client_id
+        self._frames = FrameReader(limits.max_response_bytes)
+        self._waiting: deque[tuple[int, int, int]] = deque()
+
+    @property
+    def idle(self) -> bool:
+        """Whether every request has its answer."""
+        return not self._waiting
+
+    @property
+    def waits_for(self) -> int:
+        """The API key of the oldest request without an answer."""
+        return self._waiting[0][0]
+
+    @property
+    def wanted(self) -> int:
+        """How many bytes are missing before the next event, for whoever must not read ahead."""
+        return self._frames.wanted
+
+    def version(self, api_key: int, most: int = NEWEST) -> int:
+        """The newest version up to `most` that both sides speak.
+
+        :raises UnsupportedApiError: there is none.
+        """
+        name, ours, theirs = ApiKey(api_key).name, supported(api_key) or (0, -1), self.versions.get(api_key)
+        if theirs is None:
+            raise UnsupportedApiError(f"does not offer {name}; it needs a newer version of Kafka")
+        newest = min(ours[1], theirs[1], most)
+        if newest < max(ours[0], theirs[0]):
+            raise UnsupportedApiError(
+                f"offers {name} {theirs[0]} to {theirs[1]}, {ours[0]} to {min(ours[1], most)} are understood here; use "
+                "a release of this program for that version of Kafka"
+            )
+        return newest
+
+    def request(self, api_key: int, message: Mapping[str, Any] | bytes, version: int | None = None) -> bytes:
+        """What to write: a request in `version`, else the newest common one; a body may come encoded."""
+        spoken = self.version(api_key) if version is None else version
+        body = message if isinstance(message, bytes) else encode(api_key, spoken, "request", message)
+        correlation = (self.asked + 1) & 0x7FFF_FFFF
+        data = encode_request(api_key, spoken, correlation, self._client_id, body)
+        self.asked += 1
+        self._waiting.append((api_key, spoken, correlation))
+        return data
+
+    def receive_data(self, data: bytes) -> None:
+        """Takes what the broker sent; b"" says that it has closed."""
+        self._frames.receive_data(data)
+
+    def next_event(self) -> Answer | Literal[Event.NEED_DATA, Event.CLOSED]:
+        """RemoteProtocolError for what is no answer, or none to the oldest request."""
+        frame = self._frames.next_event()
+        if isinstance(frame, Event):
+            return frame
+        got = int.from_bytes(frame[:4], "big", signed=True)
+        if not self._waiting:
+            raise RemoteProtocolError(f"answer {got} was not asked for")
+        api_key, version, correlation = self._waiting[0]
+        if got != correlation:
+            raise RemoteProtocolError(
+                f"answered {ApiKey(api_key).name} with correlation id {got} in place of {correlation}"
+            )
+        self._waiting.popleft()
+        if api_key == ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
+            version = 0  # a broker that does not know the version answers in the oldest one (KIP-511)
+        return Answer(api_key, version, frame)
+
+
+def learn_versions(client: Client) -> Conversation[None]:
+    """Asks what the broker offers."""
+    answer = yield client.request(ApiKey.API_VERSIONS, _SOFTWARE, 3)
+    if answer["error_code"] == ErrorCode.UNSUPPORTED_VERSION:
+        answer = yield client.request(ApiKey.API_VERSIONS, {}, 0)
+    if answer["error_code"]:
+        raise RemoteProtocolError(f"refused to say its versions: {name_of(answer['error_code'])}")
+    client.versions = {api["api_key"]: (api["min_version"], api["max_version"]) for api in answer["api_keys"]}
+
+
+def log_in(client: Client, profile: SecurityProfile) -> Conversation[float | None]:
+    """Logs in by the profile's mechanism; returns for how many seconds that is good (KIP-368), None: for ever.
+
+    :raises LoginRefusedError: the broker does not let the account in.
+    """
+    if profile.mechanism is None:
+        return None
+    # Version 0 would switch the connection to bare SASL bytes without Kafka's frames.
+    answer = yield client.request(ApiKey.SASL_HANDSHAKE, {"mechanism": profile.mechanism}, 1)
+    if answer["error_code"] == ErrorCode.ILLEGAL_SASL_STATE:
+        raise LoginRefusedError(
+            f"takes no logins, but the security profile of user {profile.username} wants one. Register the cluster "
+            "with a profile without a mechanism, or give the address of its SASL listener."
+        )
+    if answer["error_code"]:
+        raise LoginRefusedError(
+            f"does not offer the mechanism {profile.mechanism} (it offers {', '.join(answer['mechanisms']) or 'none'})"
+            f": {name_of(answer['error_code'])}. Correct the security profile."
+        )
+    exchange = MECHANISMS[profile.mechanism](profile.username, profile.password)
+    version = client.version(ApiKey.SASL_AUTHENTICATE) if client.versions else 1
+    lifetime_ms = 0
+    token = next(exchange, None)
+    while token is not None:
+        answer = yield client.request(ApiKey.SASL_AUTHENTICATE, {"auth_bytes": token}, version)
+        if answer["error_code"]:
+            raise login_refused(profile, answer["error_message"] or name_of(answer["error_code"]))
+        lifetime_ms = answer["session_lifetime_ms"]
+        try:
+            token = exchange.send(answer["auth_bytes"])
+        except StopIteration:
+            token = None
+    return lifetime_ms / 1000 if lifetime_ms > 0 else None
+
+
+def login_refused(profile: SecurityProfile, why: str) -> LoginRefusedError:
+    """The error for an account that is not let in; brokers may close the connection in place of an answer."""
+    return LoginRefusedError(
+        f"refused the account {profile.username}: {why}. Correct user or password in the security profile, or create "
+        "the account in the cluster."
+    )
