@@ -30,6 +30,7 @@ from ha_core.kafka import (
     TopicDescription,
     UnsupportedByClusterError,
 )
+from ha_core.kafka.facts import LIVE
 from ha_core.model import Cluster
 
 T = TypeVar("T")
@@ -38,7 +39,6 @@ Answer = TypeVar("Answer")
 CLUSTERS_AT_ONCE = 8
 PARTITIONS_PER_REQUEST = 2_000
 GROUPS_PER_REQUEST = 200
-_LIVE = frozenset({"Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 _HOPELESS = (ClusterUnreachableError, AuthenticationRefusedError, NotKafkaError)
 """Asking this cluster again in this run costs a timeout and brings nothing."""
 
@@ -258,7 +258,7 @@ def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRea
         committed = admin.group_offsets([one.group for one in asked], stable=False)
         at_ms = _now_ms()
         for one in asked:
-            live = (one.state or states.get(one.group, "")) in _LIVE
+            live = (one.state or states.get(one.group, "")) in LIVE
             offsets = committed.get(one.group) or {}
             for (topic, partition), (offset, _) in offsets.items():
                 yield CommitRead(one.cluster, one.group, live, topic, partition, offset, at_ms, None)

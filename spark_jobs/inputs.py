@@ -7,16 +7,15 @@ All of it comes from ZooKeeper, or from a JSON file with the documents as they a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from ha_core.kafka import SecurityProfile, load_profiles
-from ha_core.model import Cluster, Identity, Operation, Topic, Usage, View
-from ha_core.plan.aging import crossed
-from ha_core.plan.resolve import cluster_for_group
+from ha_core.model import Cluster, Operation, Topic
+from ha_core.plan.aging import crossed, group_homes
 
 NEWEST_OPERATIONS = 10_000
 
@@ -32,7 +31,7 @@ class Inputs(NamedTuple):
     profiles: Mapping[str, SecurityProfile]
     topics: Mapping[str, Topic]
     homes: Mapping[str, frozenset[str]]
-    """group → the clusters that coordinate it for those who use it; a group that is missing may be anywhere."""
+    """group → where it has moved; a group that is missing may be anywhere."""
     crossed: Mapping[tuple[str, str], int]
     """(cluster, topic) → when its last crossing out of there ended, in milliseconds since 1970."""
 
@@ -46,13 +45,12 @@ def from_zookeeper(hosts: str, root: str) -> Inputs:
 
     store = connect(hosts, root=root)
     try:
-        view, usage, operations = store.load(), store.usage(), store.operations(NEWEST_OPERATIONS)
+        view, operations = store.load(), store.operations(NEWEST_OPERATIONS)
     finally:
         store.close()
     if not view.clusters:
         raise InputError(f"{hosts}{root}: no cluster is registered. Add one with `switchyard clusters add`.")
-    homes = group_homes(view, usage.values())
-    return Inputs(view.clusters, load_profiles(), view.topics, homes, crossed(operations))
+    return Inputs(view.clusters, load_profiles(), view.topics, group_homes(view.groups), crossed(operations))
 
 
 def from_file(path: Path) -> Inputs:
@@ -70,17 +68,3 @@ def from_file(path: Path) -> Inputs:
         raise InputError(f'{path}: {what}. Write {{"clusters": [{{"name": …, "bootstrap": …}}]}}.') from None
     topics_by_name = {one.name: one for one in topics}
     return Inputs({one.name: one for one in clusters}, load_profiles(), topics_by_name, homes, crossed(operations))
-
-
-def group_homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
-    """Where each group is coordinated for everyone who is known to use it."""
-    homes: dict[str, set[str | None]] = {}
-    for usage in usages:
-        for group, uses in usage.groups.items():
-            for use in uses:
-                home = cluster_for_group(view, Identity(usage.user, use.instance), group)
-                homes.setdefault(group, set()).add(home)
-    for bindings in view.bindings.values():
-        for group, cluster in bindings.groups.items():
-            homes.setdefault(group, set()).add(cluster)
-    return {group: frozenset(c for c in found if c is not None) for group, found in homes.items() if None not in found}

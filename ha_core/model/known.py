@@ -44,6 +44,11 @@ class KnownGroup(Document):
     """topic → partition → offset."""
 
     @property
+    def committed(self) -> dict[tuple[str, int], int]:
+        """The same by (topic, partition)."""
+        return {(topic, p): offset for topic, offsets in self.offsets.items() for p, offset in offsets.items()}
+
+    @property
     def key(self) -> str:
         return known_key(self.cluster, self.name)
 

@@ -235,7 +235,7 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
     groups = {
         (origin, name): GroupFacts(
             state=group.state or "Dead",
-            offsets={(t, p): offset for t, offsets in group.offsets.items() for p, offset in offsets.items()},
+            offsets=group.committed,
             age_s=age_s(environment, group.at),
         )
         for name, group in store.known(KnownGroup, origin, moves.groups).items()

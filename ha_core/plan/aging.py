@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from ha_core.model import Extent, Operation, Topic
+from ha_core.model import Extent, Group, Operation, Topic
 from ha_core.plan.returned import gone_for_good
 
 RESTLESS_MS = 3_600_000
@@ -96,6 +96,16 @@ class Commit(NamedTuple):
     offset: int
     live: bool
     """The group has members."""
+
+
+def group_homes(groups: Mapping[str, Group]) -> dict[str, frozenset[str]]:
+    """group → where it has moved; one that is missing may be anywhere."""
+    return {name: frozenset({group.cluster}) for name, group in groups.items() if group.cluster is not None}
+
+
+def at_home(commit: Commit, homes: Mapping[str, frozenset[str]]) -> bool:
+    """Whether somebody may go on from it: a group that has moved leaves its old offsets where it was."""
+    return commit.live or commit.group not in homes or commit.cluster in homes[commit.group]
 
 
 class Block(NamedTuple):

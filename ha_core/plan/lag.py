@@ -1,11 +1,20 @@
-"""How far behind a group is, in client offsets, over all the clusters that hold the records of a partition."""
+"""How far behind groups are, in client offsets, over all the clusters that hold the records of a partition.
+
+A coordinator that is away has not forgotten anything, so nobody may read here that a group has committed nothing: what
+was last seen of it is shown instead, with its age.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
 
-from ha_core.model import Extent
+from ha_core.model import Extent, View
+from ha_core.model.extent import identity
+from ha_core.plan.facts import Partition
+from ha_core.plan.verdict import duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +23,188 @@ class Held:
 
     start: int
     end: int
+
+
+Logs = Mapping[str, Mapping[str, Mapping[int, Held | None]]]
+"""Cluster → topic → every partition; None: its leader does not answer. A cluster that does not answer is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSeen:
+    """One group in one cluster, as its coordinator says it or as it was last seen."""
+
+    state: str
+    members: int
+    """None are counted of what was last seen."""
+    offsets: Mapping[Partition, int]
+    age_s: float | None = None
+    """None: the coordinator said it just now. Else it cannot be asked, and this was seen so many seconds ago."""
+
+    @property
+    def words(self) -> str:
+        if self.age_s is not None:
+            return f"last seen {duration(self.age_s)} ago{f' as {self.state}' if self.state else ''}"
+        return f"{self.state}, {self.members} members"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """Client offsets."""
+
+    topic: str
+    partition: int
+    committed: int
+    end: int | None
+    lag_records: int | None
+    next: str
+    """Cluster of the record to be read next."""
+    coordinator: str
+    """Cluster that holds the commit."""
+    age_s: float | None = None
+    """As of `GroupSeen`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    group: str
+    coordinators: Mapping[str, str]
+    """Cluster → the group's state there."""
+    partitions: tuple[PartitionLag, ...]
+    left_over: tuple[str, ...] = ()
+    """Clusters that still hold commits of it from before it moved away; nobody reads them."""
+    unasked: Mapping[str, str] = field(default_factory=dict)
+    """Cluster → why it could not be asked, and whether anything is known of the group there."""
+
+    @property
+    def lag_records(self) -> int | None:
+        """Of all partitions; None where one is not known."""
+        return total(one.lag_records for one in self.partitions)
+
+    @property
+    def age_s(self) -> float | None:
+        """Of the oldest commit that was not said just now."""
+        return max((one.age_s for one in self.partitions if one.age_s is not None), default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "lag_records": self.lag_records, "age_s": self.age_s}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One topic, over all clusters."""
+
+    topic: str
+    partitions: int
+    written_in: tuple[str, ...]
+    """Of a topic that was never moved: where it exists."""
+    older_in: tuple[str, ...]
+    """Other clusters whose records of it readers are still led to."""
+    moved: bool
+    records: int | None
+    """Offsets that readers can be given; None: a cluster that would know does not answer."""
+    groups: int
+    """That have committed offsets of it."""
+    lag_records: int | None
+    """Of the group that is furthest behind; None: of one it is not known."""
+    furthest: str
+    """That group."""
+
+
+def group_lag(
+    view: View, group: str, seen: Mapping[str, Mapping[str, GroupSeen]], unasked: Mapping[str, str], logs: Logs
+) -> GroupLag | None:
+    """The lag of a group; None: no cluster knows it.
+
+    :param seen: cluster → group.
+    :param unasked: cluster → why its coordinators could not be asked.
+    """
+    document = view.groups.get(group)
+    home = document.cluster if document is not None else None
+    states: dict[str, str] = {}
+    rows: list[PartitionLag] = []
+    left_over: list[str] = []
+    for cluster, groups in seen.items():
+        if (here := groups.get(group)) is None:
+            continue
+        if home not in {None, cluster} and not here.members:
+            left_over.append(cluster)
+            continue
+        states[cluster] = here.words
+        rows += _partitions(view, cluster, here, logs)
+    if not states and not left_over and home not in unasked:
+        return None
+    why = {
+        name: text if group in seen[name] else f"{text} Nothing was recorded of the group there."
+        for name, text in unasked.items()
+    }
+    return GroupLag(group, states, tuple(rows), tuple(left_over), why)
+
+
+def topic_row(view: View, topic: str, groups: Mapping[str, int | None], logs: Logs) -> TopicRow:
+    """:param groups: group → its lag on the topic."""
+    document = view.topics.get(topic)
+    mapped = document is not None and document.mapped
+    partitions = document.partitions if document is not None else {}
+    holders = sorted(cluster for cluster, there in logs.items() if topic in there)
+    count = max([*(len(logs[cluster][topic]) for cluster in holders), *(p + 1 for p in partitions)], default=0)
+    home = view.default_cluster or ""
+    written = sorted(document.writers) if mapped and document is not None else holders
+    extents = [extent for several in partitions.values() for extent in several]
+    older = {one.cluster for one in extents if one.end is not None and not one.ignored} - set(written)
+    furthest = max(groups, key=lambda group: -1 if (lag := groups[group]) is None else lag, default="")
+    return TopicRow(
+        topic=topic,
+        partitions=count,
+        written_in=tuple(written),
+        older_in=tuple(sorted(older)),
+        moved=any(one.term for one in extents),
+        records=total(_behind(view, (topic, p), 0, home, logs).lag_records for p in range(count)),
+        groups=len(groups),
+        lag_records=groups[furthest] if groups and None not in groups.values() else None,
+        furthest=furthest,
+    )
+
+
+def by_topic(groups: Collection[GroupLag]) -> dict[str, dict[str, int | None]]:
+    """topic → group → its lag there."""
+    found: dict[str, dict[str, int | None]] = {}
+    for group in groups:
+        for row in group.partitions:
+            lags = found.setdefault(row.topic, {})
+            lags[group.group] = total((lags.get(group.group, 0), row.lag_records))
+    return found
+
+
+def total(counts: Iterable[int | None]) -> int | None:
+    """Their sum; None where one is not known."""
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count is not None)
+
+
+def _partitions(view: View, coordinator: str, seen: GroupSeen, logs: Logs) -> Iterator[PartitionLag]:
+    for key, offset in sorted(seen.offsets.items()):
+        found = _behind(view, key, offset, coordinator, logs)
+        yield PartitionLag(*key, offset, found.end, found.lag_records, found.next, coordinator, seen.age_s)
+
+
+def _behind(view: View, key: Partition, committed: int, home: str, logs: Logs) -> Behind:
+    """:param home: where a topic without a map is, as far as that can be said without knowing who asks."""
+    topic, number = key
+    document = view.topics.get(topic)
+    if document is not None and document.mapped:
+        extents = document.extents(number)
+    else:
+        holders = [cluster for cluster, there in logs.items() if topic in there]
+        extents = identity(home if home in holders or not holders else min(holders))
+    return behind(extents, committed, partial(_held, logs, topic, number))
+
+
+def _held(logs: Logs, topic: str, number: int, cluster: str) -> Held | None:
+    """Nothing where the cluster has no such topic."""
+    if cluster not in logs:
+        return None
+    there = logs[cluster].get(topic)
+    return Held(0, 0) if there is None else there.get(number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from ha_core.model import GatewayRecord, HistoryEntry, KnownGroup, KnownTopic, L
 from ha_core.operations.bindings import BindingsPlan
 from ha_core.operations.crossing.settling import Look
 from ha_core.operations.health import Problem
-from ha_core.operations.inventory import GroupLag, Overview
+from ha_core.operations.inventory import Overview
 from ha_core.operations.migration.listing import Migration
 from ha_core.operations.registry import ClusterState
 from ha_core.operations.requests import format_scope
+from ha_core.plan.lag import GroupLag
 from ha_core.plan.masking import Affected
 from ha_core.plan.verdict import duration, listed
 from ha_core.present.page import Mark, Marked, Page, Table, number

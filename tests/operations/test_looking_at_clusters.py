@@ -12,7 +12,7 @@ from ha_core.model import Group, KnownGroup, MoveSet
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.gather import gather
-from ha_core.operations.inventory import group_lag
+from ha_core.operations.inventory import lag_of
 from ha_core.operations.requests import make_request
 from ha_core.store import Change
 
@@ -91,7 +91,7 @@ def test_commits_of_a_group_whose_coordinator_is_down_are_shown_as_last_seen_wit
     failing(monkeypatch, "describe_groups", NotSettledError("east", "it has no coordinator"))
     monkeypatch.setattr(Admin, "topics", lambda *_args, **_options: {})
 
-    found = group_lag(healthy, "billing")
+    found = lag_of(healthy, "billing")
 
     (row,) = found.partitions
     assert (row.topic, row.committed, row.coordinator, row.age_s) == ("orders", 7, "east", 90.0)
@@ -103,7 +103,7 @@ def test_a_cluster_that_is_away_has_not_forgotten_its_groups(environment: Enviro
     environment.now = lambda: NOW
     known(environment)
 
-    assert [row.committed for row in group_lag(environment, "billing").partitions] == [7]
+    assert [row.committed for row in lag_of(environment, "billing").partitions] == [7]
 
 
 def test_of_a_group_at_home_in_a_cluster_that_was_never_looked_at_nothing_is_concluded(
@@ -112,9 +112,9 @@ def test_of_a_group_at_home_in_a_cluster_that_was_never_looked_at_nothing_is_con
     group = Group(name="billing", cluster="east")
     environment.store.commit(Change(change_id="group", puts=(group,), expected={(Group, "billing"): None}))
 
-    found = group_lag(environment, "billing")
+    found = lag_of(environment, "billing")
 
     assert found.partitions == ()
     assert "Nothing was recorded of the group" in found.unasked["east"]
     with pytest.raises(RefusedError, match="nobody has seen it"):
-        group_lag(environment, "no-such-group")
+        lag_of(environment, "no-such-group")

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ha_core.operations.environment import Connection, Environment, connect
-from ha_core.operations.inventory import group_lag, overview
+from ha_core.operations.inventory import lag_of, overview
 from ha_core.operations.last_seen import record
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import make_request
@@ -50,7 +50,7 @@ def test_a_group_whose_coordinator_stands_still_is_shown_as_last_seen(stack: Sta
     # When: its coordinator does not answer any more.
     stack.pause("cluster/west")
     try:
-        found = group_lag(environment, name)
+        found = lag_of(environment, name)
     finally:
         stack.resume("cluster/west")
     # Then

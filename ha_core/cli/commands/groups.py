@@ -8,7 +8,7 @@ import typer
 
 from ha_core.cli.command import Answer, command
 from ha_core.cli.session import Session
-from ha_core.operations.inventory import group_lag, lags, look_at_groups, overview
+from ha_core.operations.inventory import lag_of, lags, look_at_groups, overview
 from ha_core.present.state import group_page, groups_page, topics_page
 
 
@@ -20,7 +20,7 @@ def topics(session: Session) -> Answer:
 
 @command("group", "A group's committed offsets, its lag, and where the record to be read next lies.")
 def group(session: Session, name: Annotated[str, typer.Argument(metavar="GROUP")]) -> Answer:
-    found = group_lag(session.environment, name)
+    found = lag_of(session.environment, name)
     return Answer(found.to_json(), group_page(found))
 
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from pydantic import BaseModel, ConfigDict
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.facts import Partition
+from ha_core.kafka.facts import LIVE, Partition
 from ha_core.model import MoveRequest, MoveSet, Scope, Usage, View
 from ha_core.operations.environment import Environment
 from ha_core.operations.gather import gather
-from ha_core.operations.inventory import LIVE
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
 from ha_core.plan.followers import assigned_topics, crossing_for, has_user, users_at
