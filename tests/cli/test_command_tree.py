@@ -15,7 +15,7 @@ from ha_core.store.errors import LockedError, NoStateError, StoreUnavailableErro
 runner = CliRunner()
 
 
-def test_every_command_group_is_there_with_its_help() -> None:
+def test_the_help_lists_every_command() -> None:
     shown = runner.invoke(tree.build(), ["--help"])
 
     assert shown.exit_code == 0
@@ -43,7 +43,7 @@ def test_every_command_group_is_there_with_its_help() -> None:
         assert name in shown.stdout
 
 
-def test_a_broken_plug_in_leaves_the_other_commands_working(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_plug_in_does_not_break_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = EntryPoint(name="broken", value="no_such_module:app", group=tree.PLUGINS)
     monkeypatch.setattr(tree, "entry_points", lambda group: [broken])
     built = tree.build()
@@ -67,12 +67,12 @@ def test_a_broken_plug_in_leaves_the_other_commands_working(monkeypatch: pytest.
         ["no-such-command"],
     ],
 )
-def test_a_command_with_something_missing_ends_with_code_2(words: list[str]) -> None:
+def test_a_command_with_a_missing_argument_exits_with_code_2(words: list[str]) -> None:
     assert runner.invoke(tree.build(), words).exit_code == 2
 
 
 @pytest.mark.parametrize("words", [["status"], ["bindings", "list"]])
-def test_a_zookeeper_out_of_reach_is_one_clear_paragraph_and_a_code_of_its_own(words: list[str]) -> None:
+def test_an_unreachable_zookeeper_is_one_clear_error_with_its_own_exit_code(words: list[str]) -> None:
     ended = runner.invoke(tree.build(), [*words, "--zookeeper", "127.0.0.1:1", "--json"])
 
     assert ended.exit_code == OUT_OF_REACH
@@ -80,7 +80,7 @@ def test_a_zookeeper_out_of_reach_is_one_clear_paragraph_and_a_code_of_its_own(w
     assert "Traceback" not in ended.stderr
 
 
-def test_a_setting_that_is_missing_is_named_where_what_stands_in_for_it_does_not_answer(
+def test_a_missing_setting_is_named_when_its_default_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def silent(*_: object, **_options: object) -> None:
@@ -94,21 +94,21 @@ def test_a_setting_that_is_missing_is_named_where_what_stands_in_for_it_does_not
     assert "SWITCHYARD_ZOOKEEPER" not in runner.invoke(tree.build(), ["status"]).stderr
 
 
-def test_a_name_that_does_not_resolve_is_told_from_a_server_that_is_away() -> None:
+def test_a_host_name_that_does_not_resolve_is_reported_as_such() -> None:
     ended = runner.invoke(tree.build(), ["status", "--zookeeper", "no-such-name.invalid:2181"])
 
     assert ended.exit_code == OUT_OF_REACH
     assert "'no-such-name.invalid' does not resolve" in ended.stderr
 
 
-def test_a_root_that_is_no_path_is_bad_input_and_no_defect() -> None:
+def test_a_root_that_is_no_path_is_bad_input() -> None:
     ended = runner.invoke(tree.build(), ["status", "--zookeeper", "127.0.0.1:1", "--root", "switchyard"])
 
     assert ended.exit_code == BAD_INPUT
     assert "--root" in ended.stderr
 
 
-def test_the_version_is_told_without_a_command() -> None:
+def test_the_version_is_shown_without_a_command() -> None:
     shown = runner.invoke(tree.build(), ["--version"])
 
     assert shown.exit_code == 0
@@ -139,5 +139,5 @@ def test_the_version_is_told_without_a_command() -> None:
         (ZeroDivisionError(), DEFECT),
     ],
 )
-def test_exit_codes_tell_apart_what_a_caller_can_do(error: Exception, code: int) -> None:
+def test_each_kind_of_error_has_its_exit_code(error: Exception, code: int) -> None:
     assert failure(error)[1] == code

@@ -76,7 +76,7 @@ def shown(*words: str) -> str:
 
 
 @pytest.mark.usefixtures("store")
-def test_status_has_clusters_gateways_operations_and_locks() -> None:
+def test_status_lists_clusters_gateways_operations_and_locks() -> None:
     code, status = run("status")
 
     assert code == 0
@@ -112,7 +112,7 @@ def test_a_declared_file_is_shown_by_a_dry_run_and_then_applied_once(store: Memo
     assert store.load().revision == 2
 
 
-def test_a_binding_of_somebody_in_use_needs_a_yes(store: MemoryStore) -> None:
+def test_binding_a_user_in_use_needs_a_confirmation(store: MemoryStore) -> None:
     assert run("usage", "declare", "alice", "--topic", "orders", "--group", "billing")[0] == 0
 
     code, refused = run("bindings", "set", "user:alice", "west")
@@ -152,7 +152,7 @@ def test_a_binding_of_somebody_in_use_needs_a_yes(store: MemoryStore) -> None:
         (("clusters", "add", "north", "--bootstrap", "no-such-name.invalid:9092"), "does not resolve"),
     ],
 )
-def test_bad_input_ends_with_code_2_and_one_paragraph(words: tuple[str, ...], error: str) -> None:
+def test_bad_input_exits_with_code_2_and_one_paragraph(words: tuple[str, ...], error: str) -> None:
     code, data = run(*words)
 
     assert code == 2
@@ -161,14 +161,14 @@ def test_bad_input_ends_with_code_2_and_one_paragraph(words: tuple[str, ...], er
 
 
 @pytest.mark.usefixtures("store")
-def test_a_move_that_only_waits_for_a_cluster_ends_with_a_code_of_its_own() -> None:
+def test_a_switch_with_an_unreachable_cluster_exits_with_its_own_code() -> None:
     code, data = run("switch", "user:a", "--from", "east", "--to", "west", "--reason", "t", "--yes")
 
     assert code == OUT_OF_REACH
     assert "cannot be reached" in data["error"]
 
 
-def test_a_cluster_under_a_second_name_is_no_second_cluster(
+def test_registering_a_known_cluster_under_a_second_name_is_refused(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -183,7 +183,7 @@ def test_a_cluster_under_a_second_name_is_no_second_cluster(
     assert store.load() == before
 
 
-def test_a_cluster_in_which_topics_that_never_moved_are_written_is_removed_only_by_force(
+def test_a_cluster_with_topics_that_never_moved_is_removed_only_by_force(
     store: MemoryStore,
 ) -> None:
     run("clusters", "add", "north", "--unprobed", "--bootstrap", "127.0.0.1:1")
@@ -199,7 +199,7 @@ def test_a_cluster_in_which_topics_that_never_moved_are_written_is_removed_only_
     assert run("clusters", "remove", "north", "--force")[0] == 0
 
 
-def test_a_new_address_leaves_a_cluster_the_default_unless_it_is_said(store: MemoryStore) -> None:
+def test_changing_an_address_keeps_a_cluster_the_default_unless_told_otherwise(store: MemoryStore) -> None:
     again = ("clusters", "add", "east", "--unprobed", "--bootstrap", "127.0.0.1:3")
 
     assert run(*again)[0] == 0
@@ -210,7 +210,7 @@ def test_a_new_address_leaves_a_cluster_the_default_unless_it_is_said(store: Mem
     assert not store.load().clusters["east"].default
 
 
-def test_clusters_that_are_added_changed_and_removed_are_in_the_history(store: MemoryStore) -> None:
+def test_adding_changing_and_removing_a_cluster_are_in_the_history(store: MemoryStore) -> None:
     add = ("clusters", "add", "north", "--unprobed", "--reason", "a third hall", "--bootstrap")
 
     assert run(*add, "127.0.0.1:2")[1]["changed"]
@@ -229,7 +229,7 @@ def test_clusters_that_are_added_changed_and_removed_are_in_the_history(store: M
     assert store.locks() == []
 
 
-def test_history_says_what_an_operation_was_about_and_from_where_to_where(store: MemoryStore) -> None:
+def test_history_shows_scope_origin_and_target_of_an_operation(store: MemoryStore) -> None:
     request = MoveRequest(
         scope=Scope(users=("ann",), topics=("a",), partitions={"a": (0, 1)}), origin="east", target="west", reason="t"
     )
@@ -247,7 +247,9 @@ def test_history_says_what_an_operation_was_about_and_from_where_to_where(store:
     assert "user:ann, topic:a:0-1, east → west" in shown("history", "switch-1")
 
 
-def test_what_waits_for_somebody_is_told_by_an_exit_code(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_status_check_has_an_exit_code_for_problems_and_lists_them(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Given: nobody answers, no gateway is alive, and a fence stands of an operation that has ended.
     fenced = MOVED.model_copy(update={"name": "bills", "fence": Fence(operation="switch-1")})
     store.commit(Change(change_id="fence", puts=(fenced,), expected={(Topic, "bills"): None}))
@@ -260,7 +262,9 @@ def test_what_waits_for_somebody_is_told_by_an_exit_code(store: MemoryStore, mon
     assert run("status")[0] == 0
 
 
-def test_nothing_waits_where_all_is_well(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_status_check_finds_no_problem_in_a_healthy_system(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
     record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=1, records_facts=True)
     store.client().register_gateway(record)
@@ -269,7 +273,7 @@ def test_nothing_waits_where_all_is_well(store: MemoryStore, monkeypatch: pytest
     assert "nothing waits for anybody" in shown("status", "--check")
 
 
-def test_a_gateway_that_does_not_follow_is_named_and_one_that_is_just_catching_up_is_not(
+def test_the_status_check_names_a_gateway_that_lags_but_not_one_that_catches_up(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
@@ -285,7 +289,7 @@ def test_a_gateway_that_does_not_follow_is_named_and_one_that_is_just_catching_u
     catching_up.join()
 
 
-def test_an_operation_that_nobody_works_on_is_found_and_one_that_crosses_over_is_not(
+def test_the_status_check_names_an_abandoned_operation_but_not_an_open_crossing(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
@@ -307,7 +311,7 @@ def test_an_operation_that_nobody_works_on_is_found_and_one_that_crosses_over_is
     assert "Its fence stands: clients wait." in one["text"]
 
 
-def test_who_works_on_an_operation_is_told_by_its_holder_and_not_by_its_history(
+def test_the_status_check_knows_a_live_executor_by_its_hold_not_by_its_history(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given an executor that lives and has written nothing for long, and one that has just died behind its fence
@@ -327,7 +331,7 @@ def test_who_works_on_an_operation_is_told_by_its_holder_and_not_by_its_history(
         assert [one["about"] for one in found if "operation" in one["about"]] == ["operation switch-2"]
 
 
-def test_what_somebody_takes_up_in_a_moment_waits_for_nobody(
+def test_the_status_check_ignores_an_operation_that_is_taken_over_while_it_looks(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
@@ -352,7 +356,7 @@ def test_what_somebody_takes_up_in_a_moment_waits_for_nobody(
     assert not any("operation" in one["about"] for one in found)
 
 
-def test_a_masked_cluster_that_topics_are_written_in_waits_for_somebody_and_another_one_does_not(
+def test_the_status_check_names_a_masked_cluster_only_when_topics_are_written_there(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given both clusters masked, of which the west is the writer of a topic that was moved
@@ -373,9 +377,7 @@ def test_a_masked_cluster_that_topics_are_written_in_waits_for_somebody_and_anot
     assert "bills" in masked()["cluster east"]
 
 
-def test_all_groups_and_all_topics_are_tables_of_their_own_with_lag(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_and_topics_are_listed_with_their_lag(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     # Given: orders was cut over at 9 and west holds 4 more; billing, in east, has committed 5; nobody read bills.
     def ends(end: int) -> dict[int, LogEnds]:
         return {0: LogEnds(0, end, end, end, 1, 0)}
@@ -414,7 +416,7 @@ def test_all_groups_and_all_topics_are_tables_of_their_own_with_lag(
     assert "billing" in shown("groups")
 
 
-def test_a_group_whose_coordinator_is_away_has_not_committed_nothing(store: MemoryStore) -> None:
+def test_a_group_with_an_unreachable_coordinator_is_shown_with_its_last_seen_commits(store: MemoryStore) -> None:
     seen = KnownGroup(cluster="east", name="billing", at=utc_now(), state="Stable", offsets={"orders": {0: 5}})
     store.keep_known(KnownGroup, "east", [seen])
 
@@ -426,7 +428,7 @@ def test_a_group_whose_coordinator_is_away_has_not_committed_nothing(store: Memo
     assert [one["committed"] for one in run("groups")[1]["groups"][0]["partitions"]] == [5]
 
 
-def test_mask_and_history_say_who_did_what_and_why(store: MemoryStore) -> None:
+def test_masking_and_history_show_who_did_what_and_why(store: MemoryStore) -> None:
     code, report = run("mask", "west", "--reason", "power failure", "--force")
 
     assert (code, report["result"], report["depends"]["written"]) == (0, "succeeded", ["orders"])
@@ -440,7 +442,7 @@ def test_mask_and_history_say_who_did_what_and_why(store: MemoryStore) -> None:
     assert operation["id"] in shown("history")
 
 
-def test_a_cluster_that_is_written_is_masked_by_force_only_and_who_depends_on_it_is_said_before(
+def test_a_cluster_with_written_topics_is_masked_only_by_force_and_a_dry_run_names_them(
     store: MemoryStore,
 ) -> None:
     before = store.load()
@@ -456,7 +458,7 @@ def test_a_cluster_that_is_written_is_masked_by_force_only_and_who_depends_on_it
 
 
 @pytest.mark.usefixtures("store")
-def test_a_topic_is_drawn_for_people_and_given_whole_to_machines() -> None:
+def test_a_topic_is_drawn_as_text_and_given_whole_as_json() -> None:
     assert "west [9, …) → 0 term 1" in shown("topic", "orders")
     assert run("topic", "orders")[1]["map"]["partitions"]["0"][1]["cluster"] == "west"
 
@@ -474,7 +476,7 @@ def test_a_defect_is_one_line_that_names_the_debug_option(store: MemoryStore, mo
     assert "Traceback" not in ended.stderr
 
 
-def test_a_masked_cluster_that_is_away_stays_masked_and_its_exit_code_says_that_it_is_out_of_reach(
+def test_unmasking_an_unreachable_cluster_fails_with_its_own_exit_code(
     store: MemoryStore,
 ) -> None:
     assert run("mask", "west", "--reason", "a flood", "--force")[0] == 0
@@ -485,7 +487,7 @@ def test_a_masked_cluster_that_is_away_stays_masked_and_its_exit_code_says_that_
     assert "stays masked" in data["error"]
 
 
-def test_a_cluster_that_is_away_is_said_in_a_sentence(store: MemoryStore) -> None:
+def test_the_status_check_describes_an_unreachable_cluster_in_a_sentence(store: MemoryStore) -> None:
     _, data = run("status", "--check")
 
     assert {one["text"].split(":")[0] for one in data["problems"] if one["about"].startswith("cluster ")} == {

@@ -50,7 +50,7 @@ def make(said: list[str]) -> Callable[[list[float]], Environment]:
     return environment
 
 
-def test_a_look_is_taken_every_so_many_seconds_whatever_a_cluster_says(
+def test_facts_are_recorded_at_every_interval_even_when_a_cluster_fails(
     make: Callable[[list[float]], Environment], said: list[str]
 ) -> None:
     pauses: list[float] = []
@@ -64,7 +64,7 @@ def test_a_look_is_taken_every_so_many_seconds_whatever_a_cluster_says(
     assert sum(line.startswith("east: ") for line in said) == 3
 
 
-def test_while_the_store_is_away_it_is_waited_for(
+def test_recording_facts_continues_while_the_store_is_unreachable(
     make: Callable[[list[float]], Environment], said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
@@ -79,7 +79,7 @@ def test_while_the_store_is_away_it_is_waited_for(
     assert said == ["nothing was recorded: no ZooKeeper"] * 3
 
 
-def test_what_the_store_does_not_take_is_told_and_no_reason_to_stop(
+def test_facts_too_large_for_the_store_are_reported_and_do_not_stop_recording(
     make: Callable[[list[float]], Environment], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = make([])
@@ -94,7 +94,7 @@ def test_what_the_store_does_not_take_is_told_and_no_reason_to_stop(
     assert [look.error for look in last_seen.record(environment)] == ["a write of 1 nodes is 2000000 bytes"]
 
 
-def test_a_topic_of_which_a_leader_did_not_answer_stays_as_it_was_known_and_nothing_else_is_read_again() -> None:
+def test_a_topic_whose_leader_does_not_answer_keeps_its_older_facts() -> None:
     def described(name: str, ends: int, internal: bool = False) -> TopicDescription:
         found = {partition: LogEnds(0, 7, 7, 7, 1, 0) for partition in range(ends)}
         return TopicDescription(name, 2, 1, {}, found, internal)
@@ -116,6 +116,6 @@ def test_a_topic_of_which_a_leader_did_not_answer_stays_as_it_was_known_and_noth
     assert (seen["whole"].at, seen["whole"].ends) == ("2026-02-02T00:00:00Z", {0: 7, 1: 7})
 
 
-def test_a_cluster_that_is_not_registered_ends_it(make: Callable[[list[float]], Environment]) -> None:
+def test_recording_facts_of_an_unregistered_cluster_is_refused(make: Callable[[list[float]], Environment]) -> None:
     with pytest.raises(RefusedError, match="There is no cluster 'north'"):
         last_seen.record_always(make([]), 60.0, ["north"])

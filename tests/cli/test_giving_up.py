@@ -78,7 +78,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, probe: Probe) -> None:
     )
 
 
-def test_a_dry_run_reports_the_loss_exactly_and_changes_nothing(store: MemoryStore) -> None:
+def test_a_dry_run_of_giving_up_reports_the_exact_loss_and_changes_nothing(store: MemoryStore) -> None:
     before = store.load()
 
     code, plan = run(*DONE, "--dry-run")
@@ -101,7 +101,7 @@ def test_a_dry_run_reports_the_loss_exactly_and_changes_nothing(store: MemorySto
     assert store.operations(10) == []
 
 
-def test_people_read_what_is_lost_and_what_is_left_to_do() -> None:
+def test_giving_up_shows_what_is_lost_and_what_remains_to_be_done() -> None:
     shown = CliRunner().invoke(build(), [*DONE, "orders", "--dry-run"])
 
     assert "[0, 1000000)" in shown.stdout
@@ -111,7 +111,7 @@ def test_people_read_what_is_lost_and_what_is_left_to_do() -> None:
     assert "1 still refer to east, move them away: topic bills" in shown.stdout
 
 
-def test_it_leaves_the_maps_the_history_has_the_evidence_and_the_cluster_can_be_removed(store: MemoryStore) -> None:
+def test_giving_up_removes_the_extents_records_the_loss_and_lets_the_cluster_be_removed(store: MemoryStore) -> None:
     code, done = run(*DONE)
 
     assert (code, done["result"]) == (0, "succeeded")
@@ -137,7 +137,7 @@ def test_it_leaves_the_maps_the_history_has_the_evidence_and_the_cluster_can_be_
     assert run("clusters", "remove", "east", "--force")[0] == 0
 
 
-def test_done_again_there_is_nothing_to_do(store: MemoryStore) -> None:
+def test_giving_up_a_cluster_twice_changes_nothing(store: MemoryStore) -> None:
     run(*DONE)
     before = store.load()
 
@@ -147,7 +147,7 @@ def test_done_again_there_is_nothing_to_do(store: MemoryStore) -> None:
     assert store.load() == before
 
 
-def test_names_and_patterns_choose_and_what_still_points_there_is_said(store: MemoryStore) -> None:
+def test_giving_up_takes_topic_patterns_and_lists_what_still_refers_to_the_cluster(store: MemoryStore) -> None:
     put(store, UserBindings(user="ann", cluster="east"), "ann")
 
     code, done = run(*DONE, "ord*")
@@ -170,7 +170,7 @@ def test_names_and_patterns_choose_and_what_still_points_there_is_said(store: Me
         (("east", "orders", "--reason", " "), "--reason"),
     ],
 )
-def test_what_cannot_be_given_up_is_refused_and_nothing_is_changed(
+def test_giving_up_what_cannot_be_given_up_is_refused_and_changes_nothing(
     words: tuple[str, ...], error: str, store: MemoryStore
 ) -> None:
     put(store, WRITTEN, "left")
@@ -184,7 +184,7 @@ def test_what_cannot_be_given_up_is_refused_and_nothing_is_changed(
     assert store.operations(10) == []
 
 
-def test_nobody_who_confirms_it_is_a_refusal(store: MemoryStore) -> None:
+def test_giving_up_without_confirmation_is_refused(store: MemoryStore) -> None:
     before = store.load()
 
     code, data = run("origins", "give-up", "east", "--reason", "fire")
@@ -193,7 +193,7 @@ def test_nobody_who_confirms_it_is_a_refusal(store: MemoryStore) -> None:
     assert store.load() == before
 
 
-def test_a_topic_on_which_an_operation_works_is_left_alone_with_all_the_others(store: MemoryStore) -> None:
+def test_giving_up_is_refused_for_all_topics_when_an_operation_has_locked_one(store: MemoryStore) -> None:
     running = Operation(id="switch-1", kind="switch", state="running", by="test", reason="test", started=AT)
     store.create_operation(running, ["topic:bills"])
     before = store.load()
@@ -214,7 +214,7 @@ def test_a_topic_on_which_an_operation_works_is_left_alone_with_all_the_others(s
     ],
     ids=["ready", "refusing", "with a broker away"],
 )
-def test_a_cluster_that_answers_is_given_up_by_force_only(
+def test_a_cluster_that_answers_is_given_up_only_by_force(
     probe: Probe, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers(monkeypatch, probe)
@@ -230,7 +230,7 @@ def test_a_cluster_that_answers_is_given_up_by_force_only(
     assert (forced[0], forced[1]["answers"]) == (0, True)
 
 
-def test_a_run_that_dies_behind_its_change_is_ended_by_the_next_one(
+def test_giving_up_interrupted_after_its_revision_is_finished_by_the_next_run(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched, opened(store) as environment:
@@ -247,7 +247,7 @@ def test_a_run_that_dies_behind_its_change_is_ended_by_the_next_one(
     assert [operation.state for operation in store.operations(10)] == ["succeeded", "succeeded"]
 
 
-def test_a_map_that_changes_after_it_was_judged_is_left_for_the_next_run(store: MemoryStore) -> None:
+def test_giving_up_leaves_a_map_that_changed_since_the_plan_to_the_next_run(store: MemoryStore) -> None:
     with opened(store) as environment:
         plan = plan_giving_up(environment, "east")
         changed = Topic(name="orders", writer="west", partitions={0: FORCED, 1: FORCED, 2: identity("west")})
@@ -263,7 +263,7 @@ def test_a_map_that_changes_after_it_was_judged_is_left_for_the_next_run(store: 
     assert run(*DONE)[0] == 0
 
 
-def test_the_way_out_is_named_wherever_something_waits_for_a_cluster_that_is_away() -> None:
+def test_every_view_of_a_topic_that_waits_for_a_dead_cluster_suggests_giving_it_up() -> None:
     way_out = "switchyard origins give-up east"
     (row,) = [one for one in run("migrations")[1]["migrations"] if one["topic"] == "orders"]
     aging = run("age", "bills", "--dry-run")[1]["extents"][0]["blocks"]

@@ -71,7 +71,7 @@ def shown(*words: str) -> str:
 
 
 @pytest.mark.usefixtures("store")
-def test_every_topic_that_moved_or_moves_is_listed_with_its_derived_status() -> None:
+def test_migrations_lists_every_moved_or_moving_topic_with_its_status() -> None:
     code, data = run("migrations")
 
     assert code == 0
@@ -100,7 +100,7 @@ def test_every_topic_that_moved_or_moves_is_listed_with_its_derived_status() -> 
 
 
 @pytest.mark.usefixtures("store")
-def test_what_holds_a_migration_up_is_said_with_the_way_out() -> None:
+def test_migrations_shows_what_blocks_a_running_migration() -> None:
     (one,) = run("migrations", "--running")[1]["migrations"]
     assert "cannot be looked at" in one["blocks"][0]
     assert "127.0.0.1:1" in one["blocks"][0]
@@ -124,7 +124,7 @@ def test_what_holds_a_migration_up_is_said_with_the_way_out() -> None:
         (("--rates", "no-such-file"), "no-such-file"),
     ],
 )
-def test_bad_input_ends_with_code_2_and_nothing_is_changed(
+def test_bad_input_of_migrate_exits_with_code_2_and_changes_nothing(
     words: tuple[str, ...], error: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "--rates" in words:  # rates are read when everything else is sound
@@ -141,7 +141,7 @@ def test_bad_input_ends_with_code_2_and_nothing_is_changed(
 
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("topic", ["pay*", "payments-2"])
-def test_out_of_a_lost_cluster_migrate_suggests_a_command_that_has_what_it_takes(topic: str) -> None:
+def test_migrate_from_an_unreachable_cluster_suggests_migrate_from_fault(topic: str) -> None:
     code, data = run("migrate", topic, "--from", "east", "--to", "west", "--reason", "t", "--yes")
 
     assert code in {BAD_INPUT, OUT_OF_REACH}
@@ -151,14 +151,14 @@ def test_out_of_a_lost_cluster_migrate_suggests_a_command_that_has_what_it_takes
 
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("words", [("rollback", "no-such-operation"), ("settle", "no-such-operation")])
-def test_an_operation_that_does_not_exist_is_named(words: tuple[str, ...]) -> None:
+def test_rollback_and_settle_of_an_unknown_operation_name_it(words: tuple[str, ...]) -> None:
     code, data = run(*words)
     assert code == 2
     assert "no-such-operation" in data["error"]
 
 
 @pytest.mark.usefixtures("store")
-def test_clusters_that_do_not_answer_keep_a_crossing_as_it_is() -> None:
+def test_settle_with_unreachable_clusters_leaves_the_crossing_open() -> None:
     code, data = run("settle")
 
     assert code == 1
@@ -167,5 +167,5 @@ def test_clusters_that_do_not_answer_keep_a_crossing_as_it_is() -> None:
     assert "127.0.0.1:1" in row["error"]
 
 
-def test_ages_are_told_in_their_two_largest_units() -> None:
+def test_ages_are_shown_in_their_two_largest_units() -> None:
     assert [age_words(s) for s in (5, 65, 3700, 90_000)] == ["5 s", "1 min 5 s", "1 h 1 min", "1 d 1 h"]

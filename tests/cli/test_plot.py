@@ -33,7 +33,7 @@ HISTORY = (
 )
 
 
-def test_ends_are_drawn_over_time_from_the_cut() -> None:
+def test_the_plot_draws_log_ends_relative_to_the_cut_over_time() -> None:
     approaches = approaches_of(OPERATION, HISTORY)
 
     figure = draw(OPERATION, approaches, HISTORY)
@@ -45,7 +45,7 @@ def test_ends_are_drawn_over_time_from_the_cut() -> None:
     assert {text.get_text() for text in axes.texts} == {"open", "settle"}
 
 
-def test_a_migration_that_was_ended_by_a_barrier_is_drawn_to_the_cut_that_it_was_given_then() -> None:
+def test_the_plot_of_a_migration_ended_by_a_barrier_uses_the_lowered_cut() -> None:
     ended = (*HISTORY[:2], entry(9, "finish", lowered_to=rows(150), client_ends=rows(150)))
 
     (one,) = approaches_of(OPERATION, ended)
@@ -56,5 +56,5 @@ def test_a_migration_that_was_ended_by_a_barrier_is_drawn_to_the_cut_that_it_was
     assert {text.get_text() for text in axes.texts} == {"open", "finish"}
 
 
-def test_a_partition_without_recorded_ends_is_left_out() -> None:
+def test_the_plot_leaves_out_a_partition_without_recorded_ends() -> None:
     assert approaches_of(OPERATION, [entry(1, "propose", cuts=rows(700), client_ends_left_out=9_000)]) == ()

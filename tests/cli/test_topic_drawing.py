@@ -6,7 +6,7 @@ WEST = Extent(cluster="west", start=1200, end=1500, base=70, term=1)
 BACK = Extent(cluster="east", start=1500, end=None, base=1200, term=2)
 
 
-def test_every_extent_is_drawn_with_cluster_offsets_and_term() -> None:
+def test_the_drawing_shows_cluster_offsets_and_term_of_every_extent() -> None:
     drawing = draw(Topic(name="orders", writer="east", partitions={0: (EAST, WEST, BACK)})).plain
 
     assert "east [0, 1200) → 0 term 0" in drawing
@@ -14,27 +14,27 @@ def test_every_extent_is_drawn_with_cluster_offsets_and_term() -> None:
     assert "east [1500, …) → 1200 term 2" in drawing
 
 
-def test_clusters_differ_by_fill_too_so_that_a_drawing_without_colours_is_read() -> None:
+def test_the_drawing_distinguishes_clusters_by_fill_as_well_as_colour() -> None:
     line = draw(Topic(name="orders", writer="east", partitions={0: (EAST, WEST, BACK)})).plain
 
     assert "█" in line
     assert "▓" in line
 
 
-def test_there_is_one_line_per_partition() -> None:
+def test_the_drawing_has_one_line_per_partition() -> None:
     drawing = draw(Topic(name="orders", writer="west", partitions=dict.fromkeys(range(11), (EAST, BACK)))).plain
 
     assert [line.split()[0] for line in drawing.splitlines()] == [str(p) for p in range(11)]
 
 
-def test_a_short_stay_between_long_ones_still_has_a_cell() -> None:
+def test_a_short_extent_between_long_ones_has_at_least_one_cell() -> None:
     tiny = Extent(cluster="west", start=10**12, end=10**12 + 1, base=0, term=1)
     huge = Extent(cluster="east", start=0, end=10**12, base=0, term=0)
 
     assert all(cells >= 1 for cells in widths([huge, tiny] * 30))
 
 
-def test_an_end_that_is_not_confirmed_and_one_that_was_lost_are_told() -> None:
+def test_the_drawing_marks_unconfirmed_and_lost_ends() -> None:
     waiting = EAST.model_copy(update={"known_end": 900})
     lost = waiting.model_copy(update={"found_end": 7})
     topic = Topic(name="orders", writer="west", partitions={0: (waiting, WEST), 1: (lost, WEST)})

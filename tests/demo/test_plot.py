@@ -45,7 +45,7 @@ def test_a_track_has_every_acknowledged_record_with_the_cluster_that_holds_it() 
     assert track.read == [(107.0 + n, n) for n in range(10)]
 
 
-def test_what_the_clusters_do_not_hold_is_not_drawn() -> None:
+def test_a_track_leaves_out_records_that_no_cluster_holds() -> None:
     history = recorded()
     east, west = history.logs
     short = LogDump("west", "invoices", 0, 0, 4, {n: value for n, value in west.records.items() if n < 4})
@@ -55,7 +55,7 @@ def test_what_the_clusters_do_not_hold_is_not_drawn() -> None:
     assert [offset for _, offset in track.held["west"]] == [5, 6, 7, 8]
 
 
-def test_the_figure_shows_the_tracks_the_cut_and_the_marks(tmp_path: Path) -> None:
+def test_the_figure_shows_tracks_cut_and_marks(tmp_path: Path) -> None:
     # Given tracks of two partitions
     (track,) = tracks_of(recorded(), LAGGING)
     other = Track(1, 7, "east", "west", {"east": [(100.0, 6)], "west": []})
@@ -77,19 +77,19 @@ def test_the_figure_shows_the_tracks_the_cut_and_the_marks(tmp_path: Path) -> No
     assert (tmp_path / "new" / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_nothing_recorded_is_no_picture(tmp_path: Path) -> None:
+def test_drawing_a_migration_without_records_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nothing was recorded of a migration of invoices"):
         draw((), (Mark(1.0, "proposed"),), tmp_path / "plot.png", "invoices")
 
 
-def test_the_reader_is_told_by_how_far_it_lagged_and_when_it_had_crossed_every_cut() -> None:
+def test_the_reader_line_has_its_lag_and_the_time_it_crossed_every_cut() -> None:
     reader = reader_of(recorded(), SETTLED)
 
     assert (reader.behind, reader.crossed_after_s) == (9 - 2, 112.0 - SETTLED)
     assert (reader.below_cut, reader.from_cut_on) == (5, 5)
 
 
-def test_a_reader_that_never_got_there_has_not_crossed() -> None:
+def test_a_reader_below_the_cut_has_no_crossing_time() -> None:
     history = recorded()
     clients = {**history.clients, LAGGING: history.clients[LAGGING][: CUT + 1]}
 

@@ -55,7 +55,7 @@ def given(t: float, value: str) -> Delivered:
     return Delivered("c", t, "orders", 0, 0, value, "billing")
 
 
-def test_the_json_has_what_it_promises(tmp_path: Path) -> None:
+def test_the_json_report_has_its_promised_fields(tmp_path: Path) -> None:
     path = tmp_path / "new" / "report.json"
 
     REPORT.write(path)
@@ -83,7 +83,7 @@ def test_the_json_has_what_it_promises(tmp_path: Path) -> None:
     assert migration["reader"]["crossed_after_s"] == 4.2
 
 
-def test_only_a_whole_demo_without_a_loss_is_sound() -> None:
+def test_a_demo_is_sound_only_when_complete_and_without_loss() -> None:
     violation = Violation("renumbered", "c", "orders", 0, "p-1", (1, 2), "offset 1 became 2")
 
     assert REPORT.sound
@@ -95,7 +95,7 @@ def test_only_a_whole_demo_without_a_loss_is_sound() -> None:
     assert not replace(REPORT, clients=(ClientLine("one", "consumer", (None,), 0, 1),)).sound
 
 
-def test_a_migration_is_sound_when_everybody_came_across_and_nothing_of_it_is_left() -> None:
+def test_a_demo_migration_is_sound_only_when_all_clients_crossed_and_the_origin_is_deleted() -> None:
     stuck = ClientLine("two", "producer", (21.0, None), 3, 3)
 
     assert MIGRATION.sound
@@ -130,7 +130,7 @@ def test_a_client_line_has_its_blackout_and_its_counts() -> None:
     )
 
 
-def test_the_terminal_shows_both_acts() -> None:
+def test_the_terminal_report_shows_switches_and_the_migration() -> None:
     console = Console(width=160, file=StringIO(), highlight=False)
 
     show(console, REPORT)

@@ -21,7 +21,7 @@ SCHEMA = Draft7Validator(json.loads((Path(__file__).parent / "compose-spec.json"
 LASTING = sorted(set(SERVICES) - ENDING)
 
 
-def test_the_file_has_the_form_of_the_compose_specification() -> None:
+def test_the_compose_file_follows_the_compose_specification() -> None:
     assert [f"{list(error.path)}: {error.message}" for error in SCHEMA.iter_errors(COMPOSE)] == []
 
 
@@ -34,13 +34,13 @@ def test_the_file_has_the_form_of_the_compose_specification() -> None:
         {"deploy": {"resources": {"limits": {"mem": "1g"}}}},
     ],
 )
-def test_a_planted_fault_of_form_is_found(change: dict[str, Any]) -> None:
+def test_a_planted_violation_of_the_compose_specification_is_found(change: dict[str, Any]) -> None:
     planted = COMPOSE | {"services": SERVICES | {"gateway-1": SERVICES["gateway-1"] | change}}
 
     assert not SCHEMA.is_valid(planted)
 
 
-def test_the_example_settings_are_those_that_the_file_reads_with_the_same_defaults() -> None:
+def test_the_example_settings_are_the_defaults_of_the_compose_file() -> None:
     lines = (ROOT / ".env.example").read_text("utf-8").splitlines()
     example = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
@@ -49,7 +49,7 @@ def test_the_example_settings_are_those_that_the_file_reads_with_the_same_defaul
 
 
 @pytest.mark.parametrize("kind", ["configs", "secrets", "volumes"])
-def test_what_services_use_is_defined_and_what_is_defined_is_used(kind: str) -> None:
+def test_services_use_exactly_the_defined_configs_secrets_and_volumes(kind: str) -> None:
     used = set()
     for service in SERVICES.values():
         for one in service.get(kind, ()):
@@ -61,7 +61,7 @@ def test_what_services_use_is_defined_and_what_is_defined_is_used(kind: str) -> 
     assert used == set(COMPOSE[kind])
 
 
-def test_every_secret_file_is_made_by_the_script_for_its_owner_only_and_kept_when_it_runs_again(secrets: Path) -> None:
+def test_the_secrets_script_makes_every_secret_file_private_and_keeps_existing_ones(secrets: Path) -> None:
     import subprocess
 
     binds = [one["source"] for s in SERVICES.values() for one in s.get("volumes", ()) if isinstance(one, dict)]
@@ -87,7 +87,7 @@ def test_secrets_are_never_committed_nor_sent_to_a_build() -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_waits_for_what_can_tell_that_it_is_ready(name: str) -> None:
+def test_a_service_waits_until_its_dependencies_are_healthy_or_completed(name: str) -> None:
     for other, how in SERVICES[name].get("depends_on", {}).items():
         if other in ENDING:
             assert how["condition"] == "service_completed_successfully"
@@ -97,7 +97,7 @@ def test_a_service_waits_for_what_can_tell_that_it_is_ready(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_has_a_pinned_image_limits_no_root_and_no_privileges(name: str) -> None:
+def test_a_service_has_a_pinned_image_and_limits_and_no_root_or_privileges(name: str) -> None:
     service = SERVICES[name]
     limits = service["deploy"]["resources"]["limits"]
 
@@ -113,19 +113,19 @@ def test_a_service_has_a_pinned_image_limits_no_root_and_no_privileges(name: str
 
 
 @pytest.mark.parametrize("name", LASTING)
-def test_a_lasting_service_has_a_health_check_and_comes_back(name: str) -> None:
+def test_a_lasting_service_has_a_health_check_and_restarts(name: str) -> None:
     assert health_check(name)
     assert SERVICES[name]["restart"] == "unless-stopped"
 
 
-def test_what_is_installed_from_the_beginning_needs_no_profile() -> None:
+def test_only_trial_clusters_and_tools_need_a_profile() -> None:
     profiles = {name: service["profiles"] for name, service in SERVICES.items() if "profiles" in service}
 
     assert profiles == {"kafka-east": ["try"], "kafka-west": ["try"], "switchyard": ["tools"]}
 
 
 @pytest.mark.parametrize("name", GATEWAYS)
-def test_a_gateways_ports_are_published_as_they_are_told_to_clients(name: str) -> None:
+def test_a_gateways_ports_are_published_as_they_are_advertised(name: str) -> None:
     config = gateway_config(name)
     first = config["nodes"]["first_port"]
     nodes = f"{first}-{first + config['nodes']['count'] - 1}"

@@ -59,14 +59,14 @@ def on_this_machine(command: list[str], port: int) -> list[str]:
     return [re.sub(r"(127\.0\.0\.1[:/])\d+", rf"\g<1>{port}", here.get(word, word)) for word in command]
 
 
-def test_zookeepers_health_check_tells_whether_it_serves(zookeeper: ZooKeeperPart, ports: PortBlock) -> None:
+def test_the_health_check_of_zookeeper_tells_whether_it_serves(zookeeper: ZooKeeperPart, ports: PortBlock) -> None:
     check = health_check("zookeeper")
 
     becomes(0, on_this_machine(check, zookeeper.port))
     becomes(1, on_this_machine(check, ports.take()))  # nobody listens there
 
 
-def test_a_gateway_becomes_healthy_without_clusters_and_ends_in_order(
+def test_a_gateway_container_becomes_healthy_without_clusters_and_stops_on_request(
     zookeeper: ZooKeeperPart, ports: PortBlock, secrets: Path, tmp_path: Path
 ) -> None:
     # Given its container's configuration, on ports of this test
@@ -92,7 +92,7 @@ def test_a_gateway_becomes_healthy_without_clusters_and_ends_in_order(
     assert code == 0
 
 
-def test_a_part_that_a_report_does_not_call_healthy_is_not(tmp_path: Path) -> None:
+def test_a_component_is_healthy_only_when_its_report_says_so(tmp_path: Path) -> None:
     from deploy import healthy
 
     report = tmp_path / "health"

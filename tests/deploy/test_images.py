@@ -45,7 +45,7 @@ def test_every_image_that_compose_builds_is_a_target() -> None:
     assert targets == set(ROOTS)
 
 
-def test_base_images_are_pinned_and_the_python_is_the_projects() -> None:
+def test_base_images_are_pinned_and_have_the_python_of_the_project() -> None:
     images = dict(re.findall(r"^ARG (\w+)=(\S+)$", TEXT, re.MULTILINE))
     stages = set(re.findall(r"^FROM \S+ AS ([\w-]+)$", TEXT, re.MULTILINE))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -56,7 +56,7 @@ def test_base_images_are_pinned_and_the_python_is_the_projects() -> None:
     assert project["requires-python"] == ">=3.11,<3.12"
 
 
-def test_what_is_copied_exists_and_is_in_the_build_context() -> None:
+def test_every_copied_file_exists_and_is_in_the_build_context() -> None:
     context = [line[1:] for line in DOCKERFILE.with_suffix(".dockerignore").read_text().split() if line[0] == "!"]
     copied = [word for line in re.findall(r"^COPY (?!--from)(.*)$", TEXT, re.MULTILINE) for word in line.split()[:-1]]
 
@@ -82,7 +82,7 @@ def test_an_image_has_every_package_that_its_processes_import(image: str, module
     assert done.returncode == 0, done.stderr
 
 
-def test_a_package_that_an_image_lacks_is_found() -> None:
+def test_a_package_missing_from_an_image_is_found() -> None:
     lacking = {*needed(LOCK, ROOTS["gateway"]), "switchyard"} - {"uvloop"}
 
     assert "uvloop of {'uvloop'} is not in the image" in imported("gateway.__main__", lacking).stderr
@@ -102,7 +102,7 @@ def test_driver_and_executors_have_the_same_packages() -> None:
     assert set(needed(LOCK, ROOTS["spark"])) <= set(needed(LOCK, ROOTS["airflow"]))
 
 
-def test_part_of_a_lock_is_what_the_roots_need_with_every_hash() -> None:
+def test_the_part_of_a_lock_for_an_image_has_all_dependencies_with_every_hash() -> None:
     lock = entries(
         "a==1 \\\n    --hash=sha256:aa\n    # via -r requirements.in\n"
         "b[extra]==2 \\\n    --hash=sha256:b1 \\\n    --hash=sha256:b2\n    # via\n    #   -r x\n    #   a\n"
@@ -125,7 +125,7 @@ def test_every_package_of_an_image_is_pinned_with_hashes() -> None:
     assert all("--hash=sha256:" in text for text in (LOCK | extra).values())
 
 
-def test_servers_have_the_versions_that_the_stack_tries() -> None:
+def test_server_images_have_the_versions_that_the_stack_tests() -> None:
     (zookeeper,) = pyspark_jars().glob("zookeeper-[0-9]*.jar")
 
     assert SERVICES["zookeeper"]["image"] == f"zookeeper:{zookeeper.stem.removeprefix('zookeeper-')}-jre-17"

@@ -100,7 +100,7 @@ def test_gateways_differ_in_name_and_ports_only() -> None:
 
 
 @pytest.mark.parametrize("name", GATEWAYS)
-def test_any_gateway_can_keep_what_is_known_of_clusters_fresh(name: str, secrets: Path, tmp_path: Path) -> None:
+def test_every_gateway_is_configured_to_record_facts(name: str, secrets: Path, tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text(yaml.safe_dump(at_secrets(gateway_config(name), secrets)))
 
@@ -134,7 +134,7 @@ def test_zookeeper_grants_the_session_that_gateways_ask_for(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["kafka-east", "kafka-west"])
-def test_a_broker_is_set_as_in_the_stack(name: str) -> None:
+def test_a_broker_is_configured_as_in_the_stack(name: str) -> None:
     version = SERVICES[name]["image"].partition(":")[2]
     cluster = KafkaCluster(name, version, "id", CLUSTER.brokers, service_password=None)
     stack = BrokerPart(cluster, CLUSTER.brokers[0], Path("/home"), Path("/jars"), JAVA).settings()
@@ -161,7 +161,7 @@ def test_the_two_clusters_have_ids_and_volumes_of_their_own() -> None:
 # -- Airflow
 
 
-def test_airflows_parts_are_started_as_in_the_stack() -> None:
+def test_airflow_components_are_started_as_in_the_stack() -> None:
     parts = {f"airflow-{part.component}": part for part in airflow_parts(STACK_AIRFLOW)}
 
     assert set(AIRFLOW) == {*parts, "airflow-migrate"}
@@ -180,7 +180,7 @@ def test_airflows_database_and_pool_are_made_as_in_the_stack(tmp_path: Path) -> 
     ]
 
 
-def test_airflow_is_set_as_in_the_stack() -> None:
+def test_airflow_is_configured_as_in_the_stack() -> None:
     stack = STACK_AIRFLOW.environment()
     given = environment("airflow-scheduler")
     secret = {key.removesuffix("_CMD") for key in given if key.endswith("_CMD")}
@@ -192,7 +192,7 @@ def test_airflow_is_set_as_in_the_stack() -> None:
     assert {key for key in stack if key.startswith(("AIRFLOW_CONN_", "SWITCHYARD_"))} <= set(given)
 
 
-def test_every_airflow_setting_is_one_that_airflow_knows_and_secret_ones_come_from_files() -> None:
+def test_every_airflow_setting_is_known_and_secret_ones_come_from_files() -> None:
     from airflow.configuration import conf
 
     known = {
@@ -237,7 +237,7 @@ def test_the_database_and_the_administrator_are_those_of_the_secrets(secrets: Pa
     assert set(json.loads((secrets / "airflow-passwords.json").read_text())) == {user}
 
 
-def test_connections_are_of_types_that_exist_and_lead_to_services() -> None:
+def test_airflow_connections_have_known_types_and_lead_to_services() -> None:
     from ha_core.hooks.zookeeper import SwitchyardHook, hosts
     from ha_core.provider import get_provider_info
 
@@ -256,7 +256,7 @@ def test_connections_are_of_types_that_exist_and_lead_to_services() -> None:
 # -- Spark
 
 
-def test_sparks_parts_are_started_as_in_the_stack(tmp_path: Path) -> None:
+def test_spark_components_are_started_as_in_the_stack(tmp_path: Path) -> None:
     settings = SparkSettings({"SPARK_HOME": "/venv"}, 7077, 8080, 7078, 8081, connect_port=None)
     for part in (MasterPart(tmp_path, settings), WorkerPart(tmp_path, settings)):
         _bash, program, *stack = part.command().argv
@@ -278,7 +278,7 @@ def test_tasks_submit_to_the_master_and_share_their_history_with_the_executors()
     assert history in SERVICES["spark-worker"]["volumes"]
 
 
-def test_names_of_our_own_settings_are_those_of_the_code() -> None:
+def test_every_switchyard_setting_of_a_service_is_read_by_the_code() -> None:
     files = [file for part in ("ha_core", "spark_jobs", "dags", "stack") for file in (ROOT / part).rglob("*.py")]
     code = "".join(file.read_text("utf-8") for file in files)
 

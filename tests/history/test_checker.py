@@ -54,7 +54,7 @@ def test_a_clean_history_passes(world: World, logs: bool) -> None:
 
 
 @given(planted())
-def test_a_record_that_a_group_never_got_is_lost_and_leaves_a_gap(case: tuple[History, Delivered]) -> None:
+def test_a_record_that_a_group_never_got_is_lost_and_a_gap(case: tuple[History, Delivered]) -> None:
     history, event = case
     result = run(rewrite(history, event.client, event))
     assert ("lost", event.value) in kinds(result)
@@ -74,7 +74,7 @@ def test_an_acknowledged_record_in_no_log_is_lost(case: tuple[History, Delivered
 
 
 @given(planted())
-def test_a_record_given_twice_is_doubled(case: tuple[History, Delivered]) -> None:
+def test_a_record_delivered_twice_is_doubled(case: tuple[History, Delivered]) -> None:
     history, event = case
     result = run(rewrite(history, event.client, event, event, event))
     assert ("doubled", event.value) in kinds(result)
@@ -83,7 +83,7 @@ def test_a_record_given_twice_is_doubled(case: tuple[History, Delivered]) -> Non
 
 
 @given(planted())
-def test_a_record_given_at_two_offsets_is_doubled_and_renumbered(case: tuple[History, Delivered]) -> None:
+def test_a_record_delivered_at_two_offsets_is_doubled_and_renumbered(case: tuple[History, Delivered]) -> None:
     history, event = case
     far = replace(event, offset=event.offset + 5_000_000)
     last = deliveries(history, event.client)[-1]
@@ -94,7 +94,7 @@ def test_a_record_given_at_two_offsets_is_doubled_and_renumbered(case: tuple[His
 
 
 @given(planted("java-", logs=True))
-def test_a_second_copy_in_the_log_of_an_idempotent_producer_is_doubled(case: tuple[History, Delivered]) -> None:
+def test_a_second_copy_in_the_log_by_an_idempotent_producer_is_doubled(case: tuple[History, Delivered]) -> None:
     history, event = case
     result = run(copied(history, event))
     assert any((v.kind, v.about, v.value) == ("doubled", "log", event.value) for v in result.violations)
@@ -102,7 +102,7 @@ def test_a_second_copy_in_the_log_of_an_idempotent_producer_is_doubled(case: tup
 
 @pytest.mark.parametrize("overlaps", [True, False])
 @given(case=planted("plain-", logs=True))
-def test_a_second_copy_of_a_producer_without_idempotence_is_excused_by_a_fault_during_its_flight_only(
+def test_a_second_copy_by_a_plain_producer_is_excused_only_by_a_fault_during_its_flight(
     case: tuple[History, Delivered], overlaps: bool
 ) -> None:
     history, event = case
@@ -161,7 +161,7 @@ def renamed(history: History, swap: dict[str, str]) -> History:
 
 
 @given(planted())
-def test_a_producer_that_is_told_offsets_of_other_records_is_found(case: tuple[History, Delivered]) -> None:
+def test_wrong_acknowledged_offsets_are_renumbered_and_missing_ones_are_not(case: tuple[History, Delivered]) -> None:
     # Given a producer whose library counts on from -1, because a batch was answered without an offset
     history, event = case
     client = next(e.client for es in history.clients.values() for e in es if isinstance(e, Acked))
@@ -203,7 +203,7 @@ def test_an_offset_with_two_records_is_overwritten(case: tuple[History, Delivere
 
 
 @given(worlds(transactions=False, least_sent=3))
-def test_a_record_that_the_old_cluster_took_after_the_cut_is_a_late_append(world: World) -> None:
+def test_a_record_appended_to_the_origin_after_the_cut_is_a_late_append(world: World) -> None:
     origin = world.writer
     world.cut("north" if origin != "north" else "east")
     history = world.history()
@@ -222,7 +222,7 @@ def test_a_record_that_the_old_cluster_took_after_the_cut_is_a_late_append(world
 
 
 @given(planted())
-def test_a_consumer_that_goes_back_by_itself_is_found(case: tuple[History, Delivered]) -> None:
+def test_a_consumer_that_goes_back_without_a_seek_went_back(case: tuple[History, Delivered]) -> None:
     history, event = case
     events = deliveries(history, event.client)
     after = events[events.index(event) + 1]
@@ -238,7 +238,7 @@ def test_a_record_that_nobody_sent_is_a_phantom(case: tuple[History, Delivered])
 
 
 @given(planted())
-def test_a_delivered_record_whose_producer_was_told_that_it_was_not_appended_is_a_phantom(
+def test_a_delivered_record_that_its_producer_saw_definitely_fail_is_a_phantom(
     case: tuple[History, Delivered],
 ) -> None:
     history, event = case
@@ -248,7 +248,7 @@ def test_a_delivered_record_whose_producer_was_told_that_it_was_not_appended_is_
     assert ("phantom", event.value) in kinds(run(rewrite(history, producer, ack, told)))
 
 
-def test_a_failure_of_unknown_outcome_may_be_delivered() -> None:
+def test_a_record_that_failed_with_unknown_outcome_may_be_delivered() -> None:
     import random
 
     world = World(random.Random(1), partitions=1)
@@ -280,7 +280,7 @@ def one_group_with_two_members(lag: int) -> tuple[History, list[Delivered]]:
     return history, deliveries(history, "billing-reader-2")
 
 
-def test_a_new_member_may_be_given_again_what_was_not_committed() -> None:
+def test_a_new_member_may_be_given_uncommitted_records_again() -> None:
     history, second = one_group_with_two_members(lag=2)
     assert [event.offset for event in second] == [2, 3, 4, 5]
     result = check(history, complete_readers=["billing"])
@@ -288,14 +288,14 @@ def test_a_new_member_may_be_given_again_what_was_not_committed() -> None:
     assert result.repeated == 2
 
 
-def test_where_nothing_may_be_given_again_a_repeated_record_is_redelivered() -> None:
+def test_a_repeated_record_is_redelivered_when_no_redelivery_is_allowed() -> None:
     history, _ = one_group_with_two_members(lag=2)
     result = check(history, complete_readers=["billing"], redelivery="never")
     assert kinds(result) == {("redelivered", "java-2"), ("redelivered", "java-3")}
     assert result.doubled == 2
 
 
-def test_a_new_member_that_starts_below_the_committed_offset_is_found() -> None:
+def test_a_record_below_the_committed_offset_given_to_a_new_member_is_redelivered() -> None:
     history, second = one_group_with_two_members(lag=0)
     assigned = next(e for e in history.clients["billing-reader-2"] if isinstance(e, Assigned))
     again = replace(second[0], offset=3, value="java-3", t=assigned.t + 0.001)
@@ -303,7 +303,7 @@ def test_a_new_member_that_starts_below_the_committed_offset_is_found() -> None:
     assert ("redelivered", "java-3") in kinds(check(planted_history, complete_readers=["billing"]))
 
 
-def test_after_a_seek_records_may_be_given_again() -> None:
+def test_records_may_be_given_again_after_a_seek() -> None:
     history, second = one_group_with_two_members(lag=0)
     seek = Positioned("billing-reader-2", second[-1].t + 0.001, TOPIC, 0, "offset 4")
     again = replace(second[0], t=seek.t + 0.001)
@@ -324,7 +324,7 @@ def with_transactions(commit: bool) -> World:
 
 
 @pytest.mark.parametrize("logs", [True, False])
-def test_aborted_records_and_markers_may_be_jumped_over(logs: bool) -> None:
+def test_a_reader_may_skip_aborted_records_and_markers(logs: bool) -> None:
     world = with_transactions(commit=False)
     world.consume("audit", isolation="read_committed")
     history = world.history(logs=logs)
@@ -332,7 +332,7 @@ def test_aborted_records_and_markers_may_be_jumped_over(logs: bool) -> None:
     assert check(history, complete_readers=["audit"]).sound
 
 
-def test_a_record_of_an_aborted_transaction_must_not_reach_a_read_committed_reader() -> None:
+def test_an_aborted_record_given_to_a_read_committed_reader_is_a_violation() -> None:
     world = with_transactions(commit=False)
     world.consume("audit", isolation="read_committed")
     history = world.history()
@@ -342,7 +342,7 @@ def test_a_record_of_an_aborted_transaction_must_not_reach_a_read_committed_read
     assert ("aborted delivered", "tx-0") in kinds(check(planted_history))
 
 
-def test_a_committed_record_that_a_read_committed_reader_jumped_over_is_a_gap_and_lost() -> None:
+def test_a_committed_record_that_a_read_committed_reader_skips_is_lost_and_a_gap() -> None:
     world = with_transactions(commit=True)
     world.consume("audit", isolation="read_committed")
     history = world.history()

@@ -51,19 +51,19 @@ EVENTS: st.SearchStrategy[Event] = st.one_of([st.from_type(kind) for kind in KIN
 
 
 @given(EVENTS.filter(lambda event: not isnan(event.t)))
-def test_an_event_comes_back_from_its_line_as_it_was(event: Event) -> None:
+def test_an_event_is_read_back_as_it_was_written(event: Event) -> None:
     line = encode(event)
     assert "\n" not in line
     assert decode(line) == event
 
 
-def test_a_last_line_that_a_killed_client_did_not_finish_is_left_out(tmp_path: Path) -> None:
+def test_an_unfinished_last_line_of_a_history_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
     path.write_text(encode(Stopped("one", 1.0)) + "\n" + encode(Stopped("one", 2.0))[:20], "utf-8")
     assert list(read_events(path)) == [Stopped("one", 1.0)]
 
 
-def test_a_broken_line_is_named_with_its_file_and_number(tmp_path: Path) -> None:
+def test_a_broken_line_of_a_history_is_named_with_file_and_number(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
     path.write_text(encode(Stopped("one", 1.0)) + "\n{}\n", "utf-8")
     with pytest.raises(HistoryError, match=r"one\.jsonl:2"):
@@ -103,6 +103,6 @@ def test_each_move_has_its_own_blackout() -> None:
     assert blackouts(history, [Move(1.15, 1.3), Move(2.1, 2.2)]) == {"c": (500.0, 700.0)}
 
 
-def test_a_client_that_never_came_back_has_no_number() -> None:
+def test_a_client_that_never_recovers_has_no_blackout_length() -> None:
     history = History({"c": client_with("producer", [1.0, 1.1])})
     assert blackouts(history, [Move(1.05, 1.3)]) == {"c": (None,)}

@@ -41,7 +41,7 @@ def connect(port: int, timeout_s: float = 10, security: SecurityProfile = NO_SEC
         (b"\x00\x00\x00\x09\x00\x00\x00\x01\x00\x00\xff\xff\xff", "cannot be read"),
     ],
 )
-def test_a_peer_that_is_no_broker_is_named_with_what_it_seems_to_be(said: bytes, named: str) -> None:
+def test_connecting_to_a_server_that_is_no_broker_names_what_it_seems_to_be(said: bytes, named: str) -> None:
     with listening(lambda _: said) as port, pytest.raises(NotKafkaError) as caught:
         connect(port)
     assert str(caught.value).startswith(f"Cluster east: 127.0.0.1:{port} ")
@@ -50,14 +50,14 @@ def test_a_peer_that_is_no_broker_is_named_with_what_it_seems_to_be(said: bytes,
 
 @given(st.binary(min_size=1, max_size=200))
 @settings(max_examples=60, deadline=None)
-def test_garbage_raises_an_error_that_names_cluster_and_address_and_no_other(garbage: bytes) -> None:
+def test_garbage_from_a_server_is_an_admin_error_that_names_cluster_and_address(garbage: bytes) -> None:
     replies = iter([garbage])
     with listening(lambda _: next(replies, None)) as port, pytest.raises(KafkaAdminError) as caught:
         connect(port, 0.2)
     assert str(caught.value).startswith(f"Cluster east: 127.0.0.1:{port} ")
 
 
-def test_a_silent_peer_is_given_up_at_the_deadline() -> None:
+def test_connecting_to_a_server_that_does_not_answer_fails_at_the_deadline() -> None:
     with (
         listening(lambda _: b"") as port,
         pytest.raises(ClusterUnreachableError, match=r"ApiVersions|API_VERSIONS within 0\.3 s"),
@@ -65,7 +65,7 @@ def test_a_silent_peer_is_given_up_at_the_deadline() -> None:
         connect(port, 0.3)
 
 
-def test_a_closed_port_is_told_with_its_address() -> None:
+def test_a_closed_port_is_reported_with_its_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with Admin(Cluster(name="east", bootstrap=f"127.0.0.1:{port}"), timeout_s=2) as admin:
@@ -74,18 +74,18 @@ def test_a_closed_port_is_told_with_its_address() -> None:
     assert facts.error.startswith(f"Cluster east: 127.0.0.1:{port} cannot be reached (Connection refused)")
 
 
-def test_all_bootstrap_addresses_that_failed_are_named() -> None:
+def test_every_bootstrap_address_that_failed_is_named() -> None:
     with Admin(Cluster(name="east", bootstrap="127.0.0.1:1,127.0.0.1:2"), timeout_s=2) as admin:
         error = admin.probe().error
     assert "127.0.0.1:1,127.0.0.1:2" in error
 
 
-def test_an_address_without_a_port_is_refused_with_the_way_out() -> None:
+def test_an_address_without_a_port_is_refused_with_a_way_out() -> None:
     with pytest.raises(ClusterUnreachableError, match="Correct its bootstrap addresses"):
         Admin(Cluster(name="east", bootstrap="localhost"))
 
 
-def test_a_broker_that_does_not_know_the_newest_version_request_is_asked_in_the_oldest() -> None:
+def test_a_broker_that_refuses_the_newest_api_versions_request_is_asked_in_version_zero() -> None:
     asked = []
 
     # Given a broker that knows ApiVersions in version 0 alone
@@ -104,7 +104,7 @@ def test_a_broker_that_does_not_know_the_newest_version_request_is_asked_in_the_
     assert asked == [3, 0]
 
 
-def test_a_request_that_the_broker_lacks_is_named() -> None:
+def test_an_api_or_version_that_the_broker_lacks_is_named() -> None:
     with listening(broker({ApiKey.METADATA: (0, 5)})) as port, connect(port) as connection:
         with pytest.raises(UnsupportedByClusterError, match="does not offer DESCRIBE_PRODUCERS"):
             connection.version(ApiKey.DESCRIBE_PRODUCERS)
@@ -112,7 +112,7 @@ def test_a_request_that_the_broker_lacks_is_named() -> None:
             connection.version(ApiKey.METADATA, most=-1)
 
 
-def test_a_listener_that_offers_other_mechanisms_is_told_with_them() -> None:
+def test_a_listener_without_plain_is_refused_with_the_mechanisms_it_offers() -> None:
     refusal = {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": ["SCRAM-SHA-512"]}
     scram_only = broker({ApiKey.SASL_HANDSHAKE: (0, 1)}, lambda frame: answered(frame, refusal))
 
@@ -120,7 +120,7 @@ def test_a_listener_that_offers_other_mechanisms_is_told_with_them() -> None:
         connect(port, security=SecurityProfile("PLAIN", "svc", "secret"))
 
 
-def test_an_interrupted_conversation_leaves_no_answer_for_the_next_one() -> None:
+def test_an_interrupted_request_leaves_no_answer_for_the_next_one() -> None:
     # Given a broker whose answers tell to which request they belong
     def topics(frame: bytes) -> bytes:
         return answered(frame, {"controller_id": header_of(frame).correlation_id})

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.stack
 Fresh = Callable[[str], str]
 
 
-def test_committed_offsets_are_carried_as_numbers_with_their_metadata(either: Admin, fresh: Fresh) -> None:
+def test_committed_offsets_are_copied_with_their_metadata(either: Admin, fresh: Fresh) -> None:
     topic, group, other = fresh("t"), fresh("g"), fresh("g")
     either.create_topics([TopicSpec(topic, 3, 1)])
     offsets = {(topic, 0): (1 << 40, "note é"), (topic, 2): (0, "")}
@@ -40,7 +40,7 @@ def test_committed_offsets_are_carried_as_numbers_with_their_metadata(either: Ad
     assert found[nobody] == {}
 
 
-def test_deleted_offsets_are_gone_and_those_that_were_never_there_are_no_error(either: Admin, fresh: Fresh) -> None:
+def test_deleting_offsets_removes_them_and_missing_ones_are_no_error(either: Admin, fresh: Fresh) -> None:
     topic, group = fresh("t"), fresh("g")
     either.create_topics([TopicSpec(topic, 3, 1)])
     either.set_group_offsets(group, {(topic, p): (p, "") for p in range(3)})
@@ -91,7 +91,7 @@ def test_a_group_that_does_not_exist_is_dead_and_cannot_be_adopted(either: Admin
 
 
 @pytest.mark.parametrize(("origin", "target"), [("east", "west"), ("west", "east")])
-def test_two_live_members_are_adopted_with_their_assignment_and_notice_nothing(
+def test_two_live_members_are_adopted_with_their_assignment_without_a_rebalance(
     origin: str, target: str, request: pytest.FixtureRequest, fresh: Fresh, account: SecurityProfile
 ) -> None:
     # Given two live consumers of a group in one cluster, one of them a static member
@@ -134,14 +134,14 @@ def test_two_live_members_are_adopted_with_their_assignment_and_notice_nothing(
         there.leave(adopted)
 
 
-def test_an_adoption_whose_outcome_was_lost_is_recognised(either: Admin, fresh: Fresh) -> None:
+def test_adopting_a_group_again_recognises_the_first_adoption(either: Admin, fresh: Fresh) -> None:
     group = _group(fresh("g"), 3)
     first = either.adopt(group)
     assert either.adopt(group) == first
     either.leave(first)
 
 
-def test_forty_members_are_gathered_in_one_generation(either: Admin, fresh: Fresh) -> None:
+def test_forty_members_are_adopted_in_one_generation(either: Admin, fresh: Fresh) -> None:
     group = _group(fresh("g"), 40)
     adopted = either.adopt(group)
     found = either.describe_groups([group.name])[group.name]
@@ -169,7 +169,7 @@ def test_too_many_members_are_refused_before_anybody_joins(east: Admin, fresh: F
     assert east.describe_groups([group.name])[group.name].state == "Dead"
 
 
-def test_the_generation_is_found_after_many_rebalances(either: Admin, fresh: Fresh) -> None:
+def test_the_generation_of_a_group_is_found_after_many_rebalances(either: Admin, fresh: Fresh) -> None:
     group = _group(fresh("g"), 1)
     adopted: Adopted | None = None
     for _ in range(12):  # each leave and each join makes a new generation

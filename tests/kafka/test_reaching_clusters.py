@@ -13,7 +13,7 @@ from stack.harness import Stack
 pytestmark = pytest.mark.stack
 
 
-def test_a_healthy_cluster_tells_brokers_and_versions(east: Admin, west: Admin) -> None:
+def test_the_probe_of_a_healthy_cluster_has_brokers_and_versions(east: Admin, west: Admin) -> None:
     small, large = east.probe(), west.probe()
     assert (small.reachable, small.error, small.refused) == (True, "", False)
     assert (small.brokers, large.brokers) == (
@@ -25,7 +25,9 @@ def test_a_healthy_cluster_tells_brokers_and_versions(east: Admin, west: Admin) 
     assert small.versions["FETCH"][0] < large.versions["FETCH"][0]
 
 
-def test_a_wrong_password_is_told_as_such_and_named(clusters: dict[str, Cluster], account: SecurityProfile) -> None:
+def test_a_wrong_password_is_reported_as_refused_with_the_account(
+    clusters: dict[str, Cluster], account: SecurityProfile
+) -> None:
     for cluster in clusters.values():
         with Admin(cluster, replace(account, password="wrong")) as admin:
             facts = admin.probe()
@@ -37,7 +39,7 @@ def test_a_wrong_password_is_told_as_such_and_named(clusters: dict[str, Cluster]
         assert "wrong" not in str(caught.value)
 
 
-def test_a_missing_login_is_told_as_such(clusters: dict[str, Cluster]) -> None:
+def test_a_missing_login_is_reported_as_refused(clusters: dict[str, Cluster]) -> None:
     for cluster in clusters.values():
         with Admin(cluster, NO_SECURITY) as admin:
             facts = admin.probe()
@@ -69,7 +71,9 @@ def test_a_dead_broker_is_named_with_cluster_and_address(
         assert admin.probe(timeout_s=20).reachable
 
 
-def test_one_dead_bootstrap_address_does_not_matter(clusters: dict[str, Cluster], account: SecurityProfile) -> None:
+def test_a_cluster_is_reached_when_one_bootstrap_address_is_dead(
+    clusters: dict[str, Cluster], account: SecurityProfile
+) -> None:
     west = clusters["west"]
     half = west.model_copy(update={"bootstrap": f"127.0.0.1:1,{west.bootstrap}"})
     with Admin(half, account) as admin:

@@ -66,7 +66,7 @@ def test_first_and_newest_records_have_the_timestamps_of_the_log(
     assert before_ms - 1_000 <= by_broker.first_ms <= before_ms + 60_000
 
 
-def test_a_broker_that_is_older_than_the_word_is_asked_for_the_first_record_alone() -> None:
+def test_a_broker_without_max_timestamp_is_asked_for_the_first_record_only() -> None:
     asked: list[int] = []
     said = {0: (0, OLD_MS, 3), 1: (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1, -1), 2: (0, -1, -1)}
     answer = scripted(5, asked, said)
@@ -81,7 +81,7 @@ def test_a_broker_that_is_older_than_the_word_is_asked_for_the_first_record_alon
     assert asked == [0]
 
 
-def test_a_broker_that_knows_the_word_is_asked_for_both() -> None:
+def test_a_broker_with_max_timestamp_is_asked_for_first_and_newest_record() -> None:
     asked: list[int] = []
 
     found = ask(scripted(9, asked, {0: (0, OLD_MS, 3)}), 1)
@@ -90,7 +90,7 @@ def test_a_broker_that_knows_the_word_is_asked_for_both() -> None:
     assert asked == [0, -3]
 
 
-def test_a_leader_that_hangs_up_or_has_no_time_left_raises_nothing() -> None:
+def test_a_leader_that_hangs_up_or_answers_too_late_gives_no_record_times() -> None:
     assert ask(scripted(7, [], None), 1) == {}
     assert ask(scripted(7, [], {0: (0, OLD_MS, 3)}), 1, timeout_s=0) == {}
 

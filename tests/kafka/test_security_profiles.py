@@ -40,7 +40,7 @@ def test_the_password_is_never_shown() -> None:
         ({"mechanism": "PLAIN", "username": "u", "password_file": "missing"}, "No such file"),
     ],
 )
-def test_a_faulty_profile_is_named_with_the_remedy(fields: object, named: str, tmp_path: Path) -> None:
+def test_an_invalid_security_profile_is_named_with_the_remedy(fields: object, named: str, tmp_path: Path) -> None:
     with pytest.raises(SecurityProfileError, match="profile sasl") as caught:
         profiles({"sasl": fields}, "security.yaml", tmp_path)
     assert named in str(caught.value)

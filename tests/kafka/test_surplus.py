@@ -17,7 +17,7 @@ Fresh = Callable[[str], str]
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_the_sequence_before_a_cut_is_known_wherever_in_a_batch_it_falls_and_none_of_that_batch_counts(
+def test_the_last_sequence_before_a_cut_is_known_wherever_in_a_batch_the_cut_falls(
     either: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh, codec: str
 ) -> None:
     # Given two idempotent producers, one after the other, and then one that is not
@@ -39,7 +39,7 @@ def test_the_sequence_before_a_cut_is_known_wherever_in_a_batch_it_falls_and_non
         assert last == {producer: sequence for producer, sequence in expected.items() if sequence >= 0}, cut
 
 
-def test_what_was_deleted_of_it_is_said(
+def test_surplus_of_which_records_were_deleted_is_marked_incomplete(
     east: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
 ) -> None:
     from confluent_kafka import TopicPartition

@@ -41,7 +41,7 @@ def test_a_topic_is_created_like_its_original(east: Admin, west: Admin, fresh: F
     assert copy.never_used
 
 
-def test_keys_that_the_cluster_does_not_know_are_dropped_with_a_note(west: Admin, fresh: Fresh) -> None:
+def test_topic_config_keys_unknown_to_the_cluster_are_dropped_with_a_note(west: Admin, fresh: Fresh) -> None:
     name = fresh("old")
     config = {
         "message.format.version": "2.8",
@@ -60,14 +60,16 @@ def test_keys_that_the_cluster_does_not_know_are_dropped_with_a_note(west: Admin
     assert west.topics([name])[name].config == {"retention.ms": "60000", "min.insync.replicas": "1"}
 
 
-def test_a_bad_value_of_a_known_key_is_refused_and_nothing_is_created(either: Admin, fresh: Fresh) -> None:
+def test_an_invalid_topic_config_value_is_refused_and_nothing_is_created(either: Admin, fresh: Fresh) -> None:
     name = fresh("bad")
     with pytest.raises(RequestRefusedError, match=r"retention\.ms=soon"):
         either.create_topics([TopicSpec(name, 1, 1, {"retention.ms": "soon"})])
     assert either.topics([name]) == {}
 
 
-def test_replication_and_min_insync_replicas_fit_the_number_of_brokers(east: Admin, west: Admin, fresh: Fresh) -> None:
+def test_replication_and_min_insync_replicas_are_lowered_to_the_number_of_brokers(
+    east: Admin, west: Admin, fresh: Fresh
+) -> None:
     name = fresh("replicated")
     spec = TopicSpec(name, 2, 3, {"min.insync.replicas": "2"})
     west.create_topics([spec])
@@ -86,7 +88,7 @@ def test_a_default_of_min_insync_replicas_above_the_replication_is_lowered(west:
     assert west.topics([name])[name].config == {"min.insync.replicas": "1"}
 
 
-def test_creating_again_changes_nothing(either: Admin, fresh: Fresh) -> None:
+def test_creating_a_topic_twice_changes_nothing(either: Admin, fresh: Fresh) -> None:
     spec = TopicSpec(fresh("twice"), 2, 1)
     either.create_topics([spec])
     again = either.create_topics([spec])
@@ -105,7 +107,7 @@ def nothing_to_say() -> None:
     """Whoever asks may go on."""
 
 
-def test_a_topic_that_got_the_name_since_the_look_is_not_deleted(
+def test_a_topic_recreated_since_it_was_checked_is_not_deleted(
     either: Admin, fresh: Fresh, account: SecurityProfile
 ) -> None:
     # Given an empty topic, and a process that has looked at it and stands still before it deletes it
@@ -123,7 +125,7 @@ def test_a_topic_that_got_the_name_since_the_look_is_not_deleted(
     assert set(either.topics([spec.name])) == {spec.name}
 
 
-def test_nothing_is_made_or_deleted_by_who_may_not_any_more(either: Admin, fresh: Fresh) -> None:
+def test_an_executor_that_was_taken_over_neither_creates_nor_deletes_topics(either: Admin, fresh: Fresh) -> None:
     spec = TopicSpec(fresh("kept"), 1, 1)
 
     def taken_over() -> None:
@@ -180,7 +182,7 @@ def test_ends_of_many_partitions_are_read_together(either: Admin, fresh: Fresh, 
     assert all(one.settled and not one.open_transaction for one in found.values())
 
 
-def test_records_acknowledged_by_the_leader_alone_count_to_the_end_and_unsettle_it(
+def test_records_acknowledged_by_the_leader_alone_count_to_an_end_that_is_not_settled(
     running: Stack, west: Admin, fresh: Fresh, account: SecurityProfile
 ) -> None:
     # Given a partition whose only follower has stopped to fetch
@@ -210,7 +212,7 @@ def test_records_acknowledged_by_the_leader_alone_count_to_the_end_and_unsettle_
     assert (later.high_watermark, later.log_end, later.settled) == (7, 7, True)
 
 
-def test_an_open_transaction_shows_in_the_ends_and_in_the_producers(
+def test_an_open_transaction_shows_in_log_ends_and_producer_states(
     either: Admin, fresh: Fresh, account: SecurityProfile
 ) -> None:
     name = fresh("ledger")
@@ -233,7 +235,9 @@ def test_an_open_transaction_shows_in_the_ends_and_in_the_producers(
     assert (after.last_stable, after.log_end) == (2, 2)
 
 
-def test_leaders_tell_the_last_sequence_of_each_producer(either: Admin, fresh: Fresh, account: SecurityProfile) -> None:
+def test_leaders_report_the_last_sequence_of_each_producer(
+    either: Admin, fresh: Fresh, account: SecurityProfile
+) -> None:
     name = fresh("sequences")
     either.create_topics([TopicSpec(name, 3, 1)])
     base = settings(either.cluster, account)
@@ -250,7 +254,7 @@ def test_leaders_tell_the_last_sequence_of_each_producer(either: Admin, fresh: F
     assert {state.coordinator_epoch for state in found[name, 0]} == {-1}
 
 
-def test_a_stopped_leader_is_left_out_of_the_topics_and_named_by_the_ends(
+def test_a_paused_leader_is_left_out_of_topic_descriptions_and_named_by_reading_ends(
     running: Stack, west: Admin, fresh: Fresh
 ) -> None:
     name = fresh("headless")

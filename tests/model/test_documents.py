@@ -36,14 +36,14 @@ def test_a_document_is_read_back_as_it_was_written() -> None:
     assert Topic.from_bytes(TOPIC.to_bytes(), "/topics/t") == TOPIC
 
 
-def test_a_reader_survives_fields_of_a_newer_writer_but_not_a_newer_schema() -> None:
+def test_unknown_fields_of_a_newer_writer_are_accepted_but_not_a_newer_schema() -> None:
     assert Cluster.from_bytes(b'{"name":"east","bootstrap":"h:1","colour":"red"}', "/c").name == "east"
     with pytest.raises(UnreadableDocumentError, match=r"/c: schema 2 is newer than 1"):
         Cluster.from_bytes(b'{"schema":2,"name":"east","bootstrap":"h:1"}', "/c")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b'{"name":"east"}', b'{"name":"East!","bootstrap":"h:1"}'])
-def test_what_cannot_be_read_is_named_by_its_path(data: bytes) -> None:
+def test_an_unreadable_document_is_named_by_its_path(data: bytes) -> None:
     with pytest.raises(UnreadableDocumentError, match="/clusters/east"):
         Cluster.from_bytes(data, "/clusters/east")
 
@@ -76,14 +76,14 @@ def test_the_default_cluster_is_the_marked_one_or_the_only_one() -> None:
         (None, "HA#bob#a#b", Identity("bob", "HA#bob#a#b", "a#b")),
     ],
 )
-def test_an_ha_client_id_names_user_and_topic_but_never_overrules_authentication(
+def test_an_ha_client_id_names_user_and_topic_but_never_overrides_authentication(
     user: str | None, client: str | None, expected: Identity
 ) -> None:
     assert identify(user, client) == expected
 
 
 @given(st.integers(FIRST_CLIENT_ID, TERM_STRIDE - 1), st.integers(0, MAX_TERM))
-def test_a_producer_id_of_a_term_leads_back_to_its_client_and_fits_the_protocol(producer: int, term: int) -> None:
+def test_a_producer_id_of_a_term_leads_back_to_the_clients_id(producer: int, term: int) -> None:
     upstream = upstream_id(producer, term)
 
     assert client_id(upstream) == producer
@@ -106,7 +106,7 @@ def test_a_term_that_does_not_fit_is_refused(term: int) -> None:
 
 
 @given(st.integers(0, FIRST_CLIENT_ID - 1), st.integers(1, MAX_TERM))
-def test_a_transactional_producers_id_tells_who_issued_it_and_is_no_idempotent_producers(own: int, node: int) -> None:
+def test_a_transactional_producer_id_tells_its_issuer_and_is_no_gateway_id(own: int, node: int) -> None:
     shown = issued_id(own, node)
     assert issuer(shown) == (node, own)
     assert not is_gateway_id(shown)
@@ -114,7 +114,7 @@ def test_a_transactional_producers_id_tells_who_issued_it_and_is_no_idempotent_p
 
 
 @given(st.integers(-1, TERM_STRIDE - 1))
-def test_no_node_has_issued_other_ids(producer: int) -> None:
+def test_other_producer_ids_have_no_issuer(producer: int) -> None:
     assert issuer(producer)[0] < 1
 
 
@@ -137,7 +137,7 @@ def test_last_sequences_are_read_back_however_many_they_are(partitions: dict[int
 @pytest.mark.parametrize(
     "columns", [[], [[1], [0]], [[1, 2], [0], [5]], [["a"], [0], [5]], [[1], [0], ["b"]], [[None]] * 3]
 )
-def test_columns_of_last_sequences_that_do_not_fit_each_other_cannot_be_read(columns: list[object]) -> None:
+def test_columns_of_last_sequences_of_unequal_length_or_type_cannot_be_read(columns: list[object]) -> None:
     data = json.dumps({"name": "t", "partitions": {"0": columns}}).encode()
 
     with pytest.raises(UnreadableDocumentError, match="/sequences/t: partitions"):

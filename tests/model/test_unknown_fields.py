@@ -68,16 +68,16 @@ def kept(found: Any, wanted: Any) -> bool:
 
 
 @pytest.mark.parametrize("kind", STORED)
-def test_a_document_and_its_parts_are_written_again_with_what_is_unknown_of_them(kind: type[Document]) -> None:
+def test_a_document_and_its_parts_are_written_back_with_their_unknown_fields(kind: type[Document]) -> None:
     assert kept(fields(stored(kind)), {**STORED[kind], **NEW})
 
 
-def test_a_document_of_a_newer_schema_is_refused_so_nobody_rewrites_it() -> None:
+def test_a_document_of_a_newer_schema_is_refused() -> None:
     with pytest.raises(UnreadableDocumentError, match="newer than"):
         UserBindings.from_bytes(b'{"schema":99,"user":"ann"}', "/bindings/ann")
 
 
-def test_evidence_is_of_its_kind_and_keeps_what_is_unknown_of_it() -> None:
+def test_evidence_is_of_its_kind_and_keeps_its_unknown_fields() -> None:
     evidence = {
         "cuts": {"t": [[0, 10, 3, 1]]},
         "below": {"t": {"0": None, "1": [[7, 0, 5, 1]]}},
@@ -93,7 +93,7 @@ def test_evidence_is_of_its_kind_and_keeps_what_is_unknown_of_it() -> None:
     assert kept(fields(operation)["evidence"], evidence)
 
 
-def test_a_move_keeps_what_is_unknown_of_all_that_it_writes() -> None:
+def test_a_move_keeps_unknown_fields_of_every_document_it_writes() -> None:
     operation = stored(Operation)
     scope = {"topics": ("t",), "users": ("ann",)}
     operation = operation.model_copy(
@@ -126,7 +126,7 @@ def test_a_move_keeps_what_is_unknown_of_all_that_it_writes() -> None:
     assert written[Operation]["request"]["scope"]["new"] == NEW["new"]
 
 
-def test_a_crossing_keeps_what_is_unknown_of_a_map() -> None:
+def test_a_crossing_keeps_unknown_fields_of_a_map() -> None:
     topic = stored(Topic).model_copy(update={"fence": None})
     ends = {("t", 0): PartitionEnds(0, 5)}
 
@@ -137,7 +137,7 @@ def test_a_crossing_keeps_what_is_unknown_of_a_map() -> None:
     assert after["partitions"]["0"][0]["new"] == NEW["new"]
 
 
-def test_a_cluster_that_is_registered_again_keeps_what_is_unknown_of_it() -> None:
+def test_registering_a_cluster_again_keeps_its_unknown_fields() -> None:
     with Environment(MemoryStore(), by="test") as environment:
         environment.store.commit(Change(change_id="1", puts=(stored(Cluster),), expected={(Cluster, "east"): None}))
 
@@ -151,7 +151,7 @@ def test_a_cluster_that_is_registered_again_keeps_what_is_unknown_of_it() -> Non
         }
 
 
-def test_a_declaration_of_bindings_keeps_what_is_unknown_of_a_user() -> None:
+def test_a_declaration_of_bindings_keeps_unknown_fields_of_a_user() -> None:
     declared = parse("bindings: {ann: {cluster: west}}", "all.yaml")
 
     (difference,) = compare(declared, {"ann": stored(UserBindings)})
@@ -161,7 +161,7 @@ def test_a_declaration_of_bindings_keeps_what_is_unknown_of_a_user() -> None:
     assert difference.after.cluster == "west"
 
 
-def test_usage_that_is_added_to_keeps_what_is_unknown_of_it() -> None:
+def test_merging_usage_keeps_its_unknown_fields() -> None:
     merged, _ = merge(stored(Usage), [Sighting("topic", "u", Use(how="fetch", since="s"))])
 
     assert kept(fields(merged), {**STORED[Usage], **NEW})

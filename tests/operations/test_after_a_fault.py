@@ -116,7 +116,7 @@ def extents(environment: Environment, topic: str, partition: int = 0) -> tuple[E
     return found[0].partitions[partition]
 
 
-def test_topics_are_made_in_the_target_as_they_were_last_seen_and_the_age_of_that_is_told(
+def test_topics_of_a_dead_cluster_are_created_as_last_seen_and_the_age_of_the_record_is_shown(
     aftermath: Aftermath, environment: Environment
 ) -> None:
     west = environment.admin(environment.store.load().clusters["west"])
@@ -127,7 +127,7 @@ def test_topics_are_made_in_the_target_as_they_were_last_seen_and_the_age_of_tha
     assert any("was last seen" in verdict and " s ago" in verdict for verdict in aftermath.proposal)
 
 
-def test_groups_come_along_at_their_last_known_offsets(environment: Environment) -> None:
+def test_groups_of_a_dead_cluster_move_at_their_last_known_offsets(environment: Environment) -> None:
     view = environment.store.load()
     west = environment.admin(view.clusters["west"])
 
@@ -137,7 +137,9 @@ def test_groups_come_along_at_their_last_known_offsets(environment: Environment)
     assert view.bindings["ann"].groups == {"billing": "west"}
 
 
-def test_what_a_cluster_took_after_it_was_last_seen_comes_back_in_its_place(environment: Environment) -> None:
+def test_records_taken_after_the_last_recording_are_served_in_their_place_when_the_cluster_returns(
+    environment: Environment,
+) -> None:
     before = extents(environment, "t.whole")
     assert before[0].known_end == SEEN
     assert (before[0].end or 0) >= SEEN + RESERVE
@@ -158,7 +160,9 @@ def test_what_a_cluster_took_after_it_was_last_seen_comes_back_in_its_place(envi
     assert check_origins(environment, ["t.whole"]).found == ()
 
 
-def test_a_cluster_that_lost_its_disk_is_told_apart_marked_and_left_to_the_operator(environment: Environment) -> None:
+def test_a_cluster_that_returns_with_less_is_marked_and_nothing_changes_until_the_loss_is_accepted(
+    environment: Environment,
+) -> None:
     before = extents(environment, "t.less")
 
     first = check_origins(environment, ["t.less"])
@@ -182,14 +186,14 @@ def test_a_cluster_that_lost_its_disk_is_told_apart_marked_and_left_to_the_opera
     assert extents(environment, "t.less") == (before[1],)
 
 
-def test_a_topic_that_is_gone_is_a_loss_too(environment: Environment) -> None:
+def test_a_topic_missing_from_a_returned_cluster_counts_as_lost(environment: Environment) -> None:
     result = check_origins(environment, ["t.gone"], dry_run=True)
 
     assert [(one.found_end, one.missing) for one in result.unaccepted] == [(0, SEEN)] * PARTITIONS
     assert extents(environment, "t.gone")[0].found_end is None
 
 
-def test_what_readers_were_told_to_skip_stays_skipped_until_it_is_asked_for(environment: Environment) -> None:
+def test_skipped_extents_stay_skipped_until_serving_them_is_requested(environment: Environment) -> None:
     assert check_origins(environment, ["t.skipped"]).found[0].skipped
     assert extents(environment, "t.skipped")[0].ignored
     assert extents(environment, "t.skipped")[0].end == SEEN + BEYOND
@@ -199,6 +203,6 @@ def test_what_readers_were_told_to_skip_stays_skipped_until_it_is_asked_for(envi
     assert not extents(environment, "t.skipped")[0].ignored
 
 
-def test_a_pattern_that_matches_nothing_is_refused(environment: Environment) -> None:
+def test_a_topic_pattern_that_matches_nothing_is_refused(environment: Environment) -> None:
     with pytest.raises(RefusedError, match="matches no topic"):
         a_fault(environment, "nothing-*")

@@ -34,24 +34,22 @@ def age_s(
 @pytest.mark.parametrize(
     ("recorder_ahead_s", "store_set_back_s"), [(0, 0), (60, 0), (599, 0), (0, 60), (0, 590), (-30, 0)]
 )
-def test_a_clock_that_is_wrong_makes_nothing_younger_where_the_other_is_right(
+def test_one_wrong_clock_never_makes_recorded_facts_look_younger(
     recorder_ahead_s: float, store_set_back_s: float
 ) -> None:
     assert age_s(recorder_ahead_s, store_set_back_s) == 600 - min(0, recorder_ahead_s)
 
 
-def test_a_look_began_before_it_was_written() -> None:
+def test_the_age_of_recorded_facts_includes_the_time_the_recording_took() -> None:
     assert age_s(60, 0, really_s=100, look_s=25) == 125
 
 
 @pytest.mark.parametrize(("recorder_ahead_s", "store_set_back_s"), [(700, 0), (0, 700)])
-def test_what_was_seen_in_the_future_was_seen_at_no_known_time(
-    recorder_ahead_s: float, store_set_back_s: float
-) -> None:
+def test_facts_recorded_in_the_future_have_no_known_age(recorder_ahead_s: float, store_set_back_s: float) -> None:
     assert age_s(recorder_ahead_s, store_set_back_s) is None
 
 
-def test_it_grows_older_until_the_fence_has_drained() -> None:
+def test_recorded_facts_grow_older_while_the_fence_drains() -> None:
     store, ticks = MemoryStore(), iter([0.0, 4.0, 9.0])
     seen = KnownTopic(cluster="east", name="t", at=NOW.isoformat(), partitions=1, replication=1, ends={0: 50})
     store.keep_known(KnownTopic, "east", [seen])

@@ -81,7 +81,7 @@ def clusters_of(environment: Environment, topic: str) -> list[str]:
     return sorted({extent.cluster for extents in found[0].partitions.values() for extent in extents})
 
 
-def test_an_extent_goes_when_retention_has_passed_it_and_its_topic_only_when_that_is_asked_for(
+def test_an_extent_past_retention_is_dropped_and_its_topic_deleted_only_on_request(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     move(environment, f"topic:{topic}")
@@ -118,7 +118,7 @@ def test_an_extent_goes_when_retention_has_passed_it_and_its_topic_only_when_tha
     assert age(environment, [topic], delete_origin=True).deleted == {}
 
 
-def test_a_lagging_group_and_a_dead_one_keep_it_until_they_are_past_the_cut(
+def test_lagging_and_dead_groups_keep_an_extent_until_they_are_past_the_cut(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     commit(environment, "east", f"dead-{topic}", topic, 7)
@@ -155,7 +155,7 @@ def test_a_lagging_group_and_a_dead_one_keep_it_until_they_are_past_the_cut(
         reader.close()
 
 
-def test_what_a_cluster_still_holds_of_a_group_that_moved_away_keeps_nothing_and_is_named(
+def test_offsets_left_in_the_origin_by_a_moved_group_keep_no_extent_and_are_named(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     user, group = f"user-{topic}", f"billing-{topic}"
@@ -172,7 +172,7 @@ def test_what_a_cluster_still_holds_of_a_group_that_moved_away_keeps_nothing_and
     assert clusters_of(environment, topic) == ["west"]
 
 
-def test_a_compacted_topic_does_not_age_by_itself(stack: Stack, environment: Environment) -> None:
+def test_a_compacted_topic_does_not_age(stack: Stack, environment: Environment) -> None:
     name = f"table-{uuid.uuid4().hex[:8]}"
     create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"cleanup.policy": "compact"})
     produce(stack, "east", name)
@@ -185,7 +185,7 @@ def test_a_compacted_topic_does_not_age_by_itself(stack: Stack, environment: Env
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_who_writes_to_the_origin_past_the_gateways_is_noticed_and_nothing_of_his_deleted(
+def test_writes_to_the_origin_past_the_gateways_are_detected_and_never_deleted(
     stack: Stack, environment: Environment, topic: str, idempotent: bool
 ) -> None:
     move(environment, f"topic:{topic}")
@@ -210,7 +210,7 @@ def test_who_writes_to_the_origin_past_the_gateways_is_noticed_and_nothing_of_hi
         east.delete_drained_topics([topic], lambda: None)
 
 
-def test_after_moves_there_and_back_each_stay_ages_by_itself(
+def test_after_moves_there_and_back_each_extent_ages_separately(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     move(environment, f"topic:{topic}")
@@ -229,7 +229,7 @@ def test_after_moves_there_and_back_each_stay_ages_by_itself(
     assert result.deleted == {}
 
 
-def test_an_origin_that_lost_records_or_is_another_cluster_now_is_not_taken_for_drained(
+def test_an_origin_that_lost_its_topic_is_not_taken_for_drained(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     move(environment, f"topic:{topic}")
@@ -246,7 +246,7 @@ def test_an_origin_that_lost_records_or_is_another_cluster_now_is_not_taken_for_
     assert clusters_of(environment, topic) == ["west"]
 
 
-def test_a_topic_that_an_operation_works_on_is_left_for_the_next_run(environment: Environment, topic: str) -> None:
+def test_aging_skips_a_topic_that_another_operation_has_locked(environment: Environment, topic: str) -> None:
     move(environment, f"topic:{topic}")
     request = make_request([f"topic:{topic}"], "west", "east", reason="test")
     begun = engine.start(environment, plan(environment, request), by="test:operator")
@@ -259,7 +259,7 @@ def test_a_topic_that_an_operation_works_on_is_left_for_the_next_run(environment
     assert begun.id in result.put_off[0]
 
 
-def test_surplus_of_a_crossing_is_no_sign_of_a_stranger_but_what_comes_after_it_is(
+def test_surplus_of_a_crossing_does_not_block_aging_but_later_writes_to_the_origin_do(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a topic that has crossed over, and surplus of an idempotent producer beyond its cut
@@ -283,7 +283,7 @@ def test_surplus_of_a_crossing_is_no_sign_of_a_stranger_but_what_comes_after_it_
     assert reasons(age(environment, [topic], dry_run=True)) == [["written"]] * PARTITIONS
 
 
-def test_the_topic_stays_beside_the_coordinator_of_a_group_that_would_lose_its_offsets_with_it(
+def test_an_aged_topic_is_not_deleted_while_a_group_commits_offsets_of_it_in_the_same_cluster(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     # Given an aged migration, and a group that has read it all and commits in the old cluster

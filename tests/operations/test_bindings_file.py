@@ -15,7 +15,7 @@ bindings:
 """
 
 
-def test_all_four_levels_are_read() -> None:
+def test_a_declaration_has_cluster_instance_topic_and_group_bindings() -> None:
     declared = parse(DECLARED, "bindings.yaml")
 
     assert declared.bindings["alice"] == UserBindings(
@@ -30,7 +30,7 @@ def test_all_four_levels_are_read() -> None:
     assert not declared.complete
 
 
-def test_only_what_differs_is_listed_with_before_and_after() -> None:
+def test_comparing_a_declaration_lists_only_differences_with_before_and_after() -> None:
     stored = {
         "alice": UserBindings(user="alice", cluster="east", instances={"app-1": "east"}, groups={"old": "east"}),
         "bob": UserBindings(user="bob", cluster="west"),
@@ -49,7 +49,7 @@ def test_only_what_differs_is_listed_with_before_and_after() -> None:
     assert differences[1].after is None
 
 
-def test_a_complete_declaration_removes_the_users_that_it_does_not_name() -> None:
+def test_a_complete_declaration_removes_users_that_it_does_not_name() -> None:
     stored = {"dave": UserBindings(user="dave", cluster="west")}
 
     differences = compare(parse("complete: true\nbindings: {alice: {cluster: east}}", "f"), stored)
@@ -57,7 +57,7 @@ def test_a_complete_declaration_removes_the_users_that_it_does_not_name() -> Non
     assert [(d.user, d.after is None) for d in differences] == [("alice", False), ("dave", True)]
 
 
-def test_a_declaration_that_is_already_true_differs_in_nothing() -> None:
+def test_a_declaration_that_is_already_applied_has_no_differences() -> None:
     declared = parse(DECLARED, "f")
 
     assert compare(declared, {"alice": declared.bindings["alice"]}) == ()
@@ -74,7 +74,7 @@ def test_a_declaration_that_is_already_true_differs_in_nothing() -> None:
         ("[]", "the document"),
     ],
 )
-def test_a_declaration_that_cannot_be_read_names_file_key_and_value(text: str, words: str) -> None:
+def test_an_unreadable_declaration_is_an_error_that_names_the_file_and_the_key(text: str, words: str) -> None:
     with pytest.raises(DeclaredError) as caught:
         parse(text, "team.yaml")
 

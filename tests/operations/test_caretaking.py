@@ -67,7 +67,7 @@ def due_within(caretaking: Caretaking, clock: Clock, seconds: float) -> float | 
 
 @pytest.mark.parametrize("kind", ["switch", "migrate"])
 @pytest.mark.parametrize("state", ["fenced", "undoing", "cut"])
-def test_what_an_executor_left_behind_is_due_within_a_second(
+def test_an_operation_abandoned_under_a_fence_is_due_within_a_second(
     environment: Environment, clock: Clock, kind: str, state: str
 ) -> None:
     begun(environment.store, an_operation(state, kind=kind))
@@ -78,7 +78,7 @@ def test_what_an_executor_left_behind_is_due_within_a_second(
     assert 0.5 <= after_s < 1.0
 
 
-def test_an_operation_that_is_held_is_left_to_its_executor_until_its_session_ends(
+def test_a_held_operation_is_left_to_its_executor_until_its_session_ends(
     store: MemoryStore, environment: Environment, clock: Clock
 ) -> None:
     # Given an executor that works behind its fence
@@ -97,7 +97,7 @@ def test_an_operation_that_is_held_is_left_to_its_executor_until_its_session_end
 
 @pytest.mark.parametrize("driver", ["command", "run"])
 @pytest.mark.parametrize("state", ["planned", "running"])
-def test_an_operation_between_two_of_its_tasks_is_left_alone_however_long_that_takes(
+def test_an_operation_without_a_fence_is_left_alone_between_tasks_for_any_time(
     environment: Environment, clock: Clock, state: str, driver: str
 ) -> None:
     begun(environment.store, an_operation(state, driver=driver, evidence={"pinned": ["orders"]}))
@@ -105,7 +105,9 @@ def test_an_operation_between_two_of_its_tasks_is_left_alone_however_long_that_t
     assert due_within(Caretaking(environment), clock, 3600) is None
 
 
-def test_a_run_that_has_cut_has_a_minute_to_begin_its_next_task(environment: Environment, clock: Clock) -> None:
+def test_a_run_whose_cut_is_published_has_a_minute_to_start_its_next_task(
+    environment: Environment, clock: Clock
+) -> None:
     begun(environment.store, an_operation("cut", driver="run"))
 
     after_s = due_within(Caretaking(environment), clock, 100)
@@ -114,7 +116,7 @@ def test_a_run_that_has_cut_has_a_minute_to_begin_its_next_task(environment: Env
     assert after_s > 59
 
 
-def test_cuts_that_were_proposed_and_not_opened_are_due_and_a_crossing_that_is_open_is_not(
+def test_a_crossing_is_due_while_its_cuts_are_only_proposed_and_not_once_it_is_open(
     store: MemoryStore, environment: Environment, clock: Clock
 ) -> None:
     operation = an_operation("crossing", kind="migrate")
@@ -134,7 +136,7 @@ def test_cuts_that_were_proposed_and_not_opened_are_due_and_a_crossing_that_is_o
     assert due_within(caretaking, clock, 600) is None
 
 
-def test_whoever_comes_by_lifts_a_fence_that_was_left_and_its_executor_can_write_nothing_any_more(
+def test_taking_care_lifts_an_abandoned_fence_and_its_old_executor_can_no_longer_write(
     store: MemoryStore, environment: Environment, clock: Clock
 ) -> None:
     # Given a command that was stopped behind its fence
@@ -160,9 +162,7 @@ def test_whoever_comes_by_lifts_a_fence_that_was_left_and_its_executor_can_write
         executor.update_operation(operation, 0)
 
 
-def test_who_begins_something_waits_for_nothing_where_nobody_was_left_behind(
-    environment: Environment, clock: Clock
-) -> None:
+def test_taking_care_does_not_wait_when_no_operation_is_due(environment: Environment, clock: Clock) -> None:
     begun(environment.store, an_operation("running"))
 
     take_care(environment, engine.resume)
@@ -170,7 +170,7 @@ def test_who_begins_something_waits_for_nothing_where_nobody_was_left_behind(
     assert clock.now == 0
 
 
-def test_what_cannot_be_brought_to_its_end_is_tried_again_later_and_later(
+def test_an_operation_that_cannot_be_ended_is_retried_with_growing_pauses(
     environment: Environment, clock: Clock
 ) -> None:
     operation_id = begun(environment.store, an_operation("fenced"))

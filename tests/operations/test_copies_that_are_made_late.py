@@ -83,7 +83,7 @@ def raises(error: KafkaAdminError) -> Callable[[], None]:
         NotSettledError("west", "broker 2 knows no leaders yet for orders"),
     ],
 )
-def test_a_topic_that_was_asked_for_without_an_answer_keeps_the_map_that_leads_nobody_to_it(
+def test_after_an_unanswered_topic_creation_an_undo_keeps_the_map_that_pins_the_origin(
     journal: Journal, sides: dict[str, Side], error: KafkaAdminError
 ) -> None:
     # Given a controller that takes its time, or brokers that do
@@ -97,7 +97,7 @@ def test_a_topic_that_was_asked_for_without_an_answer_keeps_the_map_that_leads_n
     assert topics(journal) == {"orders": Topic(name="orders", writer="east", partitions={0: identity("east")})}
 
 
-def test_an_executor_that_goes_on_after_the_undo_makes_a_copy_that_nobody_is_led_to(
+def test_an_executor_that_resumes_after_an_undo_creates_a_topic_that_no_client_is_led_to(
     journal: Journal, sides: dict[str, Side]
 ) -> None:
     # Given an executor that stands still between asking whether the operation is its own, and making the topic
@@ -116,7 +116,7 @@ def test_an_executor_that_goes_on_after_the_undo_makes_a_copy_that_nobody_is_led
 
 
 @pytest.mark.parametrize("refused", [True, False])
-def test_where_it_is_known_that_nothing_is_left_nor_to_come_the_map_goes(
+def test_an_undo_removes_the_pinning_map_once_no_copy_can_exist(
     journal: Journal, sides: dict[str, Side], refused: bool
 ) -> None:
     if refused:

@@ -137,7 +137,9 @@ def assert_followed(environment: Environment, work: Work, offsets: int = COMMITT
     assert environment.store.locks() == []
 
 
-def test_groups_stay_where_nobody_asks_for_them(stack: Stack, environment: Environment, work: Work) -> None:
+def test_groups_stay_in_the_origin_unless_they_are_asked_to_move(
+    stack: Stack, environment: Environment, work: Work
+) -> None:
     operation = begin(environment, work.topic, groups="leave")
     cross(stack, environment, work, operation)
 
@@ -149,7 +151,9 @@ def test_groups_stay_where_nobody_asks_for_them(stack: Stack, environment: Envir
     assert shown.groups == ""
 
 
-def test_behind_a_fence_a_dead_group_moves_in_the_revision_of_its_topic(environment: Environment, work: Work) -> None:
+def test_a_barrier_moves_a_group_without_members_in_the_revision_of_its_topic(
+    environment: Environment, work: Work
+) -> None:
     # Given a proposal that names the group
     proposal = propose(environment, work.topic, cut="barrier", cut_at=None)
     (follower,) = proposal.followers
@@ -167,7 +171,7 @@ def test_behind_a_fence_a_dead_group_moves_in_the_revision_of_its_topic(environm
     assert shown.groups == "1 groups in the same revision"
 
 
-def test_with_a_cut_ahead_the_group_follows_when_its_topic_is_over(
+def test_a_group_moves_in_an_operation_of_its_own_once_its_topic_has_crossed_over(
     stack: Stack, environment: Environment, work: Work
 ) -> None:
     # Given a crossing
@@ -190,7 +194,9 @@ def test_with_a_cut_ahead_the_group_follows_when_its_topic_is_over(
     assert shown.groups == f"1 groups have followed in operation {followed.id}"
 
 
-def test_members_that_never_committed_make_a_group_a_reader(stack: Stack, environment: Environment, work: Work) -> None:
+def test_a_group_with_members_that_never_committed_depends_on_the_topics_they_are_assigned(
+    stack: Stack, environment: Environment, work: Work
+) -> None:
     group = f"silent-{work.topic}"
     declare_usage(environment, work.user, (), (group,))
     consumer = Consumer({"bootstrap.servers": bootstrap(stack, "east"), "group.id": group, "enable.auto.commit": False})
@@ -220,7 +226,7 @@ DEATHS: dict[str, tuple[Death, int]] = {
 
 
 @pytest.mark.parametrize("point", DEATHS)
-def test_killed_between_the_topics_and_the_end_of_the_groups_a_rerun_goes_on(
+def test_dependent_groups_move_once_when_the_executor_dies_after_the_topics_have_crossed_over(
     point: str, stack: Stack, environment: Environment, work: Work
 ) -> None:
     # Given a process that dies when the topics are over
@@ -242,7 +248,7 @@ def test_killed_between_the_topics_and_the_end_of_the_groups_a_rerun_goes_on(
     assert len(begun) == operations
 
 
-def test_a_group_that_cannot_follow_leaves_the_topics_moved_and_the_command_is_told(
+def test_topics_stay_moved_when_a_dependent_group_fails_and_the_command_to_move_it_is_shown(
     stack: Stack, environment: Environment, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a move of groups that fails
@@ -277,7 +283,7 @@ def test_a_group_that_cannot_follow_leaves_the_topics_moved_and_the_command_is_t
     assert settle_once(environment, operation.id).error == ""
 
 
-def test_where_the_topics_cut_is_not_served_the_groups_stay_and_it_is_said(
+def test_dependent_groups_stay_when_gateways_do_not_serve_the_cut_of_their_topics(
     stack: Stack, environment: Environment, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operation = begin(environment, work.topic)
@@ -297,7 +303,7 @@ def test_where_the_topics_cut_is_not_served_the_groups_stay_and_it_is_said(
     assert shown.groups == "did not follow"
 
 
-def test_a_group_stays_whose_other_topic_the_target_does_not_have(
+def test_a_group_stays_while_the_target_lacks_another_topic_that_it_reads(
     stack: Stack, environment: Environment, work: Work
 ) -> None:
     other = topic_in_east(stack)
@@ -316,7 +322,9 @@ def test_a_group_stays_whose_other_topic_the_target_does_not_have(
     assert follower.reads_too == (other,)
 
 
-def test_a_group_of_nobody_stays_and_it_is_said_how_that_is_changed(environment: Environment, work: Work) -> None:
+def test_a_group_without_a_known_user_stays_and_the_verdict_says_how_to_declare_one(
+    environment: Environment, work: Work
+) -> None:
     stranger = f"stranger-{work.topic}"
     commit(environment, stranger, work.topic)
 
@@ -328,7 +336,7 @@ def test_a_group_of_nobody_stays_and_it_is_said_how_that_is_changed(environment:
     assert f"usage declare USER --group {stranger}" in verdict.remedy
 
 
-def test_of_several_batches_behind_a_fence_each_takes_the_groups_after_it(
+def test_each_batch_moves_the_groups_whose_topics_have_all_arrived(
     stack: Stack, environment: Environment, work: Work
 ) -> None:
     # Given two topics in two batches, a group that reads the first, and one that reads both
@@ -347,7 +355,7 @@ def test_of_several_batches_behind_a_fence_each_takes_the_groups_after_it(
     assert len(committed(environment, "west", both)) == 2 * PARTITIONS
 
 
-def test_many_groups_follow_in_several_operations(
+def test_more_groups_than_one_operation_takes_move_in_several(
     stack: Stack, environment: Environment, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given three groups, where an operation takes two
@@ -366,7 +374,7 @@ def test_many_groups_follow_in_several_operations(
     assert ended.result.endswith(f"3 groups have followed in operation {operation.id}-groups, {operation.id}-groups.2")
 
 
-def test_a_group_that_reads_topics_of_two_operations_follows_the_last_of_them(
+def test_a_group_that_reads_topics_of_two_crossings_moves_after_the_later_one(
     stack: Stack, environment: Environment, work: Work
 ) -> None:
     # Given a group that reads two topics, each in an operation of its own
@@ -392,7 +400,7 @@ def test_a_group_that_reads_topics_of_two_operations_follows_the_last_of_them(
     assert len(committed(environment, "west", work.group)) == 2 * PARTITIONS
 
 
-def test_the_lag_of_a_group_is_told_in_client_offsets_over_both_clusters(
+def test_the_lag_of_a_group_is_shown_in_client_offsets_over_both_clusters(
     stack: Stack, environment: Environment, work: Work
 ) -> None:
     # Given a group that is below the cut of a topic that has crossed over with it
@@ -415,7 +423,7 @@ def test_the_lag_of_a_group_is_told_in_client_offsets_over_both_clusters(
         switchyard(stack, "group", "nobody")
 
 
-def test_what_a_moved_group_has_left_in_the_origin_neither_keeps_the_extents_nor_the_topic(
+def test_offsets_a_moved_group_left_in_the_origin_keep_neither_extents_nor_topic(
     stack: Stack, environment: Environment, work: Work
 ) -> None:
     # Given a group that moved with its topic, and what east still holds of it

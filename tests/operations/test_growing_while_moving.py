@@ -37,7 +37,7 @@ def window(environment: Environment, origin: Quiet) -> Window:
     return Window(environment, cast(Admin, origin), cast(Admin, Quiet()), KNOWN, (), timeout_s=1)
 
 
-def test_a_partition_that_came_before_the_fence_keeps_the_topic_where_it_is(environment: Environment) -> None:
+def test_reading_ends_fails_when_a_topic_got_partitions_before_its_fence(environment: Environment) -> None:
     # Given a topic of two partitions, to whose third one somebody has written since the move looked at it
     # When the ends are read behind the fence
     # Then there is no cut: the target would be the writer of the third, too, and what it holds unreachable
@@ -45,5 +45,5 @@ def test_a_partition_that_came_before_the_fence_keeps_the_topic_where_it_is(envi
         window(environment, Quiet(3)).read()
 
 
-def test_a_topic_with_the_partitions_that_it_had_is_cut(environment: Environment) -> None:
+def test_ends_are_read_of_a_topic_whose_partition_count_is_unchanged(environment: Environment) -> None:
     assert window(environment, Quiet()).read().ends.keys() == set(KNOWN)

@@ -35,12 +35,12 @@ def failing(monkeypatch: pytest.MonkeyPatch, method: str, error: KafkaAdminError
 
 
 @pytest.mark.parametrize("scope", ["topic:or/ders", "topic:..", f"topic:{'o' * 250}", "user:ann#or ders"])
-def test_a_name_that_no_topic_can_have_is_refused_before_any_cluster_is_asked(scope: str) -> None:
+def test_an_illegal_topic_name_is_refused_before_any_cluster_is_asked(scope: str) -> None:
     with pytest.raises(RefusedError, match="No topic can be called"):
         make_request([scope], "east", "west", reason="test")
 
 
-def test_names_of_use_that_no_topic_can_have_are_not_asked_for_and_exist_nowhere(
+def test_illegal_topic_names_in_recorded_usage_are_not_asked_for_and_do_not_exist(
     healthy: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[list[str]] = []
@@ -68,7 +68,7 @@ def test_names_of_use_that_no_topic_can_have_are_not_asked_for_and_exist_nowhere
         ClusterUnreachableError("east", "east-2:9092", "(broker 2, as the cluster advertises it) timed out"),
     ],
 )
-def test_a_cluster_that_has_just_answered_is_not_out_of_reach_whatever_it_refuses(
+def test_a_cluster_that_answers_but_refuses_a_request_is_not_called_unreachable(
     error: KafkaAdminError, healthy: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing(monkeypatch, "topics", error)
@@ -99,14 +99,14 @@ def test_commits_of_a_group_whose_coordinator_is_down_are_shown_as_last_seen_wit
     assert "it has no coordinator" in found.unasked["east"]
 
 
-def test_a_cluster_that_is_away_has_not_forgotten_its_groups(environment: Environment) -> None:
+def test_commits_of_groups_in_an_unreachable_cluster_are_shown_as_last_recorded(environment: Environment) -> None:
     environment.now = lambda: NOW
     known(environment)
 
     assert [row.committed for row in lag_of(environment, "billing").partitions] == [7]
 
 
-def test_of_a_group_at_home_in_a_cluster_that_was_never_looked_at_nothing_is_concluded(
+def test_a_group_of_an_unreachable_and_never_recorded_cluster_is_shown_as_unknown(
     environment: Environment,
 ) -> None:
     group = Group(name="billing", cluster="east")

@@ -24,7 +24,7 @@ def environment(stack: Stack) -> Iterator[Environment]:
         yield opened
 
 
-def test_a_name_that_no_topic_can_have_makes_no_healthy_cluster_look_lost(
+def test_an_illegal_topic_name_in_usage_does_not_make_a_healthy_cluster_look_lost(
     stack: Stack, environment: Environment
 ) -> None:
     user = f"ann-{uuid.uuid4().hex[:6]}"
@@ -38,7 +38,7 @@ def test_a_name_that_no_topic_can_have_makes_no_healthy_cluster_look_lost(
     assert proposal.moves.topics == (user,)
 
 
-def test_a_group_whose_coordinator_stands_still_is_shown_as_last_seen(stack: Stack, environment: Environment) -> None:
+def test_a_group_whose_coordinator_is_paused_is_shown_as_last_seen(stack: Stack, environment: Environment) -> None:
     # Given: a group that has committed in west, and a look at it.
     name = f"ledger-{uuid.uuid4().hex[:6]}"
     create_topic(bootstrap(stack, "west"), name)

@@ -87,7 +87,7 @@ def test_every_revision_of_every_batch_fits_into_one_write() -> None:
         assert done.state == "cut"
 
 
-def test_a_run_leaves_room_for_the_last_sequences_of_thirty_producers_of_each_partition(
+def test_a_revision_leaves_room_for_the_last_sequences_of_thirty_producers_per_partition(
     environment: Environment,
 ) -> None:
     topics = {topic.name: topic for topic in map(mapped, range(100))}
@@ -100,7 +100,7 @@ def test_a_run_leaves_room_for_the_last_sequences_of_thirty_producers_of_each_pa
     assert size(revision) < MAX_REQUEST_BYTES
 
 
-def test_what_is_too_large_for_one_write_is_written_in_halves() -> None:
+def test_a_change_too_large_for_one_write_is_written_in_halves() -> None:
     written: list[Sequence[str]] = []
 
     def write(names: Sequence[str]) -> None:
@@ -113,7 +113,7 @@ def test_what_is_too_large_for_one_write_is_written_in_halves() -> None:
     assert written == [["a"], ["b", "c"], ["d", "e"], ["f", "g"]]
 
 
-def test_one_topic_that_is_too_large_by_itself_is_refused() -> None:
+def test_a_single_topic_too_large_for_one_write_is_refused() -> None:
     written: list[Sequence[str]] = []
 
     def write(names: Sequence[str]) -> None:
@@ -127,7 +127,7 @@ def test_one_topic_that_is_too_large_by_itself_is_refused() -> None:
     assert written == [["a"]]
 
 
-def test_ten_thousand_partitions_are_one_batch_where_the_history_has_little_to_say() -> None:
+def test_ten_thousand_partitions_fit_in_one_batch_when_their_history_entry_is_small() -> None:
     topics = [mapped(number) for number in range(BATCH_TOPICS + 10)]
 
     batches = list(in_batches(topics, {}))
@@ -136,7 +136,7 @@ def test_ten_thousand_partitions_are_one_batch_where_the_history_has_little_to_s
     assert sum(len(to_bytes(topic)) for topic in batches[0]) <= BATCH_BYTES
 
 
-def test_a_batch_ends_where_its_entry_in_the_history_is_full() -> None:
+def test_a_batch_ends_when_its_history_entry_is_full() -> None:
     topics = [mapped(number) for number in range(BATCH_TOPICS)]
     ends = [[p, "east-data-centre", 0, 10**11 + p, 10**11, 10**11 + p] for p in range(PARTITIONS)]
     details = {topic.name: ends for topic in topics}

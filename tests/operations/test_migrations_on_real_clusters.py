@@ -127,7 +127,7 @@ def assert_untouched(stack: Stack, environment: Environment, operation_id: str, 
     assert [lock for lock in environment.store.locks() if lock.operation == operation_id] == []
 
 
-def test_a_topic_crosses_over_when_its_log_has_run_into_every_cut(
+def test_a_topic_crosses_over_once_every_partition_has_reached_its_cut(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     # Given a crossing whose cuts lie ahead
@@ -156,7 +156,7 @@ def test_a_topic_crosses_over_when_its_log_has_run_into_every_cut(
     assert ("settle", "Migrated") in steps
 
 
-def test_what_each_producer_had_below_the_cut_goes_with_the_topic(
+def test_the_last_sequences_below_the_cut_are_carried_to_the_target(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Producers of gateways have ids of their own range; here a cluster's are taken for them
@@ -180,7 +180,7 @@ def test_what_each_producer_had_below_the_cut_goes_with_the_topic(
         assert sorted(last for _, last in sequences.partitions[partition].values()) == [AHEAD - 1, RECORDS - 1]
 
 
-def test_cuts_that_the_log_has_passed_before_they_were_served_are_proposed_again(
+def test_cuts_that_the_log_passes_before_gateways_serve_them_are_proposed_again(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served, times = crossing._served_sides, []
@@ -203,7 +203,7 @@ def test_cuts_that_the_log_has_passed_before_they_were_served_are_proposed_again
     assert len(notes) >= 1
 
 
-def test_a_log_that_is_always_faster_is_left_alone_and_said(
+def test_a_migration_is_undone_when_the_log_outruns_every_proposed_cut(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served, size = crossing._served_sides, [AHEAD]
@@ -228,7 +228,7 @@ def gateway(operation: Operation, **more: Any) -> GatewayRecord:
     return GatewayRecord(id="gw-1", host="127.0.0.1", port=9092, node_id=1, **fields)
 
 
-def test_a_gateway_that_does_not_follow_is_named_and_nothing_has_moved(
+def test_a_migration_is_undone_when_a_gateway_does_not_drain_and_the_gateway_is_named(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     operation = begin(environment, topic, drain_timeout_s=0.2)
@@ -243,7 +243,7 @@ def test_a_gateway_that_does_not_follow_is_named_and_nothing_has_moved(
     assert_untouched(stack, environment, operation.id, topic)
 
 
-def test_a_gateway_that_has_drained_lets_the_crossing_open(environment: Environment, topic: str) -> None:
+def test_a_crossing_opens_once_every_gateway_has_drained(environment: Environment, topic: str) -> None:
     operation = begin(environment, topic)
     registered = environment.store.register_gateway(gateway(operation))
     try:
@@ -252,7 +252,7 @@ def test_a_gateway_that_has_drained_lets_the_crossing_open(environment: Environm
         registered.close()
 
 
-def test_partitions_that_nobody_writes_to_are_ended_behind_a_fence(
+def test_idle_partitions_are_ended_by_a_barrier_at_their_log_ends(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     operation = begin_crossing(environment, topic)
@@ -265,7 +265,7 @@ def test_partitions_that_nobody_writes_to_are_ended_behind_a_fence(
 
 
 @pytest.mark.parametrize("grown", [("east", "west"), ("east",)])
-def test_partitions_that_a_topic_got_while_it_crossed_over_remain_in_the_origin_until_they_are_moved(
+def test_partitions_added_during_a_crossing_stay_in_the_origin_and_the_command_to_move_them_is_shown(
     stack: Stack, environment: Environment, topic: str, grown: tuple[str, ...]
 ) -> None:
     operation = begin_crossing(environment, topic)
@@ -290,7 +290,7 @@ def test_partitions_that_a_topic_got_while_it_crossed_over_remain_in_the_origin_
     assert f"`switchyard migrate {topic}:{PARTITIONS} --from east --to west` brings them after" in ended.result
 
 
-def test_a_crossing_that_was_to_have_ended_is_ended_by_whoever_looks(environment: Environment, topic: str) -> None:
+def test_a_crossing_past_its_finish_time_is_ended_by_the_next_resume(environment: Environment, topic: str) -> None:
     operation = begin_crossing(environment, topic, finish_after_s=3600)
     assert engine.resume(environment, operation.id).result == "crossing"
     environment.now = lambda: "2199-01-01T00:00:00Z"
@@ -299,7 +299,7 @@ def test_a_crossing_that_was_to_have_ended_is_ended_by_whoever_looks(environment
     assert_over(environment, operation.id, topic, RECORDS, RECORDS)
 
 
-def test_a_fence_that_gateways_do_not_follow_is_lifted_and_the_crossing_goes_on(
+def test_the_fence_of_a_finish_is_lifted_when_a_gateway_does_not_drain_and_the_crossing_continues(
     environment: Environment, topic: str
 ) -> None:
     operation = begin_crossing(environment, topic, drain_timeout_s=0.2)
@@ -316,7 +316,7 @@ def test_a_fence_that_gateways_do_not_follow_is_lifted_and_the_crossing_goes_on(
     assert document.crossing is not None
 
 
-def test_until_the_target_is_written_there_is_a_way_back_without_a_trace(
+def test_a_crossing_is_undone_without_a_trace_while_the_target_has_no_records(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     operation = begin_crossing(environment, topic)
@@ -329,7 +329,7 @@ def test_until_the_target_is_written_there_is_a_way_back_without_a_trace(
     assert engine.undo(environment, operation.id).result == "undone"
 
 
-def test_once_it_is_written_a_way_back_is_refused_and_the_move_back_is_said(
+def test_undoing_a_crossing_is_refused_once_the_target_has_records_and_the_move_back_is_named(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     operation = begin_crossing(environment, topic)
@@ -346,7 +346,7 @@ def test_once_it_is_written_a_way_back_is_refused_and_the_move_back_is_said(
         engine.undo(environment, operation.id)
 
 
-def test_a_way_back_that_gateways_do_not_follow_leaves_the_crossing_open(environment: Environment, topic: str) -> None:
+def test_an_undo_that_a_gateway_does_not_follow_leaves_the_crossing_open(environment: Environment, topic: str) -> None:
     operation = begin_crossing(environment, topic, drain_timeout_s=0.2)
     before = environment.store.load().topics
     registered = environment.store.register_gateway(gateway(operation, drained=()))
@@ -359,7 +359,7 @@ def test_a_way_back_that_gateways_do_not_follow_leaves_the_crossing_open(environ
     assert environment.store.load().topics == before
 
 
-def test_a_topic_migrates_there_and_back_with_every_client_offset(
+def test_a_topic_that_migrates_there_and_back_keeps_every_client_offset(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     first = begin(environment, topic)
@@ -434,7 +434,9 @@ def die_where(point: str, stack: Stack, environment: Environment, operation: Ope
         die_in_engine(stack, DEATHS_WHILE_UNDOING[point], "undo", operation.id)
 
 
-def test_a_migration_killed_anywhere_is_continued_by_resume(stack: Stack, environment: Environment) -> None:
+def test_a_migration_killed_at_any_point_is_brought_to_its_end_by_resume(
+    stack: Stack, environment: Environment
+) -> None:
     # Given a migration for each point at which its executor is killed
     points = [*DEATHS_BEFORE_IT_IS_OPEN, *DEATHS_AT_THE_CUT, *DEATHS_WHILE_ENDING_AT_ONCE, *DEATHS_WHILE_UNDOING]
     begun = {point: begin(environment, new_topic(stack)) for point in points}
@@ -465,7 +467,7 @@ def test_a_migration_killed_anywhere_is_continued_by_resume(stack: Stack, enviro
         assert_over(environment, operation.id, topic, RECORDS + AHEAD, RECORDS + AHEAD)
 
 
-def test_what_speaks_against_it_is_said_before_anything_is_changed(
+def test_planning_a_migration_reports_every_obstacle_and_changes_nothing(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     occupied, misshapen, compacted, safer = (f"{what}-{topic}" for what in ("full", "odd", "compact", "safe"))
@@ -513,7 +515,7 @@ def test_what_speaks_against_it_is_said_before_anything_is_changed(
     assert "partition 1 of topic no-such-topic" in texts
 
 
-def test_topics_with_transactions_take_the_barrier_and_that_is_said(
+def test_topics_with_transactions_migrate_by_a_barrier_and_a_verdict_says_so(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     transactional = f"paid-{topic}"

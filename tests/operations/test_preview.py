@@ -30,14 +30,14 @@ def clocked(environment: Environment) -> Environment:
     return environment
 
 
-def test_what_is_created_and_who_lags_is_counted(clocked: Environment) -> None:
+def test_the_preview_counts_partitions_to_create_and_the_lag_of_each_group(clocked: Environment) -> None:
     found = preview(clocked, View(), REQUEST, MOVES, FACTS)
 
     assert found.creates == {"orders": 2}
     assert found.lag_records == {"billing": 10, "audit": None}
 
 
-def test_lag_is_counted_in_client_offsets(clocked: Environment) -> None:
+def test_the_preview_counts_lag_in_client_offsets(clocked: Environment) -> None:
     moved = Extent(cluster="east", start=1_000, base=0, term=1)
     old = Extent(cluster="west", start=0, end=1_000, base=0, term=0)
     view = View(topics={"orders": Topic(name="orders", writer="east", partitions={0: (old, moved), 1: (old, moved)})})
@@ -48,7 +48,7 @@ def test_lag_is_counted_in_client_offsets(clocked: Environment) -> None:
     assert found.lag_records["billing"] == 40
 
 
-def test_the_rate_is_what_the_logs_grew_since_they_were_recorded(clocked: Environment) -> None:
+def test_the_preview_takes_the_rate_from_log_growth_since_the_last_recording(clocked: Environment) -> None:
     seen = KnownTopic(
         cluster="east", name="orders", at="2026-11-22T10:00:00.000Z", partitions=2, replication=1, ends={0: 20, 1: 30}
     )
@@ -60,14 +60,14 @@ def test_the_rate_is_what_the_logs_grew_since_they_were_recorded(clocked: Enviro
     assert "100 s ago" in found.rate_from
 
 
-def test_without_a_record_the_rate_is_not_made_up(clocked: Environment) -> None:
+def test_the_preview_calls_the_rate_unknown_when_nothing_was_recorded(clocked: Environment) -> None:
     found = preview(clocked, View(), REQUEST, MOVES, FACTS)
 
     assert found.records_per_s is None
     assert "rate: unknown (nothing was recorded of them; `switchyard facts record` does)" in [*preview_lines(found)]
 
 
-def test_the_expected_fence_is_that_of_the_last_moves(environment: Environment) -> None:
+def test_the_expected_fence_time_is_the_median_of_recent_moves(environment: Environment) -> None:
     assert "no move was made here yet" in expected_fence(environment)
     for number, fenced_ms in enumerate([30.0, 40.0, 90.0]):
         operation = Operation(

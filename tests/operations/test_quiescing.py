@@ -67,13 +67,13 @@ def topics(journal: Journal) -> dict[str, Topic]:
     return dict(journal.environment.store.load().topics)
 
 
-def test_where_nobody_knows_a_transactional_producer_nothing_is_done(journal: Journal) -> None:
+def test_quiescing_does_nothing_when_no_transactional_producer_is_known(journal: Journal) -> None:
     run(journal, Leaders({}))
     assert not topics(journal)
     assert journal.operation.state == "running"
 
 
-def test_transactions_that_are_open_are_waited_for_behind_a_fence_for_transactions_only(journal: Journal) -> None:
+def test_quiescing_fences_transactions_only_and_waits_for_open_ones(journal: Journal) -> None:
     leaders = Leaders(QUIET, [OPEN, OPEN, {}])
     run(journal, leaders)
     assert topics(journal) == {"orders": Topic(name="orders", transaction_fence=Fence(operation="op"))}
@@ -81,7 +81,9 @@ def test_transactions_that_are_open_are_waited_for_behind_a_fence_for_transactio
     assert leaders.open == [{}]
 
 
-def test_a_gateway_that_knows_of_an_open_transaction_is_waited_for(journal: Journal, store: MemoryStore) -> None:
+def test_quiescing_waits_for_a_gateway_that_has_not_drained_its_transactions(
+    journal: Journal, store: MemoryStore
+) -> None:
     record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1)
     registration = store.client().register_gateway(record)
     with pytest.raises(StepFailedError, match=r"gw-1.*--drain-timeout"):
@@ -92,7 +94,7 @@ def test_a_gateway_that_knows_of_an_open_transaction_is_waited_for(journal: Jour
     run(journal, Leaders(QUIET))
 
 
-def test_a_transaction_that_stays_open_is_named_and_leaves_nothing_behind(journal: Journal) -> None:
+def test_quiescing_names_a_transaction_that_stays_open_and_the_undo_removes_the_fence(journal: Journal) -> None:
     with pytest.raises(StepFailedError, match=r"orders-1 \(producer 7\).*transaction\.timeout\.ms"):
         run(journal, Leaders(QUIET, [OPEN]))
     undo_all(journal)

@@ -26,7 +26,7 @@ def write(tmp_path: Path, document: object) -> Path:
     return file
 
 
-def test_the_upper_rate_of_the_origin_counts_and_its_chance_is_said(tmp_path: Path) -> None:
+def test_the_summary_gives_the_upper_rates_of_the_origin_and_their_chance(tmp_path: Path) -> None:
     rows = [
         {"cluster": "east", "topic": "orders", "partition": 0, "rate": 5.0, "upper_rate": 9.5},
         {"cluster": "east", "topic": "orders", "partition": 1, "rate": 4.0, "upper_rate": None},
@@ -41,7 +41,7 @@ def test_the_upper_rate_of_the_origin_counts_and_its_chance_is_said(tmp_path: Pa
     assert "0.01" in rates.words
 
 
-def test_a_default_of_the_job_is_no_recorded_rate_so_that_the_ends_themselves_are_looked_at(tmp_path: Path) -> None:
+def test_a_default_rate_of_the_job_does_not_count_as_a_recorded_rate(tmp_path: Path) -> None:
     rows = [
         {"cluster": "east", "topic": "orders", "partition": 0, "rate": 1000.0, "upper_rate": 1000.0, "how": "default"},
         {"cluster": "east", "topic": "orders", "partition": 1, "rate": 4.0, "upper_rate": 9.0, "how": "few"},
@@ -65,7 +65,7 @@ class Log:
         return {key: SimpleNamespace(log_end=self.end) for key in partitions}
 
 
-def test_where_nothing_was_measured_yet_the_ends_are_looked_at_and_no_history_is_claimed(
+def test_without_recorded_rates_planning_measures_log_ends_and_says_so(
     tmp_path: Path, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given: a job that has run once, so that it knows its default only.
@@ -84,7 +84,7 @@ def test_where_nothing_was_measured_yet_the_ends_are_looked_at_and_no_history_is
     assert "recorded history" not in found.words
 
 
-def test_when_a_cut_is_reached_is_told_by_the_rate_that_is_expected_and_not_by_the_one_hardly_exceeded() -> None:
+def test_the_time_to_a_cut_is_estimated_by_the_expected_rate_not_the_upper_one() -> None:
     row = PartitionPlan(topic="t", partition=0, end=100, rate_per_s=20.0, expected_per_s=10.0, cut=6_100)
 
     assert row.reached == "in about 10 min at 10.0 records/s"
@@ -101,7 +101,7 @@ LOOKED_AT = {("orders", 0): PartitionEnds(target=0, origin=160)}
         ("2026-11-21T10:00:30Z", "orders-0 lacks 740, reached in about 6 min at 2.0 records/s (measured since"),
     ],
 )
-def test_how_far_a_crossing_is_says_when_the_cut_is_reached_and_how_that_is_known(
+def test_the_progress_of_a_crossing_estimates_when_its_cut_is_reached_and_says_from_what(
     now: str, words: str, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment.now = lambda: now
@@ -140,6 +140,6 @@ def test_how_far_a_crossing_is_says_when_the_cut_is_reached_and_how_that_is_know
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", {"partitions": [{"cluster": "east"}]}, {"partitions": [1]}])
-def test_what_is_no_summary_is_refused_with_the_way_out(content: object, tmp_path: Path) -> None:
+def test_a_malformed_rate_summary_is_refused_with_a_way_out(content: object, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="leave --rates out"):
         from_summary(write(tmp_path, content), "east")

@@ -13,7 +13,7 @@ from ha_core.operations.requests import make_request
 from ha_core.store import MemoryStore
 
 
-def test_an_interrupted_twin_is_found_without_reading_the_operations_that_have_ended(
+def test_an_interrupted_equal_operation_is_found_without_reading_ended_operations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given: an operation that has ended, one whose end only lacks giving back its locks, and an interrupted one.
@@ -49,7 +49,7 @@ def test_an_interrupted_twin_is_found_without_reading_the_operations_that_have_e
 @pytest.mark.parametrize(
     ("driver", "mode", "found"), [("command", "planned", True), ("run", "planned", False), ("command", "forced", False)]
 )
-def test_what_a_run_has_begun_and_what_was_asked_for_otherwise_is_nobodys_twin(
+def test_only_an_abandoned_command_with_an_equal_request_counts_as_interrupted(
     driver: Driver, mode: str, found: bool
 ) -> None:
     # Given an operation on which nobody has worked for hours: of a command that has died, of a run that waits for an
@@ -70,7 +70,7 @@ def test_what_a_run_has_begun_and_what_was_asked_for_otherwise_is_nobodys_twin(
     assert (twin is not None) == found
 
 
-def test_a_command_that_lives_is_not_interrupted_however_long_it_has_written_nothing() -> None:
+def test_an_operation_held_by_a_live_command_never_counts_as_interrupted() -> None:
     request = make_request(["user:ann"], "east", "west", reason="drill")
     with Environment(MemoryStore(), by="test") as environment:
         fields = {"id": "switch-1", "kind": "switch", "state": "running", "by": "t", "reason": "r"}

@@ -9,7 +9,7 @@ from ha_core.operations.requests import format_scope, parse_scope
 names = st.text(min_size=1, max_size=20).filter(lambda text: text == text.strip())
 
 
-def test_every_form_of_the_scope_is_understood() -> None:
+def test_every_form_of_a_scope_entry_is_parsed() -> None:
     scope = parse_scope(["user:alice", "user:bob+app-1", "user:carol#orders", "user:carol##billing", "topic:events"])
 
     assert scope == Scope(
@@ -25,12 +25,12 @@ def test_an_instance_may_itself_be_an_ha_client_id() -> None:
     assert parse_scope(["user:alice+HA#alice#orders"]).instances == (("alice", "HA#alice#orders"),)
 
 
-def test_what_is_mentioned_twice_counts_once() -> None:
+def test_a_repeated_scope_entry_counts_once() -> None:
     assert parse_scope(["topic:a", "topic:b", "topic:a"]).topics == ("a", "b")
 
 
 @pytest.mark.parametrize("entry", ["alice", "user:", "topic:", "group:g", "user:alice#", "user:alice##", "user:+x", ""])
-def test_an_entry_without_a_form_is_refused_by_its_text(entry: str) -> None:
+def test_a_malformed_scope_entry_is_refused_with_the_expected_form(entry: str) -> None:
     with pytest.raises(RefusedError, match="user:NAME"):
         parse_scope([entry])
 
@@ -46,7 +46,7 @@ def test_an_empty_scope_is_refused() -> None:
     topics=st.lists(st.tuples(names, names), max_size=3, unique=True),
     groups=st.lists(st.tuples(names, names), max_size=3, unique=True),
 )
-def test_what_is_written_is_read_back_whatever_the_names(
+def test_a_formatted_scope_is_parsed_back_whatever_its_names(
     users: list[str], instances: list[tuple[str, str]], topics: list[tuple[str, str]], groups: list[tuple[str, str]]
 ) -> None:
     scope = Scope(
@@ -69,7 +69,7 @@ def test_what_is_written_is_read_back_whatever_the_names(
         (["topic:a:4", "topic:a"], {}, ["topic:a"]),
     ],
 )
-def test_single_partitions_are_numbers_and_ranges(
+def test_partitions_of_a_scope_are_given_as_numbers_and_ranges(
     entries: list[str], partitions: dict[str, tuple[int, ...]], written: list[str]
 ) -> None:
     scope = parse_scope(entries)
@@ -80,6 +80,6 @@ def test_single_partitions_are_numbers_and_ranges(
 @pytest.mark.parametrize(
     "entry", ["topic:a:", "topic:a:x", "topic:a:1-", "topic:a:5-2", "topic:a:0-100000", "topic::1"]
 )
-def test_partitions_without_a_form_are_refused_by_their_text(entry: str) -> None:
+def test_malformed_partitions_of_a_scope_are_refused_with_the_expected_form(entry: str) -> None:
     with pytest.raises(RefusedError, match=r"TOPIC:0,4-7|lower number first"):
         parse_scope([entry])

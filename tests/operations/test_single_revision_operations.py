@@ -20,7 +20,7 @@ def gateway(identifier: str, revision: int) -> GatewayRecord:
     return GatewayRecord(id=identifier, host="127.0.0.1", port=9092, node_id=1, revision=revision)
 
 
-def test_masking_is_one_revision_with_an_operation_its_history_and_no_lock_left(environment: Environment) -> None:
+def test_masking_is_one_revision_with_an_operation_and_history_and_leaves_no_lock(environment: Environment) -> None:
     before = environment.store.load().revision
 
     outcome = mask_cluster(environment, "east", "power failure")
@@ -44,7 +44,7 @@ def test_masking_is_one_revision_with_an_operation_its_history_and_no_lock_left(
     assert environment.store.locks() == []
 
 
-def test_masking_what_is_masked_does_nothing_and_says_so(environment: Environment) -> None:
+def test_masking_a_masked_cluster_changes_nothing_and_says_so(environment: Environment) -> None:
     mask_cluster(environment, "east", "power failure")
     before = environment.store.load()
 
@@ -69,7 +69,7 @@ def test_a_cluster_whose_health_probe_fails_stays_masked(environment: Environmen
     assert environment.store.load().clusters["east"].masked is not None
 
 
-def test_a_declaration_is_shown_then_applied_as_one_revision_and_is_then_true(environment: Environment) -> None:
+def test_a_declaration_is_planned_without_change_and_applied_as_one_revision(environment: Environment) -> None:
     before = environment.store.load().revision
     plan = plan_bindings(environment, BOTH)
     assert [line for d in plan.differences for line in d.lines()] == [
@@ -96,7 +96,7 @@ def test_a_user_declared_without_bindings_loses_its_document(environment: Enviro
     assert set(environment.store.load().bindings) == {"alice"}
 
 
-def test_applying_waits_until_every_live_gateway_serves_the_revision(
+def test_applying_bindings_waits_until_every_live_gateway_serves_the_revision(
     environment: Environment, store: MemoryStore
 ) -> None:
     current = environment.store.load().revision
@@ -133,7 +133,7 @@ def test_a_gateway_that_never_serves_the_revision_is_named_and_nothing_stays_loc
     assert environment.store.load().bindings["bob"].cluster == "west"
 
 
-def test_a_difference_that_was_overtaken_changes_nothing_and_leaves_no_lock(environment: Environment) -> None:
+def test_applying_a_stale_plan_of_bindings_changes_nothing_and_leaves_no_lock(environment: Environment) -> None:
     stale = plan_bindings(environment, BOTH)
     apply_bindings(environment, plan_bindings(environment, with_level(environment.store.load(), "user:bob", "east")))
 
@@ -145,7 +145,7 @@ def test_a_difference_that_was_overtaken_changes_nothing_and_leaves_no_lock(envi
     assert sorted(operation.state for operation in environment.store.operations(10)) == ["succeeded", "undone"]
 
 
-def test_bindings_of_a_user_that_an_operation_has_locked_are_left_alone(
+def test_applying_bindings_of_a_user_that_another_operation_has_locked_is_refused(
     environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_bindings(environment, BOTH)
@@ -157,7 +157,7 @@ def test_bindings_of_a_user_that_an_operation_has_locked_are_left_alone(
 
 
 @pytest.mark.parametrize("end", [engine.resume, engine.undo, engine.release])
-def test_one_that_was_interrupted_before_its_change_is_ended_and_unlocked(
+def test_an_operation_interrupted_before_its_revision_is_undone_and_unlocked(
     environment: Environment, end: Callable[[Environment, str], Report | None]
 ) -> None:
     operation = Operation(
@@ -173,7 +173,7 @@ def test_one_that_was_interrupted_before_its_change_is_ended_and_unlocked(
     assert mask_cluster(environment, "east", "power failure").report is not None
 
 
-def test_one_that_was_interrupted_after_its_change_is_brought_to_its_end(
+def test_an_operation_interrupted_after_its_revision_is_finished_by_resume(
     environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -188,7 +188,7 @@ def test_one_that_was_interrupted_after_its_change_is_brought_to_its_end(
     assert environment.store.locks() == []
 
 
-def test_one_level_is_set_and_deleted_and_the_others_stay(environment: Environment) -> None:
+def test_setting_or_deleting_a_binding_of_one_level_keeps_the_others(environment: Environment) -> None:
     apply_bindings(environment, plan_bindings(environment, BOTH))
 
     changed = with_level(environment.store.load(), "user:alice+app-1", "west")
@@ -202,7 +202,7 @@ def test_one_level_is_set_and_deleted_and_the_others_stay(environment: Environme
 
 
 @pytest.mark.parametrize("who", ["user:alice+nobody", "user:alice#nothing", "user:alice##nothing", "user:carol"])
-def test_deleting_a_binding_that_is_not_there_is_refused(environment: Environment, who: str) -> None:
+def test_deleting_a_binding_that_does_not_exist_is_refused(environment: Environment, who: str) -> None:
     with pytest.raises(RefusedError, match="no binding"):
         without_level(environment.store.load(), who)
 
@@ -216,7 +216,7 @@ def test_a_binding_to_an_unknown_or_a_masked_cluster_is_refused(environment: Env
         plan_bindings(environment, BOTH)
 
 
-def test_a_user_that_is_in_use_is_warned_about_because_a_binding_moves_no_records(environment: Environment) -> None:
+def test_binding_a_user_in_use_gives_a_warning_because_a_binding_moves_no_records(environment: Environment) -> None:
     used = Use(how="produce", since=environment.now())
     environment.store.record_usage("bob", [Sighting("topic", "orders", used)])
 
@@ -226,7 +226,7 @@ def test_a_user_that_is_in_use_is_warned_about_because_a_binding_moves_no_record
     assert warnings[0].startswith("bob ")
 
 
-def test_a_cluster_is_registered_once_and_a_second_default_is_refused(environment: Environment) -> None:
+def test_registering_a_cluster_twice_changes_nothing_and_a_second_default_is_refused(environment: Environment) -> None:
     revision, changed = registry.add_cluster(environment, "north", "127.0.0.1:9092")
     assert changed
     assert registry.add_cluster(environment, "north", "127.0.0.1:9092") == (revision, False)
@@ -236,14 +236,14 @@ def test_a_cluster_is_registered_once_and_a_second_default_is_refused(environmen
 
 
 @pytest.mark.parametrize(("name", "bootstrap"), [("North!", "a:1"), ("north", "a"), ("north", "a:x"), ("north", "a:0")])
-def test_an_unusable_name_or_address_of_a_cluster_is_refused(
+def test_an_invalid_name_or_address_of_a_cluster_is_refused(
     environment: Environment, name: str, bootstrap: str
 ) -> None:
     with pytest.raises(RefusedError):
         registry.add_cluster(environment, name, bootstrap)
 
 
-def test_a_cluster_that_something_refers_to_is_not_removed(environment: Environment) -> None:
+def test_a_cluster_that_a_binding_refers_to_is_not_removed(environment: Environment) -> None:
     apply_bindings(environment, plan_bindings(environment, with_level(environment.store.load(), "user:bob", "west")))
 
     with pytest.raises(RefusedError, match="binding of bob"):

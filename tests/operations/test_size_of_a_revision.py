@@ -111,7 +111,7 @@ def _stays(partitions: int, count: int, seed: Random) -> dict[int, tuple[Extent,
         (300, 3, 2, 1),
     ],
 )
-def test_preflight_expects_what_a_cut_takes_and_rather_more(
+def test_preflight_estimates_the_size_of_a_cut_from_above_and_by_at_most_a_factor(
     topics: int, partitions: int, producers: int, extents: int
 ) -> None:
     takes, expected = a_cut(topics, partitions, producers, extents)
@@ -127,7 +127,7 @@ def test_twenty_five_thousand_partitions_move_in_one_revision() -> None:
     assert takes < MAX_REQUEST_BYTES
 
 
-def test_a_move_that_no_write_holds_is_refused_before_it_begins_and_told_how_to_go_on() -> None:
+def test_a_move_too_large_for_one_write_is_refused_by_preflight_with_a_way_out() -> None:
     names = [f"t{n}" for n in range(900)]
     operation = an_operation(names)
     assert operation.request is not None
@@ -161,7 +161,7 @@ def settled(partitions: int, producers: int) -> tuple[Documents, LastSequences]:
     return documents, sequences
 
 
-def test_a_large_topic_with_thousands_of_producers_settles_with_all_of_them() -> None:
+def test_a_crossing_of_fifty_partitions_settles_with_the_sequences_of_thousands_of_producers() -> None:
     documents, sequences = settled(50, 3_000)
 
     check(documents)
@@ -169,7 +169,7 @@ def test_a_large_topic_with_thousands_of_producers_settles_with_all_of_them() ->
     assert sequences.terms == dict.fromkeys(range(50), 1)
 
 
-def test_of_more_producers_than_one_write_holds_those_stay_that_wrote_last_and_not_all_are_said_to_be_known() -> None:
+def test_with_more_producers_than_one_write_holds_the_latest_are_kept_and_no_term_is_complete() -> None:
     documents, sequences = settled(500, 1_000)
 
     check(documents)
@@ -179,6 +179,6 @@ def test_of_more_producers_than_one_write_holds_those_stay_that_wrote_last_and_n
     assert list(sequences.partitions[0]) == [FIRST_CLIENT_ID + one for one in ids[:300]]
 
 
-def test_a_batch_behind_a_fence_counts_the_producers_of_its_topics() -> None:
+def test_the_expected_size_of_a_barrier_batch_includes_the_producers_of_its_topics() -> None:
     assert _bytes(None, 50, 3_000 * 50) - _bytes(None, 50, 0) == 900_000
     assert _bytes(None, 400, 10**9) < REVISION_BYTES

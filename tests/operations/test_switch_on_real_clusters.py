@@ -178,7 +178,7 @@ def test_a_switch_back_appends_a_term_and_keeps_every_client_offset(
     ]
 
 
-def test_live_members_are_joined_in_the_target_under_aliases(
+def test_live_members_are_adopted_in_the_target_under_aliases(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
     consumer = Consumer(
@@ -215,7 +215,7 @@ def test_live_members_are_joined_in_the_target_under_aliases(
         consumer.close()
 
 
-def test_offsets_of_an_earlier_stay_in_the_target_do_not_come_alive(
+def test_offsets_left_from_an_earlier_stay_in_the_target_do_not_return(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
     # Given a group that was in west once, where it had read what it has no position for any more
@@ -256,7 +256,7 @@ FAULTS: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize("point", FAULTS)
-def test_a_failure_before_the_cut_is_undone_at_once(
+def test_a_failure_before_the_cut_undoes_the_switch_at_once(
     point: str, stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operation_id = begin(environment, work)
@@ -272,7 +272,7 @@ def test_a_failure_before_the_cut_is_undone_at_once(
     assert found.state == "undone"
 
 
-def test_what_the_scope_began_to_use_since_the_plan_is_not_left_behind(
+def test_a_switch_is_undone_when_its_user_began_to_use_a_group_after_the_plan(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
     operation_id = begin(environment, work)
@@ -289,7 +289,7 @@ def test_what_the_scope_began_to_use_since_the_plan_is_not_left_behind(
     assert environment.store.load().groups[f"late-{work.group}"].cluster == "west"
 
 
-def test_what_appears_behind_the_fence_is_not_left_behind_either(
+def test_a_switch_is_undone_when_its_user_begins_to_use_a_topic_after_the_fence(
     environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fence = cut_over._fence
@@ -307,7 +307,7 @@ def test_what_appears_behind_the_fence_is_not_left_behind_either(
     assert_nothing_left(environment, operation_id, work)
 
 
-def test_partitions_that_a_topic_gets_right_before_the_fence_are_not_left_behind(
+def test_a_switch_is_undone_when_a_topic_gets_partitions_right_before_the_fence(
     stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fence = cut_over._fence
@@ -325,7 +325,7 @@ def test_partitions_that_a_topic_gets_right_before_the_fence_are_not_left_behind
     assert_nothing_left(environment, operation_id, work)
 
 
-def test_somebody_who_writes_around_the_gateways_is_noticed_and_the_move_undone(
+def test_a_switch_is_undone_when_records_are_written_past_the_gateways_after_the_fence(
     stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operation_id = begin(environment, work)
@@ -347,7 +347,7 @@ def test_somebody_who_writes_around_the_gateways_is_noticed_and_the_move_undone(
     assert_nothing_left(environment, operation_id, work)
 
 
-def test_a_gateway_that_does_not_drain_is_named_and_the_move_undone(
+def test_a_switch_is_undone_when_a_gateway_does_not_drain_and_the_gateway_is_named(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
     operation_id = begin(environment, work, drain_timeout_s=0.2)
@@ -364,7 +364,9 @@ def test_a_gateway_that_does_not_drain_is_named_and_the_move_undone(
     assert_nothing_left(environment, operation_id, work)
 
 
-def test_a_gateway_that_reports_the_fence_drained_lets_the_move_go_on(environment: Environment, work: Workload) -> None:
+def test_a_switch_continues_once_the_gateway_reports_its_fence_drained(
+    environment: Environment, work: Workload
+) -> None:
     operation_id = begin(environment, work)
     record = GatewayRecord(id="gw-1", host="127.0.0.1", port=9092, node_id=1, revision=10**9, drained=(operation_id,))
     registered = environment.store.register_gateway(record)
@@ -376,7 +378,7 @@ def test_a_gateway_that_reports_the_fence_drained_lets_the_move_go_on(environmen
     assert report.result == "succeeded", report.error
 
 
-def test_a_move_of_a_binding_alone_waits_for_no_fence_because_there_is_none(environment: Environment) -> None:
+def test_a_switch_of_a_user_without_topics_or_groups_waits_for_no_gateway(environment: Environment) -> None:
     # Given a user without topics or groups, and a live gateway
     idle = UserBindings(user="idle", cluster="east")
     change = Change(change_id="test:idle", puts=(idle,), expected={(UserBindings, "idle"): None})
@@ -394,7 +396,7 @@ def test_a_move_of_a_binding_alone_waits_for_no_fence_because_there_is_none(envi
     assert environment.store.load().bindings["idle"].cluster == "west"
 
 
-def test_an_operation_on_the_scope_is_named_with_its_owner_and_the_way_out(
+def test_a_switch_is_refused_while_another_operation_has_its_scope_and_names_owner_and_way_out(
     environment: Environment, work: Workload
 ) -> None:
     first = begin(environment, work)
@@ -410,7 +412,7 @@ def test_an_operation_on_the_scope_is_named_with_its_owner_and_the_way_out(
     plan(environment, request).require_sound()
 
 
-def test_release_leaves_nothing_whatever_was_reached_and_may_be_repeated(
+def test_releasing_a_prepared_switch_undoes_it_without_a_trace_and_may_be_repeated(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
     assert engine.release(environment, "never-created") is None
@@ -426,7 +428,9 @@ def test_release_leaves_nothing_whatever_was_reached_and_may_be_repeated(
     assert_nothing_left(environment, operation_id, work)
 
 
-def test_after_the_cut_an_undo_is_refused_and_the_way_back_is_said(environment: Environment, work: Workload) -> None:
+def test_undoing_a_switch_after_its_cut_is_refused_and_the_move_back_is_named(
+    environment: Environment, work: Workload
+) -> None:
     operation_id = begin(environment, work)
     engine.run_all(environment, operation_id)
 
@@ -434,7 +438,7 @@ def test_after_the_cut_an_undo_is_refused_and_the_way_back_is_said(environment: 
         engine.undo(environment, operation_id)
 
 
-def test_every_step_may_be_run_twice(stack: Stack, environment: Environment, work: Workload) -> None:
+def test_every_step_of_a_switch_may_be_run_twice(stack: Stack, environment: Environment, work: Workload) -> None:
     operation_id = begin(environment, work)
 
     for step in engine.STEPS:
@@ -468,7 +472,7 @@ main()
 """
 
 
-def test_a_switch_killed_anywhere_is_continued_or_undone_by_resume(
+def test_a_switch_killed_at_any_point_is_finished_or_undone_by_resume(
     stack: Stack, environment: Environment, tmp_path: Path
 ) -> None:
     works = {point: work_load(stack, environment) for point in DEATHS}
@@ -491,7 +495,7 @@ def test_a_switch_killed_anywhere_is_continued_or_undone_by_resume(
         assert again.result == report.result
 
 
-def test_a_forced_switch_leaves_a_dead_cluster_with_a_cut_above_all_that_it_can_have_acknowledged(
+def test_a_forced_switch_cuts_above_everything_the_dead_cluster_can_have_acknowledged(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
     assert engine.run_all(environment, begin(environment, work)).result == "succeeded"
@@ -516,7 +520,7 @@ def test_a_forced_switch_leaves_a_dead_cluster_with_a_cut_above_all_that_it_can_
         stack.restart("cluster/west")
 
 
-def test_a_terminated_switch_lifts_its_fence_before_it_ends(
+def test_a_switch_command_that_is_terminated_lifts_its_fence_before_it_exits(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
     stuck = GatewayRecord(id="gw-stuck", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
@@ -548,7 +552,7 @@ def fenced(environment: Environment, work: Workload) -> bool:
     return topic is not None and topic.fence is not None
 
 
-def test_a_new_switch_continues_a_quiet_one_of_the_same_scope_first(
+def test_a_new_switch_first_finishes_an_abandoned_one_of_the_same_scope(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
     operation_id = begin(environment, work)
@@ -591,7 +595,7 @@ def share(_: Stack, environment: Environment, work: Workload) -> None:
     ("prepare", "words"),
     [(occupy, "data of its own"), (misshape, "4 partitions in west"), (share, "also used by stranger")],
 )
-def test_a_target_or_scope_that_does_not_fit_is_refused_before_anything_is_changed(
+def test_a_switch_with_an_unsuitable_target_or_scope_is_refused_before_anything_changes(
     prepare: Callable[[Stack, Environment, Workload], None],
     words: str,
     stack: Stack,
@@ -622,7 +626,7 @@ def test_a_target_or_scope_that_does_not_fit_is_refused_before_anything_is_chang
         ("user:{user}", "east", "locked", "service account"),
     ],
 )
-def test_bad_input_is_a_clear_error_before_anything_is_changed(
+def test_bad_input_of_a_switch_is_a_clear_error_before_anything_changes(
     scope: str,
     origin: str,
     target: str,
@@ -666,7 +670,7 @@ def forget(environment: Environment, names: set[str]) -> None:
             )
 
 
-def test_the_command_ends_with_the_result_as_json_and_progress_elsewhere(
+def test_the_switch_command_writes_its_result_as_json_and_its_progress_to_stderr(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
     code, report, progress = invoke(
@@ -688,7 +692,7 @@ def test_the_command_ends_with_the_result_as_json_and_progress_elsewhere(
         assert f"\n{sub_step} " in progress
 
 
-def test_a_dry_run_lists_what_moves_with_reasons_and_changes_nothing(
+def test_a_dry_run_of_a_switch_lists_what_moves_with_reasons_and_changes_nothing(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
     before = environment.store.load()
@@ -703,7 +707,9 @@ def test_a_dry_run_lists_what_moves_with_reasons_and_changes_nothing(
     assert work.topic not in topics_of(stack, "west")
 
 
-def test_without_anybody_to_confirm_nothing_is_changed(stack: Stack, environment: Environment, work: Workload) -> None:
+def test_a_switch_command_without_confirmation_changes_nothing(
+    stack: Stack, environment: Environment, work: Workload
+) -> None:
     before = environment.store.load()
 
     code, _, _ = invoke(stack, "switch", f"user:{work.user}", "--from", "east", "--to", "west", "--reason", "test")
@@ -712,7 +718,7 @@ def test_without_anybody_to_confirm_nothing_is_changed(stack: Stack, environment
     assert environment.store.load() == before
 
 
-def test_a_proposal_survives_the_way_through_json(environment: Environment, work: Workload) -> None:
+def test_a_switch_proposal_is_read_back_from_its_json(environment: Environment, work: Workload) -> None:
     proposal = plan(environment, make_request([f"user:{work.user}"], "east", "west", reason="test"))
 
     assert type(proposal).from_json(json.loads(json.dumps(proposal.to_json()))) == proposal

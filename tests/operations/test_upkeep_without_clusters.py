@@ -29,7 +29,7 @@ def given_up(environment: Environment) -> Environment:
     return environment
 
 
-def test_a_look_at_a_cluster_that_is_away_keeps_what_was_known(environment: Environment) -> None:
+def test_recording_an_unreachable_cluster_keeps_the_facts_known_before(environment: Environment) -> None:
     environment.store.keep_known(KnownTopic, "east", [SEEN])
 
     looks = record(environment, ["east"])
@@ -41,7 +41,7 @@ def test_a_look_at_a_cluster_that_is_away_keeps_what_was_known(environment: Envi
         record(environment, ["north"])
 
 
-def test_a_cluster_that_is_still_away_or_masked_is_not_judged(given_up: Environment) -> None:
+def test_the_check_of_origins_changes_nothing_for_an_unreachable_or_masked_cluster(given_up: Environment) -> None:
     before = given_up.store.load()
 
     assert "cannot be reached" in check_origins(given_up).away["east"]
@@ -54,7 +54,7 @@ def test_a_cluster_that_is_still_away_or_masked_is_not_judged(given_up: Environm
     assert "unmask east" in next(dead_at_the_cut(GIVEN_UP, given_up.store.load().masked))
 
 
-def test_nothing_ages_while_its_end_is_not_confirmed_and_groups_cannot_be_asked(given_up: Environment) -> None:
+def test_an_extent_does_not_age_while_its_end_is_unconfirmed_and_groups_cannot_be_asked(given_up: Environment) -> None:
     before = given_up.store.load()
 
     (old,) = age(given_up, delete_origin=True).extents
@@ -63,7 +63,7 @@ def test_nothing_ages_while_its_end_is_not_confirmed_and_groups_cannot_be_asked(
     assert given_up.store.load() == before
 
 
-def test_what_groups_had_committed_in_a_dead_cluster_counts_as_it_was_last_seen(given_up: Environment) -> None:
+def test_aging_counts_the_last_recorded_commits_of_groups_in_an_unreachable_cluster(given_up: Environment) -> None:
     group = KnownGroup(cluster="west", name="billing", at=AT, offsets={"orders": {0: 7}})
     given_up.store.keep_known(KnownGroup, "west", [group])
     given_up.store.keep_known(KnownTopic, "east", [SEEN])
@@ -74,7 +74,7 @@ def test_what_groups_had_committed_in_a_dead_cluster_counts_as_it_was_last_seen(
     assert "group billing at offset 7" in old.blocks[-1].text
 
 
-def test_patterns_choose_what_is_written_in_the_dead_cluster_or_was_last_seen_there(given_up: Environment) -> None:
+def test_topic_patterns_match_topics_written_or_last_seen_in_the_dead_cluster(given_up: Environment) -> None:
     others = [SEEN.model_copy(update={"name": name}) for name in ("bills", "bids")]
     given_up.store.keep_known(KnownTopic, "east", [SEEN, *others])
     view = given_up.store.load()
@@ -85,7 +85,7 @@ def test_patterns_choose_what_is_written_in_the_dead_cluster_or_was_last_seen_th
         chosen_topics(given_up, view, ["x*"], "east")
 
 
-def test_groups_come_along_for_every_user_that_is_bound_to_the_dead_cluster(environment: Environment) -> None:
+def test_a_forced_request_takes_the_groups_of_every_user_bound_to_the_dead_cluster(environment: Environment) -> None:
     said: list[str] = []
     environment.progress = said.append
     environment.store.keep_known(KnownTopic, "east", [SEEN])

@@ -65,7 +65,7 @@ def make_scene(
     return lambda end: Scene(environment, store, monkeypatch, end)
 
 
-def test_where_every_gateway_lives_one_look_is_enough(make_scene: Callable[..., Scene]) -> None:
+def test_verifying_reads_the_origin_once_when_every_gateway_is_alive(make_scene: Callable[..., Scene]) -> None:
     scene = make_scene(lambda _now: CUT)
     scene.register("gw-1")
     scene.register("gw-2")
@@ -75,7 +75,9 @@ def test_where_every_gateway_lives_one_look_is_enough(make_scene: Callable[..., 
     assert scene.origin.looks == [0.0]
 
 
-def test_what_a_gateway_sends_that_comes_back_after_the_cut_is_told_exactly(make_scene: Callable[..., Scene]) -> None:
+def test_verifying_reports_exactly_what_a_gateway_that_returns_after_the_cut_has_written(
+    make_scene: Callable[..., Scene],
+) -> None:
     # Given a gateway that has stood still during the move, and wakes 4 s after the cut with half a request unsent
     scene = make_scene(lambda now: CUT if now < 4 else CUT + 2)
     scene.register("gw-1")
@@ -91,7 +93,7 @@ def test_what_a_gateway_sends_that_comes_back_after_the_cut_is_told_exactly(make
     assert failed.detail["beyond"] == {"orders": {"0": [10, 12]}}
 
 
-def test_a_gateway_that_never_comes_back_is_waited_for_a_while(make_scene: Callable[..., Scene]) -> None:
+def test_verifying_waits_a_bounded_time_for_a_gateway_that_vanished(make_scene: Callable[..., Scene]) -> None:
     scene = make_scene(lambda _now: CUT)
     scene.register("gw-1")
 
@@ -100,7 +102,7 @@ def test_a_gateway_that_never_comes_back_is_waited_for_a_while(make_scene: Calla
     assert scene.origin.looks == [0.0, pytest.approx(RETURN_S)]
 
 
-def test_growth_without_a_gateway_that_vanished_is_somebody_who_writes_past_them(
+def test_growth_of_the_origin_with_all_gateways_alive_is_reported_as_a_bypass(
     make_scene: Callable[..., Scene],
 ) -> None:
     scene = make_scene(lambda _now: CUT + 1)

@@ -36,7 +36,7 @@ def clock(environment: Environment) -> None:
     environment.now = lambda: f"2026-11-21T10:00:{next(ticks):02}.000Z"
 
 
-def test_steps_behind_the_fence_carry_the_time_at_which_they_happened_not_at_which_they_were_written(
+def test_steps_under_the_fence_are_recorded_with_the_time_at_which_they_happened(
     environment: Environment,
 ) -> None:
     # Given: three sub-steps of a window in which nothing is written.
@@ -55,7 +55,7 @@ def test_steps_behind_the_fence_carry_the_time_at_which_they_happened_not_at_whi
     assert [(one.step, one.at[17:19]) for one in entries] == [("fence", "00"), ("drain", "01"), ("cut", "02")]
 
 
-def test_what_led_to_an_undo_carries_its_time_too(environment: Environment) -> None:
+def test_the_failure_that_led_to_an_undo_is_recorded_with_its_own_time(environment: Environment) -> None:
     journal = held(environment)
     journal.pending = [Lap("cut_over", "failed", 5.0, {}, "2026-11-21T09:59:59.000Z")]
 
@@ -65,7 +65,7 @@ def test_what_led_to_an_undo_carries_its_time_too(environment: Environment) -> N
     assert (entry.step, entry.outcome, entry.at) == ("cut_over", "failed", "2026-11-21T09:59:59.000Z")
 
 
-def test_an_operation_reports_its_own_cuts_whatever_later_moves_have_made_of_the_maps() -> None:
+def test_an_operation_reports_its_own_cuts_whatever_later_moves_did_to_the_maps() -> None:
     # Given: it cut at 10; since then the topic went back to east at 20, and to west again at 30.
     done = operation(state="succeeded", evidence={"cuts": {"orders": [[0, 10, 0, 1]]}})
     now = Topic(
@@ -84,7 +84,7 @@ def test_an_operation_reports_its_own_cuts_whatever_later_moves_have_made_of_the
     assert [cut.cut for cut in partition_cuts(done, [now])] == [10]
 
 
-def test_cuts_that_lie_ahead_are_reported_as_the_maps_have_them() -> None:
+def test_an_open_crossing_reports_its_cuts_as_the_maps_have_them() -> None:
     ahead = operation(state="crossing")
     crossing = Topic(
         name="orders",

@@ -10,20 +10,20 @@ CROSSING = Operation(id="migrate-1", kind="migrate", state="crossing", by="t", r
 SHORT = tuple(PartitionProgress("orders", number, end=5, cut=10) for number in range(3))
 
 
-def test_a_crossing_that_goes_on_says_how_far_it_is() -> None:
+def test_an_open_crossing_says_how_many_partitions_have_reached_their_cuts() -> None:
     look = Look(CROSSING, Progress(CROSSING, {"orders": "open"}, SHORT))
 
     assert look.words.startswith("0 of 3 partitions have reached their cuts")
 
 
-def test_what_was_ended_behind_a_fence_does_not_say_that_nothing_had_reached_its_cut() -> None:
+def test_a_crossing_ended_by_a_barrier_says_its_result_and_not_its_progress() -> None:
     ended = CROSSING.model_copy(update={"state": "succeeded", "result": "all topics have crossed over"})
     look = Look(ended, Progress(CROSSING, {"orders": "open"}, SHORT))
 
     assert look.words == "all topics have crossed over"
 
 
-def test_partitions_that_were_added_meanwhile_are_told_of_with_the_command_that_brings_them_after() -> None:
+def test_partitions_added_during_a_crossing_are_named_with_the_command_that_moves_them() -> None:
     request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted")
     asked = CROSSING.model_copy(update={"request": request, "moves": MoveSet(topics=("orders",))})
     progress = Progress(asked, {"orders": "open"}, SHORT, added={"orders": (3, 4, 5)})

@@ -21,7 +21,7 @@ def reasons(extent: Extent = OLD, log: LogFacts | None = DRAINED, *commits: Comm
     return [block.reason for block in blocks((extent, LIVE), extent, log, commits, NOW_MS)]
 
 
-def test_an_extent_of_which_nothing_is_left_and_that_no_group_needs_is_aged() -> None:
+def test_an_extent_without_records_that_no_group_needs_is_aged() -> None:
     assert reasons() == []
     assert reasons(OLD, DRAINED, Commit("billing", "west", 100, True)) == []
 
@@ -40,11 +40,11 @@ def test_an_extent_of_which_nothing_is_left_and_that_no_group_needs_is_aged() ->
         (None, ["unasked"]),
     ],
 )
-def test_its_log_must_have_passed_its_end(log: LogFacts | None, expected: list[str]) -> None:
+def test_an_extent_ages_only_when_its_log_starts_at_or_after_its_end(log: LogFacts | None, expected: list[str]) -> None:
     assert reasons(OLD, log) == expected
 
 
-def test_a_loss_is_accepted_by_the_operator_only_and_nothing_else_with_it() -> None:
+def test_accepting_a_loss_lifts_no_other_obstacle_to_aging() -> None:
     assert blocks((OLD, LIVE), OLD, GONE, (), NOW_MS, accept_loss=True) == ()
     assert [b.reason for b in blocks((OLD, LIVE), OLD, LogFacts(20, 90), (), NOW_MS, accept_loss=True)] == ["held"]
 
@@ -60,19 +60,19 @@ def test_a_loss_is_accepted_by_the_operator_only_and_nothing_else_with_it() -> N
         ({"cleanup.policy": "compact,delete", "retention.ms": "60000"}, "60000 ms"),
     ],
 )
-def test_what_holds_the_records_is_said(config: dict[str, str], words: str) -> None:
+def test_the_obstacle_to_aging_says_what_keeps_the_records(config: dict[str, str], words: str) -> None:
     (block,) = blocks((OLD, LIVE), OLD, LogFacts(20, 120, config=config), (), NOW_MS)
 
     assert words in block.text
 
 
-def test_what_it_holds_is_said_in_the_offsets_of_clients() -> None:
+def test_the_obstacle_to_aging_counts_in_client_offsets() -> None:
     (block,) = blocks((OLD, LIVE), OLD, LogFacts(30, 120), (), NOW_MS)
 
     assert block.text.startswith("east holds offsets 10 to 100: ")
 
 
-def test_a_masked_cluster_is_to_be_unmasked_and_never_given_up() -> None:
+def test_an_obstacle_by_a_masked_cluster_suggests_unmasking_and_never_giving_up() -> None:
     found = blocks((OLD, LIVE), OLD, None, (), NOW_MS, unasked=["east", "north"], masked={"east": "rack fire"})
 
     assert [block.reason for block in found] == ["masked", "masked", "unasked"]
@@ -99,7 +99,7 @@ def test_groups_below_the_end_are_named_and_those_without_members_are_called_dea
     assert "group slow at offset 7, 93 before the end" in found[2].text
 
 
-def test_of_a_cluster_that_is_away_no_group_gets_to_the_end_and_none_is_told_to_do_without_it() -> None:
+def test_groups_waiting_for_an_unreachable_cluster_are_told_to_wait_for_its_return() -> None:
     unsure = OLD.model_copy(update={"known_end": 60})
 
     found = blocks(
@@ -124,11 +124,11 @@ def test_of_a_cluster_that_is_away_no_group_gets_to_the_end_and_none_is_told_to_
         (LogFacts(120, 120, earlier_end=100, last_write_ms=NOW_MS - 1), []),
     ],
 )
-def test_whoever_writes_there_past_the_gateways_is_noticed(log: LogFacts, expected: list[str]) -> None:
+def test_recent_growth_past_the_extent_shows_writes_past_the_gateways(log: LogFacts, expected: list[str]) -> None:
     assert reasons(OLD, log) == expected
 
 
-def test_what_a_later_stay_wrote_to_the_same_log_is_no_stranger() -> None:
+def test_growth_by_a_later_stay_in_the_same_log_is_no_bypass() -> None:
     again = Extent(cluster="east", start=150, end=160, base=120, term=2)
     back = (OLD, LIVE.model_copy(update={"end": 150}), again, Extent(cluster="west", start=160, base=50, term=3))
     log = LogFacts(120, 130, earlier_end=125, last_write_ms=NOW_MS - 1)
@@ -138,27 +138,27 @@ def test_what_a_later_stay_wrote_to_the_same_log_is_no_stranger() -> None:
     assert blocks((OLD, LIVE, Extent(cluster="east", start=150, base=120, term=2)), OLD, log, (), NOW_MS) == ()
 
 
-def test_for_an_extent_that_readers_skip_no_group_waits() -> None:
+def test_an_extent_that_readers_skip_waits_for_no_group() -> None:
     skipped = OLD.model_copy(update={"ignored": True})
 
     assert reasons(skipped, DRAINED, Commit("billing", "west", 7, False)) == []
     assert reasons(skipped, LogFacts(20, 120)) == ["held"]
 
 
-def test_an_end_that_was_never_confirmed_keeps_the_extent() -> None:
+def test_an_extent_with_an_unconfirmed_end_is_kept() -> None:
     unconfirmed = OLD.model_copy(update={"known_end": 50})
 
     assert reasons(unconfirmed, LogFacts(70, 70)) == ["unconfirmed"]
 
 
-def test_the_writers_extent_never_ages() -> None:
+def test_the_open_extent_of_the_writer_never_ages() -> None:
     with pytest.raises(ValueError, match="writer"):
         blocks((OLD, LIVE), LIVE, DRAINED, (), NOW_MS)
     with pytest.raises(ValueError, match="writer"):
         drop((OLD, LIVE), {1})
 
 
-def test_a_reader_below_a_dropped_extent_goes_on_at_the_next() -> None:
+def test_a_reader_below_a_dropped_extent_continues_at_the_next_one() -> None:
     left = drop((OLD, LIVE), {0})
 
     assert left == (LIVE,)
@@ -177,7 +177,7 @@ def test_a_reader_below_a_dropped_extent_goes_on_at_the_next() -> None:
         (ORDERS.model_copy(update={"writer": "east"}), {0: DRAINED}, "writer"),
     ],
 )
-def test_only_what_an_aged_migration_left_behind_may_be_deleted(
+def test_a_topic_may_be_deleted_only_where_an_aged_migration_left_it_drained(
     topic: Topic, logs: dict[int, LogFacts], words: str
 ) -> None:
     reason = undeletable(topic, "east", logs)
@@ -193,7 +193,7 @@ def test_only_what_an_aged_migration_left_behind_may_be_deleted(
     end=st.integers(1, 40),
     base=st.integers(0, 10),
 )
-def test_nothing_is_dropped_that_a_reader_could_get_or_a_group_waits_for(
+def test_no_extent_ages_that_holds_readable_records_or_that_a_group_waits_for(
     start: int, length: int, commits: list[int], end: int, base: int
 ) -> None:
     extent = Extent(cluster="east", start=0, end=end, base=base, term=0)

@@ -13,30 +13,30 @@ def last(*known: tuple[int, int, int], **first: tuple[int, int]) -> dict[int, tu
     return None if found is None else {one.producer_id: (one.epoch, one.last_sequence) for one in found}
 
 
-def test_a_producer_without_surplus_has_what_the_leader_says() -> None:
+def test_a_producer_without_surplus_has_the_last_sequence_that_the_leader_reports() -> None:
     assert last((7, 0, 41)) == {7: (0, 41)}
 
 
-def test_a_producer_with_surplus_had_the_sequence_before_its_first() -> None:
+def test_a_producer_with_surplus_has_the_sequence_before_the_first_one_above_the_cut() -> None:
     assert last((7, 0, 50), p7=(0, 42)) == {7: (0, 41)}
 
 
-def test_one_that_began_above_the_cut_had_nothing_below() -> None:
+def test_a_producer_that_began_above_the_cut_has_no_sequence_below_it() -> None:
     assert last((7, 0, 50), p7=(0, 0)) == {}
     assert last(p7=(0, 0)) == {}
 
 
-def test_one_that_the_leader_had_not_seen_yet_goes_on_from_an_earlier_term() -> None:
+def test_a_producer_unknown_to_the_leader_continues_from_an_earlier_term() -> None:
     assert last(p7=(0, 10)) == {7: (0, 9)}
 
 
-def test_one_that_raised_its_epoch_at_the_cut_had_what_the_leader_said_before() -> None:
+def test_a_producer_that_raised_its_epoch_at_the_cut_has_its_last_sequence_of_the_old_epoch() -> None:
     assert last((7, 3, 41), p7=(4, 0)) == {7: (3, 41)}
 
 
-def test_one_that_raised_it_above_the_cut_had_the_sequence_before_its_first() -> None:
+def test_a_producer_that_raised_its_epoch_above_the_cut_has_the_sequence_before_its_first() -> None:
     assert last((7, 4, 5), p7=(3, 42)) == {7: (3, 41)}
 
 
-def test_where_offsets_are_missing_nothing_is_said() -> None:
+def test_last_sequences_are_unknown_when_part_of_the_surplus_is_missing() -> None:
     assert below_cut([ProducerFacts(7, 0, 41, 0)], Surplus({}, whole=False)) is None

@@ -33,7 +33,7 @@ ALICE = usage_of(
 )
 
 
-def test_a_user_takes_all_topics_and_groups_that_it_uses_declared_or_seen() -> None:
+def test_a_user_takes_along_all_topics_and_groups_that_it_uses_declared_or_seen() -> None:
     found = close(Scope(users=("alice",)), ALICE)
 
     assert found.moves.topics == ("audit", "orders", "plans")
@@ -42,7 +42,7 @@ def test_a_user_takes_all_topics_and_groups_that_it_uses_declared_or_seen() -> N
     assert found.shared_groups == ()
 
 
-def test_every_item_says_in_words_why_it_moves() -> None:
+def test_every_topic_and_group_says_why_it_moves() -> None:
     found = close(
         Scope(users=("alice",), user_topics=(("bob", "inbox"),), user_groups=(("bob", "mail"),), topics=("raw",)), ALICE
     )
@@ -58,7 +58,7 @@ def test_every_item_says_in_words_why_it_moves() -> None:
     assert found.moves.reasons["topic:raw"] == "named in the scope"
 
 
-def test_an_instance_takes_only_what_it_uses_itself_and_the_other_instances_are_strangers() -> None:
+def test_an_instance_takes_along_only_its_own_topics_and_other_instances_stay_outside() -> None:
     found = close(Scope(instances=(("alice", "app-1"),)), ALICE)
 
     assert found.moves.topics == ("orders",)
@@ -100,7 +100,7 @@ def test_a_group_of_a_user_moves_alone_whatever_its_members_read() -> None:
     assert found.moves.groups == ("etl",)
 
 
-def test_a_topic_moves_alone_and_every_user_of_it_is_a_stranger() -> None:
+def test_a_topic_moves_alone_and_every_user_of_it_is_outside_of_the_scope() -> None:
     found = close(Scope(topics=("orders",)), ALICE)
 
     assert found.moves.topics == ("orders",)
@@ -141,7 +141,7 @@ def test_an_instance_with_a_binding_of_its_own_moves_when_the_scope_names_it() -
     assert found.strangers == ()
 
 
-def test_a_user_whose_fine_binding_holds_a_topic_that_another_user_takes_along_is_a_stranger() -> None:
+def test_a_user_with_a_fine_binding_of_a_topic_that_another_user_takes_along_is_outside() -> None:
     bob = usage_of("bob", {"orders": [use("b")]})
     bound = UserBindings(user="bob", topics={"orders": "east"})
 
@@ -150,7 +150,7 @@ def test_a_user_whose_fine_binding_holds_a_topic_that_another_user_takes_along_i
     assert [(s.topic, s.user) for s in found.strangers] == [("orders", "bob")]
 
 
-def test_a_group_with_members_who_stay_is_shared() -> None:
+def test_a_group_with_members_of_a_user_who_stays_is_shared() -> None:
     bob = usage_of("bob", {}, {"etl": [use("b", "join"), use("b", "commit")]})
 
     alone = close(Scope(users=("alice",)), ALICE, bob)
@@ -160,7 +160,7 @@ def test_a_group_with_members_who_stay_is_shared() -> None:
     assert together.shared_groups == ()
 
 
-def test_users_that_nobody_knows_and_users_that_are_only_bound_are_told_apart() -> None:
+def test_unknown_users_and_users_known_only_by_bindings_are_distinguished() -> None:
     found = close(
         Scope(users=("alice", "ghost"), instances=(("bound", "i"),)),
         ALICE,
@@ -171,7 +171,7 @@ def test_users_that_nobody_knows_and_users_that_are_only_bound_are_told_apart() 
     assert found.unseen == ("bound",)
 
 
-def test_what_is_used_by_whom_is_kept_for_the_judges() -> None:
+def test_the_closure_keeps_who_uses_each_topic_and_group() -> None:
     found = close(Scope(users=("alice",)), ALICE)
 
     assert found.identities("topic:orders") == (("alice", "app-1"), ("alice", "app-2"))

@@ -77,7 +77,7 @@ def shape(view: View) -> list[tuple[Any, ...]]:
     return [(e.cluster, e.start, e.end, e.base, e.term) for e in view.topics["orders"].partitions[0]]
 
 
-def test_a_crossing_has_the_origins_extent_closed_ahead_of_its_log_and_the_origin_as_its_writer() -> None:
+def test_a_proposed_crossing_closes_the_origins_extent_ahead_of_its_log_and_keeps_the_writer() -> None:
     operation, view = proposed()
 
     assert shape(view) == [("east", 0, 100, 0, 0), ("west", 100, None, 7, 1)]
@@ -87,12 +87,12 @@ def test_a_crossing_has_the_origins_extent_closed_ahead_of_its_log_and_the_origi
 
 
 @pytest.mark.parametrize("cut", [49, 50])
-def test_a_cut_that_does_not_lie_above_the_log_is_never_proposed(cut: int) -> None:
+def test_a_cut_at_or_below_the_log_end_is_never_proposed(cut: int) -> None:
     with pytest.raises(MoveDamagedError, match="above the log's end 50"):
         proposed(cut)
 
 
-def test_a_proposal_is_only_ever_raised_because_everything_below_it_is_acknowledged() -> None:
+def test_a_proposed_cut_may_be_raised_and_never_lowered() -> None:
     operation, view = proposed()
     with pytest.raises(MoveDamagedError, match="lies below 100"):
         propose_change(operation, view, ["orders"], ends(120), {KEY: 99})
@@ -109,7 +109,7 @@ def test_a_crossing_whose_cut_the_log_has_reached_is_not_opened(end: int) -> Non
         open_change(operation, view, ["orders"], ends(end), ONE)
 
 
-def test_nor_is_one_whose_target_somebody_has_written_to() -> None:
+def test_a_crossing_whose_target_has_new_records_is_not_opened() -> None:
     operation, view = proposed()
     with pytest.raises(MoveDamagedError, match="records were written there"):
         open_change(operation, view, ["orders"], ends(60, target=8), ONE)
@@ -133,13 +133,13 @@ def test_a_topic_settles_with_the_sequences_below_its_cut() -> None:
     assert known.terms == {0: 1}
 
 
-def test_where_sequences_cannot_be_known_the_term_says_so() -> None:
+def test_a_crossing_settles_without_sequences_when_they_are_unknown() -> None:
     operation, view = opened()
     _, settled = written(settle_change(operation, view, ["orders"], ends(100), ONE, {}), view)
     assert "orders" not in settled.sequences
 
 
-def test_partitions_that_were_added_meanwhile_remain_in_the_origin_and_the_rest_crosses_over() -> None:
+def test_partitions_added_during_a_crossing_stay_in_the_origin_when_it_settles() -> None:
     operation, view = opened()
 
     done, settled = written(settle_change(operation, view, ["orders"], ends(100), {"orders": 3}, {}), view)
@@ -151,7 +151,7 @@ def test_partitions_that_were_added_meanwhile_remain_in_the_origin_and_the_rest_
     assert shape(settled)[-1][0] == "west"
 
 
-def test_behind_a_fence_they_remain_there_as_well() -> None:
+def test_partitions_added_during_a_crossing_stay_in_the_origin_when_a_barrier_ends_it() -> None:
     operation, view = opened()
     held, fenced = written(hold_change(operation, view, ["orders"]), view)
 
@@ -161,7 +161,7 @@ def test_behind_a_fence_they_remain_there_as_well() -> None:
     assert (done.state, done.crossing.remaining) == ("cut", {"orders": (1,)})
 
 
-def test_partitions_that_were_added_before_every_gateway_served_the_cuts_keep_the_crossing_shut() -> None:
+def test_a_crossing_is_not_opened_when_partitions_were_added_since_its_proposal() -> None:
     operation, view = proposed()
     with pytest.raises(MoveDamagedError, match=r"partitions \[1\]"):
         open_change(operation, view, ["orders"], ends(60), {"orders": 2})
@@ -180,7 +180,7 @@ def test_an_operation_is_cut_when_the_last_of_its_topics_has_crossed_over() -> N
     assert whole.state == "cut"
 
 
-def test_behind_a_fence_a_cut_that_was_not_reached_is_lowered_to_the_end() -> None:
+def test_a_barrier_lowers_a_cut_that_was_not_reached_to_the_log_end() -> None:
     operation, view = opened()
     held, fenced = written(hold_change(operation, view, ["orders"]), view)
     with pytest.raises(MoveDamagedError, match="without passing the gateways"):
@@ -194,7 +194,7 @@ def test_behind_a_fence_a_cut_that_was_not_reached_is_lowered_to_the_end() -> No
     assert over.topics["orders"].fence is None
 
 
-def test_a_partition_that_never_had_a_record_leaves_nothing_of_the_origin() -> None:
+def test_an_empty_partition_crosses_over_without_an_extent_of_the_origin() -> None:
     operation, view = written(propose_change(an_operation(), View(), ["orders"], ends(0), {KEY: 1}))
     operation, view = written(open_change(operation, view, ["orders"], ends(0), ONE), view)
     held, fenced = written(hold_change(operation, view, ["orders"]), view)
@@ -204,7 +204,7 @@ def test_a_partition_that_never_had_a_record_leaves_nothing_of_the_origin() -> N
     assert shape(over) == [("west", 0, None, 7, 1)]
 
 
-def test_a_withdrawn_crossing_leaves_the_map_that_was_there_and_the_origin_where_there_was_none() -> None:
+def test_withdrawing_a_crossing_restores_the_former_map_or_pins_the_origin() -> None:
     operation, view = opened()
     back, retreated = written(retreat_change(operation, view), view)
     assert stage(back, retreated.topics["orders"]) == "proposed"
@@ -224,7 +224,7 @@ def test_a_withdrawn_crossing_leaves_the_map_that_was_there_and_the_origin_where
     assert kept.topics == before.topics
 
 
-def test_a_way_back_that_is_given_up_opens_what_was_open_even_behind_the_cut() -> None:
+def test_an_abandoned_undo_opens_the_crossing_again_as_it_was() -> None:
     operation, view = opened()
     back, retreated = written(retreat_change(operation, view), view)
 
@@ -234,25 +234,25 @@ def test_a_way_back_that_is_given_up_opens_what_was_open_even_behind_the_cut() -
     assert (again.state, again.crossing.retreated) == ("crossing", ())
 
 
-def test_the_crossing_of_another_operation_is_never_touched() -> None:
+def test_the_crossing_of_another_operation_is_not_changed() -> None:
     operation, view = opened()
     other = operation.model_copy(update={"id": "m-2"})
     with pytest.raises(MoveDamagedError, match="for operation m-1"):
         retreat_change(other, view)
 
 
-def test_a_cut_is_as_far_ahead_as_the_log_grows_and_never_at_its_end() -> None:
+def test_a_cut_lies_ahead_by_the_expected_growth_and_at_least_by_one() -> None:
     assert cut_ahead(100_000, 2_000.0, 300.0) == 700_000
     assert cut_ahead(5, 0.0, 300.0) == 6
 
 
-def test_what_is_written_twice_is_what_busy_partitions_get_until_the_last_has_reached_its_cut() -> None:
+def test_doubled_records_are_those_of_busy_partitions_until_the_last_reaches_its_cut() -> None:
     assert doubled_records({0: 100, 1: 100}, {0: 10.0, 1: 5.0}) == pytest.approx(100.0)
     assert doubled_records({0: 100, 1: 1}, {0: 10.0, 1: 0.0}) is None
     assert doubled_records({0: 1}, {0: 0.0}) == 0.0
 
 
-def test_a_status_is_derived_from_the_map_and_the_logs() -> None:
+def test_the_status_of_a_migration_is_derived_from_map_and_log_ends() -> None:
     _, view = opened()
     topic = view.topics["orders"]
     statuses = [found.status for end in (99, 100) if (found := status_of(topic, {0: end}))]
@@ -291,7 +291,7 @@ def changed(**more: Any) -> TopicFacts:
         (facts(describe_producers=False), "DESCRIBE_PRODUCERS"),
     ],
 )
-def test_what_cannot_be_split_exactly_takes_the_barrier(known: Facts, word: str) -> None:
+def test_topics_whose_batches_cannot_be_split_exactly_take_the_barrier(known: Facts, word: str) -> None:
     assert word in barriers(["orders"], REQUEST, known)["orders"]
     assert barriers(["orders"], REQUEST, facts()) == {}
 
@@ -302,7 +302,7 @@ def judged(known: Facts, *gateways: GatewayRecord, view: View | None = None, **i
     return [f"{verdict.level} {verdict.about}: {verdict.text}" for verdict in found]
 
 
-def test_a_target_that_acknowledges_with_fewer_replicas_is_refused() -> None:
+def test_a_target_with_fewer_in_sync_replicas_is_refused() -> None:
     two = changed(config={"min.insync.replicas": "2"})
     assert "with 2 replicas in sync, west with 1" in judged(facts(two))[0]
     assert "with 2 replicas in sync, west with 1" in judged(facts(there=HERE), east=2)[0]
@@ -310,7 +310,7 @@ def test_a_target_that_acknowledges_with_fewer_replicas_is_refused() -> None:
     assert judged(facts(), east=1, west=1) == []
 
 
-def test_gateways_that_do_not_know_cuts_ahead_and_topics_that_cross_over_are_refused() -> None:
+def test_gateways_without_crossings_and_topics_already_crossing_over_are_refused() -> None:
     old = GatewayRecord(id="gw-old", host="h", port=1, node_id=1)
     new = GatewayRecord(id="gw-new", host="h", port=1, node_id=2, crossings=True)
     (verdict,) = judged(facts(), old, new)
@@ -321,7 +321,7 @@ def test_gateways_that_do_not_know_cuts_ahead_and_topics_that_cross_over_are_ref
     assert judged(facts(changed(config={"cleanup.policy": "compact,delete"})))[0].startswith("warning topic orders")
 
 
-def test_cuts_by_hand_lie_above_their_logs_and_idle_partitions_are_named() -> None:
+def test_a_cut_given_by_hand_must_lie_above_its_log_end_and_idle_partitions_are_named() -> None:
     given = {KEY: 50, ("orders", 9): 70}
     found = list(cut_verdicts(View(), REQUEST, given, {KEY: 50}, [("orders", 3)]))
     assert [v.level for v in found] == ["error", "error", "info"]
@@ -331,14 +331,14 @@ def test_cuts_by_hand_lie_above_their_logs_and_idle_partitions_are_named() -> No
     assert "--finish-with-barrier" in found[2].remedy
 
 
-def test_a_crossing_is_written_by_the_schema_it_is_read_with() -> None:
+def test_a_map_with_a_crossing_is_read_back_as_it_was_written() -> None:
     _, view = opened()
     topic = view.topics["orders"]
     assert topic.crossing == Crossing(operation="m-1", state="open")
     assert Topic.from_bytes(topic.to_bytes(), "/topics/orders") == topic
 
 
-def test_what_the_target_was_given_first_by_each_producer_tells_its_last_sequence_below_the_cut() -> None:
+def test_first_sequences_in_the_target_tell_the_last_ones_below_the_cut() -> None:
     origin = Extent(cluster="east", start=0, end=100, base=0, term=2)
     target = Extent(cluster="west", start=100, base=7, term=3)
     mine, fresh, older = (FIRST_CLIENT_ID + n for n in range(3))

@@ -10,7 +10,7 @@ from ha_core.plan.cuts import outrun_margin
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_records_that_are_spread_at_random_outrun_the_cuts_of_no_partition_twice_in_a_row(seed: int) -> None:
+def test_the_margin_after_an_outrun_cut_covers_records_spread_at_random(seed: int) -> None:
     # Given a producer that gives its records to any of fifty partitions, a hundred until gateways serve a cut
     random = Random(seed)
 
@@ -26,10 +26,10 @@ def test_records_that_are_spread_at_random_outrun_the_cuts_of_no_partition_twice
     assert max(burst()) < margin
 
 
-def test_with_nothing_known_a_cut_lies_twice_as_far_ahead_each_time() -> None:
+def test_without_known_growth_the_margin_of_a_cut_grows_with_each_attempt() -> None:
     margins = [outrun_margin([], [], attempt) for attempt in range(1, 5)]
     assert margins == [7, 10, 17, 28]
 
 
-def test_a_fast_topic_is_given_what_its_rates_say() -> None:
+def test_the_margin_of_a_cut_of_a_fast_topic_follows_its_rates() -> None:
     assert outrun_margin([0, 0], [1_000.0, 3_000.0], attempt=1) >= 2 * 2_000

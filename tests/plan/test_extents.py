@@ -136,7 +136,7 @@ def test_moves_there_back_and_on_keep_every_offset() -> None:
     assert locate(on, 10**15) == Place(on[3], 10**15 - 130)
 
 
-def test_a_stay_without_a_record_leaves_no_extent_but_uses_up_its_term() -> None:
+def test_a_stay_without_records_leaves_no_extent_but_uses_up_its_term() -> None:
     idle = cut(cut(identity("a"), 100, "b", 0), 0, "a", 100)
 
     assert idle == (
@@ -156,7 +156,7 @@ def test_the_end_of_a_closed_extent_belongs_to_the_next_one() -> None:
     assert moved[1].physical_end is None
 
 
-def test_an_ignored_extent_is_read_from_the_start_of_the_next_readable_one() -> None:
+def test_a_reader_in_an_ignored_extent_continues_at_the_next_readable_one() -> None:
     skipped = (
         Extent(cluster="a", start=0, end=10, base=0, term=0),
         Extent(cluster="b", start=10, end=20, base=0, term=1, ignored=True),
@@ -169,7 +169,7 @@ def test_an_ignored_extent_is_read_from_the_start_of_the_next_readable_one() -> 
     assert locate(skipped, 29) == Hole(skipped[3])
 
 
-def test_offsets_below_a_pruned_extent_are_read_from_what_is_left() -> None:
+def test_offsets_of_a_pruned_extent_lead_to_the_next_one() -> None:
     moved = cut(identity("a"), 10, "b", 0)
 
     assert pruned(moved, {"a": 9}) == moved
@@ -179,7 +179,7 @@ def test_offsets_below_a_pruned_extent_are_read_from_what_is_left() -> None:
     assert locate(aged, 0) == Hole(moved[1])
 
 
-def test_a_forced_cut_never_changes_when_the_old_cluster_returns() -> None:
+def test_a_forced_cut_stays_when_the_old_cluster_returns() -> None:
     forced = append(identity("a"), "b", 1_000_100, 0)
     returned = close(forced, "a", 104)
 
@@ -188,7 +188,7 @@ def test_a_forced_cut_never_changes_when_the_old_cluster_returns() -> None:
     assert locate(returned, 104) == Hole(returned[1])
 
 
-def test_a_writer_that_returns_closes_what_it_could_have_held_by_its_log_end() -> None:
+def test_moving_back_to_a_returned_cluster_closes_its_old_extent_at_the_log_end() -> None:
     forced = append(identity("a"), "b", 1_000_100, 0)
     back = cut(forced, 5, "a", 104)
 
@@ -200,14 +200,14 @@ def test_a_writer_that_returns_closes_what_it_could_have_held_by_its_log_end() -
     ]
 
 
-def test_a_partition_that_the_map_does_not_list_is_the_writers_own() -> None:
+def test_a_partition_missing_from_the_map_belongs_to_the_writer() -> None:
     topic = Topic(name="t", writer="b", partitions={0: cut(identity("a"), 10, "b", 3)})
 
     assert topic.extents(0) == topic.partitions[0]
     assert topic.extents(1) == (Extent(cluster="b", start=0, end=None, base=0, term=0),)
 
 
-def test_a_topic_without_a_map_has_no_extents_to_ask_for() -> None:
+def test_a_topic_without_a_map_has_no_extents() -> None:
     with pytest.raises(ValueError, match="topic t has no map"):
         Topic(name="t").extents(0)
 
@@ -226,19 +226,21 @@ def test_a_topic_without_a_map_has_no_extents_to_ask_for() -> None:
         ((("a", 0, 10, 50, 0), ("b", 10, 20, 0, 1), ("a", 20, None, 9, 2)), "an older one there ends at 60"),
     ],
 )
-def test_every_kind_of_damage_is_named(extents: tuple[tuple[str, int, int | None, int, int], ...], words: str) -> None:
+def test_every_kind_of_damaged_extents_is_named(
+    extents: tuple[tuple[str, int, int | None, int, int], ...], words: str
+) -> None:
     damaged = tuple(Extent(cluster=c, start=s, end=e, base=b, term=t) for c, s, e, b, t in extents)
 
     assert any(words in problem for problem in check(damaged))
 
 
-def test_an_ignored_writer_is_damage() -> None:
+def test_ignoring_the_open_extent_is_damage() -> None:
     damaged = (Extent(cluster="a", start=0, end=None, base=0, term=0, ignored=True),)
 
     assert "is ignored" in check(damaged)[0]
 
 
-def test_cuts_that_would_break_the_order_are_refused() -> None:
+def test_a_cut_or_close_that_would_break_the_order_of_extents_is_refused() -> None:
     moved = cut(identity("a"), 100, "b", 0)
 
     with pytest.raises(ValueError, match="b is the writer already"):

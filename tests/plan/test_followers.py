@@ -33,7 +33,7 @@ def test_bytes_that_are_no_assignment_name_nothing(cut: int) -> None:
     assert assigned_topics(b"\xff" * 40) == set()
 
 
-def test_a_group_is_of_the_users_whose_binding_leads_to_that_coordinator() -> None:
+def test_a_group_belongs_to_users_whose_binding_leads_to_its_coordinator() -> None:
     use = Use(instance="i-1", how="commit", since=SINCE)
     usage = {name: Usage(user=name, groups={"billing": (use,)}) for name in ("alice", "bob", "carol", "dave")}
     view = View(

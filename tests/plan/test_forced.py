@@ -20,7 +20,7 @@ STAY = Extent(cluster="east", start=100, end=None, base=7, term=2)
     share=st.floats(0, 1),
     committed=st.one_of(st.none(), st.integers(0, 2**62)),
 )
-def test_no_log_that_grows_since_it_was_seen_gets_to_the_cut(
+def test_a_forced_cut_lies_above_any_growth_since_the_log_was_seen(
     seen: int, age_s: float, share: float, committed: int | None
 ) -> None:
     true_end = max(STAY.base, seen) + int(age_s * FASTEST_PER_S * share)
@@ -32,11 +32,11 @@ def test_no_log_that_grows_since_it_was_seen_gets_to_the_cut(
     assert at < 2**62
 
 
-def test_what_was_seen_before_the_stay_began_says_only_that_it_began() -> None:
+def test_an_end_seen_before_the_extent_began_counts_as_its_start() -> None:
     assert forced_cut(STAY, PartitionEnds(0, seen=3)) == (100 + RESERVE + FLOOR, 100)
 
 
-def test_what_a_clock_makes_fresh_counts_as_some_minutes_old_all_the_same() -> None:
+def test_a_fresh_record_counts_as_some_minutes_old() -> None:
     """25,000 records a second, seen a minute ago by a recorder whose clock is a minute ahead."""
     true_end = 1_000_000 + 60 * 25_000
 
@@ -46,14 +46,14 @@ def test_what_a_clock_makes_fresh_counts_as_some_minutes_old_all_the_same() -> N
     assert at > STAY.to_client(true_end) + RESERVE
 
 
-def test_what_was_seen_at_no_known_time_leaves_room_for_years() -> None:
+def test_a_record_of_unknown_age_leaves_room_for_years() -> None:
     at, known_end = forced_cut(STAY, PartitionEnds(0, seen=1_000_000, seen_age_s=None))
 
     assert (at - known_end, known_end) == (UNKNOWN_RESERVE, STAY.to_client(1_000_000))
 
 
 @given(seen=st.integers(0, 10**6), age_s=st.floats(0, 10**5), share=st.floats(0, 1), stale=st.integers(0, 10**6))
-def test_a_leader_that_was_replaced_long_ago_and_still_answers_takes_no_room_away(
+def test_an_answer_of_a_stale_leader_does_not_lower_a_forced_cut(
     seen: int, age_s: float, share: float, stale: int
 ) -> None:
     true_end = max(STAY.base, seen) + int(age_s * FASTEST_PER_S * share)
@@ -63,7 +63,7 @@ def test_a_leader_that_was_replaced_long_ago_and_still_answers_takes_no_room_awa
     assert STAY.to_client(true_end) < at
 
 
-def test_one_offset_never_means_two_records_however_much_comes_back() -> None:
+def test_no_offset_gets_two_records_however_much_a_cluster_returns_with() -> None:
     """The open problem of renumbering: what the dead cluster had acknowledged beyond what was known, and what the new
     one was given meanwhile, would have had the same offsets."""
     at, known_end = forced_cut(live(identity("east")), PartitionEnds(0, seen=10, seen_age_s=1))

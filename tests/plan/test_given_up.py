@@ -19,14 +19,14 @@ ORDERS = Topic(name="orders", writer="west", partitions={0: MOVED, 1: append(ide
 CLUSTERS = ("east", "west", "north")
 
 
-def test_what_was_known_is_told_apart_from_what_nobody_has_seen() -> None:
+def test_the_loss_distinguishes_known_offsets_from_possible_ones() -> None:
     forced, planned = losses(ORDERS, "east")
 
     assert (forced.known, forced.most, forced.known_end, forced.next) == (40, CUT, 40, CUT)
     assert (planned.known, planned.most, planned.known_end, planned.next) == (9, 9, None, 9)
 
 
-def test_of_a_later_stay_only_its_own_offsets_count() -> None:
+def test_the_loss_of_a_later_stay_counts_only_its_own_offsets() -> None:
     back = append(append(identity("west"), "east", 100, 0), "west", CUT, 100, known_end=130)
 
     (loss,) = losses(Topic(name="orders", writer="west", partitions={0: back}), "east")
@@ -34,7 +34,7 @@ def test_of_a_later_stay_only_its_own_offsets_count() -> None:
     assert (loss.term, loss.start, loss.end, loss.known, loss.most) == (1, 100, CUT, 30, CUT - 100)
 
 
-def test_only_the_extents_of_the_cluster_go() -> None:
+def test_giving_up_a_cluster_removes_only_its_extents() -> None:
     after = without(ORDERS, "east")
 
     assert after.partitions == {0: MOVED[1:], 1: ORDERS.partitions[1][1:]}
@@ -51,14 +51,14 @@ def test_only_the_extents_of_the_cluster_go() -> None:
     ],
     ids=["one partition", "partitions that are added later"],
 )
-def test_a_cluster_that_is_written_is_not_given_up(topic: Topic) -> None:
+def test_a_cluster_with_an_open_extent_is_not_given_up(topic: Topic) -> None:
     with pytest.raises(ValueError, match="writer"):
         without(topic, "east")
     with pytest.raises(ValueError, match="writer"):
         list(losses(topic, "east"))
 
 
-def test_groups_are_told_what_they_do_without_and_where_they_go_on() -> None:
+def test_the_loss_of_a_group_says_what_it_misses_and_where_it_continues() -> None:
     commits = [Commit("slow", "west", 7, True), Commit("past", "east", 50, False), Commit("done", "west", CUT, True)]
 
     past, slow = unread(ORDERS, "east", {0: commits})
@@ -67,7 +67,7 @@ def test_groups_are_told_what_they_do_without_and_where_they_go_on() -> None:
     assert (past.group, past.next, past.known, past.most, past.live) == ("past", CUT, 0, CUT - 50, False)
 
 
-def test_a_group_that_still_reads_in_another_cluster_reads_on_there_first() -> None:
+def test_a_group_below_the_lost_extent_first_finishes_the_extents_before_it() -> None:
     middle = append(append(identity("west"), "east", 100, 0), "west", 150, 100)
 
     (one,) = unread(Topic(name="t", writer="west", partitions={0: middle}), "east", {0: [Commit("g", "west", 5, True)]})
@@ -75,7 +75,7 @@ def test_a_group_that_still_reads_in_another_cluster_reads_on_there_first() -> N
     assert (one.next, one.known, one.most) == (5, 50, 50)
 
 
-def test_of_what_readers_skip_already_no_group_misses_anything() -> None:
+def test_no_group_misses_records_that_readers_skip_already() -> None:
     skipped = (MOVED[0].model_copy(update={"ignored": True}), MOVED[1])
     topic = Topic(name="orders", writer="west", partitions={0: skipped})
 
@@ -115,7 +115,7 @@ def read(extents: tuple[Extent, ...], offset: int, to: int) -> Iterator[tuple[in
 
 
 @given(extents=histories(), gone=st.sampled_from(CLUSTERS), offset=st.integers(0, 40))
-def test_a_reader_gets_all_that_lies_elsewhere_in_its_place_and_nothing_of_the_cluster(
+def test_after_giving_up_readers_get_all_records_of_other_clusters_at_their_offsets(
     extents: tuple[Extent, ...], gone: str, offset: int
 ) -> None:
     if live(extents).cluster == gone:
@@ -139,9 +139,7 @@ def test_a_reader_gets_all_that_lies_elsewhere_in_its_place_and_nothing_of_the_c
 
 
 @given(extents=histories(), gone=st.sampled_from(CLUSTERS), offset=st.integers(0, 40))
-def test_what_a_group_does_without_is_what_it_would_have_read(
-    extents: tuple[Extent, ...], gone: str, offset: int
-) -> None:
+def test_the_loss_of_a_group_is_what_it_would_have_read(extents: tuple[Extent, ...], gone: str, offset: int) -> None:
     if live(extents).cluster == gone:
         return
     topic = Topic(name="t", writer=live(extents).cluster, partitions={0: extents})
@@ -156,7 +154,7 @@ def test_what_a_group_does_without_is_what_it_would_have_read(
 
 
 @given(several=st.lists(histories(), min_size=1, max_size=4), gone=st.sampled_from(CLUSTERS), done=st.integers(0, 4))
-def test_broken_off_after_any_topic_and_begun_again_it_comes_to_the_same_maps(
+def test_giving_up_that_is_interrupted_and_repeated_comes_to_the_same_maps(
     several: list[tuple[Extent, ...]], gone: str, done: int
 ) -> None:
     topics = [
@@ -171,7 +169,7 @@ def test_broken_off_after_any_topic_and_begun_again_it_comes_to_the_same_maps(
 
 
 @given(extents=histories(), gone=st.sampled_from(CLUSTERS), base=st.integers(0, 50), more=st.integers(0, 3))
-def test_a_cluster_that_returns_and_is_written_again_gives_no_offset_a_second_record(
+def test_writing_to_a_given_up_cluster_again_gives_no_offset_a_second_record(
     extents: tuple[Extent, ...], gone: str, base: int, more: int
 ) -> None:
     if live(extents).cluster == gone:

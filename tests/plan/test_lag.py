@@ -31,26 +31,26 @@ def look(extents: tuple[Extent, ...], committed: int, **logs: tuple[int, int] | 
         (130, Behind(130, 0, WEST)),
     ],
 )
-def test_lag_runs_over_the_cut_and_the_next_record_is_where_the_map_says(committed: int, found: Behind) -> None:
+def test_lag_counts_across_the_cut_and_names_the_cluster_of_the_next_record(committed: int, found: Behind) -> None:
     assert look(AT_100, committed, east=(0, 100), west=(7, 37)) == found
 
 
-def test_surplus_above_the_cut_is_not_counted() -> None:
+def test_lag_does_not_count_surplus_above_the_cut() -> None:
     assert look(AT_100, 90, east=(0, 150), west=(7, 37)) == Behind(130, 40, EAST)
 
 
-def test_what_retention_has_taken_is_not_there_to_be_read() -> None:
+def test_lag_does_not_count_records_that_retention_has_deleted() -> None:
     assert look(AT_100, 10, east=(80, 100), west=(7, 37)) == Behind(130, 50, EAST)
     assert look(AT_100, 10, east=(100, 100), west=(7, 37)) == Behind(130, 30, WEST)
 
 
-def test_while_the_cut_lies_ahead_the_records_end_where_the_origins_log_does() -> None:
+def test_while_the_cut_is_ahead_the_end_is_that_of_the_origins_log() -> None:
     assert look(AT_100, 50, east=(0, 60), west=(7, 7)) == Behind(60, 10, EAST)
     assert look(AT_100, 60, east=(0, 60), west=(7, 7)) == Behind(60, 0, EAST)
     assert look(AT_100, 100, east=(0, 120), west=(7, 9)) == Behind(102, 2, WEST)
 
 
-def test_a_hole_of_a_dead_cluster_holds_nothing() -> None:
+def test_lag_does_not_count_the_hole_below_a_forced_cut() -> None:
     # Given a cut far above what east was known to hold
     extents = (
         Extent(cluster=EAST, start=0, end=10_000, base=0, term=0, known_end=50),
@@ -64,5 +64,5 @@ def test_a_hole_of_a_dead_cluster_holds_nothing() -> None:
     assert look(skipped, 40, east=None, west=(0, 3)) == Behind(10_003, 3, WEST)
 
 
-def test_without_the_writer_neither_end_nor_lag_is_known() -> None:
+def test_end_and_lag_are_unknown_when_the_writer_does_not_answer() -> None:
     assert look(AT_100, 120, east=(0, 100), west=None) == Behind(None, None, WEST)

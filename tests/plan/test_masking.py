@@ -15,11 +15,11 @@ def use(instance: str = "app") -> tuple[Use, ...]:
     return (Use(instance=instance, how="produce", since="2026-01-01T00:00:00Z"),)
 
 
-def test_a_cluster_on_which_nothing_depends_affects_nobody() -> None:
+def test_masking_a_cluster_without_dependents_affects_nobody() -> None:
     assert affected(View(clusters=CLUSTERS), {}, "west", {"orders": {"east"}}) == Affected()
 
 
-def test_topics_are_counted_where_they_are_written_and_where_their_older_records_lie() -> None:
+def test_masking_affects_topics_written_there_and_topics_with_older_records_there() -> None:
     view = View(clusters=CLUSTERS, topics={"moved": Topic(name="moved", writer="west", partitions={0: MOVED})})
     holders = {"moved": {"east", "west"}, "orders": {"east"}, "both": {"east", "west"}}
 
@@ -27,7 +27,7 @@ def test_topics_are_counted_where_they_are_written_and_where_their_older_records
     assert affected(view, {}, "west", holders) == Affected(written=("moved",))
 
 
-def test_what_readers_skip_anyway_is_not_missed() -> None:
+def test_masking_does_not_affect_extents_that_readers_skip() -> None:
     skipped = (MOVED[0].model_copy(update={"ignored": True}), MOVED[1])
     view = View(clusters=CLUSTERS, topics={"moved": Topic(name="moved", writer="west", partitions={0: skipped})})
 
@@ -45,7 +45,7 @@ def test_a_topic_in_both_clusters_is_written_where_its_users_are_bound() -> None
     )
 
 
-def test_users_are_affected_by_the_finest_binding_that_applies() -> None:
+def test_the_finest_binding_decides_whether_a_user_is_affected() -> None:
     view = View(
         clusters=CLUSTERS,
         bindings={
@@ -60,19 +60,19 @@ def test_users_are_affected_by_the_finest_binding_that_applies() -> None:
     assert found == Affected(written=("both",), groups=("carried",), users={"ann": ("topic both",)})
 
 
-def test_a_user_that_is_bound_there_is_named_even_if_no_use_of_it_is_known() -> None:
+def test_a_user_bound_to_the_cluster_is_affected_even_without_known_use() -> None:
     view = View(clusters=CLUSTERS, bindings={"bob": UserBindings(user="bob", cluster="west")})
 
     assert affected(view, {}, "west", {}) == Affected(users={"bob": ()})
 
 
-def test_a_topic_that_does_not_exist_yet_stops_nobody() -> None:
+def test_a_topic_that_does_not_exist_affects_nobody() -> None:
     usage = {"ann": Usage(user="ann", topics={"planned": use()})}
 
     assert affected(View(clusters=CLUSTERS), usage, "east", {}) == Affected()
 
 
-def test_who_depends_is_said_in_lists_which_pages_show_as_they_are() -> None:
+def test_affected_topics_groups_and_users_are_lists_in_json() -> None:
     depends = Affected(written=("orders",), users={"alice": ("topic orders",)})
 
     assert depends.to_json() == {"written": ["orders"], "older": [], "groups": [], "users": {"alice": ["topic orders"]}}

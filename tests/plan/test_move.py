@@ -82,7 +82,7 @@ def cut_now(
     return cut_change(op, view, ends or ENDS, producers or {}, adopted or {}, reserve)
 
 
-def test_a_forced_move_has_the_same_steps_without_those_that_wait_for_clients() -> None:
+def test_a_forced_move_has_the_steps_of_a_planned_one_except_those_that_wait_for_clients() -> None:
     planned = [step.name for step in steps(PLANNED)]
     forced = [step.name for step in steps(FORCED)]
 
@@ -91,7 +91,7 @@ def test_a_forced_move_has_the_same_steps_without_those_that_wait_for_clients() 
     assert forced == [name for name in planned if name not in ("adopt", "quiesce")]
 
 
-def test_every_put_and_delete_is_of_a_document_that_was_named_before() -> None:
+def test_every_written_document_is_among_those_that_the_move_named_before() -> None:
     op = operation("fenced")
     named = set(touched(op))
     view = fenced_view()
@@ -104,7 +104,7 @@ def test_every_put_and_delete_is_of_a_document_that_was_named_before() -> None:
         assert written | set(documents.deletes) <= named
 
 
-def test_the_fence_stands_on_all_that_moves_and_keeps_what_was_there() -> None:
+def test_the_fence_is_set_on_every_moving_document_and_keeps_its_other_fields() -> None:
     mapped = Topic(name="t", writer="east", partitions={0: identity("east")})
     aliased = Group(name="g", cluster="east", aliases={"1:a": Member(member_id="b", generation=2)})
 
@@ -115,7 +115,7 @@ def test_the_fence_stands_on_all_that_moves_and_keeps_what_was_there() -> None:
     assert the(documents, Operation).state == "fenced"
 
 
-def test_the_transaction_fence_stands_on_moving_topics_alone_and_makes_way_for_the_fence() -> None:
+def test_the_transaction_fence_is_set_on_moving_topics_only_and_replaced_by_the_fence() -> None:
     mapped = Topic(name="t", writer="east", partitions={0: identity("east")})
 
     first = quiesce_change(operation("running"), View(topics={"t": mapped}), ["t", "elsewhere"])
@@ -128,7 +128,7 @@ def test_the_transaction_fence_stands_on_moving_topics_alone_and_makes_way_for_t
 
 
 @pytest.mark.parametrize("kind", ["fence", "transaction_fence"])
-def test_what_another_operation_fences_is_not_touched(kind: str) -> None:
+def test_a_topic_fenced_by_another_operation_is_not_fenced(kind: str) -> None:
     other = Topic.model_validate({"name": "t", kind: {"operation": "other"}})
 
     with pytest.raises(MoveDamagedError, match="fenced by operation other"):
@@ -137,21 +137,21 @@ def test_what_another_operation_fences_is_not_touched(kind: str) -> None:
         quiesce_change(operation(), View(topics={"t": other}), ["t"])
 
 
-def test_behind_a_transaction_fence_alone_nothing_is_cut() -> None:
+def test_a_transaction_fence_alone_does_not_allow_a_cut() -> None:
     view = replace(fenced_view(), topics={"t": Topic(name="t", transaction_fence=FENCE)})
 
     with pytest.raises(MoveDamagedError, match="does not stand any more"):
         cut_now(operation("fenced"), view)
 
 
-def test_a_topic_that_left_the_origin_meanwhile_is_not_fenced() -> None:
+def test_a_topic_that_has_left_the_origin_is_not_fenced() -> None:
     gone = Topic(name="t", writer="north", partitions={0: identity("north")})
 
     with pytest.raises(MoveDamagedError, match="written in north"):
         fence_change(operation(), View(topics={"t": gone}))
 
 
-def test_the_cut_writes_maps_groups_and_bindings_and_ends_the_fences_at_once() -> None:
+def test_the_cut_writes_maps_groups_and_bindings_and_lifts_the_fences_in_one_revision() -> None:
     documents = cut_now(operation("fenced"), fenced_view(), adopted={"g": AdoptedGroup(7, 3, {"old": "new"})})
 
     topic = the(documents, Topic)
@@ -213,7 +213,7 @@ def test_a_cut_without_its_fence_or_without_all_partitions_is_refused() -> None:
         cut_now(operation("undoing"), fenced_view())
 
 
-def test_a_log_end_below_the_stay_is_refused_as_lost_records() -> None:
+def test_a_cut_at_a_log_end_below_the_open_extent_is_refused() -> None:
     moved = Topic(name="t", writer="east", partitions={0: cut(identity("west"), 5, "east", 7)})
 
     with pytest.raises(MoveDamagedError, match="outside its extent"):
@@ -241,7 +241,7 @@ ROOM = RESERVE + int(MIN_AGE_S * FASTEST_PER_S)
         (PartitionEnds(target=0, origin=40, known=50), 50 + ROOM),
     ],
 )
-def test_a_forced_cut_lies_above_all_that_anybody_knows_of(ends: PartitionEnds, expected: int) -> None:
+def test_a_forced_cut_lies_above_every_known_seen_or_read_end(ends: PartitionEnds, expected: int) -> None:
     documents = cut_now(operation("fenced", request={"mode": "forced"}), fenced_view(), ends={("t", 0): ends})
 
     assert live(the(documents, Topic).partitions[0]).start == expected
@@ -250,14 +250,14 @@ def test_a_forced_cut_lies_above_all_that_anybody_knows_of(ends: PartitionEnds, 
     assert unknown == ({"t": (0,)} if ends.origin is None else {})
 
 
-def test_readers_skip_a_dead_origin_only_where_the_operator_said_so() -> None:
+def test_readers_skip_a_dead_origin_only_when_the_request_says_so() -> None:
     for unread, ignored in (("skip", True), ("wait", False)):
         op = operation("fenced", request={"mode": "forced", "unread": unread})
         extents = the(cut_now(op, fenced_view(), ends={("t", 0): PartitionEnds(0)}), Topic).partitions[0]
         assert [extent.ignored for extent in extents] == [ignored, False]
 
 
-def test_what_was_skipped_is_read_again_when_the_writer_comes_back_to_it() -> None:
+def test_a_skipped_extent_is_read_again_after_its_topic_moves_back() -> None:
     forced = operation("fenced", request={"mode": "forced"})
     topic = the(cut_now(forced, fenced_view(), ends={("t", 0): PartitionEnds(0)}), Topic)
     back = operation("fenced", request={"origin": "west", "target": "east"})
@@ -267,7 +267,7 @@ def test_what_was_skipped_is_read_again_when_the_writer_comes_back_to_it() -> No
     assert extents[0] == Extent(cluster="east", start=0, end=12, base=0, term=0)
 
 
-def test_the_undo_lifts_only_its_own_fences_and_leaves_no_empty_documents() -> None:
+def test_an_undo_lifts_only_its_own_fences_and_leaves_no_empty_documents() -> None:
     mapped = Topic(name="t", writer="east", partitions={0: identity("east")})
     fresh = undo_change(operation("fenced"), fenced_view())
     kept = undo_change(operation("fenced"), fenced_view(mapped, Group(name="g", cluster="east")))
@@ -289,7 +289,7 @@ def test_a_cut_cannot_be_undone() -> None:
         undo_change(operation("cut"), View())
 
 
-def test_resume_goes_by_what_stands_in_the_state() -> None:
+def test_resume_follows_the_stored_state() -> None:
     fenced = {"t": Topic(name="t", fence=FENCE)}
     rest: tuple[UndoName, ...] = ("leave", "discard", "unpin", "record")
     forced: dict[str, Any] = {"request": {"mode": "forced"}}
@@ -313,7 +313,7 @@ def test_resume_goes_by_what_stands_in_the_state() -> None:
     assert resume(operation("failed"), fenced, {}) == Undo(("lift", *rest))
 
 
-def test_maps_that_contain_the_cut_count_even_if_the_operation_does_not_say_so() -> None:
+def test_resume_continues_after_the_cut_when_the_maps_contain_it() -> None:
     moved = Topic(name="t", writer="west", partitions={0: cut(identity("east"), 10, "west", 0)})
     evidence = {"cuts": {"t": [[0, 10, 0, 1]]}}
 
@@ -322,12 +322,12 @@ def test_maps_that_contain_the_cut_count_even_if_the_operation_does_not_say_so()
     assert isinstance(resume(operation("fenced", evidence=evidence), {"t": before}, {}), Undo)
 
 
-def test_a_fence_beside_a_published_cut_is_reported_as_damage() -> None:
+def test_resume_reports_a_fence_beside_a_published_cut_as_damage() -> None:
     with pytest.raises(MoveDamagedError, match="has cut"):
         resume(operation("cut"), {"t": Topic(name="t", fence=FENCE)}, {})
 
 
-def test_last_sequences_come_from_the_term_that_ends_under_the_clients_own_ids() -> None:
+def test_last_sequences_are_those_of_the_ending_term_under_the_clients_own_ids() -> None:
     found = [
         ProducerFacts(upstream_id(P1, 2), 0, 57, 100),
         ProducerFacts(upstream_id(P1, 0), 0, 3, 999),
@@ -339,7 +339,7 @@ def test_last_sequences_come_from_the_term_that_ends_under_the_clients_own_ids()
     assert merge_sequences({}, [ProducerFacts(P1, 0, 4, 1)], 0) == {P1: (0, 4)}
 
 
-def test_last_sequences_are_bounded_and_the_newest_stay() -> None:
+def test_last_sequences_are_bounded_and_the_newest_kept() -> None:
     found = [ProducerFacts(FIRST_CLIENT_ID + n, 0, 1, n) for n in range(MAX_SEQUENCES + 5)]
     old = LastSequences(name="t", partitions={0: {P1: (0, 1), FIRST_CLIENT_ID + 10**6: (0, 1)}}, terms={1: 3})
 
@@ -352,7 +352,7 @@ def test_last_sequences_are_bounded_and_the_newest_stay() -> None:
     assert merged.terms == {1: 3, 2: 1}, "not all of partition 0 are known"
 
 
-def test_a_producer_whose_records_are_old_is_carried_like_any_other() -> None:
+def test_a_producer_of_records_with_old_timestamps_is_carried_over() -> None:
     """What DescribeProducers tells is the timestamp of the records: whoever writes those of last year has just done so,
     and sends the batch at the cut again as others do. Not known, it would be written twice."""
     now, year = 10**12, 365 * 86_400_000
@@ -364,7 +364,7 @@ def test_a_producer_whose_records_are_old_is_carried_like_any_other() -> None:
     assert (carried.partitions, carried.terms) == ({0: {P1: (0, 5), P2: (0, 6)}}, {0: 1})
 
 
-def test_what_was_carried_a_day_ago_is_not_carried_again() -> None:
+def test_sequences_carried_days_ago_are_not_carried_again() -> None:
     """Nobody sends a batch of a day ago again, and its own broker would not know it either."""
     now, day = 10**12, 86_400_000
     found = [ProducerFacts(P1, 0, 5, now)]
@@ -382,7 +382,7 @@ def test_what_was_carried_a_day_ago_is_not_carried_again() -> None:
     assert (third.partitions, third.terms) == ({}, {0: 3})
 
 
-def test_sequences_of_a_cut_are_written_beside_the_map() -> None:
+def test_the_cut_writes_last_sequences_beside_the_map() -> None:
     old = LastSequences(name="t", partitions={1: {P2: (0, 1)}})
     documents = cut_now(
         operation("fenced"), fenced_view(sequences={"t": old}), producers={("t", 0): [ProducerFacts(P1, 0, 5, 1)]}
@@ -391,7 +391,7 @@ def test_sequences_of_a_cut_are_written_beside_the_map() -> None:
     assert the(documents, LastSequences).partitions == {0: {P1: (0, 5)}, 1: {P2: (0, 1)}}
 
 
-def test_aliases_compose_over_moves_and_forget_members_that_were_thrown_out() -> None:
+def test_aliases_compose_over_moves_and_forget_members_that_were_removed() -> None:
     first = Group(name="g", aliases=compose_aliases(None, AdoptedGroup(5, 3, {"a": "b", "x": "y"})))
     second = compose_aliases(first, AdoptedGroup(9, 5, {"b": "c"}))
     rebalanced = compose_aliases(first, AdoptedGroup(9, 6, {"b": "c"}))

@@ -34,7 +34,7 @@ def operation_in(documents: Documents) -> Operation:
     return found
 
 
-def test_topics_without_a_map_get_one_that_says_that_they_never_left_the_origin() -> None:
+def test_pinning_gives_topics_without_a_map_one_that_keeps_them_in_the_origin() -> None:
     # Given a topic that was moved before, and two that were not
     view = View(topics={"old": OLD})
     # When the operation keeps everybody in the origin
@@ -47,7 +47,7 @@ def test_topics_without_a_map_get_one_that_says_that_they_never_left_the_origin(
     assert operation_in(documents).state == "running"
 
 
-def test_many_topics_are_kept_in_the_origin_by_several_revisions() -> None:
+def test_many_topics_are_pinned_in_several_revisions() -> None:
     first = pin_change(operation(), View(), {"new": 1})
 
     second = pin_change(operation_in(first), View(topics=topics_in(first)), {"new": 1, "own": 1})
@@ -56,14 +56,14 @@ def test_many_topics_are_kept_in_the_origin_by_several_revisions() -> None:
     assert operation_in(second).move.pinned == ("new", "own")
 
 
-def test_a_topic_that_another_operation_fences_is_left_alone() -> None:
+def test_a_topic_fenced_by_another_operation_is_not_pinned() -> None:
     fenced = Topic(name="new", fence=Fence(operation="other"))
 
     with pytest.raises(MoveDamagedError, match="fenced"):
         pin_change(operation(), View(topics={"new": fenced}), {"new": 1})
 
 
-def test_only_the_maps_of_topics_without_a_copy_are_taken_back() -> None:
+def test_unpinning_deletes_only_the_maps_of_topics_whose_copy_is_gone() -> None:
     # Given three topics, of which the operation has mapped two
     view = View(topics={"old": OLD, "new": pinned_map("east", "new", 1), "own": pinned_map("east", "own", 1)})
     # When only one of the copies could be deleted
@@ -73,7 +73,7 @@ def test_only_the_maps_of_topics_without_a_copy_are_taken_back() -> None:
     assert operation_in(documents).move.pinned == ("own",)
 
 
-def test_a_map_that_says_more_than_that_the_topic_never_left_is_not_taken_back() -> None:
+def test_unpinning_keeps_maps_with_a_move_or_a_fence() -> None:
     moved = Topic(name="new", writer="west", partitions={0: append(identity("east"), "west", 5, 0)})
     fenced = pinned_map("east", "own", 1).model_copy(update={"fence": Fence(operation="other")})
 
@@ -85,7 +85,7 @@ def test_a_map_that_says_more_than_that_the_topic_never_left_is_not_taken_back()
 
 
 @pytest.mark.parametrize("evidence", [{"pinned": ["new"]}, {"created": ["new"]}])
-def test_a_cut_is_refused_where_the_copy_that_was_made_for_the_move_is_not_empty(evidence: dict[str, Any]) -> None:
+def test_a_cut_to_a_copy_made_for_the_move_is_refused_when_the_copy_is_not_empty(evidence: dict[str, Any]) -> None:
     # Given a copy into which somebody has written since it was made
     ends = {("new", 0): PartitionEnds(target=17, origin=40)}
     fenced = pinned_map("east", "new", 1).model_copy(update={"fence": Fence(operation="op")})
@@ -98,7 +98,7 @@ def test_a_cut_is_refused_where_the_copy_that_was_made_for_the_move_is_not_empty
         propose_change(operation("running", ("new",), **evidence), View(), ["new"], ends, {("new", 0): 90})
 
 
-def test_a_target_that_had_the_topic_before_is_cut_to_at_its_end() -> None:
+def test_a_cut_to_a_target_with_older_records_continues_at_its_log_end() -> None:
     fenced = OLD.model_copy(update={"fence": Fence(operation="op")})
     ends = {("old", 0): PartitionEnds(target=7, origin=40)}
 

@@ -80,7 +80,7 @@ def test_another_instance_of_the_user_follows_the_user() -> None:
     assert cluster_for_topic(view(ALL_LEVELS), other, "u", existing()).cluster == "east"
 
 
-def test_an_ha_client_id_names_the_binding_of_its_topic_for_topics_and_transactions_but_not_for_groups() -> None:
+def test_the_topic_hint_of_a_client_id_decides_for_topics_and_transactions_but_not_for_groups() -> None:
     hinted = Identity("alice", "HA#alice#t", topic_hint="t")
 
     assert cluster_for_topic(view(ALL_LEVELS), hinted, "t", existing()) == Resolved("north", "user#topic", False)
@@ -89,13 +89,13 @@ def test_an_ha_client_id_names_the_binding_of_its_topic_for_topics_and_transacti
     assert cluster_for_group(view(ALL_LEVELS), hinted, "g2") == "east"
 
 
-def test_a_hint_without_a_binding_changes_nothing() -> None:
+def test_a_topic_hint_without_a_binding_changes_nothing() -> None:
     hinted = Identity("alice", "HA#alice#z", topic_hint="z")
 
     assert cluster_for_topic(view(ALL_LEVELS), hinted, "u", existing()).level == "user"
 
 
-def test_a_bound_topic_that_exists_elsewhere_only_is_served_from_there_and_the_difference_is_said() -> None:
+def test_a_bound_topic_that_exists_only_elsewhere_is_served_there_and_reported_as_different() -> None:
     bound = UserBindings(user="alice", cluster="west")
 
     assert cluster_for_topic(view(bound), ALICE, "t", existing(t=["east"])) == Resolved("east", "user", True)
@@ -104,31 +104,31 @@ def test_a_bound_topic_that_exists_elsewhere_only_is_served_from_there_and_the_d
     assert cluster_for_topic(view(bound), ALICE, "t", existing()) == Resolved("west", "user", False)
 
 
-def test_without_a_binding_a_topic_is_served_where_it_is() -> None:
+def test_a_topic_without_a_binding_is_served_where_it_exists() -> None:
     assert cluster_for_topic(view(), ALICE, "t", existing(t=["east"])) == Resolved("east", "topic", False)
     assert cluster_for_topic(view(), ALICE, "t", existing(t=["east", "home"])) == Resolved("home", "topic", False)
     assert cluster_for_topic(view(), ALICE, "t", existing()) == Resolved("home", "default", False)
 
 
-def test_a_topic_in_several_clusters_but_not_in_the_default_is_served_alike_by_every_gateway() -> None:
+def test_every_gateway_serves_a_topic_of_several_clusters_from_the_same_one() -> None:
     for order in itertools.permutations(["west", "east", "north"]):
         assert cluster_for_topic(view(), ALICE, "t", existing(t=order)) == Resolved("east", "topic", True)
 
 
-def test_groups_go_by_group_then_instance_then_user_then_default() -> None:
+def test_groups_resolve_by_group_then_instance_then_user_then_default() -> None:
     assert cluster_for_group(view(ALL_LEVELS), ALICE, "g") == "north"
     assert cluster_for_group(view(ALL_LEVELS), ALICE, "h") == "west"
     assert cluster_for_group(view(ALL_LEVELS), Identity("alice", "app-2"), "h") == "east"
     assert cluster_for_group(view(UserBindings(user="alice")), ALICE, "h") == "home"
 
 
-def test_transactions_go_by_instance_then_user_then_default() -> None:
+def test_transactions_resolve_by_instance_then_user_then_default() -> None:
     assert cluster_for_user(view(ALL_LEVELS), ALICE) == "west"
     assert cluster_for_user(view(ALL_LEVELS), Identity("alice", "app-2")) == "east"
     assert cluster_for_user(view(), ALICE) == "home"
 
 
-def test_where_no_cluster_is_the_default_nothing_is_guessed() -> None:
+def test_nothing_resolves_without_a_binding_and_a_default_cluster() -> None:
     undecided = View(clusters={name: CLUSTERS[name] for name in ("east", "west")})
 
     assert cluster_for_topic(undecided, ALICE, "t", existing()) == Resolved(None, "default", False)

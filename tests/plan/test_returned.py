@@ -19,7 +19,7 @@ OLD = MOVED[0]
     ("log_end", "outcome", "beyond", "missing"),
     [(100, "whole", 0, 0), (140, "whole", 40, 0), (99, "less", 0, 1), (0, "less", 0, 100), (None, "less", 0, 100)],
 )
-def test_what_came_back_is_counted_against_what_was_known(
+def test_a_returned_log_is_compared_with_the_known_end(
     log_end: int | None, outcome: str, beyond: int, missing: int
 ) -> None:
     found = look_at("orders", 0, OLD, log_end)
@@ -27,7 +27,7 @@ def test_what_came_back_is_counted_against_what_was_known(
     assert (found.outcome, found.beyond, found.missing) == (outcome, beyond, missing)
 
 
-def test_what_lies_above_the_cut_is_told_and_marked_until_somebody_has_accepted_it() -> None:
+def test_a_returned_log_above_the_cut_is_marked_until_the_loss_is_accepted() -> None:
     """It has no place in the topic, and its producers may have been told of it."""
     found = look_at("orders", 0, OLD, CUT + 500)
 
@@ -40,7 +40,7 @@ def test_what_lies_above_the_cut_is_told_and_marked_until_somebody_has_accepted_
     assert settled(after, accepted) == (Extent(cluster="east", start=0, end=CUT, base=0, term=0), MOVED[1])
 
 
-def test_surplus_above_a_cut_that_lay_ahead_is_nothing_to_tell() -> None:
+def test_a_returned_log_with_surplus_of_a_crossing_above_the_cut_counts_as_whole() -> None:
     surplus = OLD.model_copy(update={"surplus": True})
 
     found = look_at("orders", 0, surplus, CUT + 500)
@@ -49,7 +49,7 @@ def test_surplus_above_a_cut_that_lay_ahead_is_nothing_to_tell() -> None:
     assert settled((surplus, MOVED[1]), found)[0] == Extent(cluster="east", start=0, end=CUT, base=0, term=0)
 
 
-def test_its_extent_is_closed_at_its_true_end_and_its_records_are_served_in_their_place() -> None:
+def test_a_returned_extent_is_closed_at_its_true_end_and_served_in_its_place() -> None:
     after = settled(MOVED, look_at("orders", 0, OLD, 140))
 
     assert after == (Extent(cluster="east", start=0, end=140, base=0, term=0), MOVED[1])
@@ -57,7 +57,7 @@ def test_its_extent_is_closed_at_its_true_end_and_its_records_are_served_in_thei
     assert locate(after, 140).extent == MOVED[1]
 
 
-def test_less_than_was_known_is_marked_and_changes_nothing_for_readers() -> None:
+def test_a_returned_log_with_less_is_marked_and_nothing_changes_for_readers() -> None:
     after = settled(MOVED, look_at("orders", 0, OLD, 60))
 
     assert after[0] == OLD.model_copy(update={"found_end": 60})
@@ -65,7 +65,7 @@ def test_less_than_was_known_is_marked_and_changes_nothing_for_readers() -> None
     assert [locate(after, o).extent.cluster for o in (59, 60, 100, CUT)] == ["east", "east", "east", "west"]
 
 
-def test_an_accepted_loss_is_a_hole() -> None:
+def test_an_accepted_loss_becomes_a_hole() -> None:
     after = settled(MOVED, look_at("orders", 0, OLD, 60, accept_loss=True))
 
     assert after[0].end == 60
@@ -73,14 +73,14 @@ def test_an_accepted_loss_is_a_hole() -> None:
     assert settled(MOVED, look_at("orders", 0, OLD, None, accept_loss=True)) == (MOVED[1],)
 
 
-def test_a_topic_that_is_gone_is_a_loss_even_where_nothing_was_known_of_it() -> None:
+def test_a_missing_topic_is_a_loss_even_when_its_known_end_is_zero() -> None:
     unknown = OLD.model_copy(update={"known_end": 0})
 
     assert look_at("orders", 0, unknown, None).outcome == "less"
     assert look_at("orders", 0, unknown, 0).outcome == "whole"
 
 
-def test_what_readers_skip_stays_skipped_unless_asked() -> None:
+def test_a_returned_extent_stays_skipped_until_it_is_to_be_read_again() -> None:
     skipped = (OLD.model_copy(update={"ignored": True}), MOVED[1])
 
     after = settled(skipped, look_at("orders", 0, skipped[0], 140))
@@ -90,7 +90,7 @@ def test_what_readers_skip_stays_skipped_unless_asked() -> None:
     assert check(again.partitions[0]) == []
 
 
-def test_only_extents_of_unconfirmed_end_are_looked_at() -> None:
+def test_only_extents_with_an_unconfirmed_end_are_checked() -> None:
     topic = Topic(name="orders", writer="west", partitions={0: MOVED, 1: identity("west")})
 
     assert list(unconfirmed(View(topics={"orders": topic}))) == [("orders", 0, OLD)]
@@ -103,7 +103,9 @@ def test_only_extents_of_unconfirmed_end_are_looked_at() -> None:
     held=st.integers(0, 60),
     accept=st.booleans(),
 )
-def test_no_place_of_a_record_ever_changes(before: int, base: int, known: int, held: int, accept: bool) -> None:
+def test_no_record_changes_its_place_whatever_a_cluster_returns_with(
+    before: int, base: int, known: int, held: int, accept: bool
+) -> None:
     """Whatever the cluster comes back with: places below its end are what they were, and so are those of the target."""
     moved = append(
         append(identity("west"), "east", before, base), "west", before + 50, before + 7, before + min(known, 50)

@@ -50,7 +50,7 @@ def clusters(topic: Topic) -> list[str]:
     return [topic.written(partition).cluster for partition in sorted(topic.partitions)]
 
 
-def test_behind_a_fence_only_the_named_partitions_change_their_writer() -> None:
+def test_a_barrier_changes_the_writer_of_the_named_partitions_only() -> None:
     topic = moved(asked(1), None)
     assert clusters(topic) == ["east", "west", "east"]
     assert topic.writer == "east", "partitions that are added later are made where most of the topic is"
@@ -58,7 +58,7 @@ def test_behind_a_fence_only_the_named_partitions_change_their_writer() -> None:
     assert topic.partitions[0] == identity("east")
 
 
-def test_with_the_last_partition_the_topic_as_a_whole_has_left() -> None:
+def test_the_topic_changes_its_writer_with_its_last_partition() -> None:
     topic: Topic | None = None
     for partition in range(3):
         topic = moved(asked(partition), topic)
@@ -66,7 +66,7 @@ def test_with_the_last_partition_the_topic_as_a_whole_has_left() -> None:
     assert (clusters(topic), topic.writer) == (["west"] * 3, "west")
 
 
-def test_a_topic_that_is_asked_for_as_a_whole_takes_what_is_left_in_the_origin() -> None:
+def test_moving_the_whole_topic_takes_the_partitions_left_in_the_origin() -> None:
     topic = moved(asked(1), None)
     ends = {key: PartitionEnds(target=one.target + 1, origin=one.origin) for key, one in ENDS.items()}
     whole = moved(asked(), topic, ends)
@@ -74,7 +74,7 @@ def test_a_topic_that_is_asked_for_as_a_whole_takes_what_is_left_in_the_origin()
     assert whole.partitions[1] == topic.partitions[1], "it was there already"
 
 
-def test_a_partition_goes_back_alone() -> None:
+def test_a_single_partition_moves_back() -> None:
     topic = moved(asked(1), None)
     ends = {key: PartitionEnds(target=one.origin or 0, origin=30) for key, one in ENDS.items()}
     back = moved(asked(1, origin="west", target="east"), topic, ends)
@@ -86,7 +86,7 @@ def test_a_partition_goes_back_alone() -> None:
     ]
 
 
-def test_a_partition_that_is_not_in_the_origin_is_not_moved() -> None:
+def test_moving_a_partition_that_is_not_in_the_origin_is_refused() -> None:
     topic = moved(asked(1), None)
     with pytest.raises(MoveDamagedError, match="topic orders is written in west, not in east"):
         moved(asked(1), topic)
@@ -113,7 +113,7 @@ def test_a_single_partition_crosses_over_while_the_others_are_written_as_before(
     assert [(one.partition, one.target) for one in status.partitions] == [(1, "west")]
 
 
-def test_partitions_that_moved_before_do_not_hold_up_the_status_of_those_that_cross_over() -> None:
+def test_the_status_of_a_crossing_ignores_partitions_that_moved_before() -> None:
     before = moved(asked(0), None)
     (topic, _) = propose_change(asked(), View(topics={"orders": before}), ["orders"], ENDS, CUTS).puts
     assert isinstance(topic, Topic)
@@ -125,7 +125,7 @@ def test_partitions_that_moved_before_do_not_hold_up_the_status_of_those_that_cr
     assert live(topic.partitions[0]) == live(before.partitions[0])
 
 
-def test_a_crossing_without_an_origin_is_a_damaged_map() -> None:
+def test_a_crossing_partition_without_an_origin_extent_is_a_damaged_map() -> None:
     topic = Topic(
         name="orders",
         writer="east",
@@ -136,7 +136,7 @@ def test_a_crossing_without_an_origin_is_a_damaged_map() -> None:
         topic.written(0)
 
 
-def test_what_moves_is_told_for_many_topics_at_once() -> None:
+def test_moving_partitions_are_found_for_many_topics_at_once() -> None:
     topic = moved(asked(1), None)
     request = asked().request
     assert request is not None
@@ -157,11 +157,11 @@ def errors(case: Case) -> str:
     return " ".join(verdict.text for verdict in case.judge() if verdict.level == "error")
 
 
-def test_a_partition_that_the_topic_does_not_have_is_named() -> None:
+def test_a_named_partition_that_the_topic_lacks_is_an_error() -> None:
     assert "has partitions 0 to 1 in east; 5 is not among them" in errors(named(0, 5))
 
 
-def test_a_named_partition_that_is_elsewhere_is_told_with_its_cluster() -> None:
+def test_a_named_partition_written_elsewhere_is_an_error_that_names_its_cluster() -> None:
     moved_one = Topic(
         name="orders",
         writer="east",
@@ -181,10 +181,10 @@ def test_single_partitions_of_a_topic_with_transactions_are_refused() -> None:
     assert "a transaction cannot write to partitions in two clusters" in errors(case)
 
 
-def test_single_partitions_are_not_saved_from_a_dead_cluster() -> None:
+def test_single_partitions_are_refused_by_a_forced_move() -> None:
     assert "Single partitions of topic orders are named, and east is taken for dead" in errors(named(0).forced)
 
 
-def test_facts_of_a_topic_that_is_nowhere_are_no_reason_to_fail() -> None:
+def test_a_named_partition_of_a_topic_that_exists_nowhere_is_an_error() -> None:
     case = named(0).with_topic("east", TopicFacts(exists=False))
     assert "exists in no cluster" in errors(case)

@@ -72,7 +72,7 @@ def test_a_cluster_out_of_reach_is_an_error_with_its_address(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["east", "west"])
-def test_a_cluster_of_which_something_answers_is_never_called_out_of_reach_or_lost(name: str) -> None:
+def test_a_cluster_with_one_broker_that_answers_is_never_called_unreachable_or_lost(name: str) -> None:
     case = SOUND.with_reach(name, reachable=False, answers=True, error="broker 2 cannot be reached")
 
     found = only(case, "error", f"cluster {name}", "answers, but", "broker 2", "not lost")
@@ -81,7 +81,7 @@ def test_a_cluster_of_which_something_answers_is_never_called_out_of_reach_or_lo
     assert "migrate-from-fault" not in found.remedy
 
 
-def test_out_of_a_lost_cluster_a_command_is_suggested_that_can_do_it() -> None:
+def test_the_verdict_on_a_lost_origin_suggests_the_command_that_moves_its_topics() -> None:
     lost = SOUND.with_reach("east", reachable=False, error="connection refused")
     topics = replace(lost, scope=Scope(topics=("orders",), user_groups=(("alice", "billing"),)))
 
@@ -99,7 +99,7 @@ def test_a_cluster_that_was_not_asked_counts_as_out_of_reach() -> None:
 
 
 @pytest.mark.parametrize("reachable", [True, False])
-def test_a_target_that_refuses_the_service_account_is_told_from_a_dead_one(reachable: bool) -> None:
+def test_a_target_that_refuses_the_service_account_is_not_called_unreachable(reachable: bool) -> None:
     case = SOUND.with_reach("west", reachable=reachable, refused=True, error="SASL authentication failed")
 
     only(case, "error", "cluster west", "refuses the service account", "SASL authentication failed", "security profile")
@@ -139,13 +139,13 @@ def test_a_target_topic_with_data_of_its_own_is_an_error_that_counts_it() -> Non
     )
 
 
-def test_a_target_topic_that_was_emptied_but_is_of_no_map_is_in_foreign_use() -> None:
+def test_an_emptied_target_topic_that_no_map_knows_has_data_of_its_own() -> None:
     case = SOUND.with_topic("west", replace(HERE, starts={0: 0, 1: 7}, ends={0: 0, 1: 7}))
 
     only(case, "error", "topic orders", "data of its own")
 
 
-def test_an_empty_target_topic_of_the_same_shape_is_taken() -> None:
+def test_an_empty_target_topic_of_the_same_shape_is_used() -> None:
     assert SOUND.with_topic("west", EMPTY).judge() == []
 
 
@@ -167,11 +167,11 @@ def back_in_east() -> Case:
     return case.with_topic("west", replace(HERE, ends={0: 5, 1: 5}))
 
 
-def test_what_the_map_says_of_the_target_is_no_foreign_data() -> None:
+def test_target_records_that_the_map_knows_are_no_foreign_data() -> None:
     assert back_in_east().judge() == []
 
 
-def test_records_that_went_around_the_gateways_are_counted_in_a_warning() -> None:
+def test_target_records_written_past_the_gateways_are_counted_in_a_warning() -> None:
     case = back_in_east().with_topic("west", replace(HERE, ends={0: 5, 1: 8}))
 
     only(case, "warning", "topic orders", "Partition 1", "3 offsets", "around the gateways")
@@ -201,13 +201,13 @@ def test_a_running_operation_on_the_scope_is_named_with_its_owner() -> None:
         )
 
 
-def test_locks_on_other_things_do_not_matter() -> None:
+def test_locks_outside_of_the_scope_give_no_verdict() -> None:
     other = Lock(key="topic:other", operation="switch-1", by="eve", since=SINCE)
 
     assert replace(SOUND, locks=(other,)).judge() == []
 
 
-def test_strangers_refuse_the_move_until_they_are_said_to_follow() -> None:
+def test_users_outside_of_the_scope_are_an_error_unless_they_are_included() -> None:
     bob = Usage(user="bob", topics={"orders": (Use(instance="b", how="fetch", since=SINCE),)})
     case = replace(SOUND, usage=(*SOUND.usage, bob))
 
@@ -245,17 +245,17 @@ def test_a_compacted_topic_is_a_warning_about_offsets() -> None:
     only(case, "warning", "topic orders", "compacted", "holes")
 
 
-def test_transactional_producers_are_told_to_initialise_again() -> None:
+def test_a_topic_with_transactions_is_a_warning_to_initialise_producers_again() -> None:
     case = SOUND.with_topic("east", replace(HERE, transactional=True))
 
     only(case, "warning", "topic orders", "INVALID_PRODUCER_ID_MAPPING")
 
 
-def test_an_origin_without_describe_producers_is_a_warning_that_says_what_it_means() -> None:
+def test_an_origin_without_describe_producers_is_a_warning_that_says_what_may_be_doubled() -> None:
     only(SOUND.with_reach("east", describe_producers=False), "warning", "cluster east", "2.8", "appended again")
 
 
-def test_a_replication_that_the_target_cannot_have_is_lowered_and_that_is_said() -> None:
+def test_a_replication_that_the_target_cannot_have_is_lowered_with_a_note() -> None:
     case = SOUND.with_topic("east", replace(HERE, replication=3))
 
     only(case, "info", "topic orders", "from 3 to 1")
@@ -274,7 +274,7 @@ def test_nothing_to_move_is_an_error() -> None:
     only(case, "error", "user alice", "Nothing is to move from east to west")
 
 
-def test_committed_offsets_of_a_topic_that_the_target_lacks_are_an_error_that_names_it() -> None:
+def test_committed_offsets_of_a_topic_that_the_target_lacks_are_an_error() -> None:
     stable = GroupFacts("Stable", "consumer", MEMBERS, {("orders", 0): 5, ("audit", 0): 7})
     case = SOUND.with_group("east", stable).with_topic("east", HERE, "audit").with_topic("west", NOWHERE, "audit")
 
@@ -283,7 +283,7 @@ def test_committed_offsets_of_a_topic_that_the_target_lacks_are_an_error_that_na
     assert case.with_topic("east", NOWHERE, "audit").judge() == [], "offsets of a deleted topic are of no use"
 
 
-def test_topics_that_groups_have_committed_besides_are_to_be_asked_for() -> None:
+def test_topics_outside_of_the_move_with_committed_offsets_are_listed() -> None:
     stable = GroupFacts("Stable", "consumer", MEMBERS, {("orders", 0): 5, ("audit", 0): 7})
     case = SOUND.with_group("east", stable)
     view, request, facts = case.parts()
@@ -294,11 +294,11 @@ def test_topics_that_groups_have_committed_besides_are_to_be_asked_for() -> None
 
 
 @pytest.mark.parametrize(("state", "kind"), [("PreparingRebalance", "consumer"), ("Stable", "connect")])
-def test_a_group_that_cannot_be_carried_with_its_members_joins_once_more(state: str, kind: str) -> None:
+def test_a_group_that_cannot_be_adopted_with_its_members_has_to_join_again(state: str, kind: str) -> None:
     only(SOUND.with_group("east", GroupFacts(state, kind, MEMBERS)), "info", "group billing", state, kind)
 
 
-def test_a_group_without_members_has_nothing_to_join() -> None:
+def test_a_group_without_members_gives_no_verdict() -> None:
     assert SOUND.with_group("east", GroupFacts("Empty", "consumer", (), {("orders", 0): 5})).judge() == []
 
 
@@ -315,7 +315,7 @@ def test_a_group_with_members_who_stay_is_an_error() -> None:
     only(replace(SOUND, usage=(*SOUND.usage, bob)), "error", "group billing", "bob+b", "split", "user:NAME##GROUP")
 
 
-def test_a_group_that_is_coordinated_elsewhere_is_an_error_and_in_the_target_it_is_left_out() -> None:
+def test_a_group_coordinated_in_a_third_cluster_is_an_error_and_in_the_target_left_out() -> None:
     one = replace(SOUND, scope=Scope(user_groups=(("alice", "billing"),), topics=("orders",)))
     at = {name: UserBindings(user="alice", cluster="east", groups={"billing": name}) for name in ("north", "west")}
 
@@ -328,20 +328,20 @@ def test_a_group_that_is_coordinated_elsewhere_is_an_error_and_in_the_target_it_
     assert "already" in west[0].text
 
 
-def test_a_forced_move_from_a_cluster_that_answers_is_refused_until_it_is_masked() -> None:
+def test_a_forced_move_from_a_cluster_that_answers_is_an_error_unless_it_is_masked() -> None:
     case = SOUND.asking(mode="forced")
 
     only(case, "error", "cluster east", "answers", "--mode planned", "mask east")
     assert errors(case.with_cluster("east", masked=MASK)) == []
 
 
-def test_a_forced_move_from_a_cluster_that_refuses_the_account_is_refused_because_it_lives() -> None:
+def test_a_forced_move_from_a_cluster_that_refuses_the_account_is_an_error() -> None:
     case = SOUND.asking(mode="forced").with_reach("east", reachable=False, refused=True, error="denied")
 
     only(case, "error", "cluster east", "refuses the service account")
 
 
-def test_a_forced_move_says_what_is_unknown_and_needs_the_shape_of_the_topic() -> None:
+def test_a_forced_move_needs_the_shape_of_the_topic_and_warns_of_what_is_unknown() -> None:
     case = SOUND.forced
 
     only(case, "error", "topic orders", "how many partitions", "Create it in west")
@@ -352,17 +352,17 @@ def test_a_forced_move_says_what_is_unknown_and_needs_the_shape_of_the_topic() -
     assert taken.moved() == (("orders",), ("billing",))
 
 
-def test_a_forced_move_knows_the_shape_of_a_topic_that_has_a_map() -> None:
+def test_a_forced_move_takes_the_shape_of_a_topic_from_its_map() -> None:
     mapped = Topic(name="orders", writer="east", partitions={0: identity("east"), 1: identity("east")})
 
     assert errors(replace(SOUND.forced, topics=(mapped,))) == []
 
 
-def test_a_cluster_that_answers_is_given_up_by_force() -> None:
+def test_a_forced_move_from_a_cluster_that_answers_is_allowed_by_force() -> None:
     assert errors(SOUND.asking(mode="forced", force=True)) == []
 
 
-def test_a_forced_move_takes_the_shape_that_was_last_seen_and_says_how_old_that_is() -> None:
+def test_a_forced_move_takes_the_last_seen_shape_of_a_topic_and_says_how_old_it_is() -> None:
     seen = replace(HERE, age_s=240.0)
     case = SOUND.forced.with_topic("east", seen).with_group(
         "east", GroupFacts("Empty", offsets={("orders", 0): 5}, age_s=60.0)
@@ -379,7 +379,7 @@ def test_a_forced_move_takes_the_shape_that_was_last_seen_and_says_how_old_that_
     )
 
 
-def test_a_forced_move_leaves_behind_what_a_group_had_committed_of_topics_that_do_not_move() -> None:
+def test_a_forced_move_warns_of_committed_offsets_of_topics_that_do_not_move() -> None:
     group = GroupFacts("Empty", offsets={("orders", 0): 5, ("other", 0): 5}, age_s=60.0)
     case = SOUND.forced.with_topic("east", replace(HERE, age_s=1.0)).with_group("east", group)
 
@@ -387,7 +387,7 @@ def test_a_forced_move_leaves_behind_what_a_group_had_committed_of_topics_that_d
     assert any(v.level == "warning" and "other" in v.text for v in case.judge())
 
 
-def test_a_cluster_that_came_back_with_less_than_it_held_is_not_written_before_that_is_accepted() -> None:
+def test_a_target_that_returned_with_less_is_an_error_until_the_loss_is_accepted() -> None:
     east = append(identity("west"), "east", 1000, 0, known_end=80)
     mapped = Topic(name="orders", writer="east", partitions={0: east, 1: identity("east")})
     whole = replace(HERE, ends={0: 80, 1: 0})
@@ -402,7 +402,7 @@ def test_a_cluster_that_came_back_with_less_than_it_held_is_not_written_before_t
     assert errors(replace(SOUND, topics=(mapped,)).with_topic("west", whole)) == []
 
 
-def test_a_forced_move_needs_its_target() -> None:
+def test_an_unreachable_target_of_a_forced_move_is_an_error() -> None:
     only(
         SOUND.forced.with_reach("west", reachable=False, error="timed out"),
         "error",
@@ -411,7 +411,7 @@ def test_a_forced_move_needs_its_target() -> None:
     )
 
 
-def test_errors_come_first() -> None:
+def test_errors_are_listed_before_warnings() -> None:
     case = replace(SOUND, gateways=()).with_topic("west", replace(EMPTY, partitions=3))
 
     assert [verdict.level for verdict in case.judge()] == ["error", "warning"]

@@ -107,7 +107,7 @@ def test_a_killed_broker_stays_down_until_restart_and_keeps_its_records(small: S
     assert _consume(small, "kept", 2) == [b"before", b"after"]
 
 
-def test_a_paused_part_neither_answers_nor_dies_and_goes_on_when_resumed(small: Stack) -> None:
+def test_a_paused_part_neither_answers_nor_dies_and_serves_when_resumed(small: Stack) -> None:
     small.pause("cluster/east")
     pid = next(entry["pid"] for entry in small.status() if entry["part"] == "cluster/east/1")
     assert Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
@@ -118,12 +118,12 @@ def test_a_paused_part_neither_answers_nor_dies_and_goes_on_when_resumed(small: 
     assert _consume(small, "resumed", 1) == [b"on"]
 
 
-def test_an_unknown_part_is_answered_with_those_there_are(small: Stack) -> None:
+def test_an_unknown_part_is_refused_with_the_known_ones(small: Stack) -> None:
     with pytest.raises(StackError, match=r"no part 'gateway/1'; it has zookeeper, cluster/east/1"):
         small.kill("gateway/1")
 
 
-def test_the_commands_speak_to_the_stack_of_their_folder(small: Stack) -> None:
+def test_the_stack_commands_address_the_stack_of_their_folder(small: Stack) -> None:
     runner = CliRunner()
     status = runner.invoke(app, ["status", "--dir", str(small.dir), "--json"])
     assert [entry["part"] for entry in json.loads(status.stdout)] == ["zookeeper", "cluster/east/1"]
@@ -204,7 +204,7 @@ def test_a_starter_killed_during_the_start_leaves_no_process(tmp_path: Path) -> 
     assert _gone(processes)
 
 
-def test_ctrl_c_ends_a_stack_in_the_foreground_with_its_folder() -> None:
+def test_ctrl_c_ends_a_foreground_stack_and_removes_its_folder() -> None:
     # Given a stack in the foreground with a gateway that is ready
     command = [
         sys.executable,
@@ -236,7 +236,7 @@ def test_ctrl_c_ends_a_stack_in_the_foreground_with_its_folder() -> None:
     assert not stack.dir.exists()
 
 
-def test_a_part_that_dies_at_its_start_is_named_with_its_last_words(
+def test_a_part_that_dies_while_starting_is_named_with_its_last_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a Java option that no Java takes

@@ -30,7 +30,7 @@ def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_jar_with_another_checksum_is_refused_by_name_and_nothing_is_kept(
+def test_a_jar_with_a_wrong_checksum_is_refused_by_name_and_not_kept(
     locked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a registry that serves another second jar
@@ -65,7 +65,7 @@ def test_verified_jars_are_not_fetched_again(locked: Path, monkeypatch: pytest.M
     assert sorted(file.name for file in first.glob("*.jar")) == sorted(module.jar for module in MODULES)
 
 
-def test_a_changed_lock_is_another_folder(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_lock_file_gets_a_folder_of_its_own(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def serve(modules: list[Module], target: Path, _java: object) -> None:
         for module in modules:
             (target / module.jar).write_bytes(GOOD)
@@ -88,14 +88,14 @@ def test_every_lock_file_is_whole_and_names_each_jar_once() -> None:
         assert f"org.apache.kafka.connect-mirror-{version}.jar" in names
 
 
-def test_a_broken_lock_line_is_named(tmp_path: Path) -> None:
+def test_a_broken_line_of_a_lock_file_is_named(tmp_path: Path) -> None:
     lock = tmp_path / "kafka-1.2.3.lock"
     lock.write_text("# made up\norg.example first 1.0\n")
     with pytest.raises(StackError, match=r"kafka-1\.2\.3\.lock:2"):
         read_lock(lock)
 
 
-def test_verify_takes_what_the_lock_has(tmp_path: Path) -> None:
+def test_verify_accepts_locked_jars_and_refuses_changed_ones(tmp_path: Path) -> None:
     for module in MODULES:
         (tmp_path / module.jar).write_bytes(GOOD)
     verify(MODULES, tmp_path, "a lock")

@@ -30,13 +30,13 @@ def test_a_cluster_is_a_name_a_version_and_a_number_of_brokers() -> None:
         ("east=3.9.2x10", "10 brokers"),
     ],
 )
-def test_a_bad_cluster_is_refused_by_name(text: str, named: str) -> None:
+def test_an_invalid_cluster_spec_is_refused_by_name(text: str, named: str) -> None:
     with pytest.raises(StackError) as caught:
         parse_cluster(text)
     assert named in str(caught.value)
 
 
-def test_an_unknown_version_is_answered_with_those_that_have_a_lock_file() -> None:
+def test_an_unknown_kafka_version_is_refused_with_the_locked_ones() -> None:
     with pytest.raises(StackError) as caught:
         parse_cluster("east=1.2.3")
     assert "1.2.3" in str(caught.value)
@@ -45,7 +45,7 @@ def test_an_unknown_version_is_answered_with_those_that_have_a_lock_file() -> No
         assert version in str(caught.value)
 
 
-def test_a_stack_without_clusters_or_with_one_twice_is_refused() -> None:
+def test_an_invalid_stack_spec_is_refused_with_the_reason() -> None:
     east = parse_cluster("east=3.9.2")
     with pytest.raises(StackError, match="needs a cluster"):
         stack_spec([], 2, False, "none")
@@ -57,7 +57,7 @@ def test_a_stack_without_clusters_or_with_one_twice_is_refused() -> None:
         stack_spec([east], 2, False, "ssl")
 
 
-def test_a_request_survives_its_file() -> None:
+def test_a_stack_spec_is_read_back_from_its_json() -> None:
     spec = stack_spec([parse_cluster("east=3.9.2"), parse_cluster("west=4.3.1x3")], 2, True, "sasl")
     assert StackSpec.from_json(spec.to_json()) == spec
     interactive = stack_spec([parse_cluster("east=3.9.2")], 0, False, "none", spark_connect=True)
@@ -65,7 +65,7 @@ def test_a_request_survives_its_file() -> None:
     assert interactive.spark, "Spark Connect comes with a master and a worker"
 
 
-def test_the_command_ends_with_code_1_and_one_clear_line() -> None:
+def test_a_failing_stack_command_exits_with_code_1_and_one_clear_line() -> None:
     result = CliRunner().invoke(app, ["up", "--cluster", "east=9.9.9"])
     assert result.exit_code == 1
     known = ", ".join(locked_versions())

@@ -10,7 +10,7 @@ from ha_core.store import MemoryStore, StoreError
 from .sessions import Session
 
 
-def test_a_key_keeps_its_node_id_and_no_other_gets_it(session: Session, other: Session) -> None:
+def test_a_key_keeps_its_node_id_and_no_other_key_gets_it(session: Session, other: Session) -> None:
     first = session.store.allocate_node("east:1")
     second = other.store.allocate_node("gateway:gw/1")
 
@@ -19,7 +19,7 @@ def test_a_key_keeps_its_node_id_and_no_other_gets_it(session: Session, other: S
     assert session.store.nodes() == {"east:1": 1, "gateway:gw/1": 2}
 
 
-def test_allocators_that_race_agree(session: Session, other: Session) -> None:
+def test_racing_sessions_allocate_the_same_node_ids(session: Session, other: Session) -> None:
     results: list[dict[str, int]] = []
 
     def allocate(each: Session) -> None:
@@ -35,7 +35,7 @@ def test_allocators_that_race_agree(session: Session, other: Session) -> None:
     assert sorted(results[0].values()) == list(range(1, 21))
 
 
-def test_an_installation_has_a_cluster_id_of_its_own_for_ever(session: Session, other: Session) -> None:
+def test_an_installation_keeps_a_cluster_id_of_its_own(session: Session, other: Session) -> None:
     found = session.store.cluster_id()
 
     assert len(found) == 22
@@ -44,7 +44,7 @@ def test_an_installation_has_a_cluster_id_of_its_own_for_ever(session: Session, 
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_node_id_whose_reply_was_lost_is_found_again(session: Session, made: bool) -> None:
+def test_a_node_id_is_allocated_once_when_the_reply_is_lost(session: Session, made: bool) -> None:
     session.lose_next_reply(made)
 
     assert session.store.allocate_node("east:1") == 1
@@ -61,7 +61,9 @@ def test_blocks_of_producer_ids_never_overlap(session: Session, other: Session) 
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_block_whose_reply_was_lost_is_given_to_nobody_else(session: Session, other: Session, made: bool) -> None:
+def test_a_block_of_producer_ids_is_allocated_once_when_the_reply_is_lost(
+    session: Session, other: Session, made: bool
+) -> None:
     session.lose_next_reply(made)
 
     first = session.store.allocate_producer_ids(1000)
@@ -79,13 +81,13 @@ def test_producer_ids_never_leave_their_range(session: Session, number: int) -> 
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"next":"x"}'])
-def test_a_spoilt_counter_gives_out_nothing(session: Session, data: bytes) -> None:
+def test_an_unreadable_counter_allocates_nothing(session: Session, data: bytes) -> None:
     session.plant("/nodes", data)
 
     with pytest.raises(StoreError, match="/nodes does not hold the next free number"):
         session.store.allocate_node("east:1")
 
 
-def test_a_block_has_at_least_one_id(session: Session) -> None:
+def test_a_block_of_producer_ids_has_at_least_one(session: Session) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         session.store.allocate_producer_ids(0)

@@ -42,14 +42,14 @@ def test_a_commit_is_one_revision_and_everyone_loads_it(session: Session, other:
 
 
 @pytest.mark.parametrize("name", [".", "..", "a/b", "%2F", "ü#ber user", "x" * 255])
-def test_any_name_finds_its_document_again(session: Session, name: str) -> None:
+def test_a_document_is_found_by_any_name(session: Session, name: str) -> None:
     session.store.commit(put(binding(name)))
 
     assert session.store.read(UserBindings, name) == (binding(name), 0)
     assert set(session.store.load().bindings) == {name}
 
 
-def test_reading_what_does_not_exist_gives_nothing(session: Session) -> None:
+def test_reading_a_missing_document_gives_nothing(session: Session) -> None:
     assert session.store.read(UserBindings, "ann") is None
 
 
@@ -118,9 +118,7 @@ def test_a_guard_that_holds_is_not_changed_by_the_check(session: Session) -> Non
     assert session.store.read(*absent) is None
 
 
-def test_committers_that_race_on_different_documents_all_get_a_revision_of_their_own(
-    session: Session, other: Session
-) -> None:
+def test_racing_commits_of_different_documents_each_get_their_own_revision(session: Session, other: Session) -> None:
     revisions: list[int] = []
 
     def commit(store: Session, user: str) -> None:
@@ -141,7 +139,7 @@ def test_committers_that_race_on_different_documents_all_get_a_revision_of_their
     assert len(session.store.load().bindings) == 80
 
 
-def test_of_committers_that_race_on_one_document_exactly_one_wins(session: Session, other: Session) -> None:
+def test_exactly_one_of_two_racing_commits_of_a_document_wins(session: Session, other: Session) -> None:
     session.store.commit(put(binding()))
     outcomes: list[str] = []
 
@@ -163,7 +161,7 @@ def test_of_committers_that_race_on_one_document_exactly_one_wins(session: Sessi
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_change_whose_reply_was_lost_is_made_exactly_once(session: Session, other: Session, made: bool) -> None:
+def test_a_change_is_made_exactly_once_when_its_reply_is_lost(session: Session, other: Session, made: bool) -> None:
     session.store.commit(put(binding(cluster="east")))
     session.lose_next_reply(made)
 
@@ -175,7 +173,7 @@ def test_a_change_whose_reply_was_lost_is_made_exactly_once(session: Session, ot
     assert other.store.read(UserBindings, "ann") == (binding(cluster="west"), 1)
 
 
-def test_replies_lost_in_a_row_still_make_the_change_once(session: Session) -> None:
+def test_a_change_is_made_exactly_once_when_several_replies_are_lost(session: Session) -> None:
     for made in (False, False, True):
         session.lose_next_reply(made)
 
@@ -184,7 +182,7 @@ def test_replies_lost_in_a_row_still_make_the_change_once(session: Session) -> N
     assert session.store.load().revision == 1
 
 
-def test_a_change_made_by_a_process_that_died_is_recognised_by_its_id(session: Session, other: Session) -> None:
+def test_a_change_already_made_by_a_dead_process_is_recognised_by_its_id(session: Session, other: Session) -> None:
     change = put(binding(), change_id="switch-1/cut")
     session.store.commit(change)
     session.store.commit(put(binding("bob")))
@@ -193,7 +191,7 @@ def test_a_change_made_by_a_process_that_died_is_recognised_by_its_id(session: S
     assert other.store.load().revision == 2
 
 
-def test_a_change_is_made_once_when_the_session_ends_in_the_middle(session: Session) -> None:
+def test_a_change_is_made_once_when_the_session_expires_before_it(session: Session) -> None:
     session.store.commit(put(binding("ann")))
     session.expire()
 
@@ -227,7 +225,7 @@ def test_an_operation_changes_together_with_the_state(session: Session) -> None:
     assert session.store.read(Operation, "switch-1") == (cut, 1)
 
 
-def test_a_change_that_zookeeper_could_not_take_is_refused_before_it_is_sent(session: Session) -> None:
+def test_a_change_too_large_for_zookeeper_is_refused_before_it_is_sent(session: Session) -> None:
     big = [UserBindings(user=f"user-{n}", instances={"i" * 200_000: "east"}) for n in range(6)]
 
     with pytest.raises(TooLargeError, match=r"12\d{5} bytes, ZooKeeper takes 1040000.*fewer documents"):
@@ -236,7 +234,7 @@ def test_a_change_that_zookeeper_could_not_take_is_refused_before_it_is_sent(ses
     assert session.store.load().revision == 0
 
 
-def test_a_change_just_below_the_bound_goes_through(session: Session) -> None:
+def test_a_change_just_below_the_size_limit_is_made(session: Session) -> None:
     session.store.commit(put(*(UserBindings(user=f"user-{n}", instances={"i" * 205_000: "east"}) for n in range(5))))
 
     assert len(session.store.load().bindings) == 5
@@ -267,7 +265,7 @@ def _mapped(partitions: int) -> Topic:
     return Topic(name="orders", writer="west", partitions=extents)
 
 
-def test_a_map_of_a_few_partitions_is_stored_as_an_operator_can_read_it(session: Session) -> None:
+def test_a_map_of_a_few_partitions_is_stored_as_plain_json(session: Session) -> None:
     session.store.commit(put(_mapped(5)))
 
     node = session.store._tree.get("/topics/orders")
@@ -301,7 +299,7 @@ def test_a_long_map_that_was_stored_as_json_is_read_and_replaced(session: Sessio
     assert session.store.load().topics["orders"] == moved
 
 
-def test_a_compressed_map_that_is_cut_off_is_named(session: Session) -> None:
+def test_a_truncated_compressed_map_is_an_error_that_names_it(session: Session) -> None:
     session.plant("/topics/orders", to_bytes(_mapped(50))[:-10])
 
     with pytest.raises(UnreadableDocumentError, match="/topics/orders: the compressed document is cut off"):
@@ -311,14 +309,14 @@ def test_a_compressed_map_that_is_cut_off_is_named(session: Session) -> None:
 @pytest.mark.parametrize(
     "data", [b"\x78garbage", b"\x78", b"{", b"[]", b'{"schema":99,"user":"ann"}', b'{"user":"bob"}']
 )
-def test_whoever_decides_on_a_load_does_not_miss_an_unreadable_document(session: Session, data: bytes) -> None:
+def test_loading_the_state_fails_on_an_unreadable_document(session: Session, data: bytes) -> None:
     session.plant("/bindings/ann", data)
 
     with pytest.raises(UnreadableDocumentError, match="/bindings/ann"):
         session.store.load()
 
 
-def test_a_decompressed_document_has_a_bound(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_of_a_document_is_bounded(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ha_core.store.documents.MAX_PLAIN_BYTES", 60_000)
     producers = {(1 << 44) + n: (0, n) for n in range(10_000)}
     session.store.commit(put(LastSequences(name="orders", partitions={0: producers})))
@@ -327,7 +325,7 @@ def test_a_decompressed_document_has_a_bound(session: Session, monkeypatch: pyte
         session.store.load()
 
 
-def test_old_notes_are_pruned(session: Session) -> None:
+def test_old_change_notes_are_pruned(session: Session) -> None:
     total = KEPT + 2 * PRUNED_EVERY
     for number in range(total):
         session.store.commit(put(binding(f"user-{number % 50}"), at=number // 50 - 1 if number >= 50 else None))
@@ -337,7 +335,7 @@ def test_old_notes_are_pruned(session: Session) -> None:
     assert max(kept) == f"change-{total:010d}"
 
 
-def test_without_a_connection_a_commit_says_so(session: Session) -> None:
+def test_a_commit_without_a_connection_fails(session: Session) -> None:
     session.set_patience(0.5)
     session.suspend()
 
@@ -348,7 +346,7 @@ def test_without_a_connection_a_commit_says_so(session: Session) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"null"])
-def test_a_spoilt_revision_is_an_error_with_a_way_out(session: Session, data: bytes) -> None:
+def test_an_unreadable_revision_is_an_error_with_a_way_out(session: Session, data: bytes) -> None:
     session.plant("/changes", data)
 
     with pytest.raises(StoreError, match="restore"):

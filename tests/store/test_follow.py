@@ -123,7 +123,7 @@ def _terms(view: View) -> list[int]:
     return [view.topics[name].partitions[0][0].term for name in "ab"]
 
 
-def test_no_loaded_view_holds_a_part_of_a_change(session: Session, other: Session) -> None:
+def test_a_loaded_view_never_has_part_of_a_change(session: Session, other: Session) -> None:
     other.store.commit(_both_topics(0))
     replica = Replica(_Interrupted(session.store._tree, lambda: other.store.commit(_both_topics(1))))
 
@@ -132,7 +132,7 @@ def test_no_loaded_view_holds_a_part_of_a_change(session: Session, other: Sessio
     assert (replica.view.revision, _terms(replica.view)) == (2, [1, 1])
 
 
-def test_no_followed_view_holds_a_part_of_a_change(session: Session, other: Session) -> None:
+def test_a_followed_view_never_has_part_of_a_change(session: Session, other: Session) -> None:
     other.store.commit(_both_topics(0))
     replica = Replica(session.store._tree)
     replica.load()
@@ -145,7 +145,7 @@ def test_no_followed_view_holds_a_part_of_a_change(session: Session, other: Sess
     assert changed == frozenset({"/topics/a", "/topics/b"})
 
 
-def test_a_commit_that_names_no_document_of_the_view_still_moves_the_revision(session: Session, other: Session) -> None:
+def test_a_commit_without_documents_of_the_view_still_raises_its_revision(session: Session, other: Session) -> None:
     recorder, follower = follow(session)
     epoch = other.store.create_operation(operation(), [])
     follower.wait_for(0, DEADLINE_S)
@@ -173,7 +173,7 @@ def test_an_unreadable_document_keeps_its_last_good_state(session: Session, othe
     assert set(follower.unreadable) == {"/bindings/ann"}
 
 
-def test_an_unreadable_document_that_becomes_readable_is_taken(session: Session, other: Session) -> None:
+def test_an_unreadable_document_is_taken_once_it_is_readable(session: Session, other: Session) -> None:
     other.plant("/bindings/ann", b"{")
     _, follower = follow(session)
     view = follower.wait_for(0, DEADLINE_S)
@@ -187,7 +187,7 @@ def test_an_unreadable_document_that_becomes_readable_is_taken(session: Session,
     assert not follower.unreadable
 
 
-def test_after_an_interruption_the_follower_catches_up_without_a_reload(
+def test_after_an_interruption_the_watcher_catches_up_without_a_reload(
     session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder, follower = follow(session)
@@ -206,7 +206,7 @@ def test_after_an_interruption_the_follower_catches_up_without_a_reload(
     assert reloads == []
 
 
-def test_a_reader_in_the_middle_of_reading_tells_of_an_interruption_at_once(session: Session, other: Session) -> None:
+def test_the_watcher_reports_an_interruption_at_once_even_while_it_reads(session: Session, other: Session) -> None:
     session.set_patience(10 * DEADLINE_S)
     recorder, follower = follow(session)
     follower.wait_for(0, DEADLINE_S)
@@ -221,7 +221,7 @@ def test_a_reader_in_the_middle_of_reading_tells_of_an_interruption_at_once(sess
     follower.wait_for(5, DEADLINE_S)
 
 
-def test_after_a_session_loss_everything_is_read_again(
+def test_after_a_session_loss_the_watcher_reloads_everything(
     session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder, follower = follow(session)
@@ -242,7 +242,7 @@ def test_after_a_session_loss_everything_is_read_again(
 
 
 @pytest.mark.parametrize("note", [None, b"", b"{", b"[]", b'{"revision":1}'])
-def test_when_a_note_on_the_way_was_pruned_or_spoilt_everything_is_read_again(
+def test_the_watcher_reloads_everything_when_a_change_note_is_missing_or_unreadable(
     session: Session, other: Session, monkeypatch: pytest.MonkeyPatch, note: bytes | None
 ) -> None:
     recorder, follower = follow(session)
@@ -264,7 +264,7 @@ def test_when_a_note_on_the_way_was_pruned_or_spoilt_everything_is_read_again(
     assert set(view.bindings) == {"ann", "bob", "eve"}
 
 
-def test_a_state_restored_from_a_backup_is_read_again(session: Session, other: Session) -> None:
+def test_the_watcher_reloads_a_state_restored_from_a_backup(session: Session, other: Session) -> None:
     _, follower = follow(session)
     other.store.commit(put(binding("ann")))
     other.store.commit(put(binding("bob")))
@@ -278,7 +278,7 @@ def test_a_state_restored_from_a_backup_is_read_again(session: Session, other: S
     assert set(follower.view.bindings) == {"ann"}
 
 
-def test_a_callback_that_fails_does_not_end_the_following(session: Session, other: Session) -> None:
+def test_a_failing_callback_does_not_stop_the_watcher(session: Session, other: Session) -> None:
     seen: list[int] = []
 
     def on_view(view: View, changed: frozenset[str]) -> None:
@@ -293,7 +293,7 @@ def test_a_callback_that_fails_does_not_end_the_following(session: Session, othe
     assert seen == [0, 1]
 
 
-def test_after_close_nothing_is_delivered(session: Session, other: Session) -> None:
+def test_a_closed_watcher_delivers_nothing(session: Session, other: Session) -> None:
     recorder, closed = follow(session)
     closed.wait_for(0, DEADLINE_S)
     closed.close()
@@ -305,7 +305,7 @@ def test_after_close_nothing_is_delivered(session: Session, other: Session) -> N
     assert [view.revision for view, _ in recorder.views] == [0]
 
 
-def test_waiting_for_a_revision_that_does_not_come_ends(session: Session) -> None:
+def test_waiting_for_a_revision_that_does_not_come_times_out(session: Session) -> None:
     _, follower = follow(session)
     follower.wait_for(0, DEADLINE_S)
 

@@ -19,7 +19,7 @@ def test_a_registered_gateway_is_seen_until_it_closes(session: Session, other: S
     assert other.store.gateways() == []
 
 
-def test_the_newest_record_is_stored(session: Session, other: Session) -> None:
+def test_the_newest_of_many_gateway_records_is_stored(session: Session, other: Session) -> None:
     registration = session.store.register_gateway(gateway(0))
     for revision in range(1, 50):
         registration.update(gateway(revision))
@@ -28,7 +28,7 @@ def test_the_newest_record_is_stored(session: Session, other: Session) -> None:
     assert other.store.gateways() == [gateway(49)]
 
 
-def test_after_a_session_loss_the_newest_record_is_registered_again(session: Session, other: Session) -> None:
+def test_after_a_session_loss_the_newest_gateway_record_is_registered_again(session: Session, other: Session) -> None:
     registration = session.store.register_gateway(gateway(0))
     registration.update(gateway(1))
     until(lambda: registration.stored == gateway(1), "stored")
@@ -41,7 +41,7 @@ def test_after_a_session_loss_the_newest_record_is_registered_again(session: Ses
     until(lambda: other.store.gateways() == [gateway(2)], "updated in the new session")
 
 
-def test_an_update_during_an_interruption_is_stored_after_it(session: Session, other: Session) -> None:
+def test_a_gateway_record_updated_during_an_interruption_is_stored_after_it(session: Session, other: Session) -> None:
     registration = session.store.register_gateway(gateway(0))
     session.suspend()
     registration.update(gateway(1))
@@ -65,7 +65,7 @@ def test_an_interruption_alone_leaves_the_gateway_registered(session: Session, o
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_registering_survives_a_lost_reply(session: Session, other: Session, made: bool) -> None:
+def test_registering_a_gateway_survives_a_lost_reply(session: Session, other: Session, made: bool) -> None:
     session.lose_next_reply(made)
 
     session.store.register_gateway(gateway())
@@ -75,7 +75,7 @@ def test_registering_survives_a_lost_reply(session: Session, other: Session, mad
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_updating_survives_a_lost_reply(session: Session, other: Session, made: bool) -> None:
+def test_updating_a_gateway_record_survives_a_lost_reply(session: Session, other: Session, made: bool) -> None:
     registration = session.store.register_gateway(gateway(0))
     session.lose_next_reply(made)
 
@@ -86,7 +86,7 @@ def test_updating_survives_a_lost_reply(session: Session, other: Session, made: 
     assert other.store.gateways() == [gateway(1)]
 
 
-def test_two_live_gateways_cannot_have_one_id(
+def test_two_live_gateways_cannot_have_the_same_id(
     session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session.store.register_gateway(gateway())
@@ -98,13 +98,13 @@ def test_two_live_gateways_cannot_have_one_id(
     assert session.store.gateways() == [gateway()]
 
 
-def test_a_gateway_whose_record_cannot_be_read_is_waited_for(session: Session) -> None:
+def test_a_gateway_with_an_unreadable_record_counts_as_one_at_revision_zero(session: Session) -> None:
     session.plant("/gateways/gw-9", b"{")
 
     assert [(each.id, each.revision) for each in session.store.gateways()] == [("gw-9", 0)]
 
 
-def test_a_gateway_that_was_deleted_by_hand_comes_back(session: Session, other: Session) -> None:
+def test_a_gateway_deleted_by_hand_is_registered_again_by_its_next_update(session: Session, other: Session) -> None:
     registration = session.store.register_gateway(gateway(0))
     other.remove("/gateways/gw-1")
 
@@ -113,14 +113,14 @@ def test_a_gateway_that_was_deleted_by_hand_comes_back(session: Session, other: 
     until(lambda: other.store.gateways() == [gateway(1)], "registered again")
 
 
-def test_a_registration_keeps_its_id(session: Session) -> None:
+def test_a_registered_gateway_cannot_change_its_id(session: Session) -> None:
     registration = session.store.register_gateway(gateway(name="gw-1"))
 
     with pytest.raises(ValueError, match="gw-1 cannot become gw-2"):
         registration.update(gateway(name="gw-2"))
 
 
-def test_closing_the_store_takes_the_gateway_away(session: Session, other: Session) -> None:
+def test_closing_the_store_unregisters_its_gateway(session: Session, other: Session) -> None:
     session.store.register_gateway(gateway())
 
     session.store.close()
@@ -142,7 +142,7 @@ def test_a_session_is_confirmed_only_while_it_is_connected(session: Session) -> 
     session.store.confirm()
 
 
-def test_a_confirmation_tells_the_newest_revision_whoever_made_it(session: Session, other: Session) -> None:
+def test_confirming_a_session_tells_the_newest_revision_of_any_session(session: Session, other: Session) -> None:
     before = session.store.confirm()
     made = other.store.commit(put(binding()))
 

@@ -18,7 +18,7 @@ def topic(name: str, cluster: str = "east", end: int = 5) -> KnownTopic:
     return KnownTopic(cluster=cluster, name=name, at=AT, partitions=1, replication=1, ends={0: end})
 
 
-def test_a_look_replaces_what_was_known_of_that_cluster_and_of_no_other(session: Session) -> None:
+def test_keeping_known_topics_replaces_those_of_that_cluster_only(session: Session) -> None:
     store = session.store
     store.keep_known(KnownTopic, "east", [topic("orders"), topic("bills")])
     store.keep_known(KnownTopic, "west", [topic("orders", "west")])
@@ -29,7 +29,7 @@ def test_a_look_replaces_what_was_known_of_that_cluster_and_of_no_other(session:
     assert store.known(KnownTopic, "west") == {"orders": topic("orders", "west")}
 
 
-def test_names_are_found_one_by_one_and_topics_and_groups_are_apart(session: Session) -> None:
+def test_known_groups_are_read_by_name_and_kept_apart_from_topics(session: Session) -> None:
     group = KnownGroup(cluster="east", name="a/b:c", at=AT, offsets={"orders": {0: 3}})
     session.store.keep_known(KnownGroup, "east", [group])
 
@@ -37,7 +37,7 @@ def test_names_are_found_one_by_one_and_topics_and_groups_are_apart(session: Ses
     assert session.store.known(KnownTopic, "east") == {}
 
 
-def test_it_is_no_revision_for_gateways_do_not_follow_it(session: Session) -> None:
+def test_keeping_known_topics_makes_no_revision(session: Session) -> None:
     before = session.store.load().revision
 
     session.store.keep_known(KnownTopic, "east", [topic("orders")])
@@ -46,7 +46,7 @@ def test_it_is_no_revision_for_gateways_do_not_follow_it(session: Session) -> No
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_it_survives_a_lost_reply(session: Session, made: bool) -> None:
+def test_keeping_known_topics_survives_a_lost_reply(session: Session, made: bool) -> None:
     session.lose_next_reply(made)
 
     session.store.keep_known(KnownTopic, "east", [topic("orders")])
@@ -55,7 +55,7 @@ def test_it_survives_a_lost_reply(session: Session, made: bool) -> None:
     assert set(session.store.known(KnownTopic, "east")) == {"orders"}
 
 
-def test_more_than_one_write_holds_is_kept_in_several(session: Session) -> None:
+def test_more_known_topics_than_fit_in_one_write_are_kept_in_several(session: Session) -> None:
     many = [topic(f"t-{number}") for number in range(1_200)]
 
     session.store.keep_known(KnownTopic, "east", many)
@@ -64,14 +64,14 @@ def test_more_than_one_write_holds_is_kept_in_several(session: Session) -> None:
     assert set(session.store.known(KnownTopic, "east")) == {"t-0", "t-1", "t-2"}
 
 
-def test_what_cannot_be_read_is_left_out(session: Session) -> None:
+def test_an_unreadable_known_topic_is_left_out(session: Session) -> None:
     session.store.keep_known(KnownTopic, "east", [topic("orders"), topic("bills")])
     session.plant("/known_topics/east%3Abills", b"{")
 
     assert set(session.store.known(KnownTopic, "east")) == {"orders"}
 
 
-def test_clusters_are_read_without_the_rest_of_the_state_and_without_one_that_is_unreadable(session: Session) -> None:
+def test_clusters_are_read_alone_and_unreadable_ones_are_left_out(session: Session) -> None:
     east, west = (Cluster(name=name, bootstrap=f"{name}:9092") for name in ("east", "west"))
     expected: dict[tuple[type[Document], str], int | None] = {(Cluster, one.name): None for one in (east, west)}
     session.store.commit(Change(change_id="seed", puts=(east, west), expected=expected))
@@ -81,7 +81,7 @@ def test_clusters_are_read_without_the_rest_of_the_state_and_without_one_that_is
     assert session.store.clusters() == {"east": east, "west": west}
 
 
-def test_its_age_is_told_by_the_stores_own_clock(session: Session, other: Session) -> None:
+def test_the_age_of_a_known_topic_is_measured_by_the_stores_own_clock(session: Session, other: Session) -> None:
     session.store.keep_known(KnownTopic, "east", [topic("orders")])
     time.sleep(0.25)
     session.store.keep_known(KnownTopic, "east", [topic("orders"), topic("bills")])
@@ -93,7 +93,7 @@ def test_its_age_is_told_by_the_stores_own_clock(session: Session, other: Sessio
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_asking_how_old_it_is_survives_a_lost_reply(session: Session, made: bool) -> None:
+def test_asking_the_age_of_a_known_topic_survives_a_lost_reply(session: Session, made: bool) -> None:
     session.store.keep_known(KnownTopic, "east", [topic("orders")])
     session.lose_next_reply(made)
 

@@ -79,7 +79,7 @@ def test_fifty_thousand_partitions_are_written_in_batches_followed_and_loaded(
     assert max(sizes) <= MAX_STORED_BYTES
 
 
-def test_ten_thousand_partitions_that_change_at_once_are_one_revision_for_a_follower(
+def test_ten_thousand_partitions_that_change_at_once_reach_a_watcher_as_one_revision(
     store: ZooKeeperStore, other: ZooKeeperStore, topics: dict[str, Topic]
 ) -> None:
     some = list(topics.values())[:200]

@@ -23,7 +23,9 @@ def test_an_operation_takes_all_its_locks_and_starts_at_epoch_zero(session: Sess
     ]
 
 
-def test_one_lock_of_another_operation_refuses_all_and_is_named(session: Session, other: Session) -> None:
+def test_an_operation_is_refused_all_its_locks_when_another_one_has_one_of_them(
+    session: Session, other: Session
+) -> None:
     session.store.create_operation(operation("switch-1"), ["topic:orders"])
 
     with pytest.raises(LockedError) as caught:
@@ -36,7 +38,7 @@ def test_one_lock_of_another_operation_refuses_all_and_is_named(session: Session
     assert other.store.read(Operation, "switch-2") is None
 
 
-def test_a_lock_that_cannot_be_read_still_locks(session: Session) -> None:
+def test_an_unreadable_lock_still_locks(session: Session) -> None:
     session.plant("/locks/topic%3Aorders", b"{")
 
     with pytest.raises(LockedError, match="topic:orders"):
@@ -62,7 +64,7 @@ def test_creating_an_operation_survives_a_lost_reply(session: Session, made: boo
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_taking_over_survives_a_lost_reply(session: Session, made: bool) -> None:
+def test_taking_over_an_operation_survives_a_lost_reply(session: Session, made: bool) -> None:
     session.store.create_operation(operation(), [])
     session.lose_next_reply(made)
 
@@ -71,12 +73,12 @@ def test_taking_over_survives_a_lost_reply(session: Session, made: bool) -> None
     assert session.store.take_over("switch-1") == 2
 
 
-def test_taking_over_what_does_not_exist_is_refused(session: Session) -> None:
+def test_taking_over_an_unknown_operation_is_refused(session: Session) -> None:
     with pytest.raises(UnknownOperationError, match="switch-9"):
         session.store.take_over("switch-9")
 
 
-def test_whoever_was_taken_over_can_write_nothing_more(session: Session, other: Session) -> None:
+def test_an_executor_that_was_taken_over_can_no_longer_write(session: Session, other: Session) -> None:
     stale = session.store.create_operation(operation(), ["topic:orders"])
     other.store.take_over("switch-1")
 
@@ -94,7 +96,7 @@ def test_whoever_was_taken_over_can_write_nothing_more(session: Session, other: 
     assert len(session.store.locks()) == 1
 
 
-def test_an_operation_that_is_held_cannot_be_taken_over(session: Session, other: Session) -> None:
+def test_a_held_operation_cannot_be_taken_over(session: Session, other: Session) -> None:
     epoch = session.store.create_operation(operation(), [])
 
     with session.store.hold("switch-1", epoch):
@@ -106,7 +108,7 @@ def test_an_operation_that_is_held_cannot_be_taken_over(session: Session, other:
     assert other.store.take_over("switch-1") == 1
 
 
-def test_a_hold_ends_with_its_session(session: Session, other: Session) -> None:
+def test_the_hold_of_an_operation_ends_with_its_session(session: Session, other: Session) -> None:
     epoch = session.store.create_operation(operation(), [])
 
     with session.store.hold("switch-1", epoch):
@@ -117,7 +119,7 @@ def test_a_hold_ends_with_its_session(session: Session, other: Session) -> None:
             session.store.append_history("switch-1", epoch, entry("late"))
 
 
-def test_a_take_over_that_waits_goes_on_when_the_hold_ends(session: Session, other: Session) -> None:
+def test_a_waiting_take_over_succeeds_when_the_hold_ends(session: Session, other: Session) -> None:
     epoch = session.store.create_operation(operation(), [])
     epochs: list[int] = []
     waiter = threading.Thread(target=lambda: epochs.append(other.store.take_over("switch-1", wait_s=DEADLINE_S)))
@@ -132,7 +134,7 @@ def test_a_take_over_that_waits_goes_on_when_the_hold_ends(session: Session, oth
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_hold_survives_a_lost_reply(session: Session, other: Session, made: bool) -> None:
+def test_holding_an_operation_survives_a_lost_reply(session: Session, other: Session, made: bool) -> None:
     epoch = session.store.create_operation(operation(), [])
     session.lose_next_reply(made)
 
@@ -143,7 +145,7 @@ def test_a_hold_survives_a_lost_reply(session: Session, other: Session, made: bo
     assert other.store.take_over("switch-1") == 1
 
 
-def test_an_error_inside_a_hold_is_not_hidden_and_ends_it(session: Session, other: Session) -> None:
+def test_an_error_inside_a_hold_is_raised_and_ends_the_hold(session: Session, other: Session) -> None:
     epoch = session.store.create_operation(operation(), [])
 
     with pytest.raises(RuntimeError, match="planted"), session.store.hold("switch-1", epoch):
@@ -153,7 +155,7 @@ def test_an_error_inside_a_hold_is_not_hidden_and_ends_it(session: Session, othe
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_an_update_survives_a_lost_reply(session: Session, made: bool) -> None:
+def test_updating_an_operation_survives_a_lost_reply(session: Session, made: bool) -> None:
     epoch = session.store.create_operation(operation(), [])
     done = operation().model_copy(update={"state": "succeeded"})
     session.lose_next_reply(made)
@@ -169,7 +171,7 @@ def test_updating_an_operation_that_does_not_exist_is_refused(session: Session) 
         session.store.update_operation(operation("switch-9"), 0)
 
 
-def test_history_is_kept_in_order(session: Session) -> None:
+def test_history_entries_are_kept_in_order(session: Session) -> None:
     epoch = session.store.create_operation(operation(), [])
     for number in range(12):
         session.store.append_history("switch-1", epoch, entry(f"step-{number}"))
@@ -178,7 +180,7 @@ def test_history_is_kept_in_order(session: Session) -> None:
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_history_entry_whose_reply_was_lost_is_written_once(session: Session, made: bool) -> None:
+def test_a_history_entry_is_written_once_when_its_reply_is_lost(session: Session, made: bool) -> None:
     epoch = session.store.create_operation(operation(), [])
     session.store.append_history("switch-1", epoch, entry("fence"))
     session.lose_next_reply(made)
@@ -189,7 +191,7 @@ def test_a_history_entry_whose_reply_was_lost_is_written_once(session: Session, 
     assert [line.step for line in session.store.history("switch-1")] == ["fence", "cut"]
 
 
-def test_two_that_write_history_at_once_lose_nothing(session: Session, other: Session) -> None:
+def test_two_sessions_that_append_history_at_once_lose_no_entry(session: Session, other: Session) -> None:
     epoch = session.store.create_operation(operation(), [])
 
     def write(writer: Session, name: str) -> None:
@@ -208,7 +210,7 @@ def test_two_that_write_history_at_once_lose_nothing(session: Session, other: Se
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_only_the_operations_own_locks_are_released_also_when_the_reply_is_lost(session: Session, made: bool) -> None:
+def test_an_operation_releases_only_its_own_locks_even_when_the_reply_is_lost(session: Session, made: bool) -> None:
     epoch = session.store.create_operation(operation("switch-1"), ["topic:a", "topic:b"])
     session.store.create_operation(operation("switch-2"), ["topic:c"])
     session.lose_next_reply(made)
@@ -267,7 +269,7 @@ def test_only_operations_that_hold_a_lock_are_read_to_find_the_running_ones(
     assert [path for path in read if path.startswith("/operations/")] == [f"/operations/{name}" for name in found]
 
 
-def test_of_a_long_history_the_newest_entries_alone_can_be_read(session: Session) -> None:
+def test_the_newest_entries_of_a_history_can_be_read_alone(session: Session) -> None:
     epoch = session.store.create_operation(operation(), [])
     for number in range(5):
         session.store.append_history("switch-1", epoch, entry(f"step-{number}"))
@@ -280,7 +282,7 @@ def test_an_unknown_operation_has_no_history(session: Session) -> None:
     assert session.store.history("switch-9") == []
 
 
-def test_an_executor_that_was_taken_over_is_told_so_when_it_asks(session: Session, other: Session) -> None:
+def test_requiring_the_epoch_fails_for_an_executor_that_was_taken_over(session: Session, other: Session) -> None:
     # Given an executor that has stood still while another one took its operation over
     session.store.create_operation(operation(), [])
     session.store.require_epoch("switch-1", 0)
@@ -295,16 +297,14 @@ def test_an_executor_that_was_taken_over_is_told_so_when_it_asks(session: Sessio
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_asking_for_the_epoch_survives_a_lost_reply(session: Session, made: bool) -> None:
+def test_requiring_the_epoch_survives_a_lost_reply(session: Session, made: bool) -> None:
     session.store.create_operation(operation(), [])
     session.lose_next_reply(made)
 
     session.store.require_epoch("switch-1", 0)
 
 
-def test_whether_somebody_works_on_an_operation_is_seen_without_taking_it_over(
-    session: Session, other: Session
-) -> None:
+def test_whether_an_operation_is_held_is_seen_without_taking_it_over(session: Session, other: Session) -> None:
     session.store.create_operation(operation(), [])
 
     with session.store.hold("switch-1", 0):

@@ -15,7 +15,7 @@ def use(instance: str = "app-1", since: str = "2026-11-21T10:00:00Z") -> Use:
     return Use(instance=instance, how="produce", since=since)
 
 
-def test_uses_of_several_gateways_are_merged(session: Session, other: Session) -> None:
+def test_usage_recorded_by_several_gateways_is_merged(session: Session, other: Session) -> None:
     session.store.record_usage("ann", [Sighting("topic", "orders", use("app-1"))])
     other.store.record_usage("ann", [Sighting("topic", "orders", use("app-2")), Sighting("group", "billing", use())])
 
@@ -24,14 +24,14 @@ def test_uses_of_several_gateways_are_merged(session: Session, other: Session) -
     }
 
 
-def test_only_the_first_use_is_kept(session: Session) -> None:
+def test_only_the_first_of_equal_uses_is_kept(session: Session) -> None:
     session.store.record_usage("ann", [Sighting("topic", "orders", use(since="2026-01-01T00:00:00Z"))])
     session.store.record_usage("ann", [Sighting("topic", "orders", use(since="2026-02-02T00:00:00Z"))])
 
     assert session.store.usage()["ann"].topics == {"orders": (use(since="2026-01-01T00:00:00Z"),)}
 
 
-def test_gateways_that_record_at_once_lose_nothing(session: Session, other: Session) -> None:
+def test_gateways_that_record_usage_at_once_lose_nothing(session: Session, other: Session) -> None:
     def record(each: Session, name: str) -> None:
         for number in range(15):
             each.store.record_usage("ann", [Sighting("topic", f"{name}-{number}", use())])
@@ -46,7 +46,7 @@ def test_gateways_that_record_at_once_lose_nothing(session: Session, other: Sess
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_usage_survives_a_lost_reply(session: Session, made: bool) -> None:
+def test_recording_usage_survives_a_lost_reply(session: Session, made: bool) -> None:
     session.lose_next_reply(made)
 
     assert session.store.record_usage("ann", [Sighting("topic", "orders", use())]) == 0
@@ -54,7 +54,7 @@ def test_usage_survives_a_lost_reply(session: Session, made: bool) -> None:
     assert session.store.usage()["ann"].topics == {"orders": (use(),)}
 
 
-def test_an_entry_that_cannot_be_read_is_left_out(session: Session) -> None:
+def test_an_unreadable_usage_document_is_left_out(session: Session) -> None:
     session.plant("/usage/bob", b"{")
     session.store.record_usage("ann", [Sighting("topic", "orders", use())])
 
@@ -85,7 +85,7 @@ def test_uses_beyond_the_bound_are_counted_and_left_out() -> None:
     assert len(merged.topics["t"]) == MAX_USES
 
 
-def test_the_whole_document_stays_below_its_bound(session: Session) -> None:
+def test_a_usage_document_stays_below_its_size_limit(session: Session) -> None:
     seen = [Sighting("topic", f"t-{n}", use(f"{i}" * 200)) for n in range(MAX_NAMES) for i in "abcdefgh"]
 
     left_out = session.store.record_usage("ann", seen)

@@ -30,7 +30,7 @@ def store(zookeeper: ZooKeeperProcess) -> Iterator[ZooKeeperStore]:
     opened.close()
 
 
-def test_where_no_zookeeper_answers_the_hosts_are_named() -> None:
+def test_connecting_without_a_zookeeper_names_the_hosts() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         hosts = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -45,7 +45,7 @@ def test_a_root_that_is_not_a_path_is_refused(root: str) -> None:
         connect("127.0.0.1:1", root=root)
 
 
-def test_a_root_that_was_mistyped_is_an_error_that_names_what_looks_most_like_it_and_makes_nothing(
+def test_connecting_to_a_mistyped_root_creates_nothing_and_suggests_the_most_similar_one(
     zookeeper: ZooKeeperProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given many states, and a look at one of them only
@@ -60,7 +60,7 @@ def test_a_root_that_was_mistyped_is_an_error_that_names_what_looks_most_like_it
     connect(zookeeper.hosts, root=root, connect_timeout_s=20.0, create=False).close()
 
 
-def test_a_closed_store_says_so_at_once(zookeeper: ZooKeeperProcess) -> None:
+def test_a_closed_store_fails_at_once(zookeeper: ZooKeeperProcess) -> None:
     store = connect(zookeeper.hosts, root="/closed", connect_timeout_s=20.0, patience_s=10 * DEADLINE_S)
     store.close()
 
@@ -68,7 +68,7 @@ def test_a_closed_store_says_so_at_once(zookeeper: ZooKeeperProcess) -> None:
         store.load()
 
 
-def test_two_that_connect_to_an_empty_tree_agree_on_it(zookeeper: ZooKeeperProcess) -> None:
+def test_two_stores_on_an_empty_tree_have_the_same_state(zookeeper: ZooKeeperProcess) -> None:
     root = f"/test-{uuid.uuid4().hex[:8]}"
     first = connect(zookeeper.hosts, root=root, connect_timeout_s=20.0)
     first.commit(put(binding()))
@@ -80,7 +80,7 @@ def test_two_that_connect_to_an_empty_tree_agree_on_it(zookeeper: ZooKeeperProce
     second.close()
 
 
-def test_everything_survives_a_restart_of_zookeeper(tmp_path: Path) -> None:
+def test_state_locks_and_gateways_survive_a_restart_of_zookeeper(tmp_path: Path) -> None:
     server = ZooKeeperProcess(tmp_path, durable=True)
     server.start()
     store = connect(server.hosts, session_timeout_s=30.0, connect_timeout_s=20.0, patience_s=DEADLINE_S)
@@ -142,7 +142,7 @@ def _followed_with_many(store: ZooKeeperStore, capsys: pytest.CaptureFixture[str
         print(f"commit called → view delivered: p50 {cuts[49]:.1f} ms, p99 {cuts[98]:.1f} ms")
 
 
-def test_batches_shrink_where_documents_are_large_and_grow_where_they_are_small() -> None:
+def test_read_batches_shrink_for_large_documents_and_grow_for_small_ones() -> None:
     small, large = [10] * 2000, [900_000] * 600
     sizes = [*small, *large, *small]
     asked: list[int] = []
@@ -158,7 +158,7 @@ def test_batches_shrink_where_documents_are_large_and_grow_where_they_are_small(
     assert min(asked) <= 4
 
 
-def test_missing_nodes_keep_their_places_among_present_ones(store: ZooKeeperStore) -> None:
+def test_reading_many_nodes_keeps_the_places_of_missing_ones(store: ZooKeeperStore) -> None:
     store.tree.write([Create(f"/topics/t-{n}", b"%d" % n) for n in range(0, 1000, 2)])
 
     nodes = store.tree.get_many([f"/topics/t-{n}" for n in range(1000)])

@@ -40,7 +40,9 @@ def clusters_with(stack: Stack, name: str) -> set[str]:
     }
 
 
-def test_the_old_topic_goes_under_load_once_its_readers_are_past_it(run: Run, stack: Stack, name: str) -> None:
+def test_the_origin_topic_is_deleted_under_load_once_its_readers_are_past_the_cut(
+    run: Run, stack: Stack, name: str
+) -> None:
     producer = run.start("confluent-producer", "w", name, rate=100, idempotence="on")
     member = run.start("confluent-consumer", "r", name, group=name, commit="batch")
     producer.wait_for(150, "acknowledged")

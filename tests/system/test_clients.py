@@ -45,7 +45,7 @@ def test_every_consumer_reads_what_every_producer_wrote(run: Run, name: str, com
 
 
 @pytest.mark.parametrize("kind", CONSUMERS)
-def test_a_group_hands_over_from_a_killed_member_without_losing_a_record(run: Run, name: str, kind: str) -> None:
+def test_a_group_loses_no_record_when_a_member_is_killed_and_replaced(run: Run, name: str, kind: str) -> None:
     producer = run.start("confluent-producer", "w", name, rate=200)
     first = run.start(kind, "r1", name, group=name, commit="batch", instance_id="one")
     first.wait_for(100, "delivered")
@@ -60,7 +60,7 @@ def test_a_group_hands_over_from_a_killed_member_without_losing_a_record(run: Ru
     assert any(isinstance(event, Committed) for event in second.history().clients["r2"])
 
 
-def test_read_committed_readers_see_no_aborted_record_and_the_others_see_all(run: Run, name: str) -> None:
+def test_read_committed_readers_get_no_aborted_record_and_other_readers_get_all(run: Run, name: str) -> None:
     writer = run.start("confluent-transactions", "w", name, count=200, transaction_records=10)
     clean = [
         run.start(kind, f"clean-{kind}", name, group=f"{name}-{kind}", isolation="read_committed") for kind in CONSUMERS

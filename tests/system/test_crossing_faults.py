@@ -119,7 +119,7 @@ def _strike(load: Load, migration: Migration, fault: str, route: tuple[str, str]
     [(("gateway", "command"), PIPELINED), (("origin", "target"), ONE_AT_A_TIME)],
     ids=["between", "clusters"],
 )
-def test_whatever_dies_while_a_topic_crosses_over_and_back_costs_nothing(
+def test_a_crossing_there_and_back_loses_nothing_when_a_gateway_command_or_broker_is_killed(
     stack: Stack,
     make_run: MakeRun,
     name: str,
@@ -143,7 +143,7 @@ def soaked(request: pytest.FixtureRequest) -> Iterator[Stack]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", range(SOAK_ROUNDS // 4))
-def test_a_topic_crosses_over_and_back_whatever_dies_meanwhile(
+def test_a_crossing_there_and_back_survives_random_faults(
     soaked: Stack, make_run: MakeRun, name: str, tmp_path: Path, chance: random.Random, number: int
 ) -> None:
     faults = [chance.choice(FAULTS) for _ in range(2)]

@@ -28,7 +28,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
     return make_run(stack, user=name)
 
 
-def test_readers_that_begin_anew_between_crossings_read_everything_once_at_the_offsets_that_producers_were_told(
+def test_new_readers_after_each_crossing_get_every_record_once_at_its_acknowledged_offset(
     run: Run, stack: Stack, name: str, tmp_path: Path
 ) -> None:
     # Given producers at work

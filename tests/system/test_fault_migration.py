@@ -65,7 +65,7 @@ def held_by(run: Run, name: str, cluster: str) -> set[str]:
     return {value for dump in run.dumps(name) if dump.cluster == cluster for value in dump.records.values()}
 
 
-def test_producers_go_on_at_once_and_what_the_dead_cluster_had_taken_is_read_in_its_place_when_it_returns(
+def test_producers_continue_at_once_and_records_of_the_dead_cluster_are_read_in_place_when_it_returns(
     run: Run, stack: Stack, name: str
 ) -> None:
     producer, member, reader = at_work(run, name)
@@ -112,7 +112,7 @@ def assert_one_record_per_offset(member: Client) -> None:
         assert seen.setdefault((one.partition, one.offset), one.value) == one.value
 
 
-def test_readers_that_skip_go_on_in_the_new_cluster_and_stay_there_when_the_old_one_returns(
+def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_old_one_returns(
     run: Run, stack: Stack, name: str
 ) -> None:
     producer, member, reader = at_work(run, name)
@@ -142,7 +142,7 @@ def test_readers_that_skip_go_on_in_the_new_cluster_and_stay_there_when_the_old_
     assert_ascending(whole)
 
 
-def test_a_cluster_that_comes_back_with_an_empty_disk_makes_no_reader_jump_until_an_operator_accepts_the_loss(
+def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_the_loss(
     run: Run, stack: Stack, name: str
 ) -> None:
     producer, member, reader = at_work(run, name)
@@ -176,7 +176,7 @@ def test_a_cluster_that_comes_back_with_an_empty_disk_makes_no_reader_jump_until
     assert_one_record_per_offset(member)
 
 
-def test_readers_that_wait_for_a_cluster_which_never_comes_back_go_on_when_it_is_given_up_and_it_can_be_removed(
+def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_removed(
     run: Run, stack: Stack, name: str
 ) -> None:
     producer, member, reader = at_work(run, name)
@@ -230,7 +230,9 @@ def nothing_refers_to_east(environment: Environment) -> None:
     apply_bindings(environment, plan_bindings(environment, parse(f"bindings: {{{bindings}}}", "all.yaml")))
 
 
-def test_a_cluster_that_answers_is_not_given_up_without_force(run: Run, stack: Stack, name: str) -> None:
+def test_migrate_from_fault_out_of_a_cluster_that_answers_is_refused_without_force(
+    run: Run, stack: Stack, name: str
+) -> None:
     with pytest.raises(CommandFailedError, match="--force") as refused:
         migrate(run, name, "wait")
 

@@ -153,7 +153,7 @@ def ends(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
         consumer.close()
 
 
-def test_a_gateway_killed_at_any_instant_of_a_move_costs_nothing(
+def test_a_gateway_killed_at_any_instant_of_a_switch_loses_nothing(
     stack: Stack, run: Run, name: str, chance: random.Random
 ) -> None:
     work = Work(stack, run, java=True)
@@ -179,7 +179,7 @@ def test_a_gateway_killed_at_any_instant_of_a_move_costs_nothing(
 
 
 @pytest.mark.parametrize("instant", ["fence", "cut"])
-def test_a_killed_command_is_settled_by_the_gateways_and_can_be_given_again(
+def test_a_killed_switch_command_is_ended_by_the_gateways_and_can_be_repeated(
     stack: Stack, run: Run, name: str, instant: str
 ) -> None:
     work = Work(stack, run)
@@ -206,7 +206,7 @@ def test_a_killed_command_is_settled_by_the_gateways_and_can_be_given_again(
     work.assert_sound(stack)
 
 
-def test_a_command_killed_at_any_instant_can_be_resumed(
+def test_a_switch_command_killed_at_any_instant_can_be_resumed(
     stack: Stack, run: Run, name: str, chance: random.Random
 ) -> None:
     work = Work(stack, run)
@@ -229,7 +229,7 @@ def test_a_command_killed_at_any_instant_can_be_resumed(
     assert {cut.target for cut in run.cuts([name])} == {"west"}
 
 
-def test_a_gateway_that_sleeps_past_its_session_writes_nothing_to_the_old_cluster_when_it_wakes(
+def test_a_gateway_paused_past_its_session_writes_nothing_to_the_origin_when_it_wakes(
     stack: Stack, run: Run, name: str
 ) -> None:
     work = Work(stack, run, java=True)
@@ -248,7 +248,7 @@ def test_a_gateway_that_sleeps_past_its_session_writes_nothing_to_the_old_cluste
     assert ends(stack, "east", name) == at_the_cut
 
 
-def test_a_gateway_asleep_while_the_cut_is_published_follows_it_when_it_wakes(
+def test_a_gateway_paused_while_the_cut_is_published_follows_it_when_it_wakes(
     stack: Stack, run: Run, name: str
 ) -> None:
     work = Work(stack, run)
@@ -287,9 +287,7 @@ def _asleep_at_the_cut(stack: Stack, run: Run, work: Work, route: tuple[str, str
     return was_late
 
 
-def test_a_move_in_the_middle_of_a_rebalance_is_not_held_up_by_members_that_wait_for_each_other(
-    stack: Stack, run: Run, name: str
-) -> None:
+def test_a_switch_during_a_rebalance_does_not_wait_for_the_rebalance(stack: Stack, run: Run, name: str) -> None:
     producer = run.start("confluent-producer", "w", name, rate=RATE, idempotence="on")
     # It hears of a rebalance by its heartbeats only: until then the other one waits to be let in.
     settings = ("heartbeat.interval.ms=12000",)
@@ -315,7 +313,7 @@ def group_state(stack: Stack, cluster: str, group: str) -> str:
     return str(admin.describe_consumer_groups([group])[group].result(20).state.name)
 
 
-def test_without_zookeeper_writes_are_refused_reads_go_on_and_all_recovers_by_itself(
+def test_without_zookeeper_gateways_refuse_writes_serve_reads_and_recover_by_themselves(
     stack: Stack, run: Run, name: str
 ) -> None:
     work = Work(stack, run)

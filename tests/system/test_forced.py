@@ -59,7 +59,7 @@ def kill_and_force(run: Run, name: str, mask: bool, unread: str) -> None:
     assert document["result"] == "succeeded"
 
 
-def test_a_cluster_that_answers_is_not_given_up(run: Run, name: str) -> None:
+def test_a_forced_switch_out_of_a_cluster_that_answers_is_refused(run: Run, name: str) -> None:
     run.start("confluent-producer", "w", name, count=10, rate=0).wait()
     with pytest.raises(CommandFailedError, match="planned") as refused:
         run.switch("east", "west", mode="forced", unread="wait")
@@ -67,7 +67,7 @@ def test_a_cluster_that_answers_is_not_given_up(run: Run, name: str) -> None:
     assert run.cuts([name]) == ()
 
 
-def test_after_a_forced_move_clients_go_on_and_only_what_lay_unread_in_the_dead_cluster_is_missing(
+def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missing(
     run: Run, stack: Stack, name: str
 ) -> None:
     producer, consumer = at_work(run, name)
@@ -97,9 +97,7 @@ def test_after_a_forced_move_clients_go_on_and_only_what_lay_unread_in_the_dead_
     assert_ascending(consumer)
 
 
-def test_readers_that_wait_for_the_dead_cluster_get_nothing_and_skip_nothing_until_it_returns(
-    run: Run, stack: Stack, name: str
-) -> None:
+def test_readers_that_wait_for_a_dead_cluster_skip_nothing_until_it_returns(run: Run, stack: Stack, name: str) -> None:
     producer, member = at_work(run, name)
     reader = run.start("confluent-consumer", "alone", name, seek="beginning")
     reader.wait_for(200, "delivered")

@@ -30,7 +30,7 @@ def begin(environment: Environment, topic: str) -> str:
     return moves.start(environment, plan(environment, request), "test:operator").id
 
 
-def test_whoever_is_bound_to_the_target_writes_to_the_origin_until_the_cut(
+def test_a_user_bound_to_the_target_writes_to_the_origin_until_the_cut(
     stack: Stack, run: Run, name: str, environment: Environment
 ) -> None:
     # Given a topic of east with a producer and a reader, and a move that has made its copy in west
@@ -55,7 +55,7 @@ def test_whoever_is_bound_to_the_target_writes_to_the_origin_until_the_cut(
     assert environment.store.load().topics[name].writer == "west"
 
 
-def test_an_undo_leads_nobody_to_a_copy_that_is_gone(
+def test_no_client_is_led_to_the_deleted_copy_after_an_undo(
     stack: Stack, run: Run, name: str, environment: Environment
 ) -> None:
     # Given a user bound to west who writes to a topic of east, of which a move has made a copy

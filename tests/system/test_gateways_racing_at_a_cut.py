@@ -173,7 +173,7 @@ class Race:
         assert_no_client_has_failed(self.run.clients)
 
 
-def test_two_of_six_gateways_die_where_the_logs_run_over_their_cuts_and_it_costs_nothing(
+def test_a_crossing_loses_nothing_when_two_of_six_gateways_die_as_logs_reach_their_cuts(
     many: Stack, make_run: MakeRun, name: str, tmp_path: Path, chance: random.Random
 ) -> None:
     race = Race(make_run(many), name)
@@ -185,7 +185,7 @@ def test_two_of_six_gateways_die_where_the_logs_run_over_their_cuts_and_it_costs
 @pytest.mark.soak
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("number", range(SOAK_ROUNDS))
-def test_a_topic_crosses_over_and_back_while_gateways_die(
+def test_a_crossing_there_and_back_survives_gateways_that_die(
     many: Stack, make_run: MakeRun, name: str, tmp_path: Path, chance: random.Random, number: int
 ) -> None:
     revive(many)

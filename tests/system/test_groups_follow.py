@@ -37,7 +37,7 @@ def assignments(run: Run, name: str, client: str) -> int:
 
 
 @pytest.mark.parametrize("cut", ["predicted", "barrier"])
-def test_members_go_on_without_a_rebalance_and_read_each_record_once(
+def test_members_of_dependent_groups_read_each_record_once_without_a_rebalance(
     cut: str, run: Run, stack: Stack, name: str
 ) -> None:
     # Given two members of one group, and one of another, at work
@@ -66,7 +66,7 @@ def test_members_go_on_without_a_rebalance_and_read_each_record_once(
     assert fatal == []
 
 
-def test_a_group_that_rebalances_while_it_is_to_follow_reads_everything(run: Run, stack: Stack, name: str) -> None:
+def test_a_dependent_group_that_rebalances_during_its_move_reads_everything(run: Run, stack: Stack, name: str) -> None:
     # Given a group of one member, at work
     group = f"{name}-readers"
     readers = [run.start("confluent-consumer", "r-1", name, group=group, commit="batch")]

@@ -75,7 +75,7 @@ class Elections:
         self._admin.close()
 
 
-def test_leaders_that_change_again_and_again_move_no_cut_and_take_nothing_back(
+def test_repeated_leader_changes_during_a_crossing_move_no_cut_and_lose_nothing(
     run: Run, stack: Stack, name: str, tmp_path: Path
 ) -> None:
     # Given producers at work, one of which wants the leader's acknowledgement only, and an open crossing

@@ -21,7 +21,7 @@ stack = pytest.fixture(two_clusters, scope="module")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "standing still"])
-def test_nobody_waits_for_a_command_that_is_gone_behind_its_fence(
+def test_clients_continue_within_seconds_when_a_command_dies_under_its_fence(
     stack: Stack, run: Run, name: str, number: signal.Signals
 ) -> None:
     # Given a producer and a reader, and a gateway that stands still, so that a move waits behind its fence

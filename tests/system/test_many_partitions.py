@@ -36,9 +36,7 @@ def all_led(admin: AdminClient, topic: str) -> bool:
 
 
 @pytest.mark.timeout(600 + 4 * PATIENCE_S)
-def test_thousands_of_partitions_cross_over_in_batches_while_clients_work(
-    stack: Stack, make_run: MakeRun, name: str
-) -> None:
+def test_thousands_of_partitions_cross_over_in_batches_under_load(stack: Stack, make_run: MakeRun, name: str) -> None:
     # Given many topics of fifty partitions, and clients of one of them
     names = [f"{name[:40]}-{number:04}" for number in range(TOPICS)]
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})

@@ -27,7 +27,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
     switchyard(stack, "unmask", "east")
 
 
-def test_a_cluster_that_is_written_is_masked_by_force_and_stops_its_own_clients_only(
+def test_a_cluster_masked_by_force_stops_only_its_own_clients(
     run: Run, stack: Stack, name: str, make_run: MakeRun
 ) -> None:
     other = f"{name}-other"[-100:]

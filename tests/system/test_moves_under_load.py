@@ -26,7 +26,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
 
 @pytest.mark.soak
 @pytest.mark.timeout(400)
-def test_five_rounds_there_and_back_lose_double_and_renumber_nothing_for_any_client(run: Run, name: str) -> None:
+def test_five_switches_there_and_back_lose_double_and_renumber_no_record_of_any_client(run: Run, name: str) -> None:
     consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in CONSUMERS]
     producers = [run.start(kind, f"w-{kind}", name, rate=40) for kind in PRODUCERS]
     producers.append(run.start("confluent-producer", "w-idempotent", name, rate=40, idempotence="on"))
@@ -55,7 +55,7 @@ def test_five_rounds_there_and_back_lose_double_and_renumber_nothing_for_any_cli
     assert all(number is not None for numbers in figures.values() for number in numbers)
 
 
-def test_a_user_moves_while_another_through_the_same_gateways_does_not(
+def test_a_switch_of_one_user_does_not_move_another_on_the_same_gateways(
     run: Run, stack: Stack, make_run: MakeRun, name: str
 ) -> None:
     other_name = f"other-{name}"

@@ -91,7 +91,7 @@ def assert_all_is_read(run: Run, name: str, producers: list[Client], reader: Cli
         assert first < cut[partition] <= rest[0][1]
 
 
-def test_migrate_from_fault_ends_a_crossing_whose_origin_is_dead_and_its_log_is_whole_when_it_returns(
+def test_migrate_from_fault_ends_a_crossing_whose_origin_died_above_its_cuts_without_loss(
     run: Run, stack: Stack, name: str, tmp_path: Path
 ) -> None:
     # Given: a crossing in which every partition is written to both clusters already
@@ -125,7 +125,7 @@ def test_migrate_from_fault_ends_a_crossing_whose_origin_is_dead_and_its_log_is_
     migration.end()
 
 
-def test_a_crossing_that_nobody_has_reached_ends_without_its_dead_origin_and_says_what_is_not_known(
+def test_a_crossing_below_its_cuts_ends_without_its_dead_origin_and_records_the_known_ends(
     run: Run, stack: Stack, name: str, tmp_path: Path
 ) -> None:
     producers, reader = at_work(run, name)

@@ -56,7 +56,7 @@ def test_topics_cross_over_and_back_under_load(run: Run, stack: Stack, name: str
     assert {step["name"] for step in batch["steps"]}.isdisjoint({"fence", "hold", "finish"})
 
 
-def test_a_rollback_is_unnoticed_and_so_is_an_end_behind_a_fence(run: Run, stack: Stack, name: str) -> None:
+def test_clients_notice_neither_a_rollback_nor_a_crossing_ended_by_a_barrier(run: Run, stack: Stack, name: str) -> None:
     consumer = run.start("confluent-consumer", "r", name, group=f"{name}-r")
     producers = [run.start("confluent-producer", f"w-{on}", name, rate=RATE, idempotence=on) for on in ("off", "on")]
     for producer in producers:

@@ -51,9 +51,7 @@ def stays_seen(run: Run, reader: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("kind", SEEKERS)
-def test_after_two_cuts_a_consumer_finds_the_beginning_the_end_and_the_times_of_all_stays(
-    run: Run, name: str, kind: str
-) -> None:
+def test_seeks_to_beginning_end_and_times_work_across_two_cuts(run: Run, name: str, kind: str) -> None:
     first_cut_ms, second_cut_ms = write_stays(run, name)
 
     seeks = {
@@ -80,7 +78,7 @@ def test_after_two_cuts_a_consumer_finds_the_beginning_the_end_and_the_times_of_
 
 
 @pytest.mark.parametrize("kind", CONSUMERS)
-def test_a_group_that_lags_across_two_cuts_reads_on_from_its_offset_through_all_clusters(
+def test_a_group_that_lags_across_two_cuts_continues_from_its_offset_through_all_clusters(
     run: Run, name: str, kind: str
 ) -> None:
     run.start("confluent-producer", "before", name, count=40, rate=0).wait()
@@ -99,9 +97,7 @@ def test_a_group_that_lags_across_two_cuts_reads_on_from_its_offset_through_all_
 
 
 @pytest.mark.parametrize("kind", CONSUMERS)
-def test_records_aborted_before_the_cut_stay_hidden_from_read_committed_and_shown_to_the_others(
-    run: Run, name: str, kind: str
-) -> None:
+def test_records_aborted_before_a_cut_stay_hidden_from_read_committed_readers(run: Run, name: str, kind: str) -> None:
     writer = run.start("confluent-transactions", "w", name, count=120, transaction_records=10, rate=0)
     writer.wait()
     run.switch("east", "west")

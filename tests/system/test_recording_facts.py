@@ -69,9 +69,7 @@ def recorders(stack: Stack) -> list[int]:
     return found
 
 
-def test_one_gateway_records_another_takes_over_when_it_is_killed_and_gives_way_when_it_is_back(
-    stack: Stack, store: Store
-) -> None:
+def test_one_gateway_records_facts_and_another_takes_over_while_it_is_down(stack: Stack, store: Store) -> None:
     # Given two gateways, of which one records
     create_topic(stack, "early")
     until(lambda: "early" in store.known(KnownTopic, "east"), "a topic is known", STARTING_S)

@@ -27,7 +27,7 @@ def writers(stack: Stack, topic: str) -> dict[int, str]:
     return {part["partition"]: part["targetClusterId"] for part in shown["partitions"]}
 
 
-def test_partitions_move_one_by_one_and_the_topic_is_whole_for_its_clients(run: Run, stack: Stack, name: str) -> None:
+def test_partitions_migrate_one_by_one_and_clients_see_the_whole_topic(run: Run, stack: Stack, name: str) -> None:
     # Given producers and consumers at work on all three partitions
     consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in ("confluent-consumer",)]
     producers = [

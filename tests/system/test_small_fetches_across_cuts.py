@@ -53,7 +53,9 @@ def test_a_live_consumer_that_lags_crosses_two_cuts_in_order(run: Run, name: str
     assert result.sound, str(result)
 
 
-def test_a_reader_gets_over_what_retention_has_taken_behind_a_cut(stack: Stack, make_run: MakeRun, name: str) -> None:
+def test_a_reader_continues_past_records_that_retention_deleted_after_a_cut(
+    stack: Stack, make_run: MakeRun, name: str
+) -> None:
     # Given a topic whose first records behind its cut are gone, while the old log has all of its own, as retention by
     # size leaves them
     create_topic(bootstrap(stack, "east"), name, partitions=1)

@@ -70,7 +70,7 @@ def produce(sender: Sender, name: str, value: bytes) -> bytes:
     return sender.request(ApiKey.PRODUCE, PRODUCE, body)
 
 
-def test_half_of_a_request_in_a_gateway_that_slept_through_a_move_is_not_acknowledged(
+def test_half_a_request_in_a_gateway_paused_during_a_switch_is_not_acknowledged(
     run: Run, stack: Stack, name: str
 ) -> None:
     # Given half of a request
@@ -101,9 +101,7 @@ def test_half_of_a_request_in_a_gateway_that_slept_through_a_move_is_not_acknowl
 
 
 @pytest.mark.soak
-def test_a_gateway_that_is_stopped_in_order_makes_no_plain_producer_write_twice(
-    run: Run, stack: Stack, name: str
-) -> None:
+def test_an_orderly_gateway_stop_doubles_no_record_of_a_plain_producer(run: Run, stack: Stack, name: str) -> None:
     # Given producers without idempotence on both gateways, with requests in flight at any time
     settings = ("linger.ms=0", "queue.buffering.max.messages=100000")
     producers = [

@@ -23,7 +23,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
     return make_run(stack, user=name)
 
 
-def test_members_that_stop_right_behind_a_move_commit_and_leave_in_the_target(
+def test_members_that_stop_right_after_a_switch_commit_and_leave_in_the_target(
     run: Run, stack: Stack, name: str
 ) -> None:
     # Given members of every kind whose groups were moved once, so that both clusters have coordinators

@@ -109,7 +109,7 @@ def read_all(stack: Stack, expected: dict[Place, Log]) -> dict[Place, Log]:
     return found
 
 
-def test_batches_of_every_size_and_codec_that_straddle_an_open_cut_are_read_as_they_were_written(
+def test_batches_of_every_size_and_codec_across_an_open_cut_are_read_as_they_were_written(
     stack: Stack, pool: ThreadPoolExecutor
 ) -> None:
     # Given topics whose partitions hold a few records, and cuts that lie inside of what comes next
@@ -157,7 +157,7 @@ def test_batches_of_every_size_and_codec_that_straddle_an_open_cut_are_read_as_t
     brokers.close()
 
 
-def test_producers_without_idempotence_write_every_record_once_at_cuts_that_are_passed_before_they_are_open(
+def test_plain_producers_write_every_record_once_when_logs_outrun_the_proposed_cuts(
     stack: Stack, make_run: MakeRun, name: str, tmp_path: Path
 ) -> None:
     # Given producers that would send again what they are refused

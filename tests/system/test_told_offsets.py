@@ -31,7 +31,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
 
 
 @pytest.mark.timeout(400)
-def test_what_was_appended_before_a_move_and_is_sent_again_behind_it_is_told_the_offset_at_which_it_is_read(
+def test_a_record_sent_again_after_a_switch_is_acknowledged_at_the_offset_where_it_is_read(
     stack: Stack, run: Run, name: str
 ) -> None:
     producers = [

@@ -68,7 +68,7 @@ def test_every_admin_client_sees_each_group_once(stack: Stack, groups: dict[str,
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_groups_of_both_kinds_are_described_as_their_brokers_do(
+def test_groups_of_both_protocols_are_described_as_by_their_brokers(
     stack: Stack, groups: dict[str, str], version: str
 ) -> None:
     for group in ("tools-west", "tools-newer"):
@@ -80,7 +80,7 @@ def test_groups_of_both_kinds_are_described_as_their_brokers_do(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_log_directories_of_all_nodes_are_told(stack: Stack, groups: dict[str, str], version: str) -> None:
+def test_log_directories_of_all_nodes_are_listed(stack: Stack, groups: dict[str, str], version: str) -> None:
     said = tool(version, tools.LOG_DIRS, stack.bootstrap, "--describe", "--topic-list", "tools-in-east")
     assert said.exit_code == 0, said.err
     found = json.loads(next(line for line in said.out.splitlines() if line.startswith("{")))
@@ -102,7 +102,7 @@ def test_each_transaction_is_listed_once(stack: Stack, groups: dict[str, str], v
     assert [row[0] for row in rows].count(name) == 1
 
 
-def test_a_consumer_of_the_newer_protocol_fails_and_says_why(
+def test_a_consumer_of_the_newer_group_protocol_fails_and_says_why(
     stack: Stack, groups: dict[str, str], tmp_path: Path
 ) -> None:
     # When librdkafka and Java try it through the gateways
@@ -131,7 +131,7 @@ def test_a_consumer_of_the_newer_protocol_fails_and_says_why(
     assert "group.protocol=classic" in said.out + said.err
 
 
-def test_the_cluster_id_is_this_installations_and_what_may_be_done_to_the_cluster_is_told(
+def test_gateways_report_their_own_cluster_id_and_the_authorized_operations_of_the_cluster(
     stack: Stack, groups: dict[str, str]
 ) -> None:
     said = tool(NEWER_GROUPS, tools.CLUSTER, stack.bootstrap, "cluster-id")

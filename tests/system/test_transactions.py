@@ -28,9 +28,7 @@ def outcomes(producer: Client) -> list[str]:
     return [event.outcome for event in events if isinstance(event, TransactionEnded)]
 
 
-def test_steady_transactions_are_committed_once_or_not_at_all_and_every_move_succeeds_the_first_time(
-    run: Run, name: str
-) -> None:
+def test_transactions_are_committed_once_or_not_at_all_while_their_user_is_switched(run: Run, name: str) -> None:
     # Given producers that commit ten transactions a second each, and abort every fifth, and readers of both levels
     clean = run.start("confluent-consumer", "clean", name, group=f"{name}-clean", isolation="read_committed")
     dirty = run.start("confluent-consumer", "dirty", name, group=f"{name}-dirty")

@@ -17,7 +17,7 @@ from tests.wire.samples import CASES, damaged, message, seeds
 
 @given(st.sampled_from(CASES), seeds)
 @settings(max_examples=300, deadline=None)
-def test_what_was_written_is_read_back(case: Any, seed: int) -> None:
+def test_a_written_message_is_read_back(case: Any, seed: int) -> None:
     key, version, kind = case
     given_message = message(SCHEMAS[key].fields(kind), version, random.Random(seed))
     body = encode(key, version, kind, given_message)
@@ -30,7 +30,7 @@ def test_what_was_written_is_read_back(case: Any, seed: int) -> None:
 
 @given(st.sampled_from(CASES), seeds)
 @settings(max_examples=1500, deadline=None)
-def test_damaged_bodies_are_read_or_refused_as_the_peers_fault(case: Any, seed: int) -> None:
+def test_a_damaged_body_is_read_or_refused_as_a_remote_error(case: Any, seed: int) -> None:
     key, version, kind = case
     rnd = random.Random(seed)
     body = damaged(encode(key, version, kind, message(SCHEMAS[key].fields(kind), version, rnd)), rnd)
@@ -43,7 +43,7 @@ def test_damaged_bodies_are_read_or_refused_as_the_peers_fault(case: Any, seed: 
 
 @given(st.sampled_from(CASES), st.binary(max_size=80))
 @settings(max_examples=500, deadline=None)
-def test_random_bytes_are_read_or_refused_as_the_peers_fault(case: Any, body: bytes) -> None:
+def test_random_bytes_are_read_or_refused_as_a_remote_error(case: Any, body: bytes) -> None:
     key, version, kind = case
     try:
         read = decode(key, version, kind, body)
@@ -53,7 +53,7 @@ def test_random_bytes_are_read_or_refused_as_the_peers_fault(case: Any, body: by
 
 
 @pytest.mark.parametrize(("key", "version", "kind"), CASES[::3])
-def test_a_body_cut_anywhere_is_refused(key: int, version: int, kind: Any) -> None:
+def test_a_body_truncated_anywhere_is_refused(key: int, version: int, kind: Any) -> None:
     body = encode(key, version, kind, message(SCHEMAS[key].fields(kind), version, random.Random(1)))
     for cut in range(len(body)):
         with pytest.raises(RemoteProtocolError):
@@ -65,7 +65,7 @@ def test_a_body_cut_anywhere_is_refused(key: int, version: int, kind: Any) -> No
         assert decode(key, version, kind, body + b"\0") == decode(key, version, kind, body)
 
 
-def test_the_byte_that_librdkafka_sends_behind_its_question_for_all_topics_is_ignored() -> None:
+def test_the_extra_byte_of_librdkafka_after_a_metadata_request_for_all_topics_is_ignored() -> None:
     # As captured from librdkafka 2.16: null topics, three flags, and two tag sections where one belongs.
     assert decode(ApiKey.METADATA, 9, "request", bytes.fromhex("000000000000"))["topics"] is None
 
@@ -83,7 +83,7 @@ def test_a_count_above_the_bytes_left_is_refused_before_anything_is_allocated() 
         tracemalloc.stop()
 
 
-def test_counts_and_strings_are_held_to_the_limits() -> None:
+def test_array_counts_and_strings_are_limited() -> None:
     body = encode(ApiKey.METADATA, 8, "request", {"topics": [{"name": "topic"}] * 30})
     assert len(decode(ApiKey.METADATA, 8, "request", body)["topics"]) == 30
     for limits in (Limits(max_array=29), Limits(max_elements=29), Limits(max_string=4)):
@@ -93,7 +93,7 @@ def test_counts_and_strings_are_held_to_the_limits() -> None:
         Limits(max_array=0)
 
 
-def test_elements_of_nested_arrays_count_together() -> None:
+def test_elements_of_nested_arrays_are_limited_together() -> None:
     topics = [{"name": "t", "partitions": [{"partition_index": n} for n in range(10)]} for _ in range(10)]
     body = encode(ApiKey.LIST_OFFSETS, 1, "request", {"topics": topics})
     decode(ApiKey.LIST_OFFSETS, 1, "request", body, limits=Limits(max_elements=110))
@@ -101,7 +101,7 @@ def test_elements_of_nested_arrays_count_together() -> None:
         decode(ApiKey.LIST_OFFSETS, 1, "request", body, limits=Limits(max_elements=109))
 
 
-def test_fields_that_a_version_lacks_come_as_defaults_and_are_dropped() -> None:
+def test_fields_that_a_version_lacks_are_dropped_and_read_as_defaults() -> None:
     old = decode(ApiKey.METADATA, 0, "response", encode(ApiKey.METADATA, 0, "response", {"controller_id": 7}))
     assert old["controller_id"] == -1
     assert old["cluster_id"] is None
@@ -127,7 +127,7 @@ def test_unknown_tags_survive_at_every_level() -> None:
     assert b"zero" not in encode(ApiKey.METADATA, 8, "request", given_message)
 
 
-def test_unknown_tags_stand_beside_known_ones() -> None:
+def test_unknown_tags_are_kept_beside_known_ones() -> None:
     features = [{"name": "metadata.version", "min_version": 1, "max_version": 25}]
     body = encode(ApiKey.API_VERSIONS, 3, "response", {"supported_features": features, "_tags": {9: b"new"}})
     read = decode(ApiKey.API_VERSIONS, 3, "response", body)
@@ -139,7 +139,7 @@ def test_unknown_tags_stand_beside_known_ones() -> None:
 @pytest.mark.parametrize(
     "section", [b"\x02\x05\x00\x05\x00", b"\x02\x05\x00\x04\x00", b"\x01\x05\x02x", b"\x7f", b"\x01\x01\x02\x00\x00"]
 )
-def test_tags_repeated_out_of_order_or_of_a_wrong_size_are_refused(section: bytes) -> None:
+def test_tags_that_repeat_are_out_of_order_or_have_a_wrong_size_are_refused(section: bytes) -> None:
     body = encode(ApiKey.API_VERSIONS, 3, "response", {})
     assert body.endswith(b"\0")
     with pytest.raises(RemoteProtocolError):
@@ -174,7 +174,7 @@ def test_a_message_that_cannot_be_written_names_its_field(
         encode(key, version, kind, wrong)
 
 
-def test_versions_and_keys_without_tables_are_refused_on_either_side() -> None:
+def test_unknown_api_keys_and_versions_are_refused_in_both_directions() -> None:
     with pytest.raises(RemoteProtocolError, match="3 to 9"):
         decode(ApiKey.PRODUCE, 10, "request", b"")
     with pytest.raises(LocalProtocolError, match="3 to 9"):
@@ -190,7 +190,7 @@ def test_text_that_is_not_utf8_is_refused() -> None:
 
 @given(st.integers(0, 2**32 - 1))
 @settings(deadline=None)
-def test_varints_are_read_as_written(value: int) -> None:
+def test_a_varint_is_read_as_written(value: int) -> None:
     assert read_uvarint(write_uvarint(value) + b"\xff", 0) == (value, len(write_uvarint(value)))
 
 

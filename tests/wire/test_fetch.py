@@ -78,7 +78,7 @@ def test_damaged_fetch_requests_are_scanned_or_refused(version: int, seed: int) 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_fetch_request_cut_anywhere_is_refused(version: int) -> None:
+def test_a_fetch_request_truncated_anywhere_is_refused(version: int) -> None:
     body = encode(1, version, "request", {"topics": [{"topic": "t", "partitions": [{"partition": 1}] * 2}]})
     for end in range(len(body)):
         with pytest.raises(RemoteProtocolError):
@@ -180,7 +180,7 @@ def stream(patcher: FetchPatcher, frame: bytes, cuts: list[int], after: bytes = 
 
 @given(st.sampled_from(VERSIONS), seeds, cut_lists)
 @settings(max_examples=400, deadline=None)
-def test_a_response_patched_in_chunks_is_what_the_codec_would_write(version: int, seed: int, cuts: list[int]) -> None:
+def test_a_fetch_response_patched_in_chunks_equals_the_codecs(version: int, seed: int, cuts: list[int]) -> None:
     answer, shifts = response(version, random.Random(seed))
     frame = encode_response(1, version, 5, encode(1, version, "response", answer))[4:]
     patcher = FetchPatcher(version, len(frame), shifts)
@@ -192,7 +192,7 @@ def test_a_response_patched_in_chunks_is_what_the_codec_would_write(version: int
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("seed", range(4))
-def test_a_response_patched_byte_by_byte_is_what_the_codec_would_write(version: int, seed: int) -> None:
+def test_a_fetch_response_patched_byte_by_byte_equals_the_codecs(version: int, seed: int) -> None:
     answer, shifts = response(version, random.Random(seed))
     frame = encode_response(1, version, 5, encode(1, version, "response", answer))[4:]
     patcher = FetchPatcher(version, len(frame), shifts)
@@ -200,7 +200,7 @@ def test_a_response_patched_byte_by_byte_is_what_the_codec_would_write(version: 
     assert patcher.done
 
 
-def test_without_shifts_nothing_changes() -> None:
+def test_a_fetch_response_without_shifts_is_unchanged() -> None:
     for version in VERSIONS:
         answer, _ = response(version, random.Random(8))
         frame = encode_response(1, version, 5, encode(1, version, "response", answer))[4:]
@@ -209,7 +209,7 @@ def test_without_shifts_nothing_changes() -> None:
 
 @given(st.sampled_from(VERSIONS), seeds, cut_lists)
 @settings(max_examples=600, deadline=None)
-def test_damaged_responses_are_patched_or_refused_alike_in_any_chunks(version: int, seed: int, cuts: list[int]) -> None:
+def test_a_damaged_fetch_response_has_the_same_outcome_in_any_chunks(version: int, seed: int, cuts: list[int]) -> None:
     rnd = random.Random(seed)
     answer, shifts = response(version, rnd)
     frame = damaged(encode_response(1, version, 5, encode(1, version, "response", answer))[4:], rnd)
@@ -226,7 +226,7 @@ def test_damaged_responses_are_patched_or_refused_alike_in_any_chunks(version: i
     assert outcomes[0] == outcomes[1]
 
 
-def test_a_frame_that_ends_too_early_or_too_late_is_refused() -> None:
+def test_a_fetch_response_of_a_wrong_length_is_refused() -> None:
     answer, shifts = response(12, random.Random(2))
     frame = encode_response(1, 12, 5, encode(1, 12, "response", answer))[4:]
     with pytest.raises(RemoteProtocolError, match="ends inside"):
@@ -235,7 +235,7 @@ def test_a_frame_that_ends_too_early_or_too_late_is_refused() -> None:
         stream(FetchPatcher(12, len(frame) + 1, shifts), frame + b"\0", [50])
 
 
-def test_a_topic_longer_than_kafka_allows_is_refused_at_its_length() -> None:
+def test_a_topic_name_longer_than_kafka_allows_is_refused_at_its_length() -> None:
     frame = pack(">i", 1) + b"\0" + bytes(10) + b"\x02" + b"\xff\xff\xff\x7f"
     patcher = FetchPatcher(12, 10**9, {})
     with pytest.raises(RemoteProtocolError, match="topic of"):
@@ -244,7 +244,7 @@ def test_a_topic_longer_than_kafka_allows_is_refused_at_its_length() -> None:
         patcher.feed(bytearray(frame), 0, len(frame))
 
 
-def test_huge_records_pass_without_being_kept() -> None:
+def test_huge_records_pass_the_patcher_without_being_buffered() -> None:
     head = pack(">iihi", 1, 0, 0, 0) + pack(">ih1sii", 1, 1, b"t", 1, 0) + pack(">hqqqii", 0, 9, 9, 0, -1, -1)
     head += pack(">i", 200_000_000)
     patcher = FetchPatcher(11, len(head) + 200_000_000, {})

@@ -42,7 +42,7 @@ def test_a_request_header_is_read_as_soon_as_it_is_whole(
             assert header == RequestHeader(key, version, correlation, client_id, body_at)
 
 
-def test_tags_in_a_request_header_are_passed() -> None:
+def test_tags_in_a_request_header_are_skipped() -> None:
     head = pack(">hhih", ApiKey.METADATA, 9, 5, 2) + b"me" + b"\x02\x00\x03abc\x07\x00"
     assert read_request_header(head + b"body", 0, len(head)) == RequestHeader(3, 9, 5, "me", len(head))
     for end in range(len(head)):
@@ -50,7 +50,7 @@ def test_tags_in_a_request_header_are_passed() -> None:
 
 
 @pytest.mark.parametrize("tags", [b"\x01\x00\xff\xff\x7f", b"\xff\xff\x7f" + bytes(5000), b"\xff\xff\xff\xff\xff"])
-def test_header_tags_that_never_end_are_refused(tags: bytes) -> None:
+def test_endless_tags_in_a_request_header_are_refused(tags: bytes) -> None:
     head = pack(">hhih", ApiKey.METADATA, 9, 5, -1) + tags
     with pytest.raises(RemoteProtocolError):
         read_request_header(head, 0, len(head))
@@ -58,7 +58,7 @@ def test_header_tags_that_never_end_are_refused(tags: bytes) -> None:
 
 @given(st.binary(max_size=60))
 @settings(deadline=None)
-def test_random_request_headers_are_read_refused_or_unfinished(data: bytes) -> None:
+def test_a_random_request_header_is_read_refused_or_incomplete(data: bytes) -> None:
     try:
         header = read_request_header(data, 0, len(data))
     except RemoteProtocolError:
@@ -80,13 +80,13 @@ def test_an_api_versions_answer_never_has_tags_in_its_header() -> None:
     assert encode_response(ApiKey.METADATA, 9, 9, b"b") == pack(">ii", 6, 9) + b"\0b"
 
 
-def test_keys_that_kafka_does_not_know_are_not_flexible() -> None:
+def test_an_unknown_api_key_is_not_flexible() -> None:
     assert not flexible(-1, 20)
     assert not flexible(1000, 20)
 
 
 @pytest.mark.parametrize(("key", "version"), [(3, 8), (3, 9), (18, 3)])
-def test_the_body_of_a_response_is_found_behind_its_header(key: int, version: int) -> None:
+def test_the_body_of_a_response_is_found_after_its_header(key: int, version: int) -> None:
     frame = encode_response(key, version, 77, b"body")
     at = response_body_at(key, version, frame, 4)
     assert frame[at:] == b"body"
@@ -94,13 +94,13 @@ def test_the_body_of_a_response_is_found_behind_its_header(key: int, version: in
         response_body_at(key, version, frame, 4, end=at - 1)
 
 
-def test_the_body_of_a_response_is_found_behind_tags() -> None:
+def test_the_body_of_a_response_is_found_after_header_tags() -> None:
     assert response_body_at(3, 9, b"\0\0\0\x01\x01\x09\x02xybody", 0) == 9
     with pytest.raises(RemoteProtocolError):
         response_body_at(3, 9, b"\0\0\0\x01\x01\x09\x09xy", 0)
 
 
-def test_numbers_that_do_not_fit_a_header_are_ours() -> None:
+def test_numbers_that_do_not_fit_a_header_are_a_local_error() -> None:
     with pytest.raises(LocalProtocolError, match="correlation_id"):
         encode_request(3, 9, 2**31, "me", b"")
     with pytest.raises(LocalProtocolError):
@@ -111,7 +111,7 @@ def test_numbers_that_do_not_fit_a_header_are_ours() -> None:
 
 @given(st.lists(st.binary(min_size=8, max_size=50), max_size=8), cut_lists)
 @settings(deadline=None)
-def test_frames_come_out_alike_however_their_bytes_arrive(bodies: list[bytes], cuts: list[int]) -> None:
+def test_frames_are_the_same_however_their_bytes_arrive(bodies: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(pack(">i", len(body)) + body for body in bodies)
     reader = FrameReader()
     out = []
@@ -124,7 +124,7 @@ def test_frames_come_out_alike_however_their_bytes_arrive(bodies: list[bytes], c
     assert out == bodies
 
 
-def test_a_frame_size_is_judged_before_its_bytes_arrive() -> None:
+def test_a_frame_too_large_is_refused_before_its_bytes_arrive() -> None:
     reader = FrameReader(1000)
     reader.receive_data(pack(">i", 1001))
     for _ in range(2):
@@ -165,7 +165,7 @@ def test_other_protocols_are_named(first: bytes, named: str) -> None:
         reader.next_event()
 
 
-def test_a_close_inside_a_frame_is_told_from_one_between_frames() -> None:
+def test_a_close_inside_a_frame_differs_from_one_between_frames() -> None:
     reader = FrameReader()
     reader.receive_data(pack(">i", 100) + b"part")
     assert reader.next_event() is NEED_DATA

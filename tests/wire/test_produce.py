@@ -44,7 +44,7 @@ def expected(found: dict[str, Any]) -> list[Any]:
 
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=300, deadline=None)
-def test_a_whole_request_is_scanned_as_the_codec_reads_it(version: int, seed: int) -> None:
+def test_a_produce_request_is_scanned_as_the_codec_reads_it(version: int, seed: int) -> None:
     found, body = request(version, seed)
     buf = b"12345" + body + b"\xff" * 20
     scan = scan_produce(buf, 0, len(buf), version, 5, 5 + len(body))
@@ -59,7 +59,7 @@ def test_a_whole_request_is_scanned_as_the_codec_reads_it(version: int, seed: in
 
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=100, deadline=None)
-def test_a_request_cut_anywhere_yields_a_beginning_of_the_whole_scan(version: int, seed: int) -> None:
+def test_the_scan_of_a_truncated_produce_request_is_a_prefix_of_the_whole_scan(version: int, seed: int) -> None:
     found, body = request(version, seed)
     whole = scan_produce(body, 0, len(body), version, 0, len(body))
     assert whole is not None
@@ -81,7 +81,9 @@ def test_a_request_cut_anywhere_yields_a_beginning_of_the_whole_scan(version: in
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("transactional_id", [None, "tx-7"])
-def test_one_partition_is_complete_as_soon_as_its_header_is_in(version: int, transactional_id: str | None) -> None:
+def test_a_produce_request_of_one_partition_is_complete_once_its_header_has_arrived(
+    version: int, transactional_id: str | None
+) -> None:
     partition = {"index": 3, "records": b"r" * 5000}
     topics = [{"name": "orders", "partition_data": [partition]}]
     body = encode(
@@ -100,7 +102,7 @@ def test_one_partition_is_complete_as_soon_as_its_header_is_in(version: int, tra
 
 @given(st.sampled_from(VERSIONS), seeds, st.floats(0, 1))
 @settings(max_examples=500, deadline=None)
-def test_damaged_requests_are_scanned_or_refused(version: int, seed: int, share: float) -> None:
+def test_a_damaged_produce_request_is_scanned_or_refused(version: int, seed: int, share: float) -> None:
     body = damaged(request(version, seed)[1], random.Random(seed))
     try:
         scan = scan_produce(body, 0, int(len(body) * share), version, 0, len(body))
@@ -114,7 +116,7 @@ def test_damaged_requests_are_scanned_or_refused(version: int, seed: int, share:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_request_that_names_no_partition_is_not_waited_for_endlessly(version: int) -> None:
+def test_a_produce_request_without_partitions_is_refused_after_a_bounded_length(version: int) -> None:
     body = encode(0, version, "request", {"topic_data": [{"name": "t" * 90}] * 1000})
     assert scan_produce(body, 0, 60_000, version, 0, len(body)) is None
     with pytest.raises(RemoteProtocolError, match="names no partition"):
@@ -137,7 +139,7 @@ def test_other_versions_are_refused() -> None:
 
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=300, deadline=None)
-def test_a_patched_response_is_what_the_codec_would_write(version: int, seed: int) -> None:
+def test_a_patched_produce_response_equals_the_codecs(version: int, seed: int) -> None:
     rnd = random.Random(seed)
     answer = message(SCHEMAS[0].fields("response"), version, rnd)
     shift = {}
@@ -164,7 +166,7 @@ def test_a_patched_response_is_what_the_codec_would_write(version: int, seed: in
 
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=300, deadline=None)
-def test_damaged_responses_are_patched_or_refused(version: int, seed: int) -> None:
+def test_a_damaged_produce_response_is_patched_or_refused(version: int, seed: int) -> None:
     rnd = random.Random(seed)
     answer = message(SCHEMAS[0].fields("response"), version, rnd)
     frame = encode_response(0, version, 9, encode(0, version, "response", answer))[4:]

@@ -43,7 +43,7 @@ def test_batches_are_listed_with_what_their_headers_say() -> None:
     assert not found[0].compressed
 
 
-def test_a_last_batch_cut_off_anywhere_is_left_out() -> None:
+def test_a_truncated_last_batch_is_left_out() -> None:
     two = len(THREE) - len(batch(115, 1))
     for end in range(two, len(THREE)):
         assert len(list(batches(THREE, 0, end))) == 2
@@ -65,7 +65,7 @@ def test_an_impossible_batch_is_refused(prefix: bytes, named: str) -> None:
         list(batches(prefix + bytes(100), 0, len(prefix) + 100))
 
 
-def test_shifting_moves_offsets_and_epochs_and_leaves_the_checksum_right() -> None:
+def test_shifting_batches_changes_offsets_and_epochs_and_keeps_the_checksum_valid() -> None:
     buf = bytearray(THREE)
     assert shift_batches(buf, 0, len(buf), -100, leader_epoch=9) == 3
     found = list(batches(buf, 0, len(buf)))
@@ -77,7 +77,7 @@ def test_shifting_moves_offsets_and_epochs_and_leaves_the_checksum_right() -> No
     assert buf == THREE
 
 
-def test_a_cut_off_batch_is_shifted_where_its_beginning_is_there() -> None:
+def test_a_truncated_batch_is_shifted_when_its_beginning_is_there() -> None:
     cut = batch(7, 1)[:18]
     buf = bytearray(cut)
     assert shift_batches(buf, 0, len(buf), 1) == 1
@@ -87,7 +87,7 @@ def test_a_cut_off_batch_is_shifted_where_its_beginning_is_there() -> None:
     assert short == cut[:17]
 
 
-def test_old_messages_get_a_new_offset_and_nothing_else() -> None:
+def test_shifting_old_messages_changes_only_their_offsets() -> None:
     old = legacy(50, 0) + legacy(51, 1) + legacy(59, 1, attributes=1)
     buf = bytearray(old)
     assert shift_batches(buf, 0, len(buf), 1000) == 3
@@ -106,7 +106,7 @@ def test_a_compressed_message_of_magic_0_cannot_be_shifted() -> None:
 
 
 @pytest.mark.parametrize(("base", "delta"), [(5, -6), (2**63 - 1, 1), (-1, 0)])
-def test_an_offset_out_of_range_is_refused(base: int, delta: int) -> None:
+def test_shifting_a_batch_out_of_the_offset_range_is_refused(base: int, delta: int) -> None:
     buf = bytearray(batch(base, 1))
     with pytest.raises(RemoteProtocolError, match="out of range"):
         shift_batches(buf, 0, len(buf), delta)
@@ -114,7 +114,7 @@ def test_an_offset_out_of_range_is_refused(base: int, delta: int) -> None:
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**62), st.binary(max_size=300))
 @settings(deadline=None)
-def test_a_new_producer_id_comes_with_a_right_checksum(new_id: int, old_id: int, body: bytes) -> None:
+def test_rewriting_a_producer_id_keeps_the_checksum_valid(new_id: int, old_id: int, body: bytes) -> None:
     original = batch(4, 2, producer=old_id, sequence=8, body=body)
     buf = bytearray(b"ab" + original + b"cd")
     assert rewrite_producer_id(buf, 2, new_id, 2 + len(original))
@@ -123,7 +123,7 @@ def test_a_new_producer_id_comes_with_a_right_checksum(new_id: int, old_id: int,
 
 @given(st.integers(17, 200), st.integers(1, 255))
 @settings(deadline=None)
-def test_a_damaged_batch_stays_damaged(at: int, flip: int) -> None:
+def test_rewriting_the_producer_id_of_a_damaged_batch_keeps_it_damaged(at: int, flip: int) -> None:
     broken = bytearray(batch(4, 2, producer=5, sequence=8, body=bytes(140)))
     broken[at] ^= flip
     rewrite_producer_id(broken, 0, 77)
@@ -132,7 +132,7 @@ def test_a_damaged_batch_stays_damaged(at: int, flip: int) -> None:
 
 @given(st.binary(min_size=1, max_size=16), st.binary(min_size=16, max_size=16), st.binary(max_size=5000), st.binary())
 @settings(deadline=None)
-def test_a_checksum_follows_a_change_without_the_bytes_behind_it(
+def test_a_checksum_is_updated_for_a_change_without_the_bytes_after_it(
     before: bytes, after: bytes, behind: bytes, front: bytes
 ) -> None:
     after = after[: len(before)]
@@ -140,14 +140,14 @@ def test_a_checksum_follows_a_change_without_the_bytes_behind_it(
     assert crc_after_change(crc, before, after, len(behind)) == google_crc32c.value(front + after + behind)
 
 
-def test_the_header_alone_gets_a_producer_id_before_the_records_have_arrived() -> None:
+def test_a_producer_id_is_rewritten_before_the_records_of_its_batch_arrive() -> None:
     whole = batch(4, 2, producer=5, sequence=8, body=bytes(range(256)) * 400)
     buf = bytearray(whole)
     assert rewrite_producer_id(buf, 0, 77, HEADER_BYTES)
     assert bytes(buf) == batch(4, 2, producer=77, sequence=8, body=bytes(range(256)) * 400)
 
 
-def test_the_first_batch_is_named_only_if_it_is_alone() -> None:
+def test_the_first_batch_is_found_only_when_it_is_the_only_one() -> None:
     one = batch(4, 2, producer=5, sequence=8, body=bytes(100))
     found = first_batch(one, 0, HEADER_BYTES, len(one))
     assert found == next(iter(batches(one, 0, len(one))))
@@ -156,7 +156,7 @@ def test_the_first_batch_is_named_only_if_it_is_alone() -> None:
     assert first_batch(legacy(4, 1, body=bytes(80)), 0, 90, 90) is None
 
 
-def test_a_batch_without_producer_id_of_old_magic_or_without_a_whole_header_is_left_alone() -> None:
+def test_a_batch_without_a_producer_id_or_a_whole_header_is_left_unchanged() -> None:
     whole = batch(4, 2, producer=5, sequence=8)
     for data in (batch(4, 2), legacy(4, 1, body=bytes(80)), whole[:60], b""):
         buf = bytearray(data)
@@ -166,7 +166,7 @@ def test_a_batch_without_producer_id_of_old_magic_or_without_a_whole_header_is_l
         rewrite_producer_id(bytearray(whole), 0, -1)
 
 
-def test_trimming_drops_the_batches_at_or_behind_the_limit_and_the_one_through_which_it_runs() -> None:
+def test_trimming_drops_batches_at_or_above_the_limit_and_the_batch_that_straddles_it() -> None:
     ends = [0, *(b.end for b in batches(THREE, 0, len(THREE)))]
     assert trim(THREE, 0, len(THREE), 116) == ends[3]
     assert trim(THREE, 0, len(THREE), 115) == ends[2]
@@ -177,7 +177,7 @@ def test_trimming_drops_the_batches_at_or_behind_the_limit_and_the_one_through_w
     assert trim(THREE, 0, len(THREE), 0) == 0
 
 
-def test_a_cut_off_batch_is_dropped_only_behind_the_limit() -> None:
+def test_trimming_drops_a_truncated_batch_only_above_the_limit() -> None:
     cut = batch(0, 1) + batch(1, 1)[:30]
     assert trim(cut, 0, len(cut), 1) == len(batch(0, 1))
     assert trim(cut, 0, len(cut), 2) == len(cut)
@@ -193,7 +193,7 @@ def test_old_messages_are_trimmed_by_the_offset_of_their_last_record() -> None:
 
 @given(seeds)
 @settings(max_examples=300, deadline=None)
-def test_damaged_batches_are_walked_or_refused(seed: int) -> None:
+def test_a_damaged_batch_is_walked_or_refused(seed: int) -> None:
     data = damaged(THREE, random.Random(seed))
     for walk in (
         lambda: list(batches(data, 0, len(data))),
@@ -223,7 +223,7 @@ def test_sequences_wrap_to_zero() -> None:
 
 @given(st.integers(0, 2**31 - 1), st.integers(1, 1000), st.integers(0, 2000))
 @settings(deadline=None)
-def test_a_range_covers_its_records_and_no_other(base: int, count: int, step: int) -> None:
+def test_a_sequence_range_covers_its_records_and_no_other(base: int, count: int, step: int) -> None:
     sequence = (base + step) % 2**31
     assert covers(base, count, sequence) == (step < count)
     assert at_or_before(base, sequence)

@@ -26,7 +26,7 @@ def test_a_token_is_read_as_written(user: str, password: str, authzid: str) -> N
 
 @given(st.binary(max_size=40))
 @settings(deadline=None)
-def test_other_bytes_are_refused_without_repeating_them(token: bytes) -> None:
+def test_other_bytes_than_a_token_are_refused(token: bytes) -> None:
     try:
         claim = parse_plain(token)
     except RemoteProtocolError:
@@ -41,17 +41,17 @@ def test_incomplete_tokens_are_refused(token: bytes) -> None:
     assert "secret" not in str(refused.value)
 
 
-def test_a_password_is_not_shown() -> None:
+def test_a_password_is_not_shown_in_repr() -> None:
     assert "hunter2" not in repr(Plain("", "u", "hunter2"))
 
 
 @pytest.mark.parametrize(("user", "password"), [("", "p"), ("u", ""), ("u\0", "p"), ("u", "p\0")])
-def test_a_token_that_nobody_could_read_is_not_written(user: str, password: str) -> None:
+def test_a_token_that_could_not_be_read_back_is_not_written(user: str, password: str) -> None:
     with pytest.raises(LocalProtocolError):
         plain_token(user, password)
 
 
-def test_a_client_authenticates_and_later_again() -> None:
+def test_a_client_authenticates_and_re_authenticates() -> None:
     server = SaslServer()
     for _ in range(2):
         assert server.handshake("PLAIN", 1) is ErrorCode.NONE
@@ -60,7 +60,7 @@ def test_a_client_authenticates_and_later_again() -> None:
         assert server.accept() is ErrorCode.NONE
 
 
-def test_a_refused_client_is_at_its_end() -> None:
+def test_a_refused_client_cannot_start_another_handshake() -> None:
     server = SaslServer()
     server.handshake("PLAIN", 1)
     server.receive(plain_token("u", "p"))
