@@ -160,8 +160,7 @@ def _log(row: Judged) -> LogFacts | None:
 def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> DataFrame:
     """The commits below the end of each closed extent, as lists.
 
-    A group that was moved leaves its old offsets where it was. So one without members counts at home only; where nobody
-    knows a group's home, and for live groups, every cluster counts.
+    The condition is `at_home` of `ha_core.plan.aging`, as a join.
     """
     known = homes.select("group").distinct().withColumn("known", functions.lit(True))
     at_home = homes.withColumn("at_home", functions.lit(True)).withColumnRenamed("home", "coordinator")

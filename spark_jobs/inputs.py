@@ -45,12 +45,13 @@ def from_zookeeper(hosts: str, root: str) -> Inputs:
 
     store = connect(hosts, root=root)
     try:
-        view, operations = store.load(), store.operations(NEWEST_OPERATIONS)
+        view, usage, operations = store.load(), store.usage(), store.operations(NEWEST_OPERATIONS)
     finally:
         store.close()
     if not view.clusters:
         raise InputError(f"{hosts}{root}: no cluster is registered. Add one with `switchyard clusters add`.")
-    return Inputs(view.clusters, load_profiles(), view.topics, group_homes(view.groups), crossed(operations))
+    homes = group_homes(view, usage.values())
+    return Inputs(view.clusters, load_profiles(), view.topics, homes, crossed(operations))
 
 
 def from_file(path: Path) -> Inputs:

@@ -124,7 +124,7 @@ def commits(environment: Environment, view: View, topics: Collection[str], up: M
         looked_at = groups or (cluster in up and not error) or environment.store.known(KnownTopic, cluster)
         return groups if looked_at else None
 
-    clusters, homes = sorted(view.clusters), group_homes(view.groups)
+    clusters, homes = sorted(view.clusters), group_homes(view, environment.store.usage().values())
     for cluster, groups in zip(clusters, environment.pool.map(ask, clusters), strict=True):
         if groups is None:
             unasked.append(cluster)

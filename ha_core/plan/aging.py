@@ -25,7 +25,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from ha_core.model import Extent, Group, Operation, Topic
+from ha_core.model import Extent, Identity, Operation, Topic, Usage, View
+from ha_core.plan.resolve import cluster_for_group
 from ha_core.plan.returned import gone_for_good
 
 RESTLESS_MS = 3_600_000
@@ -98,14 +99,26 @@ class Commit(NamedTuple):
     """The group has members."""
 
 
-def group_homes(groups: Mapping[str, Group]) -> dict[str, frozenset[str]]:
-    """group → where it has moved; one that is missing may be anywhere."""
-    return {name: frozenset({group.cluster}) for name, group in groups.items() if group.cluster is not None}
+def group_homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
+    """group → where it was moved to, and wherever else anybody who is bound or known to use it is led.
+
+    One that was never moved is missing, and may be anywhere: not everybody who uses it is known. So is one that
+    somebody uses who is led nowhere.
+    """
+    homes: dict[str, set[str | None]] = {name: {group.cluster} for name, group in view.groups.items() if group.cluster}
+    for bindings in view.bindings.values():
+        for name in bindings.groups.keys() & homes.keys():
+            homes[name].add(bindings.groups[name])
+    for usage in usages:
+        for name in usage.groups.keys() & homes.keys():
+            users = (Identity(usage.user, use.instance) for use in usage.groups[name])
+            homes[name].update(cluster_for_group(view, user, name) for user in users)
+    return {name: frozenset(c for c in found if c is not None) for name, found in homes.items() if None not in found}
 
 
-def at_home(commit: Commit, homes: Mapping[str, frozenset[str]]) -> bool:
+def at_home(commit: Commit, homes: Mapping[str, Collection[str]]) -> bool:
     """Whether somebody may go on from it: a group that has moved leaves its old offsets where it was."""
-    return commit.live or commit.group not in homes or commit.cluster in homes[commit.group]
+    return commit.live or commit.cluster in homes.get(commit.group, (commit.cluster,))
 
 
 class Block(NamedTuple):

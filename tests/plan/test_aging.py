@@ -6,9 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.model import Extent, Topic
+from ha_core.model import Cluster, Extent, Group, Topic, Usage, Use, UserBindings, View
 from ha_core.model.extent import Hole, check, locate
-from ha_core.plan.aging import GONE, RESTLESS_MS, Commit, LogFacts, blocks, closed, drop, undeletable
+from ha_core.plan.aging import (
+    GONE,
+    RESTLESS_MS,
+    Commit,
+    LogFacts,
+    at_home,
+    blocks,
+    closed,
+    drop,
+    group_homes,
+    undeletable,
+)
 
 NOW_MS = 10_000_000
 OLD = Extent(cluster="east", start=0, end=100, base=20, term=0)
@@ -212,3 +223,65 @@ def test_no_extent_ages_that_holds_readable_records_or_that_a_group_waits_for(
 
 def test_closed_extents_are_named_by_partition_and_term() -> None:
     assert [(partition, extent.term) for partition, extent in closed(ORDERS)] == [(0, 0)]
+
+
+def used_by(user: str) -> Usage:
+    return Usage(user=user, groups={"billing": (Use(how="commit", since="2026-01-01T00:00:00Z"),)})
+
+
+def bound(user: str, cluster: str) -> UserBindings:
+    return UserBindings(user=user, groups={"billing": cluster})
+
+
+MOVED = Group(name="billing", cluster="west")
+
+
+@pytest.mark.parametrize(
+    ("groups", "bindings", "usages", "expected"),
+    [
+        ((), (), (), None),
+        ((MOVED,), (), (), {"west"}),
+        ((), (bound("alice", "west"),), (used_by("alice"),), None),
+        ((MOVED,), (bound("alice", "west"),), (used_by("alice"), used_by("bob")), {"east", "west"}),
+        ((MOVED,), (bound("alice", "north"),), (used_by("alice"),), {"north", "west"}),
+        ((Group(name="billing"),), (), (), None),
+    ],
+    ids=["nobody", "moved", "never_moved", "another_user_stays", "bound_anew", "fenced_only"],
+)
+def test_a_group_that_moved_is_at_home_there_and_wherever_a_known_user_is_led(
+    groups: tuple[Group, ...],
+    bindings: tuple[UserBindings, ...],
+    usages: tuple[Usage, ...],
+    expected: set[str] | None,
+) -> None:
+    east = Cluster(name="east", bootstrap="east:9092", default=True)
+    north = Cluster(name="north", bootstrap="north:9092")
+    view = View(
+        clusters={"east": east, "north": north},
+        bindings={one.user: one for one in bindings},
+        groups={one.name: one for one in groups},
+    )
+
+    assert group_homes(view, usages).get("billing") == expected
+
+
+def test_nobody_knows_the_home_of_a_group_whose_user_is_led_nowhere() -> None:
+    view = View(groups={"billing": MOVED})
+
+    assert group_homes(view, [used_by("alice")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("homes", "cluster", "live", "expected"),
+    [
+        ({"billing": {"west"}}, "east", False, False),
+        ({"billing": {"west"}}, "east", True, True),
+        ({"billing": {"west"}}, "west", False, True),
+        ({"billing": {"west", "east"}}, "east", False, True),
+        ({}, "east", False, True),
+    ],
+)
+def test_a_commit_counts_unless_the_group_has_no_members_there_and_its_home_is_elsewhere(
+    homes: dict[str, set[str]], cluster: str, live: bool, expected: bool
+) -> None:
+    assert at_home(Commit("billing", cluster, 5, live), homes) is expected

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ha_core.model import Extent, Topic
 from ha_core.model.topic import Fence
-from spark_jobs.aging import Judged, Verdict, closed_extents, judge, pipeline, report
+from ha_core.plan.aging import Commit, at_home
+from spark_jobs.aging import Home, Judged, Verdict, closed_extents, commits_below, judge, pipeline, report
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, CommitRow, EndRow, History, LookRow
 from spark_jobs.questions import Questions
@@ -182,3 +184,20 @@ def test_rows_without_any_evidence_have_to_wait() -> None:
     (one,) = judge(NOW_MS, frozenset(), {}, [Judged("t", 0, "east", 0, 100, row.extents, 0, *nothing)])
 
     assert (one.aged, one.reasons, one.groups_below) == (False, ["unasked"], 0)
+
+
+def test_what_counts_as_an_old_copy_is_said_by_the_rule_of_the_command(spark: SparkSession) -> None:
+    # Given groups with and without members, in clusters where they are, are not, or are not known to be at home
+    homes = {"west": {"west"}, "both": {"east", "west"}}
+    commits = [Commit(group, cluster, 5, live) for group, cluster, live in
+               product(("west", "both", "anywhere"), ("east", "west"), (True, False))]  # fmt: skip
+    rows = [CommitRow(one.cluster, one.group, one.live, "orders", 0, one.offset, NOW_MS) for one in commits]
+    # When the job joins them
+    (below,) = commits_below(
+        spark.createDataFrame([("orders", 0, 100)], "topic string, partition int, end bigint"),
+        frame_of(spark, CommitRow, rows),
+        frame_of(spark, Home, [Home(group, home) for group, found in homes.items() for home in sorted(found)]),
+    ).collect()
+    # Then
+    counted = zip(below["groups"], below["coordinators"], below["offsets"], below["lives"], strict=True)
+    assert sorted(map(Commit._make, counted)) == sorted(one for one in commits if at_home(one, homes))
