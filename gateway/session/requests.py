@@ -1,17 +1,23 @@
-"""What becomes of each request: a table from API key to the function that handles it."""
+"""Cuts requests out of the client's bytes, and hands each to what handles it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.session import authentication, coordinated, streaming, transactions
+from gateway.session import authentication, coordinated, streaming, transactions, turns
 from gateway.session.commands import Cause
 from gateway.session.fetch.handle import fetch
 from gateway.session.produce.handle import produce, stream_produce
 from gateway.session.request import Request
-from gateway.session.state import ConnectionState
-from ha_core.wire import APIS, ApiKey, Route
+from gateway.session.state import MAX_GIVEN_BYTES, ConnectionState
+from gateway.session.upstream import Upstream
+from ha_core.wire import APIS, ApiKey, RemoteProtocolError, Route, read_request_header
+from ha_core.wire.frames import frame_size
 
+MAX_REQUESTS = 100
+"""Within one event: thousands that have no answer fit into what is read at once, and others are to have their turn."""
+MIN_REQUEST_BYTES = 10
+"""API key, version, correlation id and the length of the client id."""
 LONG_BYTES = 32 << 10
 """Of a composed request: a longer one is decoded by the driver, beside its event loop."""
 _NONE = (0, -1)
@@ -20,7 +26,87 @@ _NONE = (0, -1)
 Handler = Callable[[ConnectionState, Request], None]
 
 
-def whole(session: ConnectionState, request: Request) -> None:
+def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
+    """The client's bytes `buf[:end]`. What cannot be used yet stays in `session.carry`."""
+    if session.closed is not None or session.leaving is not None:
+        return
+    pos = 0
+    if session.streaming is not None:
+        pos = _go_on_streaming(session, session.streaming, memoryview(buf)[:end])
+    elif session.gather is not None:
+        pos = _go_on_gathering(session, session.gather, memoryview(buf)[:end])
+    limits = session.settings.limits
+    handled = 0
+    while session.closed is None and session.leaving is None and not session.held and end - pos >= 4:
+        if handled >= MAX_REQUESTS or session.full() or session.given_bytes >= MAX_GIVEN_BYTES:
+            session.held = True
+            break
+        handled += 1
+        if session.sasl is not None and session.sasl.raw_tokens:
+            token_at, pos = pos, authentication.raw_token(session, session.sasl, buf, pos, end)
+            if pos == token_at:
+                break
+            continue
+        most = limits.max_request_bytes if session.entered else limits.max_login_bytes
+        size = frame_size(buf, pos, most, MIN_REQUEST_BYTES)
+        frame_end = pos + 4 + size
+        stop = min(end, frame_end)
+        header = read_request_header(buf, pos + 4, stop)
+        if (header is None and end >= frame_end) or (header is not None and header.body_at > frame_end):
+            raise RemoteProtocolError(f"a request of {size} bytes ends inside its header")
+        if header is None:
+            break
+        request = Request(header, buf, pos, stop, limits, frame_end - stop)
+        if not request.missing:
+            if not _in_turn(session, request):
+                break
+            _handle(session, request)
+            request.forget()
+            pos = frame_end
+            continue
+        if session.left or (header.api_key == ApiKey.PRODUCE and not _in_turn(session, request)):
+            break
+        if not _handle_beginning(session, request):
+            session.gather = bytearray(request.frame)
+            session.wanted = 4 + size
+        request.forget()
+        return
+    if session.closed is None and pos < end:
+        session.carry = bytes(memoryview(buf)[pos:end])
+
+
+def _go_on_streaming(session: ConnectionState, upstream: Upstream, chunk: memoryview) -> int:
+    if not session.stands(upstream.basis):
+        streaming.leave(session, Cause.LEASE_LOST, "the rest of a request came after the lease had been lost")
+        return 0
+    return streaming.go_on(session, upstream, chunk)
+
+
+def _go_on_gathering(session: ConnectionState, gather: bytearray, chunk: memoryview) -> int:
+    taken = min(session.wanted - len(gather), len(chunk))
+    gather += chunk[:taken]
+    if len(gather) == session.wanted:
+        header = read_request_header(gather, 4, len(gather))
+        if header is None or header.body_at > len(gather):
+            raise RemoteProtocolError("a request ends inside its header")
+        request = Request(header, gather, 0, len(gather), session.settings.limits)
+        if _in_turn(session, request):
+            session.gather = None
+            _handle(session, request)
+            request.forget()
+    return taken
+
+
+def _in_turn(session: ConnectionState, request: Request) -> bool:
+    """Whether a request may begin. If not it is held, and all after it."""
+    if not session.queue and not session.unacknowledged:
+        session.only_produce = request.api_key == ApiKey.PRODUCE
+        return True
+    session.held = not turns.comes(session, request)
+    return not session.held
+
+
+def _handle(session: ConnectionState, request: Request) -> None:
     """A complete request."""
     key, version = request.api_key, request.api_version
     line = APIS.get(key)
@@ -56,7 +142,7 @@ def whole(session: ConnectionState, request: Request) -> None:
         _compose(session, request)
 
 
-def partial(session: ConnectionState, request: Request) -> bool:
+def _handle_beginning(session: ConnectionState, request: Request) -> bool:
     """A request of which something is missing. True if it is already on its way to a broker."""
     if request.api_key != ApiKey.PRODUCE or session.closed is not None:
         return False

@@ -1,31 +1,22 @@
 """One client connection, without I/O: bytes, answers and snapshots in, commands out.
 
 Requests are cut out of the client's bytes and go one of four ways: passed to the broker whose port the client is on,
-rewritten for it, answered here, or handed to a composed handler. Answers leave in the order of the requests (`slots`).
-Everything else (sockets, clocks, ZooKeeper, other connections) belongs to the driver.
+rewritten for it, answered here, or handed to a composed handler. Answers leave in the order of the requests
+(`pending`). Everything else (sockets, clocks, ZooKeeper, other connections) belongs to the driver.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import answers, authentication, coordinated, exchange, requests, streaming, transactions, turns
+from gateway.session import answers, coordinated, exchange, requests, streaming, transactions, turns
 from gateway.session.commands import BrokerLane, Cause, Command
 from gateway.session.fetch import log_starts, unresponsive
 from gateway.session.fetch.handle import wake_readers
 from gateway.session.pending import InFlight, Passed, Ready, concerns
-from gateway.session.produce import split
-from gateway.session.request import Request
 from gateway.session.snapshot import Snapshot
-from gateway.session.state import MAX_GIVEN_BYTES, MAX_QUESTIONS, ConnectionState
-from gateway.session.upstream import Upstream
-from ha_core.wire import ApiKey, RemoteProtocolError, WireError, read_request_header
-from ha_core.wire.frames import frame_size
-
-MAX_REQUESTS = 100
-"""Within one event: thousands that have no answer fit into what is read at once, and others are to have their turn."""
-MIN_REQUEST_BYTES = 10
-"""API key, version, correlation id and the length of the client id."""
+from gateway.session.state import ConnectionState
+from ha_core.wire import ApiKey, RemoteProtocolError, WireError
 
 
 class Session(ConnectionState):
@@ -52,8 +43,7 @@ class Session(ConnectionState):
         self.held = False
         self.turn = None
         try:
-            self._requests(buf, end)
-            self._unblock()
+            requests.receive(self, buf, end)
         except RemoteProtocolError as error:
             self.close(Cause.MALFORMED, str(error))
         return self._take()
@@ -65,7 +55,6 @@ class Session(ConnectionState):
         if upstream is not None:
             try:
                 answers.receive(self, upstream, buf, end)
-                self._unblock()
             except WireError as error:
                 self.close(Cause.UPSTREAM_MALFORMED, f"{lane.cluster}:{lane.broker}: {error}")
         return self._take()
@@ -77,22 +66,18 @@ class Session(ConnectionState):
         upstream = self.upstreams.pop(lane, None)
         if upstream is not None and not answers.lost(self, upstream):
             self.close(Cause.UPSTREAM_LOST, f"{lane.cluster}:{lane.broker}: {why}")
-        self._unblock()
         return self._take()
 
     def answered(self, token: int, body: dict[str, Any] | bytes | None, now: float) -> list[Command]:
         """The result of a `Compose`, encoded where it is long; None if it failed in a way that has no answer."""
         self.now = now
         pending = self.composed.pop(token, None)
-        if pending is None:
-            return self._take()
-        if body is None:
+        if pending is not None and body is None:
             self.close(Cause.UPSTREAM_LOST, "the request could not be answered")
-            return self._take()
-        if pending.ends is not None and isinstance(body, dict) and not transactions.stays_open(body):
-            self.transactions.ended(pending.ends)
-        self.complete(pending, pending.ready(pending.request.answer(body)))
-        self._unblock()
+        elif pending is not None and body is not None:
+            if pending.ends is not None and isinstance(body, dict) and not transactions.stays_open(body):
+                self.transactions.ended(pending.ends)
+            self.complete(pending, pending.ready(pending.request.answer(body)))
         return self._take()
 
     def follow(self, snapshot: Snapshot, now: float) -> list[Command]:
@@ -110,18 +95,16 @@ class Session(ConnectionState):
             if any(topic.decode("utf-8", "replace") in snapshot.view.topics for topic in self.fetch_topics):
                 self.fetch_reset = True
         unresponsive.give_up(self)
-        self._decide()
-        self._unblock()
+        exchange.proceed(self)
         return self._take()
 
     def tick(self, now: float) -> list[Command]:
         """The time of a `Wake` has come, or what an `AwaitLease` asked for."""
         self.now = now
         self._awaits_lease = False
-        self._decide()
+        exchange.proceed(self)
         unresponsive.ask(self)
         self.flush()
-        self._unblock()
         return self._take()
 
     def client_left(self, now: float) -> list[Command]:
@@ -129,7 +112,6 @@ class Session(ConnectionState):
         self.now = now
         self.left = True
         streaming.give_up_rest(self)
-        self._unblock()
         return self._take()
 
     def leave(self, cause: Cause, detail: str, now: float) -> list[Command]:
@@ -147,7 +129,6 @@ class Session(ConnectionState):
                 self.out += self.transactions.to_look_after(self.port.cluster, scope.quiet, now)
         if self.streaming is not None and now - self.streaming.arrived_at >= streaming.STALLED_S:
             streaming.leave(self, Cause.STALLED, "the rest of a request did not come, and an operation waits for it")
-            self._unblock()
         return self._take()
 
     def release(self, lane: BrokerLane) -> bool:
@@ -168,14 +149,14 @@ class Session(ConnectionState):
     @property
     def paused(self) -> bool:
         """No more client bytes, please: too much is in flight."""
-        return self.held or self.leaving is not None or self._full(1)
+        return self.held or self.leaving is not None or self.full()
 
     @property
     def may_go_on(self) -> bool:
         """Whether what is held is to be given again. Not for every single answer: each time the rest is copied."""
         if not self.held or self.leaving is not None:
             return False
-        return not self._full(2) if self.turn is None else turns.has_come(self, self.turn)
+        return not self.full(share=2) if self.turn is None else turns.has_come(self, self.turn)
 
     @property
     def idle(self) -> bool:
@@ -214,36 +195,14 @@ class Session(ConnectionState):
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _take(self) -> list[Command]:
+        try:
+            self._unblock()
+        except WireError as error:
+            self.close(Cause.UPSTREAM_MALFORMED, str(error))
         if self.left and self.closed is None and not self.busy and not self.held:
             self.close(Cause.CLIENT_LEFT)
         streaming.end_if_done(self)
         return self.take()
-
-    def _full(self, share: int) -> bool:
-        """Whether as much is under way as one connection may have, or that part of it."""
-        return (
-            len(self.queue) * share >= self.settings.max_in_flight
-            or len(self.composed) * share >= MAX_QUESTIONS
-            or self.kept_bytes > split.MAX_KEPT_BYTES
-        )
-
-    def _decide(self) -> None:
-        """Batches that were kept until the state decides where they belong go on."""
-        if self.turn_takers:
-            exchange.proceed(self)
-            self._unblock()
-
-    def _lift(self) -> None:
-        """Refusals held for a fence that stands no more go out now."""
-        standing = self.snapshot.fences.operations
-        held = [p for p in self.queue if isinstance(p, Ready) and p.lifts_with is not None]
-        for ready in held:
-            if ready.lifts_with not in standing:
-                ready.lifts_with = None
-                ready.due_at = self.now
-        if held:
-            self.flush()
-            self._unblock()
 
     def _unblock(self) -> None:
         """An answer that waited for its turn streams now."""
@@ -259,84 +218,11 @@ class Session(ConnectionState):
             if upstream.blocked:
                 return
 
-    def _requests(self, buf: bytearray, end: int) -> None:
-        if self.closed is not None or self.leaving is not None:
-            return
-        pos = 0
-        if self.streaming is not None:
-            pos = self._continue_stream(self.streaming, memoryview(buf)[:end])
-        elif self._gather is not None:
-            pos = self._continue_gather(buf, end)
-        limits = self.settings.limits
-        taken = 0
-        while self.closed is None and self.leaving is None and not self.held and end - pos >= 4:
-            if taken >= MAX_REQUESTS or self._full(1) or self.given_bytes >= MAX_GIVEN_BYTES:
-                self.held = True
-                break
-            taken += 1
-            if self.sasl is not None and self.sasl.raw_tokens:
-                token_at, pos = pos, authentication.raw_token(self, self.sasl, buf, pos, end)
-                if pos == token_at:
-                    break
-                continue
-            most = limits.max_request_bytes if self.entered else limits.max_login_bytes
-            size = frame_size(buf, pos, most, MIN_REQUEST_BYTES)
-            frame_end = pos + 4 + size
-            header = read_request_header(buf, pos + 4, min(end, frame_end))
-            if header is None:
-                if end >= frame_end:
-                    raise RemoteProtocolError(f"a request of {size} bytes ends inside its header")
-                break
-            if header.body_at > frame_end:
-                raise RemoteProtocolError(f"a request of {size} bytes ends inside its header")
-            request = Request(header, buf, pos, min(end, frame_end), limits, max(frame_end - end, 0))
-            if not request.missing:
-                if not self._in_turn(request):
-                    break
-                self._handle(request)
-                pos = frame_end
-                continue
-            if self.left or (header.api_key == ApiKey.PRODUCE and not self._in_turn(request)):
-                break
-            passed = requests.partial(self, request)
-            request.forget()
-            if passed:
-                return
-            self._gather = bytearray(memoryview(buf)[pos:end])
-            self._wanted = 4 + size
-            return
-        if self.closed is None and pos < end:
-            self.carry = bytes(memoryview(buf)[pos:end])
-
-    def _handle(self, request: Request) -> None:
-        requests.whole(self, request)
-        request.forget()
-
-    def _continue_stream(self, upstream: Upstream, chunk: memoryview) -> int:
-        if not self.stands(upstream.basis):
-            streaming.leave(self, Cause.LEASE_LOST, "the rest of a request came after the lease had been lost")
-            return 0
-        return streaming.go_on(self, upstream, chunk)
-
-    def _continue_gather(self, buf: bytearray, end: int) -> int:
-        gather = self._gather
-        assert gather is not None
-        taken = min(self._wanted - len(gather), end)
-        gather += memoryview(buf)[:taken]
-        if len(gather) == self._wanted:
-            header = read_request_header(gather, 4, len(gather))
-            if header is None or header.body_at > len(gather):
-                raise RemoteProtocolError("a request ends inside its header")
-            request = Request(header, gather, 0, len(gather), self.settings.limits)
-            if self._in_turn(request):
-                self._gather = None
-                self._handle(request)
-        return taken
-
-    def _in_turn(self, request: Request) -> bool:
-        """Whether a request may begin. If not it is held, and all after it."""
-        if not self.queue and not self.unacknowledged:
-            self.only_produce = request.api_key == ApiKey.PRODUCE
-            return True
-        self.held = not turns.comes(self, request)
-        return not self.held
+    def _lift(self) -> None:
+        """Refusals held for a fence that stands no more go out now."""
+        standing = self.snapshot.fences.operations
+        for ready in self.queue:
+            if isinstance(ready, Ready) and ready.lifts_with is not None and ready.lifts_with not in standing:
+                ready.lifts_with = None
+                ready.due_at = self.now
+        self.flush()

@@ -38,6 +38,9 @@ MAX_HOLD_S = 0.2
 the client's own timers, and its batches into CVE-2026-35554."""
 MAX_QUESTIONS = 8
 """Composed requests of one connection that are worked on at once: each may end in an answer of megabytes."""
+MAX_KEPT_BYTES = 16 << 20
+"""Of batches that may have to go to a target, of one connection: no more is read from the client until some are
+answered."""
 MAX_GIVEN_BYTES = 256 << 10
 """Of answers made here within one event: what the client's socket does not take is kept, and more of it is not made
 before it has gone."""
@@ -89,8 +92,9 @@ class ConnectionState:
         """Something was sent that has no answer."""
         self.streaming: Upstream | None = None
         """Where the next client bytes go: the rest of a request that is forwarded while it arrives (`streaming`)."""
-        self._gather: bytearray | None = None
-        self._wanted = 0
+        self.gather: bytearray | None = None
+        """The beginning of a request that is handled when all of it is there, `wanted` bytes."""
+        self.wanted = 0
         self.known_routes: dict[str | None, Routes] = {}
         self.composed: dict[int, Composed] = {}
         """By token of their `Compose`."""
@@ -175,6 +179,14 @@ class ConnectionState:
         upstream = self.send(lane, data)
         upstream.mute = self.unacknowledged = True
         upstream.unacknowledged.add(topics, complete, self.snapshot.view.revision)
+
+    def full(self, share: int = 1) -> bool:
+        """Whether as much is under way as one connection may have, or that part of it."""
+        return (
+            len(self.queue) * share >= self.settings.max_in_flight
+            or len(self.composed) * share >= MAX_QUESTIONS
+            or self.kept_bytes > MAX_KEPT_BYTES
+        )
 
     def wake(self) -> None:
         """Asks to be woken for what is due next."""

@@ -38,9 +38,6 @@ gives its brokers less than twice that time half of it is taken: the client wait
 AGAIN_S = 0.1
 """Where the target's leader is not known, or has changed, it is looked for so often. The client is not told:
 a producer without idempotence would write a second time what the target may have taken."""
-MAX_KEPT_BYTES = 16 << 20
-"""Of batches that may have to go to a target, of one connection: no more is read from the client until some are
-answered."""
 _LANE = 1
 """Answers leave in the order of the requests. On the connection by which the client reads from the target, the answer
 to a write could come after one that has to wait for it."""

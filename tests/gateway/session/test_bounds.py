@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.session.commands import Cause, Compose, ToClient, Wake
-from gateway.session.session import MAX_REQUESTS
+from gateway.session.requests import MAX_REQUESTS
 from gateway.session.state import MAX_GIVEN_BYTES, MAX_QUESTIONS
 from ha_core.model import Extent, Topic, View
 from ha_core.wire import encode, encode_request

@@ -344,7 +344,7 @@ def test_a_broker_that_answers_another_request_meanwhile_waits_for_its_turn() ->
 
 
 def test_no_more_is_read_from_a_client_of_which_much_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.session.produce.split.MAX_KEPT_BYTES", 2 * len(records(-1, 10, producer_id=-1)))
+    monkeypatch.setattr("gateway.session.state.MAX_KEPT_BYTES", 2 * len(records(-1, 10, producer_id=-1)))
     talk = Talk(state(topic("proposed")))
     for _ in range(3):
         assert not talk.session.paused
