@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from gateway import clock
 from gateway.driver.connection import Connection
 from gateway.driver.rounds import Rounds
-from gateway.session.fences import Scope
+from gateway.session.snapshot import Scope
 
 HURRY_EVERY_S = 0.25
 

@@ -37,14 +37,13 @@ from gateway.driver.sightings import Sightings
 from gateway.driver.strangers import Strangers
 from gateway.nodes import NodeBook, NodePortError, gateway_key
 from gateway.session.commands import BrokerLane, Cause, Compose, Question, Saw
-from gateway.session.fences import Fences, fences
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms, changed_topics
 from gateway.session.session import Session
 from gateway.session.settings import Authentication, Settings
-from gateway.session.snapshot import Lease, Port, Snapshot
+from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
 from gateway.topology import Topology
 from gateway.upstream.clusters import Upstream
 from gateway.upstream.dial import BrokerSocket

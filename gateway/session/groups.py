@@ -1,19 +1,103 @@
-"""Requests of consumer groups that were carried to another cluster with their members."""
+"""Requests for a group's coordinator or for one broker: groups, log dirs."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from gateway.session import answers
+from gateway.session.commands import BrokerLane, Cause, Refresh
+from gateway.session.pending import Passed
+from gateway.session.request import Message, Request
+from gateway.session.state import ConnectionState
 from ha_core.model import Group, Member
-from ha_core.wire import ApiKey
+from ha_core.wire import ApiKey, ErrorCode
+
+_CLASSIC_ONLY = "the gateway serves classic consumer groups only: set group.protocol=classic"
+_NO_LOGS = "gateway"
+"""The empty log directory of a gateway's own node."""
 
 
-def members_by_id(group: Group) -> dict[str, Member]:
-    """Aliases by member id alone: JOIN_GROUP and LEAVE_GROUP name no generation."""
-    return {key.split(":", 1)[1]: member for key, member in group.aliases.items()}
+def group(session: ConnectionState, request: Request) -> None:
+    """A request of a group's member, passed to the coordinator whichever node it came in by.
+
+    NOT_COORDINATOR sends a member whose group has moved on a search. One that is just stopping loses its last commit
+    with it, or never ends: aiokafka (0.14) does not search while it stops, and repeats that commit for ever.
+    """
+    name = request.group()
+    route = session.routes(request.client_id).group(name)
+    error: ErrorCode | None = None
+    fence: str | None = None
+    if not session.settings.lease.holds(session.now):
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    elif route.group is not None and route.group.fence is not None:
+        error = request.api.fenced
+        # A heartbeat is answered at once: it blocks nothing, and the member must not think its coordinator dead.
+        fence = route.group.fence.operation if error is not ErrorCode.NONE else None
+    elif route.coordinator is None:
+        error = ErrorCode.NOT_COORDINATOR
+        session.emit(Refresh())
+    if error is not None:
+        body = request.refusal(request.decode(), error)
+        if error is ErrorCode.NONE:
+            session.reply(request, body)
+        else:
+            session.refuse(request, body, fence)
+        return
+    assert route.coordinator is not None
+    if request.api.use is not None:
+        session.notice(request, "group", name, request.api.use)
+    frame: bytes | memoryview = request.frame
+    if route.members and route.group is not None:
+        message = request.decode()
+        if rename(route.group, route.members, request.api_key, message):
+            frame = request.rewritten(message)
+    session.pass_on(Passed(request, group=name), route.coordinator, frame)
 
 
-def rename(group: Group, by_id: dict[str, Member], api_key: int, request: dict[str, Any]) -> bool:
+def newer_protocol(session: ConnectionState, request: Request) -> None:
+    """A member of a KIP-848 group is told what brokers tell it on which that protocol is off.
+
+    franz-go goes on with the classic one, Java and librdkafka end their consumer and say why.
+    """
+    session.reply(request, {"error_code": int(ErrorCode.UNSUPPORTED_VERSION), "error_message": _CLASSIC_ONLY})
+
+
+def wake_joiners(session: ConnectionState) -> None:
+    """Members that wait in a rebalance while their group is being fenced are answered, to ask again after the fence.
+
+    What they wait for, that the others join or the leader hands out partitions, the same fence refuses: they would
+    wait for it, and it, to be drained, for them. A broker works on one request per connection at a time, so a farewell
+    after a join waits with it.
+    """
+    known = session.snapshot.view.groups
+    occupied: set[BrokerLane | None] = set()
+    for pending in tuple(session.queue):
+        if not isinstance(pending, Passed) or pending.group is None:
+            continue
+        group = known.get(pending.group.decode("utf-8", "replace"))
+        if group is None or group.fence is None:
+            continue
+        request = pending.request
+        if request.api.rebalance == "waits":
+            occupied.add(pending.lane)
+        elif pending.lane not in occupied or request.api.rebalance != "follows":
+            continue
+        answers.abandon(session, pending, request.answer(request.refusal({"member_id": ""})))
+    session.flush()
+
+
+def node(session: ConnectionState, request: Request) -> None:
+    """A request that is about the broker itself: a virtual node's is passed on, a gateway's node has no logs.
+
+    Admin clients ask every node. No directory at all is to Java a right that is missing, no answer a broker that hangs.
+    """
+    if session.here is None:
+        session.reply(request, {"error_code": 0, "results": [{"error_code": 0, "log_dir": _NO_LOGS}]})
+    elif not session.snapshot.fresh:
+        session.close(Cause.UNSUPPORTED, f"API key {request.api_key} before the gateway knows any cluster")
+    else:
+        session.pass_on(Passed(request), session.here, request.frame)
+
+
+def rename(group: Group, by_id: dict[str, Member], api_key: int, request: Message) -> bool:
     """Replaces members of the origin by those of the target, in place. False if the request names none."""
     if api_key == ApiKey.JOIN_GROUP:
         member = by_id.get(request["member_id"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.session import authentication, coordinated, streaming, transactions, turns
+from gateway.session import authentication, groups, streaming, transactions, turns
 from gateway.session.commands import Cause
 from gateway.session.fetch.handle import fetch
 from gateway.session.produce.handle import produce, stream_produce
@@ -133,11 +133,11 @@ def _handle(session: ConnectionState, request: Request) -> None:
     if handle is not None:
         handle(session, request)
     elif line.route is Route.GROUP:
-        coordinated.group(session, request)
+        groups.group(session, request)
     elif line.route is Route.TRANSACTION:
         transactions.transaction(session, request)
     elif line.route is Route.NODE:
-        coordinated.node(session, request)
+        groups.node(session, request)
     else:
         _compose(session, request)
 
@@ -164,7 +164,7 @@ def _compose(session: ConnectionState, request: Request) -> None:
 HANDLERS: dict[int, Handler] = {
     ApiKey.PRODUCE: produce,
     ApiKey.FETCH: fetch,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: coordinated.newer_protocol,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.newer_protocol,
     ApiKey.SASL_HANDSHAKE: authentication.handshake,
     ApiKey.SASL_AUTHENTICATE: authentication.authenticate,
 }

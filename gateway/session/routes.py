@@ -7,7 +7,6 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from gateway.session.commands import BrokerLane
-from gateway.session.groups import members_by_id
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Group, Identity, LastSequences, Member, Topic
 from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
@@ -119,7 +118,7 @@ class Routes:
             cluster = cluster_for_group(self.snapshot.view, self.identity, text)
             here = not self.closed and cluster == self.port.cluster
             group = self.snapshot.view.groups.get(text)
-            members = members_by_id(group) if group is not None and group.cluster == cluster else {}
+            members = _members_by_id(group) if group is not None and group.cluster == cluster else {}
             coordinator = self._coordinator(cluster, text)
             route = self._groups[name] = GroupRoute(here, coordinator, group, members)
         return route
@@ -136,3 +135,8 @@ class Routes:
     def transactions_here(self) -> bool:
         """Whether the port's cluster coordinates the identity's transactions."""
         return not self.closed and cluster_for_user(self.snapshot.view, self.identity) == self.port.cluster
+
+
+def _members_by_id(group: Group) -> dict[str, Member]:
+    """Aliases by member id alone: JOIN_GROUP and LEAVE_GROUP name no generation."""
+    return {key.split(":", 1)[1]: member for key, member in group.aliases.items()}

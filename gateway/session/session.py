@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.session import answers, coordinated, exchange, requests, streaming, transactions, turns
+from gateway.session import answers, exchange, groups, requests, streaming, transactions, turns
 from gateway.session.commands import BrokerLane, Cause, Command
 from gateway.session.fetch import log_starts, unresponsive
 from gateway.session.fetch.handle import wake_readers
@@ -90,7 +90,7 @@ class Session(ConnectionState):
             self._lift()
             log_starts.forget(self, before.view)
             wake_readers(self, before.view)
-            coordinated.wake_joiners(self)
+            groups.wake_joiners(self)
             streaming.probe(self)
             if any(topic.decode("utf-8", "replace") in snapshot.view.topics for topic in self.fetch_topics):
                 self.fetch_reset = True

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from gateway.session import exchange, groups
+from gateway.session import exchange
+from gateway.session.groups import rename
 from gateway.session.pending import Answer, Exchange, Passed, Send
 from gateway.session.produce.issuing import issued_by, shown
 from gateway.session.request import Message, Request
@@ -233,5 +234,5 @@ def _commit_offsets(session: ConnectionState, request: Request, message: Message
     else:
         message["producer_id"] = issued.own
         if route.members and route.group is not None:
-            groups.rename(route.group, route.members, request.api_key, message)
+            rename(route.group, route.members, request.api_key, message)
         _pass(session, request, message, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.session import answers, exchange, refusals
+from gateway.session import answers, exchange
 from gateway.session.commands import BrokerLane, Refresh
 from gateway.session.fetch import log_starts, unresponsive
 from gateway.session.fetch import plan as fetching
@@ -82,7 +82,7 @@ def _refuse_follower(session: ConnectionState, request: Request, scan: FetchScan
         {
             "topic": entry.topic.decode("utf-8", "replace"),
             "partitions": [
-                refusals.fetch_partition(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                fetching.fetch_partition(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 for asked in entry.partitions
             ],
         }

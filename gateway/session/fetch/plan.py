@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gateway.session.commands import BrokerLane
-from gateway.session.refusals import fetch_partition
 from gateway.session.routes import Routes, Way
 from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import Hole, locate
@@ -135,6 +134,20 @@ def _keep_one_place(result: FetchPlan) -> None:
             del result.reads[name, partition]
             result.local[name, partition] = fetch_partition(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             result.refused = True
+
+
+def fetch_partition(partition: int, error: ErrorCode, high_watermark: int = -1) -> dict[str, Any]:
+    """One partition of a fetch answer without records."""
+    return {
+        "partition_index": partition,
+        "error_code": int(error),
+        "high_watermark": high_watermark,
+        "last_stable_offset": high_watermark,
+        "log_start_offset": -1,
+        "aborted_transactions": [],
+        "preferred_read_replica": -1,
+        "records": b"",
+    }
 
 
 def empty(key: Key, extent: Extent | None) -> dict[str, Any]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from gateway.session import exchange, refusals, streaming
+from gateway.session import exchange, streaming
 from gateway.session.commands import BrokerLane, Cause, Inquire, LookUp
 from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send
 from gateway.session.produce.split import batches_at_cuts, split
 from gateway.session.produce.verdict import (
+    TAKEN,
     Key,
     Verdict,
     batch_of_each,
     judge,
     judge_head,
+    judge_issuers,
     merged,
     note_refused,
     passes,
@@ -24,8 +26,6 @@ from gateway.session.state import ConnectionState
 from ha_core.wire import ErrorCode, RemoteProtocolError
 from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
 
-_TAKEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-
 
 def produce(session: ConnectionState, request: Request) -> None:
     """A whole request."""
@@ -34,23 +34,26 @@ def produce(session: ConnectionState, request: Request) -> None:
         raise RemoteProtocolError("a produce request ends inside its partitions")
     routes = session.routes(request.client_id)
     if not session.settings.lease.holds(session.now):
-        verdict = Verdict()
-        verdict.refused = {(p[0], p[1]): ErrorCode.NOT_LEADER_OR_FOLLOWER for p in scan.partitions}
-        note_refused(session, scan, batch_of_each(request.buf, scan), verdict.refused)
+        batches = batch_of_each(request, scan)
+        verdict = Verdict(batches)
+        verdict.refused = dict.fromkeys(batches, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        note_refused(session, batches, verdict.refused)
         _refuse(session, request, scan, verdict)
         return
     ordinary = scan.transactional_id is None and not session.settings.producer_order.watches(session.now)
     if ordinary and passes(scan, routes):
         _pass(session, request, scan)
         return
-    found = batch_of_each(request.buf, scan)
+    batches = batch_of_each(request, scan)
     at_cuts = batches_at_cuts(request, scan, routes)
-    verdict = judge(session, request, scan, found, routes)
+    verdict = judge(session, request, batches, routes)
+    if scan.transactional_id is not None:
+        judge_issuers(session, request, batches, verdict)
     for wanted in verdict.look_up:
         session.emit(LookUp(wanted))
     for topic, partition in verdict.early:
         session.emit(Inquire(_here(session).cluster, topic.decode("utf-8", "replace"), partition))
-    if len(verdict.refused) == len(scan.partitions):
+    if len(verdict.refused) == len(batches):
         _refuse(session, request, scan, verdict)
         return
     crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.refused}
@@ -58,7 +61,7 @@ def produce(session: ConnectionState, request: Request) -> None:
         _write(session, request, scan, verdict)
         return
     _notice(session, request, scan, verdict.refused)
-    exchange.begin(session, request, split(session, request, scan, verdict, crossing), _topics(scan, verdict))
+    exchange.begin(session, request, split(session, request, scan, verdict, crossing), verdict.topics)
 
 
 def stream_produce(session: ConnectionState, request: Request) -> bool:
@@ -101,34 +104,23 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan) -> InFl
 def _write(session: ConnectionState, request: Request, scan: ProduceScan, verdict: Verdict) -> InFlight | None:
     """Sends what was not refused; its answer is made anew, in client offsets. None: it has no answer."""
     _notice(session, request, scan, verdict.refused)
-    topics = _topics(scan, verdict)
     if scan.acks != 0:
-        return exchange.begin(session, request, _written(session, request, scan, verdict), topics)
-    session.send_unacknowledged(_here(session), _kept(request, verdict), topics, complete=True)
-    if not _TAKEN.issuperset(verdict.refused.values()):
+        return exchange.begin(session, request, _written(session, request, verdict), verdict.topics)
+    session.send_unacknowledged(_here(session), without(request, verdict), verdict.topics, complete=True)
+    if not TAKEN.issuperset(verdict.refused.values()):
         _leave_unanswered(session)
     return None
 
 
-def _written(session: ConnectionState, request: Request, scan: ProduceScan, verdict: Verdict) -> Exchange:
+def _written(session: ConnectionState, request: Request, verdict: Verdict) -> Exchange:
     lane = _here(session)
-    frames = yield Send({lane: _kept(request, verdict)})
+    frames = yield Send({lane: without(request, verdict)})
     frame = frames[lane]
     if verdict.refused or verdict.openers:
-        return Answer(request.answer(merged(session, request, scan, verdict, frame)))
+        return Answer(request.answer(merged(session, request, verdict, frame)))
     answer = frame[4:]
     patch_produce_response(answer, request.api_version, verdict.shifts)
     return Answer(frame[:4] + answer)
-
-
-def _kept(request: Request, verdict: Verdict) -> bytes | memoryview:
-    """The request less what was refused."""
-    return request.rewritten(without(request.decode(), verdict.refused)) if verdict.refused else request.frame
-
-
-def _topics(scan: ProduceScan, verdict: Verdict) -> tuple[bytes, ...]:
-    """The topics of which something is forwarded."""
-    return tuple({p[0] for p in scan.partitions if p[:2] not in verdict.refused})
 
 
 def _notice(session: ConnectionState, request: Request, scan: ProduceScan, refused: Collection[Key] = ()) -> None:
@@ -147,15 +139,10 @@ def _refuse(session: ConnectionState, request: Request, scan: ProduceScan, verdi
     """Answers a request of which nothing is forwarded: refused, or held by earlier terms."""
     if scan.acks == 0:
         _leave_unanswered(session)
-        return
-    keys = [(topic, partition) for topic, partition, _, _ in scan.partitions]
-    answer = refusals.produce(
-        (key[0].decode("utf-8", "replace"), key[1], verdict.refused[key], verdict.offsets.get(key, -1)) for key in keys
-    )
-    if _TAKEN.issuperset(verdict.refused.values()):
-        session.reply(request, answer)
+    elif TAKEN.issuperset(verdict.refused.values()):
+        session.reply(request, verdict.answer({}))
     else:
-        session.refuse(request, answer, verdict.fence, keys)
+        session.refuse(request, verdict.answer({}), verdict.fence, verdict.keys)
 
 
 def _leave_unanswered(session: ConnectionState) -> None:

@@ -20,7 +20,7 @@ from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Answer, Exchange, Send, Turn, Wait
 from gateway.session.produce.disposition import Disposition, SentBatch, dispose
 from gateway.session.produce.recalled import UNKNOWN_OFFSET
-from gateway.session.produce.verdict import Key, Verdict, acknowledged, merged, without
+from gateway.session.produce.verdict import TAKEN, Key, Verdict, acknowledged, entries, merged, without
 from gateway.session.request import Message, Request
 from gateway.session.routes import Routes, Way
 from gateway.session.state import ConnectionState
@@ -87,8 +87,8 @@ def split(
         order.departed(key, sent.batch, session.now)
     until = session.now + min(PROPOSED_HOLD_S, max(0, scan.timeout_ms) / 2000)
 
-    frames = yield Send({session.here: _to_origin(request, verdict)})
-    answer = merged(session, request, scan, verdict, frames[session.here])
+    frames = yield Send({session.here: without(request, verdict, acks=_ALL)})
+    answer = merged(session, request, verdict, frames[session.here])
     # After one that still waits it is decided in its turn: what comes first may be refused by then.
     decided = _dispositions(session, request, answer, open_writes)
     if session.turn_takers or any(disposition is not Disposition.TAKEN for _, _, disposition in decided):
@@ -100,14 +100,9 @@ def split(
         order.arrived(key, sent.batch)
     if scan.acks != 0:
         return Answer(request.answer(answer), promises=bool(acknowledged(answer)))
-    if any(entry["error_code"] for _, entry in _entries(answer)):
+    if any(entry["error_code"] for _, entry in entries(answer)):
         streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
     return Answer(b"", promises=bool(acknowledged(answer)))
-
-
-def _to_origin(request: Request, verdict: Verdict) -> bytes:
-    message = without(request.decode(), verdict.refused)
-    return request.rewritten({**message, "acks": _ALL})
 
 
 def _to_targets(
@@ -161,7 +156,7 @@ def _to_targets(
         )
         for lane, frame in frames.items():
             said = _lost(topics[lane]) if frame is None else request.decode_answer(frame)
-            for key, said_entry in _entries(said):
+            for key, said_entry in entries(said):
                 if said_entry["error_code"] in _ELSEWHERE and session.now + AGAIN_S < until:
                     not_before = session.now + AGAIN_S
                     session.emit(Refresh())
@@ -178,7 +173,7 @@ def _dispositions(
     """What becomes of each partition that the origin has taken, by the newest state."""
     routes = session.routes(request.client_id)
     lease = session.settings.lease.holds(session.now)
-    for key, entry in _entries(answer):
+    for key, entry in entries(answer):
         sent = open_writes.get(key)
         if sent is not None and entry["error_code"] == ErrorCode.NONE and entry["base_offset"] >= 0:
             yield key, entry, dispose(sent, entry["base_offset"], *key, routes, lease)
@@ -223,7 +218,6 @@ def _renamed(sent: SentBatch, term: int) -> bytes:
     return bytes(records)
 
 
-_TAKEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 _ELSEWHERE = frozenset(
     {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
 )
@@ -233,7 +227,7 @@ _ELSEWHERE = frozenset(
 def _take_over(session: ConnectionState, key: Key, write: TargetWrite, said: Message) -> None:
     """What a target said goes into the answer, in client offsets."""
     error = said["error_code"]
-    if error not in _TAKEN:
+    if error not in TAKEN:
         # The client asked the right broker, and its retry meets a target that is known better by then.
         retriable = error in _ELSEWHERE or error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         _refuse(session, key, write.entry, write.batch, ErrorCode.NOT_LEADER_OR_FOLLOWER if retriable else error)
@@ -250,11 +244,3 @@ def _take_over(session: ConnectionState, key: Key, write: TargetWrite, said: Mes
 def _refuse(session: ConnectionState, key: Key, entry: Message, batch: Batch, error: int) -> None:
     entry.update(error_code=int(error), base_offset=-1)
     session.settings.producer_order.refused(key, batch, session.now)
-
-
-def _entries(answer: Message) -> list[tuple[Key, Message]]:
-    return [
-        ((topic["name"].encode(), entry["index"]), entry)
-        for topic in answer["responses"]
-        for entry in topic["partition_responses"]
-    ]

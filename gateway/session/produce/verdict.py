@@ -6,7 +6,8 @@ writer's term; a batch that an earlier term holds is answered as the duplicate t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from gateway.session.produce.issuing import issued_by
 from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Known
@@ -23,11 +24,16 @@ from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
 from ha_core.wire.sequences import at_or_before, last_sequence
 
 Key = tuple[bytes, int]
+Batches = Mapping[Key, Batch | None]
+"""Of a whole request, by partition; None where it names no records."""
+TAKEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+"""A broker's words for what is in the log."""
 
 
 class Verdict:
-    """What becomes of the partitions of a request; those that it does not name are forwarded as they are.
+    """What becomes of the partitions of a request; those that no field names are forwarded as they are.
 
+    :ivar keys: all partitions, in the order of the request.
     :ivar refused: partitions that are not forwarded, with their answer.
     :ivar offsets: base offsets to say with them, because an earlier term holds their batch.
     :ivar shifts: forwarded partitions whose answered offsets have to be raised by so much.
@@ -37,9 +43,10 @@ class Verdict:
     :ivar fence: operation whose fence refused something.
     """
 
-    __slots__ = ("early", "fence", "look_up", "offsets", "openers", "refused", "shifts")
+    __slots__ = ("early", "fence", "keys", "look_up", "offsets", "openers", "refused", "shifts")
 
-    def __init__(self) -> None:
+    def __init__(self, keys: Iterable[Key]) -> None:
+        self.keys = tuple(keys)
         self.refused: dict[Key, ErrorCode] = {}
         self.offsets: dict[Key, int] = {}
         self.shifts: dict[Key, int] = {}
@@ -48,42 +55,59 @@ class Verdict:
         self.look_up: list[Held] = []
         self.fence: str | None = None
 
+    @property
+    def topics(self) -> tuple[bytes, ...]:
+        """Those of which something is forwarded."""
+        return tuple({key[0] for key in self.keys if key not in self.refused})
+
+    def answer(self, said: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
+        """What a broker has said, and what was refused here."""
+        topics: dict[bytes, list[Message]] = {}
+        for key in self.keys:
+            topics.setdefault(key[0], []).append(said.get(key) or self._refusal(key))
+        responses = [
+            {"name": name.decode("utf-8", "replace"), "partition_responses": entries}
+            for name, entries in topics.items()
+        ]
+        return {"throttle_time_ms": throttle_time_ms, "responses": responses}
+
+    def _refusal(self, key: Key) -> Message:
+        error = self.refused.get(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return {"index": key[1], "error_code": int(error), "base_offset": self.offsets.get(key, -1)}
+
 
 def passes(scan: ProduceScan, routes: Routes) -> bool:
     """Whether everything seen so far may be forwarded as it is."""
     return routes.plain or all(routes.topic(partition[0]).produce is Way.PASS for partition in scan.partitions)
 
 
-def batch_of_each(frame: bytearray, scan: ProduceScan) -> list[Batch | None]:
-    """The batch of each partition of a whole request; None where it names no records.
+def batch_of_each(request: Request, scan: ProduceScan) -> Batches:
+    """The batch of each partition of a whole request.
 
-    One batch each, as brokers demand it from version 3 on: each is judged here, and a hundred megabytes of empty ones
-    are more than a million.
+    One each, as brokers demand it from version 3 on: all are judged, and a hundred megabytes of empty ones are more
+    than a million.
 
-    :raises RemoteProtocolError: there are more, or none that is whole.
+    :raises RemoteProtocolError: there are more in a partition, or none that is whole, or a partition comes twice.
     """
-    found: list[Batch | None] = []
-    for _, _, at, length in scan.partitions:
-        batch = first_batch(frame, at, at + length, at + length) if length > 0 else None
+    batches: dict[Key, Batch | None] = {}
+    for topic, partition, at, length in scan.partitions:
+        batch = first_batch(request.buf, at, at + length, at + length) if length > 0 else None
         if length > 0 and (batch is None or batch.records_count < 0 or batch.last_offset_delta < 0):
             raise RemoteProtocolError("a produce request with other than one whole batch in a partition")
-        found.append(batch)
-    return found
+        batches[topic, partition] = batch
+    if len(batches) < len(scan.partitions):
+        raise RemoteProtocolError("a produce request that names a partition twice")
+    return batches
 
 
-def judge(
-    session: ConnectionState, request: Request, scan: ProduceScan, found: list[Batch | None], routes: Routes
-) -> Verdict:
-    """Decides on each partition of a whole request, and rewrites the producer ids of what is forwarded, in place.
-
-    :param found: `batch_of_each`.
-    """
-    verdict = Verdict()
-    for (topic, partition, _, _), batch in zip(scan.partitions, found, strict=True):
-        _judge(session, request, routes, (topic, partition), batch, verdict)
-    note_refused(session, scan, found, verdict.refused)
-    if scan.transactional_id is not None:
-        _check_issuers(session, request, scan, found, verdict)
+def judge(session: ConnectionState, request: Request, batches: Batches, routes: Routes) -> Verdict:
+    """Decides on each partition of a whole request, and rewrites the producer ids of what is forwarded, in place."""
+    verdict = Verdict(batches)
+    for key, batch in batches.items():
+        error = _judge(session, request, routes, key, batch, verdict)
+        if error is not None:
+            verdict.refused[key] = error
+    note_refused(session, batches, verdict.refused)
     return verdict
 
 
@@ -93,86 +117,77 @@ def judge_head(session: ConnectionState, request: Request, scan: ProduceScan, ro
     None if that is not enough to decide, or if it is refused: then the whole request has to be read first.
     """
     topic, partition, at, length = scan.partitions[0]
+    key = (topic, partition)
     route = routes.topic(topic)
     batch = first_batch(request.buf, at, request.end, at + length) if length > 0 else None
     if batch is None or route.produce is Way.REFUSE or (route.topic is not None and route.topic.crosses(partition)):
         return None
-    verdict = Verdict()
-    _judge(session, request, routes, (topic, partition), batch, verdict)
-    return None if verdict.refused else verdict
+    verdict = Verdict((key,))
+    return verdict if _judge(session, request, routes, key, batch, verdict) is None else None
 
 
 def _judge(
     session: ConnectionState, request: Request, routes: Routes, key: Key, batch: Batch | None, verdict: Verdict
-) -> None:
+) -> ErrorCode | None:
+    """Why the partition is refused; None: it is forwarded."""
     settings, now = session.settings, session.now
     order, recalled = settings.producer_order, settings.recalled
     name, partition = key
     route = routes.topic(name)
     topic, sequences = route.topic, route.sequences
     if batch is not None and order.overtakes(key, batch, now):
-        verdict.refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
         wanted = of_batch(name, partition, batch)
         if _held(batch, sequences, partition) and recalled.offset(wanted, now) is Known.NOT_YET:
             verdict.look_up.append(wanted)  # while it waits
-        return
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if route.produce is Way.PASS:
-        return
+        return None
     if route.produce is Way.REFUSE or topic is None:
-        verdict.refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
         verdict.fence = route.fence or verdict.fence
-        return
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     extent = topic.written(partition)
-    elsewhere = extent.cluster != routes.port.cluster or topic.withheld(partition)
-    if not elsewhere and batch is not None and not topic.crosses(partition):
-        elsewhere = order.under_way(key, batch, now)
-    if elsewhere:
-        verdict.refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return
+    if extent.cluster != routes.port.cluster or topic.withheld(partition):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if batch is not None and not topic.crosses(partition) and order.under_way(key, batch, now):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if batch is not None and extent.term > 0:
         if _held(batch, sequences, partition):
             wanted = of_batch(name, partition, batch)
-            verdict.refused[key], verdict.offsets[key] = _as_held(recalled.offset(wanted, now))
-            if verdict.refused[key] is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            error, verdict.offsets[key] = _as_held(recalled.offset(wanted, now))
+            if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 verdict.look_up.append(wanted)
-            return
+            return error
         if _watched(batch, key, extent.term, sequences, settings.terms, now):
             if not opens(batch, _last(batch, sequences, partition)):
-                verdict.refused[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 verdict.early.append(key)
-                return
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER
             verdict.openers[key] = (extent.term, batch.producer_id)
         if is_gateway_id(batch.producer_id):
             rewrite_producer_id(request.buf, batch.at, upstream_id(batch.producer_id, extent.term))
     if extent.shift:
         verdict.shifts[key] = extent.shift
+    return None
 
 
-def _check_issuers(
-    session: ConnectionState, request: Request, scan: ProduceScan, found: list[Batch | None], verdict: Verdict
-) -> None:
+def judge_issuers(session: ConnectionState, request: Request, batches: Batches, verdict: Verdict) -> None:
     """Of a transactional request: ids are rewritten in place to those of the port's cluster, and what another cluster's
     producer wrote is refused. A partition that is not here at all keeps its answer: the client has to find the leader
     first."""
-    for (topic, partition, _, _), batch in zip(scan.partitions, found, strict=True):
-        if batch is None or (topic, partition) in verdict.refused:
-            continue
-        if batch.producer_id < 0 or is_gateway_id(batch.producer_id):
+    for key, batch in batches.items():
+        if batch is None or key in verdict.refused or batch.producer_id < 0 or is_gateway_id(batch.producer_id):
             continue
         issued = issued_by(session.settings.nodes, batch.producer_id)
         if issued.cluster == session.port.cluster:
             rewrite_producer_id(request.buf, batch.at, issued.own)
         else:
-            verdict.refused[topic, partition] = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            verdict.refused[key] = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def note_refused(
-    session: ConnectionState, scan: ProduceScan, found: list[Batch | None], refused: Mapping[Key, ErrorCode]
-) -> None:
+def note_refused(session: ConnectionState, batches: Batches, refused: Mapping[Key, ErrorCode]) -> None:
     """What is refused has to come first again."""
-    for (topic, partition, _, _), batch in zip(scan.partitions, found, strict=True):
-        if batch is not None and refused.get((topic, partition)) is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            session.settings.producer_order.refused((topic, partition), batch, session.now)
+    for key, batch in batches.items():
+        if batch is not None and refused.get(key) is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            session.settings.producer_order.refused(key, batch, session.now)
 
 
 def _last(batch: Batch, sequences: LastSequences | None, partition: int) -> tuple[int, int] | None:
@@ -207,53 +222,43 @@ def _as_held(found: int | Known) -> tuple[ErrorCode, int]:
 
 def acknowledged(answer: Message) -> set[Key]:
     """Partitions of a decoded answer whose batch is in the log."""
-    taken = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-    return {
-        (topic["name"].encode(), entry["index"])
-        for topic in answer["responses"]
-        for entry in topic["partition_responses"]
-        if entry["error_code"] in taken
-    }
+    return {key for key, entry in entries(answer) if entry["error_code"] in TAKEN}
 
 
-def without(request: Message, refused: Mapping[Key, ErrorCode]) -> Message:
-    """The decoded request less the refused partitions."""
-    kept = []
-    for topic in request["topic_data"]:
+def without(request: Request, verdict: Verdict, **changed: Any) -> bytes | memoryview:
+    """The frame of a whole request less what was refused.
+
+    :param changed: fields that the broker is to be told in place of the client's.
+    """
+    if not verdict.refused and not changed:
+        return request.frame
+    message = request.decode() | changed
+    topics = message["topic_data"]
+    for topic in topics:
         name = topic["name"].encode()
-        partitions = [p for p in topic["partition_data"] if (name, p["index"]) not in refused]
-        if partitions:
-            kept.append({**topic, "partition_data": partitions})
-    return {**request, "topic_data": kept}
+        topic["partition_data"] = [p for p in topic["partition_data"] if (name, p["index"]) not in verdict.refused]
+    message["topic_data"] = [topic for topic in topics if topic["partition_data"]]
+    return request.rewritten(message)
 
 
-def merged(
-    session: ConnectionState, request: Request, scan: ProduceScan, verdict: Verdict, frame: bytearray
-) -> Message:
+def merged(session: ConnectionState, request: Request, verdict: Verdict, frame: bytearray) -> Message:
     """One answer of what the broker said, in client offsets, and of what was refused here."""
     answer = request.decode_answer(frame)
     for key in acknowledged(answer) & verdict.openers.keys():
         session.settings.terms.opened(key, *verdict.openers[key])
-    said: dict[Key, Message] = {}
-    for topic in answer["responses"]:
-        name = topic["name"].encode()
-        for entry in topic["partition_responses"]:
-            shift = verdict.shifts.get((name, entry["index"]))
-            if shift is not None:
-                entry["log_start_offset"] = -1
-                if entry["base_offset"] >= 0:
-                    entry["base_offset"] += shift
-            said[name, entry["index"]] = entry
-    topics: dict[bytes, list[Message]] = {}
-    for name, partition, _, _ in scan.partitions:
-        key = (name, partition)
-        entry = said.get(key) or {
-            "index": partition,
-            "error_code": int(verdict.refused.get(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)),
-            "base_offset": verdict.offsets.get(key, -1),
-        }
-        topics.setdefault(name, []).append(entry)
-    return {
-        "throttle_time_ms": answer["throttle_time_ms"],
-        "responses": [{"name": name.decode(), "partition_responses": entries} for name, entries in topics.items()],
-    }
+    said = dict(entries(answer))
+    for key in verdict.shifts.keys() & said.keys():
+        entry = said[key]
+        entry["log_start_offset"] = -1
+        if entry["base_offset"] >= 0:
+            entry["base_offset"] += verdict.shifts[key]
+    return verdict.answer(said, answer["throttle_time_ms"])
+
+
+def entries(answer: Message) -> list[tuple[Key, Message]]:
+    """The partitions of a decoded answer."""
+    return [
+        ((topic["name"].encode(), entry["index"]), entry)
+        for topic in answer["responses"]
+        for entry in topic["partition_responses"]
+    ]

@@ -13,7 +13,7 @@ from gateway.driver import drains as looked_after
 from gateway.driver import rounds
 from gateway.driver.connection import Connection
 from gateway.driver.drains import Drains
-from gateway.session.fences import fences
+from gateway.session.snapshot import fences
 from ha_core.model import Fence, Topic, View
 
 FENCE = Fence(operation="op")

@@ -12,9 +12,8 @@ import pytest
 from gateway.driver import rounds
 from gateway.driver.rounds import Rounds
 from gateway.session.commands import Cause
-from gateway.session.fences import fences
 from gateway.session.produce.terms import Terms
-from gateway.session.snapshot import Snapshot
+from gateway.session.snapshot import Snapshot, fences
 from ha_core.model import Extent, Fence, Topic, View
 from ha_core.wire import ErrorCode, encode, encode_request
 from tests.gateway.driver.host import FakeHost

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.session.commands import Compose, LookAfter
-from gateway.session.fences import fences
 from gateway.session.open_transactions import LONG_S, Holders, told
+from gateway.session.snapshot import fences
 from ha_core.model import Fence, Topic
 from tests.gateway.session.talk import EAST, WEST, Talk
 from tests.gateway.session.test_transactions import (
