@@ -85,7 +85,7 @@ async def _run(scale: Scale, say: Say) -> Outcome:
         config = _config()
         gateway = Gateway(config, store, "bench")
         # No other process sees this store.
-        gateway.caretaker = Caretaker(b"", lambda: None, ("sleep", "infinity"), silent_s=3600)
+        gateway.caretaker = Caretaker(b"", lambda: None, command=("sleep", "infinity"), silent_s=3600)
         await gateway.start()
         gateway.most_connections = config.limits.max_connections  # few of these take two descriptors
         try:

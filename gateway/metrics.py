@@ -33,7 +33,7 @@ class _Upstream(Protocol):
 
 class _Recorder(Protocol):
     @property
-    def recording(self) -> bool: ...
+    def running(self) -> bool: ...
     @property
     def looked_at(self) -> Mapping[str, float]: ...
 
@@ -118,7 +118,7 @@ class Metrics:
 
     def _known(self) -> Iterable[Metric]:
         recorder, clusters = self._gateway.recorder, self._gateway.snapshot.view.clusters
-        yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.recording)
+        yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.running)
         looked = GaugeMetricFamily(
             _name("facts_recorded_timestamp_seconds"),
             "When this gateway has last recorded what is known of a cluster.",

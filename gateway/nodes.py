@@ -57,15 +57,17 @@ def parse_key(key: str) -> BrokerKey | None:
     return cluster, int(broker)
 
 
-class Nodes:
-    """The dictionary part: who is which node, and on which port."""
+class NodeBook:
+    """Who is which node, and on which port: filled from the store, listeners bound. Used on one event loop only."""
 
-    def __init__(self, first_port: int, count: int, host: str) -> None:
-        self._first_port = first_port
-        self._count = count
-        self._host = host
+    def __init__(self, store: NodeStore, bind: Bind, *, first_port: int, count: int, host: str) -> None:
+        self._store = store
+        self._bind = bind
+        self._first_port, self._count, self._host = first_port, count, host
         self._ids: dict[BrokerKey, int] = {}
         self._brokers: dict[int, BrokerKey] = {}
+        self._bound: set[BrokerKey] = set()
+        self._allocating = asyncio.Lock()
 
     @property
     def ids(self) -> Mapping[BrokerKey, int]:
@@ -73,58 +75,12 @@ class Nodes:
         return MappingProxyType(self._ids)
 
     def broker(self, node_id: int) -> BrokerKey | None:
-        return self._brokers.get(node_id)
-
-    def add(self, broker: BrokerKey, node_id: int) -> None:
-        """Learns an allocation. Ids never change: a contradiction means that two states were mixed up."""
-        known = self._ids.setdefault(broker, node_id)
-        owner = self._brokers.setdefault(node_id, broker)
-        if known != node_id or owner != broker:
-            raise NodePortError(
-                f"virtual node {node_id} is {owner[0]}:{owner[1]} and {broker[0]}:{broker[1]} is node {known}: ids are "
-                f"never reused, so the ZooKeeper tree was replaced under a running gateway; restart it"
-            )
-
-    def port(self, node_id: int) -> int:
-        """The port of a node on this gateway.
-
-        :raises NodePortError: the id lies beyond the configured range.
-        """
-        if node_id >= self._count or self._first_port + node_id > 65_535:
-            raise NodePortError(
-                f"virtual node {node_id} has no port: nodes.first_port={self._first_port} with nodes.count="
-                f"{self._count} ends below it; raise nodes.count (first_port + count must stay below 65536)"
-            )
-        return self._first_port + node_id
-
-    def address(self, broker: BrokerKey) -> NodeAddress:
-        """KeyError if it has no id yet."""
-        node_id = self._ids[broker]
-        return NodeAddress(node_id, self._host, self.port(node_id))
-
-
-class NodeBook:
-    """`Nodes`, filled from the store, with listeners bound. One per process; used on its event loop only."""
-
-    def __init__(self, store: NodeStore, bind: Bind, *, first_port: int, count: int, host: str) -> None:
-        self._store = store
-        self._bind = bind
-        self._nodes = Nodes(first_port, count, host)
-        self._bound: set[BrokerKey] = set()
-        self._allocating = asyncio.Lock()
-
-    @property
-    def ids(self) -> Mapping[BrokerKey, int]:
-        """(cluster, broker id) → node id, for `Context.nodes`."""
-        return self._nodes.ids
-
-    def broker(self, node_id: int) -> BrokerKey | None:
         """(cluster, broker id) of a virtual node; None if it is none that this gateway knows."""
-        return self._nodes.broker(node_id)
+        return self._brokers.get(node_id)
 
     def address(self, broker: BrokerKey) -> NodeAddress | None:
         """The node of a broker if its listener is bound, else None."""
-        return self._nodes.address(broker) if broker in self._bound else None
+        return self._address(broker) if broker in self._bound else None
 
     async def start(self, clusters: Iterable[str]) -> None:
         """Binds the nodes allocated so far: clients of a restarted gateway come back to the ports that they know."""
@@ -132,7 +88,7 @@ class NodeBook:
         for key, node_id in (await asyncio.to_thread(self._store.nodes)).items():
             broker = parse_key(key)
             if broker is not None:
-                self._nodes.add(broker, node_id)
+                self._learn(broker, node_id)
                 if broker[0] in wanted:
                     self._listen(broker)
 
@@ -145,14 +101,33 @@ class NodeBook:
         if any(broker not in self._bound for broker in wanted):
             async with self._allocating:
                 for broker in wanted:
-                    if broker not in self._nodes.ids:
-                        node_id = await asyncio.to_thread(self._store.allocate_node, broker_key(*broker))
-                        self._nodes.add(broker, node_id)
+                    if broker not in self._ids:
+                        self._learn(broker, await asyncio.to_thread(self._store.allocate_node, broker_key(*broker)))
                     self._listen(broker)
-        return {broker: self._nodes.address(broker) for broker in wanted}
+        return {broker: self._address(broker) for broker in wanted}
+
+    def _learn(self, broker: BrokerKey, node_id: int) -> None:
+        """Ids never change: a contradiction means that two states were mixed up."""
+        known = self._ids.setdefault(broker, node_id)
+        owner = self._brokers.setdefault(node_id, broker)
+        if known != node_id or owner != broker:
+            raise NodePortError(
+                f"virtual node {node_id} is {owner[0]}:{owner[1]} and {broker[0]}:{broker[1]} is node {known}: ids are "
+                f"never reused, so the ZooKeeper tree was replaced under a running gateway; restart it"
+            )
+
+    def _address(self, broker: BrokerKey) -> NodeAddress:
+        """:raises NodePortError: the id lies beyond the configured range."""
+        node_id = self._ids[broker]
+        if node_id >= self._count or self._first_port + node_id > 65_535:
+            raise NodePortError(
+                f"virtual node {node_id} has no port: nodes.first_port={self._first_port} with nodes.count="
+                f"{self._count} ends below it; raise nodes.count (first_port + count must stay below 65536)"
+            )
+        return NodeAddress(node_id, self._host, self._first_port + node_id)
 
     def _listen(self, broker: BrokerKey) -> None:
         if broker not in self._bound:
-            node_id, _, port = self._nodes.address(broker)
+            node_id, _, port = self._address(broker)
             self._bind(*broker, node_id, port)
             self._bound.add(broker)

@@ -7,41 +7,9 @@ order of events can be played in a test.
 from importlib import import_module
 from pkgutil import iter_modules
 
-from gateway.composed.ask import (
-    HANDLERS,
-    Any_,
-    Ask,
-    Broker,
-    BrokerKey,
-    ClusterUnavailableError,
-    Context,
-    Controller,
-    Coordinator,
-    Handler,
-    Message,
-    NeedNodes,
-    NodeAddress,
-    Reply,
-    Target,
-)
+from gateway.composed.ask import HANDLERS
 
 for _module in iter_modules(__path__):  # each declares the APIs that it `handles`
     import_module(f"{__name__}.{_module.name}")
 
-__all__ = [
-    "HANDLERS",
-    "Any_",
-    "Ask",
-    "Broker",
-    "BrokerKey",
-    "ClusterUnavailableError",
-    "Context",
-    "Controller",
-    "Coordinator",
-    "Handler",
-    "Message",
-    "NeedNodes",
-    "NodeAddress",
-    "Reply",
-    "Target",
-]
+__all__ = ["HANDLERS"]

@@ -114,7 +114,6 @@ class Context:
     gateways: tuple[NodeAddress, ...]
     """Bootstrap listeners of all gateways that live, or did lately, this one included."""
     self_node: NodeAddress
-    advertised_host: str
     cluster_id: str
     """Of this installation: what clients take all clusters together for."""
     nodes: Mapping[BrokerKey, int] = field(default_factory=dict)

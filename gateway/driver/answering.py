@@ -18,7 +18,7 @@ import logging
 from collections.abc import Collection
 from contextlib import suppress
 
-from gateway.composed import NodeAddress
+from gateway.composed.ask import NodeAddress
 from gateway.driver.peers import Peer
 from ha_core.wire import ApiKey, encode, encode_request
 

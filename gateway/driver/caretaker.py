@@ -8,17 +8,14 @@ seen only when its session ends. Two at once are harmless, as each step is taken
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from gateway.driver import companion
 from gateway.driver.companion import Companion
 from ha_core.model import GatewayRecord
 
 _log = logging.getLogger(__name__)
 
-COMMAND = (sys.executable, "-m", "ha_core.operations.caretaker")
 ELECTED = 2
 SILENT_S = 60.0
 
@@ -31,22 +28,12 @@ def elected(records: Iterable[GatewayRecord]) -> tuple[str, ...]:
 class Caretaker(Companion):
     """Runs the process while this gateway is one of the elected."""
 
+    doing, module = "taking care of operations without an executor", "ha_core.operations.caretaker"
+
     def __init__(
-        self,
-        told: bytes,
-        changed: Callable[[], None],
-        command: Sequence[str] = COMMAND,
-        first_pause_s: float = companion.FIRST_PAUSE_S,
-        silent_s: float = SILENT_S,
+        self, told: bytes, changed: Callable[[], None], *, silent_s: float = SILENT_S, **settings: Any
     ) -> None:
-        super().__init__(
-            "taking care of operations without an executor",
-            told,
-            command,
-            changed,
-            silent_s=silent_s,
-            first_pause_s=first_pause_s,
-        )
+        super().__init__(told, changed, silent_s, **settings)
 
     def take(self, said: Mapping[str, Any]) -> bool:
         """`{"operation": …, "outcome": …}`, or nothing but that it still looks."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from gateway.config import Config
@@ -25,10 +27,7 @@ _MAX_LINE_BYTES = 4 * 1024 * 1024
 
 def order(config: Config, **more: Any) -> bytes:
     """What such a process is told, as its first line: how the state and the clusters are reached, and `more`."""
-    profiles = {
-        name: {"mechanism": one.mechanism, "username": one.username, "password": one.password} if one.mechanism else {}
-        for name, one in config.profiles.items()
-    }
+    profiles = {name: asdict(profile) if profile.mechanism else {} for name, profile in config.profiles.items()}
     told = {
         "by": f"gateway:{config.id}",
         "zookeeper": config.zookeeper.hosts,
@@ -45,22 +44,25 @@ class Companion(ABC):
     Until then this gateway is not `able`, so that another one is elected.
     """
 
+    doing: str
+    """What it does, for the log."""
+    module: str
+
     def __init__(
         self,
-        doing: str,
         told: bytes,
-        command: Sequence[str],
         changed: Callable[[], None],
         silent_s: float,
-        enabled: bool = True,
+        command: Sequence[str] = (),
         first_pause_s: float = FIRST_PAUSE_S,
+        enabled: bool = True,
     ) -> None:
-        """:param doing: what it does, for the log.
-        :param changed: called when `able` has changed.
+        """:param changed: called when `able` has changed.
         :param silent_s: how long it may say nothing.
+        :param command: in place of `module`.
         """
-        self._doing, self._told, self._command = doing, told, command
-        self._changed, self._silent_s = changed, silent_s
+        self._told, self._changed, self._silent_s = told, changed, silent_s
+        self._command = command or (sys.executable, "-m", self.module)
         self._enabled, self._first_pause_s = enabled, first_pause_s
         self._resting = False
         self._useful = False
@@ -93,7 +95,7 @@ class Companion(ABC):
                 continue
             if self._useful:
                 pause_s = self._first_pause_s
-            _log.warning("%s has ended: %s; again in %g s", self._doing, why, pause_s)
+            _log.warning("%s has ended: %s; again in %g s", self.doing, why, pause_s)
             await self._rest(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
@@ -113,13 +115,13 @@ class Companion(ABC):
         except OSError as error:
             return str(error)
         self.running = True
-        _log.info("%s is done by this gateway (pid %d)", self._doing, process.pid)
+        _log.info("%s is done by this gateway (pid %d)", self.doing, process.pid)
         reading = asyncio.create_task(self._converse(process))
         ending = asyncio.create_task(self._unwanted.wait())
         try:
             await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
-                _log.info("%s is no longer done by this gateway", self._doing)
+                _log.info("%s is no longer done by this gateway", self.doing)
                 return ""
             return reading.result() or f"exit code {await process.wait()}"
         finally:

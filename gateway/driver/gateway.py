@@ -440,7 +440,6 @@ class Gateway:
             port_broker=port.broker,
             gateways=self.listed,
             self_node=self.self_node,
-            advertised_host=self.config.listen.advertised_host,
             cluster_id=self.cluster_id,
             nodes=self.nodes.ids,
             limits=self.settings.limits,

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gateway.composed import BrokerKey, Context, NodeAddress, Reply
-from gateway.composed.ask import ClusterUnavailableError
+from gateway.composed.ask import BrokerKey, ClusterUnavailableError, Context, NodeAddress, Reply
 from gateway.session.commands import Compose
 from ha_core.wire import ApiKey
 

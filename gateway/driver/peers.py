@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
-from gateway.composed import BrokerKey, NodeAddress
+from gateway.composed.ask import BrokerKey, NodeAddress
 from ha_core.model import GatewayRecord, Identity
 
 

@@ -9,9 +9,8 @@ says when it was read, and what an older look has overwritten comes back with th
 from __future__ import annotations
 
 import logging
-import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gateway.config import Config
@@ -21,7 +20,6 @@ from ha_core.model import GatewayRecord
 
 _log = logging.getLogger(__name__)
 
-COMMAND = (sys.executable, "-m", "ha_core.operations.recorder")
 SILENT_S = 300.0
 """How much longer than the pause between two looks a process may say nothing; a look at dead clusters takes minutes."""
 
@@ -40,33 +38,16 @@ def order(config: Config) -> bytes:
 class Recorder(Companion):
     """Runs the process while this gateway is the elected one."""
 
+    doing, module = "recording what is known of clusters", "ha_core.operations.recorder"
+
     def __init__(
-        self,
-        told: bytes,
-        every_s: float,
-        changed: Callable[[], None],
-        command: Sequence[str] = COMMAND,
-        first_pause_s: float = companion.FIRST_PAUSE_S,
-        silent_s: float = SILENT_S,
+        self, told: bytes, every_s: float, changed: Callable[[], None], *, silent_s: float = SILENT_S, **settings: Any
     ) -> None:
         """:param every_s: 0: this gateway never records."""
-        super().__init__(
-            "recording what is known of clusters",
-            told,
-            command,
-            changed,
-            silent_s=every_s + silent_s,
-            enabled=every_s > 0,
-            first_pause_s=first_pause_s,
-        )
+        super().__init__(told, changed, every_s + silent_s, enabled=every_s > 0, **settings)
         self._errors: dict[str, str] = {}
         self.looked_at: dict[str, float] = {}
         """Cluster → when its last complete look from here ended, in seconds since 1970."""
-
-    @property
-    def recording(self) -> bool:
-        """Whether the process runs."""
-        return self.running
 
     def take(self, said: Mapping[str, Any]) -> bool:
         """One round: `{"looks": [{"cluster": …, "error": …}]}`; of use if a cluster could be looked at."""

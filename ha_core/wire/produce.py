@@ -244,22 +244,6 @@ def _check_tag(size: int, after: int, frame_end: int) -> None:
         raise _bad("tag", size)
 
 
-def peek_acks(buf: Any, end: int, version: int, body_at: int) -> int | None:
-    """Only the acks of a produce request (0: no answer will come); None if they have not arrived."""
-    try:
-        if version >= _FLEXIBLE:
-            size, p = _uvarint(buf, body_at, end)
-            p += size - 1 if size else 0
-        elif end - body_at < 2:
-            return None
-        else:
-            size = _SHORT(buf, body_at)[0]
-            p = body_at + 2 + (size if size > 0 else 0)
-    except _NotYetError:
-        return None
-    return int(_SHORT(buf, p)[0]) if end - p >= 2 else None
-
-
 def patch_produce_response(frame: bytearray, version: int, shift: Mapping[tuple[bytes, int], int]) -> int:
     """Adds the shift of its (topic, partition) to every base offset in place; returns how many were changed.
 

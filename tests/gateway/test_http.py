@@ -34,7 +34,7 @@ def gateway(reasons: list[str]) -> Any:
         turned_away=1,
         ended=Counter({"idle": 2}),
         upstream=SimpleNamespace(clusters={"east": SimpleNamespace(dials=4, failed_dials=1)}),
-        recorder=SimpleNamespace(recording=True, looked_at={"east": 1e9, "gone": 1e9}),
+        recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}),
         unready=reasons,
         unreadable={},
     )

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from gateway.composed import NodeAddress
-from gateway.nodes import NodeBook, NodePortError, Nodes, broker_key, gateway_key, parse_key
+from gateway.composed.ask import NodeAddress
+from gateway.nodes import NodeBook, NodePortError, broker_key, gateway_key, parse_key
 
 
 class Allocator:
@@ -121,19 +121,22 @@ def test_a_node_whose_listener_cannot_be_bound_is_not_given_out() -> None:
 
 
 def test_a_node_beyond_the_ports_says_which_setting_to_raise() -> None:
-    nodes = Nodes(first_port=20_000, count=10, host="gw")
-    nodes.add(("east", 1), 10)
+    nodes = book(Allocator(**{"east:1": 10}), Listeners(), count=10)
 
     with pytest.raises(NodePortError, match=r"nodes\.count=10 ends below it; raise nodes\.count"):
-        nodes.address(("east", 1))
+        asyncio.run(nodes.ensure([("east", 1)]))
 
 
-def test_an_id_that_changes_its_owner_means_that_the_state_was_replaced() -> None:
-    nodes = Nodes(first_port=20_000, count=10, host="gw")
-    nodes.add(("east", 1), 1)
-    nodes.add(("east", 1), 1)
+@pytest.mark.parametrize("later", [{"west:1": 1}, {"east:1": 2}], ids=["another broker", "another id"])
+def test_an_id_that_changes_its_owner_means_that_the_state_was_replaced(later: dict[str, int]) -> None:
+    async def run() -> None:
+        store = Allocator(**{"east:1": 1})
+        nodes = book(store, Listeners())
+        await nodes.start(["east"])
+        await nodes.start(["east"])
+        store.known = later
 
-    with pytest.raises(NodePortError, match="the ZooKeeper tree was replaced"):
-        nodes.add(("west", 1), 1)
-    with pytest.raises(NodePortError, match="the ZooKeeper tree was replaced"):
-        nodes.add(("east", 1), 2)
+        with pytest.raises(NodePortError, match="the ZooKeeper tree was replaced"):
+            await nodes.start(["east"])
+
+    asyncio.run(run())

@@ -13,20 +13,9 @@ from hypothesis import strategies as st
 
 from gateway.composed import HANDLERS
 from gateway.session import requests
-from ha_core.wire import (
-    APIS,
-    Api,
-    ApiKey,
-    ErrorCode,
-    LocalProtocolError,
-    RemoteProtocolError,
-    Route,
-    advertised,
-    decode,
-    encode,
-    peek_group,
-)
-from ha_core.wire.apis import ROWS
+from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, Route, advertised, decode, encode, peek_group
+from ha_core.wire.apis import ROWS, Api
+from ha_core.wire.errors import LocalProtocolError
 from ha_core.wire.schemas import SCHEMAS
 from ha_core.wire.tables import Field, Schema
 from tests.wire.samples import seeds

@@ -10,16 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.wire import (
-    CLOSED,
-    NEED_DATA,
-    ApiKey,
-    ErrorCode,
-    Limits,
-    LocalProtocolError,
-    RemoteProtocolError,
-    SaslServer,
-)
+from ha_core.wire import ApiKey, ErrorCode, Limits, RemoteProtocolError, SaslServer
 from ha_core.wire.client import (
     Answer,
     Client,
@@ -30,6 +21,8 @@ from ha_core.wire.client import (
     log_in,
 )
 from ha_core.wire.codec import decode, encode
+from ha_core.wire.errors import LocalProtocolError
+from ha_core.wire.frames import CLOSED, NEED_DATA
 from ha_core.wire.header import encode_response, read_request_header
 from ha_core.wire.sasl import SecurityProfile
 

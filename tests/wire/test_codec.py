@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.wire import ApiKey, Limits, LocalProtocolError, RemoteProtocolError, decode, encode
+from ha_core.wire import ApiKey, Limits, RemoteProtocolError, decode, encode
+from ha_core.wire.errors import LocalProtocolError
 from ha_core.wire.schemas import SCHEMAS
 from ha_core.wire.varint import read_uvarint, write_uvarint
 from tests.wire.samples import CASES, damaged, message, seeds

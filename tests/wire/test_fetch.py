@@ -10,18 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.wire import (
-    ApiKey,
-    FetchPatcher,
-    FetchShift,
-    RemoteProtocolError,
-    decode,
-    encode,
-    encode_response,
-    scan_fetch_request,
-    shift_batches,
-)
+from ha_core.wire import ApiKey, RemoteProtocolError, decode, encode, encode_response
+from ha_core.wire.fetch import FetchPatcher, FetchShift, scan_fetch_request
 from ha_core.wire.fetch_patch import MAX_CARRY_BYTES
+from ha_core.wire.records import shift_batches
 from ha_core.wire.schemas import SCHEMAS
 from tests.wire.samples import batch, cut_lists, damaged, legacy, message, seeds
 

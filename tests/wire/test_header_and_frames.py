@@ -7,20 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ha_core.wire import (
-    CLOSED,
-    NEED_DATA,
     ApiKey,
-    FrameReader,
-    LocalProtocolError,
     RemoteProtocolError,
     RequestHeader,
     encode_request,
     encode_response,
-    flexible,
-    header_versions,
     read_request_header,
     response_body_at,
 )
+from ha_core.wire.apis import flexible
+from ha_core.wire.errors import LocalProtocolError
+from ha_core.wire.frames import CLOSED, NEED_DATA, FrameReader
+from ha_core.wire.header import header_versions
 from tests.wire.samples import cut_lists, pieces
 
 client_ids = st.none() | st.text(max_size=20)

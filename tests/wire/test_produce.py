@@ -7,17 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.wire import (
-    ApiKey,
-    ProduceScan,
-    RemoteProtocolError,
-    decode,
-    encode,
-    encode_response,
-    patch_produce_response,
-    peek_acks,
-    scan_produce,
-)
+from ha_core.wire import ApiKey, RemoteProtocolError, decode, encode, encode_response
+from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
 from ha_core.wire.schemas import SCHEMAS
 from tests.wire.samples import damaged, message, seeds
 
@@ -54,13 +45,12 @@ def test_a_produce_request_is_scanned_as_the_codec_reads_it(version: int, seed: 
     wanted_id = found["transactional_id"]
     assert scan.transactional_id == (None if wanted_id is None else wanted_id.encode())
     assert (scan.acks, scan.timeout_ms) == (found["acks"], found["timeout_ms"])
-    assert peek_acks(buf, len(buf), version, 5) == found["acks"]
 
 
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=100, deadline=None)
 def test_the_scan_of_a_truncated_produce_request_is_a_prefix_of_the_whole_scan(version: int, seed: int) -> None:
-    found, body = request(version, seed)
+    _, body = request(version, seed)
     whole = scan_produce(body, 0, len(body), version, 0, len(body))
     assert whole is not None
     last = 0
@@ -76,7 +66,6 @@ def test_the_scan_of_a_truncated_produce_request_is_a_prefix_of_the_whole_scan(v
             assert part.partitions == whole.partitions
         assert len(part.partitions) >= last
         last = len(part.partitions)
-        assert peek_acks(shared, end, version, 0) == found["acks"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

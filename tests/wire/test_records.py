@@ -8,21 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.wire import (
-    LocalProtocolError,
-    RemoteProtocolError,
-    at_or_before,
-    batches,
-    covers,
-    following,
-    last_sequence,
-    rewrite_producer_id,
-    shift_batches,
-    trim,
-    wraps,
-)
+from ha_core.wire import RemoteProtocolError
 from ha_core.wire.checksum import crc_after_change
-from ha_core.wire.records import HEADER_BYTES, first_batch
+from ha_core.wire.errors import LocalProtocolError
+from ha_core.wire.records import HEADER_BYTES, batches, first_batch, rewrite_producer_id, shift_batches, trim
+from ha_core.wire.sequences import at_or_before, covers, following, last_sequence, wraps
 from tests.wire.samples import batch, damaged, legacy, seeds
 
 THREE = batch(100, 10, producer=7, sequence=5) + batch(110, 5) + batch(115, 1)

@@ -4,16 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.wire import (
-    ErrorCode,
-    Limits,
-    LocalProtocolError,
-    Plain,
-    RemoteProtocolError,
-    SaslServer,
-    parse_plain,
-    plain_token,
-)
+from ha_core.wire import ErrorCode, Limits, RemoteProtocolError, SaslServer
+from ha_core.wire.errors import LocalProtocolError
+from ha_core.wire.sasl import Plain, parse_plain, plain_token
 
 words = st.text(min_size=1).filter(lambda text: "\0" not in text and text.encode("utf-8", "ignore").decode() == text)
 

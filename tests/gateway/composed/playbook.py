@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.composed import (
+from gateway.composed.ask import (
     Ask,
     BrokerKey,
     ClusterUnavailableError,
@@ -186,7 +186,6 @@ def world(
         port_broker=port[1] if port else None,
         gateways=(GATEWAY, OTHER_GATEWAY),
         self_node=GATEWAY,
-        advertised_host="gw",
         cluster_id=CLUSTER_ID,
         nodes=NODES,
     )

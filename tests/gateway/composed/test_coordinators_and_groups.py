@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.composed import Any_, Ask, Broker, BrokerKey, ClusterUnavailableError, Context, Coordinator
+from gateway.composed.ask import Any_, Ask, Broker, BrokerKey, ClusterUnavailableError, Context, Coordinator
 from gateway.composed.coordinator import find_coordinator
 from gateway.composed.groups_admin import (
     MAX_ALONE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.composed import Coordinator
+from gateway.composed.ask import Coordinator
 from gateway.composed.end_transaction import end_transaction
 from ha_core.model import UserBindings
 from ha_core.model.producer import issued_id

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.composed import Ask, Broker, ClusterUnavailableError
+from gateway.composed.ask import Ask, Broker, ClusterUnavailableError
 from gateway.composed.delete_records import delete_records
 from gateway.composed.leader_epoch import offset_for_leader_epoch
 from gateway.composed.list_offsets import list_offsets

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.composed import Any_, Ask, NeedNodes
+from gateway.composed.ask import Any_, Ask, NeedNodes
 from gateway.composed.metadata import metadata
 from ha_core.model import Crossing, Extent, Topic, UserBindings
 from ha_core.model.extent import identity

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.composed import Any_, Ask, Broker, Context, Controller, NeedNodes
 from gateway.composed.acls import create_acls, delete_acls, describe_acls
+from gateway.composed.ask import Any_, Ask, Broker, Context, Controller, NeedNodes
 from gateway.composed.cluster import describe_cluster
 from gateway.composed.configs import alter_configs, describe_configs, incremental_alter_configs
 from gateway.composed.metadata import metadata

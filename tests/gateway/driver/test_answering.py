@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gateway.composed import NodeAddress
+from gateway.composed.ask import NodeAddress
 from gateway.driver.answering import Answering, Lately
 from gateway.driver.peers import Peer
 

@@ -36,7 +36,9 @@ def test_what_came_of_an_operation_is_in_the_gateways_log_and_silence_ends_the_p
     async def scene() -> None:
         # A shell is there within its time on a busy machine too; where it was not, the next one is.
         command = ("/bin/sh", "-c", """echo '{}'; echo '{"operation": "op-1", "outcome": "undone"}'; exec sleep 60""")
-        taker = Caretaker(b"{}\n", lambda: changes.append(taker.able), command, first_pause_s=0.01, silent_s=0.3)
+        taker = Caretaker(
+            b"{}\n", lambda: changes.append(taker.able), command=command, first_pause_s=0.01, silent_s=0.3
+        )
         kept = asyncio.create_task(taker.keep())
         taker.want(True)
         deadline = time.monotonic() + 20

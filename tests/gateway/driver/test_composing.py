@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.composed import BrokerKey, Context, NodeAddress, Reply
 from gateway.composed import metadata as composed
+from gateway.composed.ask import BrokerKey, Context, NodeAddress, Reply
 from gateway.driver.composing import Body, Composer
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway import clock
-from gateway.composed import NodeAddress
+from gateway.composed.ask import NodeAddress
 from gateway.driver import lease as leases
 from gateway.driver.answering import Answering
 from gateway.driver.peers import Peer

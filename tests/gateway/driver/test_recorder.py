@@ -121,12 +121,12 @@ def test_nothing_runs_until_this_gateway_is_elected_and_nothing_when_it_no_longe
 
         it.recorder.want(True)
         await it.until(lambda: "east" in it.recorder.looked_at)
-        assert it.recorder.recording
+        assert it.recorder.running
         assert alive(file)
         assert time.time() - it.recorder.looked_at["east"] < 20
 
         it.recorder.want(False)
-        await it.until(lambda: not it.recorder.recording)
+        await it.until(lambda: not it.recorder.running)
         await it.until(lambda: not alive(file))
         assert it.changes == []
 

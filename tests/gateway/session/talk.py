@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from gateway.counts import Counts
-from gateway.nodes import Nodes
 from gateway.session.commands import BrokerLane, Close, Command, ToClient, ToUpstream, Wake
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
@@ -34,10 +33,18 @@ CLUSTERS = {
     "east": Cluster(name="east", bootstrap="e:1", default=True),
     "west": Cluster(name="west", bootstrap="w:1"),
 }
-NODES = Nodes(20_000, 100, "gw")
-"""As all gateways know them: 11 is the east's broker, 21 the west's."""
-NODES.add(("east", 1), 11)
-NODES.add(("west", 1), 21)
+
+
+class Nodes:
+    """As all gateways know them: 11 is the east's broker, 21 the west's."""
+
+    ids: ClassVar[dict[tuple[str, int], int]] = {("east", 1): 11, ("west", 1): 21}
+
+    def broker(self, node_id: int) -> tuple[str, int] | None:
+        return next((broker for broker, known in self.ids.items() if known == node_id), None)
+
+
+NODES = Nodes()
 APIS = dict.fromkeys(range(90), (0, 20))
 
 

@@ -11,17 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from gateway.composed import (
-    HANDLERS,
-    Any_,
-    BrokerKey,
-    ClusterUnavailableError,
-    Context,
-    Controller,
-    NeedNodes,
-    NodeAddress,
-)
-from gateway.upstream import Upstream
+from gateway.composed import HANDLERS
+from gateway.composed.ask import Any_, BrokerKey, ClusterUnavailableError, Context, Controller, NeedNodes, NodeAddress
+from gateway.upstream.clusters import Upstream
 from ha_core.model import Cluster, Extent, Identity, Topic, View
 from ha_core.wire import APIS, Route, advertised
 from ha_core.wire.codes import ApiKey

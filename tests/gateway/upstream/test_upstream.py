@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gateway.composed import Any_, Ask, ClusterUnavailableError
+from gateway.composed.ask import Any_, Ask, ClusterUnavailableError
 from gateway.topology import Topology
-from gateway.upstream import Upstream
+from gateway.upstream.clusters import Upstream
 from ha_core.model import Cluster, Mask
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.sasl import SecurityProfile
