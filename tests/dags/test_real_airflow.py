@@ -94,3 +94,20 @@ def test_a_scheduler_that_is_killed_behind_the_fence_leaves_nothing_standing_onc
     until(lambda: airflow.states("switch", run_id)["release"] == "success", "released")
     assert airflow.states("switch", run_id)["cut_over"] == "failed"
     assert nothing_has_moved(environment, workload)
+
+
+def test_a_migration_waits_for_its_cuts_without_a_worker_and_ends_when_it_is_time(
+    airflow: AirflowApi, environment: Environment, workload: Workload
+) -> None:
+    run_id = f"cuts-{workload.user}"
+    conf = {"topics": [workload.topic], "from": "east", "to": "west", "reason": "a test", "cut": "predicted"}
+    airflow.trigger("migrate_topics", run_id, {**conf, "finish_after_s": 20, "dry_run": False})
+
+    until(lambda: airflow.states("migrate_topics", run_id).get("await_cuts") == "deferred", "deferred")
+    crossing = environment.store.load().topics[workload.topic].crossing
+    until(lambda: airflow.states("migrate_topics", run_id)["report"] == "success", "reported")
+
+    assert crossing is not None
+    topic = environment.store.load().topics[workload.topic]
+    assert (topic.writer, topic.crossing) == ("west", None)
+    assert environment.store.locks() == []
