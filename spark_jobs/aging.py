@@ -230,7 +230,7 @@ def pipeline(
     """
     spark = ask.spark
     chosen = [topic for topic in maps.values() if topic.fence is None and topic.crossing is None]
-    closed_frame = ask.keep(frame_of(spark, Closed, closed_extents(chosen, crossed or {})))
+    closed_frame = frame_of(spark, Closed, closed_extents(chosen, crossed or {}))
     # The size of a request counts all partitions of a topic, wherever they were moved from.
     asked = {
         TopicAsked(extent.cluster, topic.name, len(topic.partitions)) for topic in chosen for _, extent in closed(topic)
@@ -263,15 +263,12 @@ def report(rows: DataFrame, output: Folder, now_ms: int) -> Outcome:
     folder = output / "aging" / f"part=r{now_ms}"
     rows.write.mode("overwrite").parquet(folder.uri)
     written = rows.sparkSession.read.parquet(folder.uri)
-    reasons = written.select(functions.explode_outer("reasons").alias("what")).groupBy("what").count().collect()
-    topics = (
-        written.groupBy("topic", "cluster")
-        .agg(functions.count_if("aged").alias("aged"), functions.count("*").alias("extents"))
-        .orderBy("topic", "cluster")
-        .toArrow()
-        .to_pylist()
+    reasons = written.select(functions.explode("reasons").alias("what")).groupBy("what").count().collect()
+    topics = written.groupBy("topic", "cluster").agg(
+        functions.count_if("aged").alias("aged"), functions.count("*").alias("extents")
     )
-    whole = [one for one in topics if one["aged"] == one["extents"]]
+    whole = topics.where("aged = extents")
+    some = whole.orderBy("topic", "cluster").limit(MAX_ROWS).collect()
     worst = [
         row.asDict()
         for row in written.where("not aged")
@@ -279,15 +276,15 @@ def report(rows: DataFrame, output: Folder, now_ms: int) -> Outcome:
         .limit(MAX_ROWS)
         .collect()
     ]
-    total, aged = (sum(one[what] for one in topics) for what in ("extents", "aged"))
+    total, aged = written.count(), written.where("aged").count()
     summary = {
         "job": "aging",
         "run_ms": now_ms,
         "extents": total,
         "aged": aged,
-        "reasons": {row["what"]: row["count"] for row in reasons if row["what"] is not None},
-        "topics_aged": len(whole),
-        "some_topics_aged": [f"{one['topic']} in {one['cluster']}" for one in whole[:MAX_ROWS]],
+        "reasons": {row["what"]: row["count"] for row in reasons},
+        "topics_aged": whole.count(),
+        "some_topics_aged": [f"{row['topic']} in {row['cluster']}" for row in some],
         "worst": worst[:WORST_CASES],
         "path": folder.uri,
     }

@@ -71,8 +71,6 @@ class Reach(NamedTuple):
     parallel: int = 4
     """Tasks at once, and so connections to one broker."""
     connect: Callable[[Cluster, SecurityProfile, float], Asker] = connect
-    run: str = ""
-    """Names the run that asks: answers of one are none of another."""
 
     def open(self, cluster: str) -> Asker:
         """:raises KafkaAdminError: the cluster is not registered, or its security profile is not known here."""

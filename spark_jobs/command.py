@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     print(f"\n{outcome.text}\n", flush=True)
     text = to_json(outcome.summary)
     if options.summary:
-        write_whole(options.summary, text)
+        write_whole(options.summary, [text])
     else:
         print(json.dumps(outcome.summary))
     return 0
@@ -70,8 +70,12 @@ def _run(options: argparse.Namespace) -> Outcome:
     from spark_jobs.session import open_session
 
     now_ms = time.time_ns() // 1_000_000
-    with open_session(f"switchyard {options.job}", options.remote) as spark, Questions(spark, reach) as ask:
-        history = History(options.history) if options.history else None
+    history = History(options.history) if options.history else None
+    folder = history.root if history else Folder(options.output)
+    with (
+        open_session(f"switchyard {options.job}", options.remote) as spark,
+        Questions(spark, reach, folder) as ask,
+    ):
         if options.job == "facts":
             from spark_jobs import facts
 

@@ -16,7 +16,6 @@ from spark_jobs.history import MERGED, TABLES, History, Part, Table, day_of, rea
 from spark_jobs.rows import spark_schema
 
 _DAY_MS = 24 * 3600 * 1000
-_BYTES_PER_FILE = 128 * 1024 * 1024
 
 
 class Keep(NamedTuple):
@@ -86,8 +85,6 @@ def _merge(
     spark: SparkSession, history: History, table: Table, day: str, parts: list[Part], now_ms: int, thin: bool
 ) -> None:
     rows = read_parts(spark, table, [part.folder for part in parts])
-    size = sum(part.folder.size_bytes() for part in parts)
     rows = thinned(rows, table) if thin else rows.dropDuplicates([*table.key, "read_at_ms"])
-    rows = rows.repartition(1 + size // _BYTES_PER_FILE, *table.key)
     folder = history.write(table, rows, now_ms, kind="t" if thin else "c", day=day)
     folder.write_text(MERGED, json.dumps([part.name for part in parts]))

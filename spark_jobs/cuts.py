@@ -3,7 +3,8 @@
     cut = end + ceil(rate · T) + headroom          T = preparation + age of the end, in seconds
 
 `rate` is the mean over the recorded history, `headroom` what it takes for the stated chance of being passed too early.
-Reads of the log end bound *windows*; each has a rate. An upper rate u gives the headroom, ceil(u·T) - ceil(rate·T):
+Reads of the log end bound *windows* (`spark_jobs.rates`); each has a rate. An upper rate u gives the headroom,
+ceil(u·T) - ceil(rate·T):
 
 - `rank`: the k-th smallest of n window rates, k = ceil((n + 1) · (1 - chance)). If the next window is as any of the
   recorded ones (exchangeable), its rate exceeds this one with a probability of at most `chance`, whatever the
@@ -23,15 +24,11 @@ is a mean: a burst shorter than a window counts as far as it lifts the window.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 How = Literal["rank", "deviation", "few", "default", "none"]
 MIN_WINDOWS = 3
 FEW_WINDOWS_SAFETY = 2.0
-SHORTEST_WINDOW_MS = 1_000
-"""Reads that follow each other faster are left out: their rate is noise of the clock."""
 MAX_OFFSET = 2**63 - 1
 _ROUNDING = 1e-9
 
@@ -62,15 +59,21 @@ class Demand(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """What the recorded ends of one partition say."""
+    """What the recorded ends of one partition say. Rates are records/s."""
 
-    rates: tuple[float, ...]
-    """Records/s, one for each window, oldest first."""
-    mean: float
-    """Records/s over the whole span."""
-    span_s: float
-    moved_at_ms: int | None
+    windows: int = 0
+    mean: float = 0.0
+    """Over the whole span."""
+    span_s: float = 0.0
+    moved_at_ms: int | None = None
     """The first read that had the newest end: nothing was appended since. None: the end never moved."""
+    highest: float = 0.0
+    average: float = 0.0
+    """Of the windows' rates, however long they are."""
+    deviation: float = 0.0
+    """Theirs; 0: they are equal, or it is only one."""
+    ranked: float | None = None
+    """The one of the wanted rank; None: there are too few."""
 
 
 class Cut(NamedTuple):
@@ -87,49 +90,27 @@ class Cut(NamedTuple):
 NO_CUT = Cut(None, None, None, None, "none")
 
 
-def windows(times_ms: Sequence[int | None], ends: Sequence[int | None]) -> Windows:
-    """The windows between reads, given in whatever order; a read without time or end, or below 0, is left out.
-
-    An end that shrinks belongs to another log (the topic was made anew, or an unclean election cut it): what was read
-    before says nothing about it.
-    """
-    reads = sorted((t, e) for t, e in zip(times_ms, ends, strict=True) if t is not None and e is not None and e >= 0)
-    kept: list[tuple[int, int]] = []
-    for at_ms, end in reads:
-        if kept and end < kept[-1][1]:
-            kept = []
-        if not kept or at_ms - kept[-1][0] >= SHORTEST_WINDOW_MS:
-            kept.append((at_ms, end))
-    if len(kept) < 2:
-        return Windows((), 0.0, 0.0, None)
-    rates = tuple((e1 - e0) * 1000 / (t1 - t0) for (t0, e0), (t1, e1) in pairwise(kept))
-    (first_ms, first), (last_ms, last) = kept[0], kept[-1]
-    moved_at_ms = next(at_ms for at_ms, end in kept if end == last) if last > first else None
-    return Windows(rates, (last - first) * 1000 / (last_ms - first_ms), (last_ms - first_ms) / 1000, moved_at_ms)
+def rank(count: str, chance: float) -> str:
+    """As SQL, the k of the module's text, for `count` windows."""
+    return f"greatest(1, ceil(({count} + 1) * {1 - chance!r}D - {_ROUNDING!r}D))"
 
 
-def upper_rate(rates: Sequence[float], demand: Demand) -> tuple[float, How]:
+def upper_rate(found: Windows, demand: Demand) -> tuple[float, How]:
     """The rate that a window exceeds with the stated chance at most, and how it was found; see the module."""
-    count = len(rates)
-    rank = math.ceil((count + 1) * (1 - demand.chance) - _ROUNDING)
-    if rank <= count:
-        return sorted(rates)[max(rank, 1) - 1], "rank"
-    if not rates:
+    if found.ranked is not None:
+        return found.ranked, "rank"
+    if not found.windows:
         return demand.default_rate, "default"
-    if count < MIN_WINDOWS:
-        return max(rates) * FEW_WINDOWS_SAFETY, "few"
-    highest, mean = max(rates), math.fsum(rates) / count
-    if min(rates) == highest:
-        return highest, "deviation"
-    deviation = math.sqrt(math.fsum((rate - mean) ** 2 for rate in rates) / (count - 1))
-    return max(highest, mean + math.sqrt(1 / demand.chance - 1) * deviation), "deviation"
+    if found.windows < MIN_WINDOWS:
+        return found.highest * FEW_WINDOWS_SAFETY, "few"
+    return max(found.highest, found.average + math.sqrt(1 / demand.chance - 1) * found.deviation), "deviation"
 
 
 def suggest(end: int | None, age_s: float, found: Windows, demand: Demand) -> Cut:
     """The cut of a partition whose log end was `end`, `age_s` ago; never below it. No end, or no room above: no cut."""
     if end is None or end < 0 or not (age_s >= 0 and math.isfinite(age_s)):
         return NO_CUT
-    upper, how = upper_rate(found.rates, demand)
+    upper, how = upper_rate(found, demand)
     rate = upper if how == "default" else found.mean
     seconds = demand.preparation_s + age_s
     expected = math.ceil(rate * seconds)

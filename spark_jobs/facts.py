@@ -40,7 +40,7 @@ def record(ask: Questions, history: History, now_ms: int, keep: Keep = DEFAULT) 
     looks = look(listed, topics, commits, sorted(ask.reach.clusters), now_ms)
     looked = frame_of(spark, LookRow, looks)
     found = {ENDS: ends, SPECS: specs, COMMITS: told, LOOKS: looked}
-    written = {table.name: history.write(table, rows.repartition(1), now_ms).uri for table, rows in found.items()}
+    written = {table.name: history.write(table, rows, now_ms).uri for table, rows in found.items()}
 
     complete = [one.cluster for one in looks if one.errors == 0]
     reached = looked.where("reached")  # the last known look is one that saw something

@@ -26,11 +26,6 @@ class Folder:
         found = self._fs.get_file_info(arrow_fs.FileSelector(self._path, allow_not_found=True))
         return sorted(one.base_name for one in found)
 
-    def size_bytes(self) -> int:
-        """Of all files below it."""
-        selector = arrow_fs.FileSelector(self._path, allow_not_found=True, recursive=True)
-        return sum(one.size or 0 for one in self._fs.get_file_info(selector))
-
     def delete(self) -> None:
         if self.exists():
             self._fs.delete_dir(self._path)

@@ -125,7 +125,7 @@ class History:
     def write(self, table: Table, rows: DataFrame, run_ms: int, kind: str = "r", day: str | None = None) -> Folder:
         """Writes one part, in place of what an earlier attempt of the same run has left."""
         folder = self.root / table.name / f"day={day or day_of(run_ms)}" / f"part={kind}{run_ms}"
-        rows.sortWithinPartitions(*table.key).write.mode("overwrite").parquet(folder.uri)
+        _write(rows, table, folder)
         return folder
 
     def read(self, spark: SparkSession, table: Table, since_ms: int = 0) -> DataFrame:
@@ -144,7 +144,7 @@ class History:
         before = self._pointer()
         for table, rows in tables.items():
             folder = self.root / "last" / table.name / f"part=r{run_ms}"
-            rows.repartition(1).sortWithinPartitions(*table.key).write.mode("overwrite").parquet(folder.uri)
+            _write(rows, table, folder)
         self.root.write_text(_POINTER, json.dumps({"run_ms": run_ms}))
         for table in tables:
             for name in (self.root / "last" / table.name).names():
@@ -158,6 +158,11 @@ class History:
 
 _LONGEST_RUN_MS = 6 * 3600 * 1000
 """A run's rows lie under the day of its beginning."""
+
+
+def _write(rows: DataFrame, table: Table, folder: Folder) -> None:
+    """In as few files as Spark thinks right for the size."""
+    rows.hint("rebalance").sortWithinPartitions(*table.key).write.mode("overwrite").parquet(folder.uri)
 
 
 def read_parts(spark: SparkSession, table: Table, folders: list[Folder]) -> DataFrame:

@@ -19,11 +19,12 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, functions
 
 from spark_jobs.asking import TopicAsked
-from spark_jobs.cuts import Demand, suggest, windows
+from spark_jobs.cuts import Demand, Windows, suggest
 from spark_jobs.facts import Outcome
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, History
 from spark_jobs.questions import Questions, by_partition, topics_listed
+from spark_jobs.rates import windows
 from spark_jobs.report import MAX_ROWS, ago, table, write_whole
 from spark_jobs.rows import frame_of, map_rows
 
@@ -51,7 +52,7 @@ def _literal(text: str) -> str:
 
 
 class Measured(NamedTuple):
-    """A partition with its recorded reads. `end` is null where none is known."""
+    """A partition with the windows of its recorded reads. `end` is null where none is known."""
 
     cluster: str
     topic: str
@@ -63,8 +64,15 @@ class Measured(NamedTuple):
     """The end was read by this run."""
     first_record_ms: int | None
     newest_record_ms: int | None
-    times_ms: list[int] | None
-    ends: list[int] | None
+    windows: int | None
+    """This and the following, as in `Windows`: null where there is no window."""
+    mean: float | None
+    span_s: float | None
+    moved_at_ms: int | None
+    highest: float | None
+    average: float | None
+    deviation: float | None
+    ranked: float | None
 
 
 class Suggested(NamedTuple):
@@ -93,11 +101,9 @@ class Suggested(NamedTuple):
 
 
 def suggest_all(demand: Demand, now_ms: int, rows: Iterable[Measured]) -> Iterator[Suggested]:
-    """A cut for each partition. The newest read closes the last window."""
+    """A cut for each partition."""
     for one in rows:
-        times: list[int | None] = [*(one.times_ms or ()), one.read_at_ms]
-        ends: list[int | None] = [*(one.ends or ()), one.end]
-        found = windows(times, ends)
+        found = Windows._make(one[-len(Windows._fields) :]) if one.windows else Windows()
         age_s = 0.0 if one.fresh or one.read_at_ms is None else max(0, now_ms - one.read_at_ms) / 1000
         cut = suggest(one.end, age_s, found, demand)
         yield Suggested(
@@ -111,7 +117,7 @@ def suggest_all(demand: Demand, now_ms: int, rows: Iterable[Measured]) -> Iterat
             first_record_ms=one.first_record_ms,
             newest_record_ms=one.newest_record_ms,
             moved_at_ms=found.moved_at_ms,
-            windows=len(found.rates),
+            windows=found.windows,
             span_s=found.span_s,
             rate=cut.rate,
             upper_rate=cut.upper_rate,
@@ -142,20 +148,18 @@ def read_ends(ask: Questions, selection: Selection, timestamps: bool = True) -> 
     return by_partition(topics, *_TIMES), troubles
 
 
-def measured(fresh: DataFrame, last: DataFrame, recorded: DataFrame, troubled: Sequence[str]) -> DataFrame:
-    """`Measured` rows: fresh ends, last known ones where a troubled cluster gave none, and the recorded reads."""
+def measured(
+    fresh: DataFrame, last: DataFrame, recorded: DataFrame, troubled: Sequence[str], chance: float
+) -> DataFrame:
+    """`Measured` rows: fresh ends, last known ones where a troubled cluster gave none, and windows between reads."""
     key = list(ENDS.key)
     older = last.where(functions.col("cluster").isin(list(troubled))).join(fresh.select(*key), key, "left_anti")
     ends = fresh.withColumn("fresh", functions.lit(True)).unionByName(
         older.withColumn("fresh", functions.lit(False)), allowMissingColumns=True
     )
-    # Both lists leave out nulls: rows with one would shift them against each other.
-    reads = (
-        recorded.where("read_at_ms is not null and end is not null")
-        .groupBy(*key)
-        .agg(functions.collect_list("read_at_ms").alias("times_ms"), functions.collect_list("end").alias("ends"))
-    )
-    return ends.join(reads, key, "left")
+    read = [*key, "read_at_ms", "end"]
+    reads = recorded.select(*read).unionByName(ends.select(*read))  # the newest read closes the last window
+    return ends.join(windows(reads, chance), key, "left")
 
 
 def pipeline(
@@ -172,17 +176,25 @@ def pipeline(
     wanted = selection.condition("topic")
     recorded = history.read(ask.spark, ENDS, int(now_ms - window_s * 1000)).where(wanted)
     last = history.last(ask.spark, ENDS).where(wanted)
-    rows = measured(fresh, last, recorded, sorted(troubles))
-    return map_rows(rows, partial(suggest_all, demand.checked(), now_ms), Measured, Suggested), troubles
+    rows = measured(fresh, last, recorded, sorted(troubles), demand.checked().chance)
+    return map_rows(rows, partial(suggest_all, demand, now_ms), Measured, Suggested), troubles
 
 
 def write_rates(rows: DataFrame, file: Path, demand: Demand) -> None:
     """Writes every measured rate as one JSON document: what `switchyard migrate --rates` reads. Some 100 bytes a
     partition. A default is no measurement: of what has no history `migrate` itself looks at the ends."""
     columns = ("cluster", "topic", "partition", "rate", "upper_rate", "how")
-    measured_ones = rows.where("rate is not null and how != 'default'")
-    partitions = measured_ones.select(*columns).orderBy(*columns[:3]).toArrow().to_pylist()
-    write_whole(file, json.dumps({"chance": demand.chance, "partitions": partitions}))
+    measured_rows = rows.where("rate is not null and how != 'default'").select(*columns).orderBy(*columns[:3])
+    # Row by row: the driver holds one partition of them at a time.
+    lines = (json.dumps(row.asDict()) for row in measured_rows.toLocalIterator())
+    write_whole(file, _document(demand.chance, lines))
+
+
+def _document(chance: float, rows: Iterator[str]) -> Iterator[str]:
+    yield f'{{"chance": {json.dumps(chance)}, "partitions": ['
+    for number, row in enumerate(rows):
+        yield f",\n{row}" if number else f"\n{row}"
+    yield "\n]}\n"
 
 
 def keep(output: Folder, results: int | None) -> None:

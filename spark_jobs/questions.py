@@ -1,13 +1,13 @@
-"""The questions of `asking` as DataFrames: spread over `Reach.parallel` tasks, asked once, kept for who reads them."""
+"""The questions of `asking` as DataFrames: spread over `Reach.parallel` tasks, asked once, and written down."""
 
 from __future__ import annotations
 
+import time
 import uuid
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs import asking
@@ -22,31 +22,35 @@ from spark_jobs.asking import (
     TopicAsked,
     TopicRead,
 )
-from spark_jobs.rows import frame_of, map_rows
+from spark_jobs.folder import Folder
+from spark_jobs.rows import frame_of, map_rows, spark_schema
+
+_LEFT_BEHIND_MS = 24 * 3600 * 1000
+"""Answers that are older belong to a run that was killed."""
 
 
 class Questions:
-    """What one run asks. Answers are kept in memory and on disk until it is closed: evaluated twice, a DataFrame would
-    ask the brokers twice. Use it in `with`; a long-lived session would fill up with old answers.
+    """What one run asks. Evaluated twice, or after an executor was lost, a DataFrame of questions would ask the brokers
+    again and get other answers: so each is written to Parquet when it is asked. Use it in `with`, at whose end the
+    answers are deleted.
     """
 
-    def __init__(self, spark: SparkSession, reach: Reach) -> None:
+    def __init__(self, spark: SparkSession, reach: Reach, folder: Folder) -> None:
+        """:param folder: in which answers lie, for the driver and executors to see."""
         self.spark = spark
-        # Spark takes equal plans for the same: without this, a later run would be answered from the memory of this one.
-        self.reach = reach._replace(run=uuid.uuid4().hex)
-        self._kept: list[DataFrame] = []
+        self.reach = reach
+        self._runs = folder / "asked"
+        self._answers = self._runs / f"{_now_ms()}-{uuid.uuid4().hex}"
+        self._asked = 0
 
     def __enter__(self) -> Self:
+        for name in self._runs.names():
+            if int(name.partition("-")[0]) < _now_ms() - _LEFT_BEHIND_MS:
+                (self._runs / name).delete()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for frame in self._kept:
-            frame.unpersist()
-
-    def keep(self, frame: DataFrame) -> DataFrame:
-        """`frame`, evaluated once for as long as this is open."""
-        self._kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
-        return self._kept[-1]
+        self._answers.delete()
 
     def list_clusters(self) -> DataFrame:
         """`Listed` of every cluster."""
@@ -69,7 +73,14 @@ class Questions:
 
     def _ask(self, rows: DataFrame, ask: Any, takes: Any, gives: Any, *spread: str) -> DataFrame:
         spread_out = rows.repartition(self.reach.parallel, *spread)
-        return self.keep(map_rows(spread_out, partial(ask, self.reach), takes, gives))
+        self._asked += 1
+        answers = self._answers / str(self._asked)
+        map_rows(spread_out, partial(ask, self.reach), takes, gives).write.parquet(answers.uri)
+        return self.spark.read.schema(spark_schema(gives)).parquet(answers.uri)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def topics_listed(listed: DataFrame) -> DataFrame:

@@ -44,11 +44,12 @@ def ago(then_ms: int | None, now_ms: int | None) -> str | None:
     return "now"
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Writes the file whole or not at all."""
+def write_whole(file: Path, texts: Iterable[str]) -> None:
+    """Writes the file, text after text, whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(f"{file.name}.unfinished")
-    unfinished.write_text(text, "utf-8")
+    with unfinished.open("w", encoding="utf-8") as opened:
+        opened.writelines(texts)
     unfinished.replace(file)
 
 

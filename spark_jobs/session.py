@@ -1,4 +1,7 @@
-"""The Spark session of a job: as spark-submit asked for it, else on this machine, or on a Spark Connect server."""
+"""The Spark session of a job: as spark-submit asked for it, else on this machine, or on a Spark Connect server.
+
+No setting of Spark is made here: in code it would stand above those of the one who runs the cluster.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,6 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 _PROJECT = Path(__file__).resolve().parent.parent
-SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "8",
-    "spark.sql.parquet.compression.codec": "zstd",
-}
 
 
 @contextmanager
@@ -32,8 +30,6 @@ def open_session(name: str, remote: str | None = None) -> Iterator[SparkSession]
         # Workers unpickle the jobs' functions by their names. Where the project is installed, this adds nothing.
         known = os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH")]))
         builder = builder.appName(name).config("spark.executorEnv.PYTHONPATH", known)
-    for key, value in SETTINGS.items():
-        builder = builder.config(key, value)
     session: SparkSession = builder.getOrCreate()
     try:
         yield session

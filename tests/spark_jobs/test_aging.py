@@ -43,7 +43,13 @@ def judged(
     crossed: dict[tuple[str, str], int] | None = None,
 ) -> dict[tuple[str, int, str, int], Verdict]:
     rows = pipeline(
-        Questions(spark, fleet(clusters)), {t.name: t for t in topics}, homes or {}, history, NOW_MS, APART_S, crossed
+        Questions(spark, fleet(clusters), Folder(str(tmp_path))),
+        {t.name: t for t in topics},
+        homes or {},
+        history,
+        NOW_MS,
+        APART_S,
+        crossed,
     )
     outcome = report(rows, Folder(str(tmp_path / "out")), NOW_MS)
     written = spark.read.parquet(outcome.summary["path"]).toArrow().to_batches()

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.cuts import MAX_OFFSET, NO_CUT, Cut, Demand, suggest, upper_rate, windows
+from spark_jobs.cuts import MAX_OFFSET, NO_CUT, Cut, Demand, suggest, upper_rate
+from tests.spark_jobs.reference import spread, windows
 
 rates = st.lists(st.floats(0, 1e9), max_size=150).map(tuple)
 demands = st.builds(
@@ -18,9 +19,6 @@ demands = st.builds(
     chance=st.floats(0.0001, 0.9999),
     default_rate=st.floats(0, 1e6),
     least_headroom=st.integers(0, 10**9),
-)
-reads = st.lists(
-    st.tuples(st.one_of(st.none(), st.integers(-10, 10**9)), st.one_of(st.none(), st.integers(-5, 10**12))), max_size=40
 )
 
 
@@ -36,10 +34,11 @@ def test_a_steady_rate_gives_the_cut_of_the_example() -> None:
 
 def test_with_enough_windows_the_headroom_comes_from_their_rank() -> None:
     # Given 99 windows, of which one was busy
-    found = windows(*steady(10, 100))._replace(rates=(*([10.0] * 98), 500.0))
+    rates = (*([10.0] * 98), 500.0)
     # When one in a hundred cuts may be passed too early, the busiest window counts; when two may, it does not
-    assert upper_rate(found.rates, Demand(chance=0.01)) == (500.0, "rank")
-    assert upper_rate(found.rates, Demand(chance=0.02)) == (10.0, "rank")
+    assert upper_rate(spread(rates, 0.01), Demand(chance=0.01)) == (500.0, "rank")
+    assert upper_rate(spread(rates, 0.02), Demand(chance=0.02)) == (10.0, "rank")
+    found = spread(rates, 0.01)._replace(mean=10.0)
     assert suggest(0, 0, found, Demand(100, 0.01)) == Cut(50_000, 10.0, 500.0, 49_000, "rank")
 
 
@@ -87,38 +86,12 @@ def test_an_impossible_demand_is_refused_by_name(demand: Demand) -> None:
         demand.checked()
 
 
-def test_a_log_that_was_made_anew_starts_a_history_of_its_own() -> None:
-    found = windows([0, 10_000, 20_000, 30_000], [0, 100_000, 5, 25])
-
-    assert found.rates == (2.0,)
-    assert (found.mean, found.span_s, found.moved_at_ms) == (2.0, 10.0, 30_000)
-
-
-def test_reads_with_holes_doubles_and_disorder_are_put_right() -> None:
-    found = windows([20_000, None, 0, 10_000, 10_000, 10_400, 5], [40, 3, 0, 40, 40, 40, -7])
-
-    assert found.rates == (4.0, 0.0)
-    assert found.moved_at_ms == 10_000
-
-
-@settings(deadline=None)
-@given(reads)
-def test_windows_of_anything_are_rates_of_something(some: list[tuple[int | None, int | None]]) -> None:
-    found = windows([at for at, _ in some], [end for _, end in some])
-
-    assert all(rate >= 0 for rate in found.rates)
-    assert found.mean <= max(found.rates, default=0) * (1 + 1e-9)
-    assert bool(found.rates) == (found.span_s > 0)
-
-
 @settings(deadline=None)
 @given(st.integers(0, 2**50), rates, demands, st.floats(0, 1e6))
 def test_a_cut_is_never_below_the_end_and_adds_up(
     end: int, found: tuple[float, ...], demand: Demand, age_s: float
 ) -> None:
-    mean = math.fsum(found) / len(found) if found else 0.0
-
-    cut = suggest(end, age_s, windows([], [])._replace(rates=found, mean=mean), demand)
+    cut = suggest(end, age_s, spread(found, demand.chance), demand)
 
     if cut is not NO_CUT:
         assert cut.cut is not None
@@ -133,7 +106,8 @@ def test_a_cut_is_never_below_the_end_and_adds_up(
 def test_whoever_wants_a_smaller_chance_gets_no_lower_rate(
     found: tuple[float, ...], demand: Demand, other: float
 ) -> None:
-    strict, loose = (upper_rate(found, demand._replace(chance=one)) for one in sorted((demand.chance, other)))
+    chances = sorted((demand.chance, other))
+    strict, loose = (upper_rate(spread(found, chance), demand._replace(chance=chance)) for chance in chances)
 
     assert strict[0] >= loose[0]
 
@@ -146,7 +120,7 @@ def test_the_rank_keeps_its_promise_for_a_heavy_tailed_load(chance: float) -> No
     count = 120
     for _ in range(rounds // 10):
         load = [draw.paretovariate(1.5) for _ in range(count + 10)]
-        upper, how = upper_rate(load[:count], Demand(chance=chance))
+        upper, how = upper_rate(spread(load[:count], chance), Demand(chance=chance))
         assert how == "rank"
         # When the next window comes, ten times
         passed += sum(rate > upper for rate in load[count:])

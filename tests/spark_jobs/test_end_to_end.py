@@ -98,7 +98,7 @@ def submit(stack: Stack, *arguments: str) -> subprocess.CompletedProcess[str]:
 def history(stack: Stack, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> History:
     """What one run of `facts` has recorded of both clusters."""
     recorded = History(str(tmp_path_factory.mktemp("history")))
-    with Questions(spark, reached(stack)) as ask:
+    with Questions(spark, reached(stack), recorded.root) as ask:
         outcome = facts.record(ask, recorded, time.time_ns() // 1_000_000)
     assert {name: one["partitions"] for name, one in outcome.summary["clusters"].items()} == {"east": 4, "west": 4}
     assert outcome.summary["clusters"]["east"]["groups"] == 1
@@ -136,7 +136,8 @@ def test_an_origin_ages_when_its_records_are_gone_and_its_group_has_caught_up(
     def judge(attempt: str) -> dict[str, Any]:
         given = inputs.from_zookeeper(stack.zookeeper, "/switchyard")
         now_ms = time.time_ns() // 1_000_000
-        rows = aging.pipeline(Questions(spark, reached(stack)), given.topics, given.homes, None, now_ms, 60)
+        ask = Questions(spark, reached(stack), Folder(str(tmp_path)))
+        rows = aging.pipeline(ask, given.topics, given.homes, None, now_ms, 60)
         return aging.report(rows, Folder(str(tmp_path / attempt)), now_ms).summary
 
     # When it is judged, then records and group speak against it

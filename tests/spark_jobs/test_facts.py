@@ -36,7 +36,7 @@ def test_a_run_records_ends_specs_and_commits_and_a_dead_cluster_stays_known_wit
 ) -> None:
     history = History(str(tmp_path))
     # Given a run that saw both clusters
-    first = record(Questions(spark, fleet({"east": EAST, "west": EAST})), history, NOON_MS)
+    first = record(Questions(spark, fleet({"east": EAST, "west": EAST}), history.root), history, NOON_MS)
     assert first.summary["clusters"]["east"] == {
         "reached": True,
         "topics": 2,
@@ -48,7 +48,9 @@ def test_a_run_records_ends_specs_and_commits_and_a_dead_cluster_stays_known_wit
     }
     # When one is dead a minute later, and the other one has lost a topic and a group
     smaller = {"topics": {"orders": [[0, 6], [2, 9]]}, "groups": {}}
-    second = record(Questions(spark, fleet({"east": smaller, "west": {"down": True}})), history, NOON_MS + 60_000)
+    second = record(
+        Questions(spark, fleet({"east": smaller, "west": {"down": True}}), history.root), history, NOON_MS + 60_000
+    )
     # Then the dead one is a row with an error, and all of it is still known
     assert second.summary["not_reached"] == ["west"]
     assert second.summary["clusters"]["west"]["last_known_age_s"] == 60.0
@@ -133,7 +135,7 @@ def test_an_empty_history_and_a_fleet_without_topics_are_no_trouble(spark: Spark
     assert history.read(spark, ENDS).count() == 0
     assert history.last(spark, ENDS).count() == 0
 
-    outcome = record(Questions(spark, fleet({"east": {}})), history, NOON_MS)
+    outcome = record(Questions(spark, fleet({"east": {}}), history.root), history, NOON_MS)
 
     assert outcome.summary["not_reached"] == []
     assert history.last(spark, ENDS).count() == 0

@@ -46,7 +46,12 @@ def test_each_of_fifty_thousand_partitions_gets_one_cut_above_its_end(spark: Spa
     reach = fleet({cluster: held(cluster, (0,)) for cluster in CLUSTERS})
 
     rows, troubles = offsets.pipeline(
-        Questions(spark, reach), History(str(tmp_path / "none")), offsets.Selection(), DEMAND, NOW_MS, window_s=3600
+        Questions(spark, reach, Folder(str(tmp_path))),
+        History(str(tmp_path / "none")),
+        offsets.Selection(),
+        DEMAND,
+        NOW_MS,
+        window_s=3600,
     )
     outcome = offsets.report(rows, Folder(str(tmp_path / "out")), troubles, DEMAND, NOW_MS)
 
@@ -62,7 +67,8 @@ def test_each_of_fifty_thousand_extents_is_judged_once(spark: SparkSession, tmp_
     reach = fleet({cluster: held(cluster, (CUT, CUT // 2)) for cluster in CLUSTERS})
     topics = {one.name: one for cluster in CLUSTERS for one in (moved(cluster, n) for n in range(TOPICS))}
 
-    rows = aging.pipeline(Questions(spark, reach), topics, {}, None, NOW_MS, 600.0)
+    ask = Questions(spark, reach, Folder(str(tmp_path)))
+    rows = aging.pipeline(ask, topics, {}, None, NOW_MS, 600.0)
     outcome = aging.report(rows, Folder(str(tmp_path / "out")), NOW_MS)
 
     assert (outcome.summary["extents"], outcome.summary["aged"]) == (ALL, ALL // 2)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ha_core.operations.crossing.cuts import from_summary
-from spark_jobs.cuts import Demand
+from spark_jobs.cuts import Demand, Windows
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, EndRow, History
 from spark_jobs.offsets import Measured, Selection, Suggested, keep, pipeline, report, suggest_all, write_rates
@@ -17,6 +17,7 @@ from spark_jobs.questions import Questions
 from spark_jobs.report import ago
 from spark_jobs.rows import frame_of, from_batches
 from tests.spark_jobs.fake_fleet import fleet
+from tests.spark_jobs.reference import windows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +26,7 @@ NOW_MS = time.time_ns() // 1_000_000
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
 DEMAND = Demand(preparation_s=300, default_rate=10)
+NO_WINDOW = (None,) * len(Windows._fields)
 
 
 def recorded(spark: SparkSession, root: Path, rows: list[EndRow]) -> History:
@@ -69,7 +71,9 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
         }
     )
     # When cuts are suggested for all of them
-    rows, troubles = pipeline(Questions(spark, reach), history, Selection(), DEMAND, NOW_MS, window_s=3600)
+    rows, troubles = pipeline(
+        Questions(spark, reach, history.root), history, Selection(), DEMAND, NOW_MS, window_s=3600
+    )
     outcome = report(rows, Folder(str(tmp_path / "out")), troubles, DEMAND, NOW_MS)
     # Then each says how it was chosen
     written = spark.read.parquet(outcome.summary["path"]).toArrow().to_batches()
@@ -123,7 +127,7 @@ def test_timestamps_are_told_as_they_are(spark: SparkSession, tmp_path: Path) ->
     reach, history = fleet({"east": {"topics": {"t": held}}}), History(str(tmp_path))
 
     # When
-    rows, _ = pipeline(Questions(spark, reach), history, Selection(("t",)), DEMAND, NOW_MS, 3600)
+    rows, _ = pipeline(Questions(spark, reach, history.root), history, Selection(("t",)), DEMAND, NOW_MS, 3600)
     found = sorted(from_batches(Suggested, rows.toArrow().to_batches()))
     # Then
     told = [(one.cut, one.first_record_ms, one.newest_record_ms) for one in found]
@@ -131,9 +135,9 @@ def test_timestamps_are_told_as_they_are(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_no_cut_rests_on_a_timestamp() -> None:
-    reads = ([1_000, 61_000, 121_000, 181_000], [0, 60, 120, 180])
+    found_windows = windows([1_000, 61_000, 121_000, 181_000, 241_000], [0, 60, 120, 180, 240])
     times = [(None, None), (0, 0), (-1, 2**63 - 1), (NOW_MS, NOW_MS - DAY_MS)]
-    rows = [Measured("east", "t", 0, 0, 240, 241_000, True, *one, *reads) for one in times]
+    rows = [Measured("east", "t", 0, 0, 240, 241_000, True, *one, *found_windows) for one in times]
 
     found = list(suggest_all(DEMAND, NOW_MS, rows))
 
@@ -148,7 +152,9 @@ def test_topics_are_chosen_by_name_or_pattern_and_timestamps_only_if_wanted(
     reach, history = fleet({"east": held}), History(str(tmp_path))
 
     def chosen(selection: Selection) -> set[str]:
-        rows, _ = pipeline(Questions(spark, reach), history, selection, DEMAND, NOW_MS, 3600, timestamps=False)
+        rows, _ = pipeline(
+            Questions(spark, reach, history.root), history, selection, DEMAND, NOW_MS, 3600, timestamps=False
+        )
         found = rows.collect()
         assert {row["newest_record_ms"] for row in found} == {None}
         return {row["topic"] for row in found}
@@ -159,9 +165,9 @@ def test_topics_are_chosen_by_name_or_pattern_and_timestamps_only_if_wanted(
 
 def test_rows_with_holes_give_an_answer_too() -> None:
     odd = [
-        Measured("east", "t", 0, None, None, None, True, None, None, None, None),
-        Measured("east", "t", 1, -5, -1, NOW_MS, True, -1, -1, [1, 2], [-3, -4]),
-        Measured("east", "t", 2, 0, 5, NOW_MS, True, 2**63 - 1, 0, [], []),
+        Measured("east", "t", 0, None, None, None, True, None, None, *NO_WINDOW),
+        Measured("east", "t", 1, -5, -1, NOW_MS, True, -1, -1, *windows([1, 2], [-3, -4])),
+        Measured("east", "t", 2, 0, 5, NOW_MS, True, 2**63 - 1, 0, *NO_WINDOW),
     ]
 
     found = list(suggest_all(DEMAND, NOW_MS, odd))
