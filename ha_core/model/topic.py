@@ -96,6 +96,12 @@ class Topic(Document):
         found = {self.written(partition).cluster for partition in self.partitions}
         return frozenset(found | ({self.writer} if self.writer else set()))
 
+    @property
+    def clusters(self) -> frozenset[str]:
+        """Every cluster that the map names."""
+        found = {extent.cluster for extents in self.partitions.values() for extent in extents}
+        return frozenset(found | ({self.writer} if self.writer else set()))
+
     def crosses(self, partition: int) -> bool:
         """Whether the partition's cut lies ahead: it has an origin and a target then."""
         crossing = self.crossing

@@ -21,6 +21,7 @@ from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, KnownGroup, KnownTopic, MoveSet
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.sides import no_such_cluster
 from ha_core.plan.facts import Facts, GroupFacts, PartitionEnds, TopicFacts
 from ha_core.store.errors import StoreError, StoreUnavailableError
 
@@ -53,9 +54,7 @@ def record(environment: Environment, names: Collection[str] | None = None) -> tu
     clusters = environment.store.clusters()
     unknown = sorted(set(names or ()) - clusters.keys())
     if unknown:
-        raise RefusedError(
-            f"There is no cluster {unknown[0]!r} (known: {', '.join(sorted(clusters)) or 'none'}). Check the name."
-        )
+        raise no_such_cluster(unknown[0], clusters)
     chosen = [cluster for name, cluster in sorted(clusters.items()) if names is None or name in names]
     looks = tuple(environment.pool.map(lambda cluster: _record(environment, cluster), chosen))
     for look in looks:

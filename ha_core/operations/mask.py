@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from ha_core.model import Cluster, KnownTopic, Mask, View
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
-from ha_core.operations.sides import PROBE_S
+from ha_core.operations.sides import answering, no_such_cluster
 from ha_core.operations.single import run_single
 from ha_core.plan.masking import Affected, affected
 from ha_core.plan.returned import unconfirmed
@@ -132,28 +133,26 @@ def _changed(
 
 def _holders(environment: Environment, view: View) -> dict[str, set[str]]:
     """Topic → clusters that have it; of clusters that do not answer, as last seen."""
+    up = answering(environment, view.clusters.values())
 
-    def names(cluster: Cluster) -> set[str]:
+    def names(cluster: str) -> Collection[str]:
         try:
-            admin = environment.admin(cluster)
-            if cluster.masked is None and admin.probe(timeout_s=PROBE_S).reachable:
-                found = admin.topics(offsets=False, timeout_s=LOOK_S)
-                return {name for name, topic in found.items() if not topic.internal}
-        except (KafkaAdminError, RefusedError) as error:
-            environment.say(f"the topics of {cluster.name} cannot be asked: {error}")
-        return set(environment.store.known(KnownTopic, cluster.name))
+            if cluster in up:
+                found = up[cluster].topics(offsets=False, timeout_s=LOOK_S)
+                return [name for name, topic in found.items() if not topic.internal]
+        except KafkaAdminError as error:
+            environment.say(f"the topics of {cluster} cannot be asked: {error}")
+        return environment.store.known(KnownTopic, cluster)
 
     holders: dict[str, set[str]] = {}
-    clusters = list(view.clusters.values())
-    for cluster, found in zip(clusters, environment.pool.map(names, clusters), strict=True):
+    for cluster, found in zip(view.clusters, environment.pool.map(names, view.clusters), strict=True):
         for name in found:
-            holders.setdefault(name, set()).add(cluster.name)
+            holders.setdefault(name, set()).add(cluster)
     return holders
 
 
 def _read(environment: Environment, name: str) -> tuple[Cluster, int]:
     found = environment.store.read(Cluster, name)
     if found is None:
-        known = ", ".join(sorted(environment.store.load().clusters)) or "none"
-        raise RefusedError(f"There is no cluster {name!r} (known: {known}). Check the name.")
+        raise no_such_cluster(name, environment.store.load().clusters)
     return found

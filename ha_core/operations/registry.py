@@ -13,6 +13,7 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.mask import who_depends
 from ha_core.operations.report import Report
+from ha_core.operations.sides import no_such_cluster
 from ha_core.operations.single import Expected, run_single
 from ha_core.plan.move import FINAL
 from ha_core.plan.returned import gone_for_good
@@ -146,15 +147,11 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
     found = store.read(Cluster, name)
     view = store.load()
     if found is None:
-        raise RefusedError(
-            f"There is no cluster {name!r} (known: {', '.join(sorted(view.clusters)) or 'none'}). Check the name."
-        )
+        raise no_such_cluster(name, view.clusters)
     uses = references(view, name)
     if uses:
-        more = f" and {len(uses) - 5} more" if len(uses) > 5 else ""
         raise RefusedError(
-            f"Cluster {name} is still referred to by {', '.join(uses[:5])}{more}. Move them away first; "
-            f"{gone_for_good(name)}."
+            f"Cluster {name} is still referred to by {listed(uses)}. Move them away first; {gone_for_good(name)}."
         )
     written = () if force else who_depends(environment, name).written
     if written:
@@ -207,12 +204,7 @@ def references(view: View, cluster: str) -> tuple[str, ...]:
         for user, b in view.bindings.items()
         if cluster in {b.cluster, *b.instances.values(), *b.topics.values(), *b.groups.values()}
     ]
-    mapped = [
-        f"topic {name}"
-        for name, topic in view.topics.items()
-        if topic.writer == cluster
-        or any(e.cluster == cluster for extents in topic.partitions.values() for e in extents)
-    ]
+    mapped = [f"topic {name}" for name, topic in view.topics.items() if cluster in topic.clusters]
     groups = [f"group {name}" for name, group in view.groups.items() if group.cluster == cluster]
     return tuple(sorted([*bound, *mapped, *groups]))
 

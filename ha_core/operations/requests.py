@@ -6,17 +6,19 @@ are percent-decoded, so that a user called `a+b` is written `user:a%2Bb`. Partit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import unquote
 
 from pydantic import ValidationError
 
-from ha_core.model import Identity, KnownGroup, KnownTopic, MoveRequest, Scope, View, legal_name
+from ha_core.kafka.errors import ClusterUnreachableError
+from ha_core.model import KnownGroup, KnownTopic, MoveRequest, Scope, View, legal_name
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.plan.resolve import cluster_for_group
+from ha_core.plan.facts import Partition
+from ha_core.plan.followers import users_at
 
 FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"
 MAX_ENTRIES = 10_000
@@ -152,7 +154,20 @@ def make_request(scope: Iterable[str], origin: str, target: str, **options: Any)
     return request
 
 
-WILD = "*?["
+def is_pattern(entry: str) -> bool:
+    """Whether it may mean several topics."""
+    return any(mark in entry for mark in "*?[")
+
+
+def chosen_by(patterns: Collection[str], name: str) -> bool:
+    """Whether one of `patterns` (names, or with `*`, `?`, `[…]`) means `name`; none at all mean every name."""
+    return not patterns or any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def require_named(patterns: Collection[str]) -> None:
+    """:raises RefusedError: a decision of the operator is to be for certain topics."""
+    if not patterns:
+        raise RefusedError("Say for which topics: names or patterns, '*' for all. Nothing was changed.")
 
 
 def fault_request(
@@ -195,7 +210,7 @@ def chosen_topics(environment: Environment, view: View, entries: Iterable[str], 
     found: dict[str, None] = {}
     candidates: list[str] | None = None
     for entry in (one.strip() for one in entries):
-        if not any(mark in entry for mark in WILD):
+        if not is_pattern(entry):
             found[entry] = None
             continue
         if candidates is None:
@@ -224,14 +239,56 @@ def _groups(environment: Environment, view: View, topics: tuple[str, ...], origi
     for name, group in environment.store.known(KnownGroup, origin).items():
         if not group.offsets.keys() & set(topics):
             continue
-        users = [
-            user
-            for user, used in sorted(usage.items())
-            if any(
-                cluster_for_group(view, Identity(user, use.instance), name) == origin
-                for use in used.groups.get(name, ())
-            )
-        ]
+        users = users_at(view, usage, name, origin)
         if not users:
             environment.say(f"group {name} stays: it has committed offsets, but no user of it is known")
         yield from ((user, name) for user in users)
+
+
+def migrating_topics(
+    environment: Environment, view: View, patterns: tuple[str, ...], origin: str
+) -> tuple[list[str], dict[str, str]]:
+    """Entries of topics, with partitions where some are named, and those that a pattern finds and leaves out."""
+    names = dict.fromkeys(pattern for pattern in patterns if not is_pattern(pattern))
+    wild = [pattern for pattern in patterns if is_pattern(pattern)]
+    left_out: dict[str, str] = {}
+    if not wild or origin not in view.clusters:
+        return list(names), left_out
+    try:
+        there = environment.admin(view.clusters[origin]).topics(offsets=False)
+    except ClusterUnreachableError as error:
+        raise RefusedError(
+            f"Nothing was changed. {', '.join(wild)} cannot be looked for: {error} Repair it or the way to it; if it "
+            f"is lost: `switchyard migrate-from-fault '{wild[0]}' --from {origin}` goes by what was last seen there."
+        ) from error
+    for name in sorted(there):
+        if there[name].internal or name in names or not any(fnmatchcase(name, pattern) for pattern in wild):
+            continue
+        topic = view.topics.get(name)
+        if topic is not None and topic.crossing is not None:
+            left_out[name] = f"it is migrating already, in operation {topic.crossing.operation}"
+        elif topic is not None and topic.mapped and origin not in topic.writers:
+            left_out[name] = f"it is written in {', '.join(sorted(topic.writers))}"
+        else:
+            names[name] = None
+    return list(names), left_out
+
+
+def parse_cuts(entries: Iterable[str]) -> dict[Partition, int]:
+    """`TOPIC:PARTITION=OFFSET` → (topic, partition) → client offset.
+
+    :raises RefusedError: an entry of another form, or two for the same partition.
+    """
+    found: dict[Partition, int] = {}
+    for entry in entries:
+        where, _, offset = entry.strip().partition("=")
+        topic, _, partition = where.rpartition(":")
+        if not topic or not partition.isdecimal() or not offset.strip().isdecimal():
+            raise RefusedError(
+                f"The cut {entry!r} is not understood. Write TOPIC:PARTITION=OFFSET, as orders:0=700000."
+            )
+        key = (topic, int(partition))
+        if key in found:
+            raise RefusedError(f"Two cuts name partition {partition} of topic {topic}. Give one offset.")
+        found[key] = int(offset)
+    return found

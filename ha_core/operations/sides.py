@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import Adopted
 from ha_core.model import Cluster, MoveRequest, MoveSet, Operation
@@ -31,6 +33,27 @@ def admin_of(environment: Environment, name: str) -> Admin:
     if found is None:
         raise RefusedError(f"Cluster {name} is not registered any more. Register it again: `switchyard clusters add`.")
     return environment.admin(found[0])
+
+
+def answering(environment: Environment, clusters: Iterable[Cluster]) -> dict[str, Admin]:
+    """Those of `clusters` that are in service and can be asked; all are probed at once."""
+
+    def probe(cluster: Cluster) -> Admin | None:
+        if cluster.masked is not None:
+            return None
+        try:
+            admin = environment.admin(cluster)
+        except RefusedError as error:
+            environment.say(str(error))
+            return None
+        return admin if admin.probe(timeout_s=PROBE_S).reachable else None
+
+    return {admin.cluster.name: admin for admin in environment.pool.map(probe, clusters) if admin is not None}
+
+
+def no_such_cluster(name: str, known: Iterable[str]) -> RefusedError:
+    """What to raise where `name` is none of the `known` clusters."""
+    return RefusedError(f"There is no cluster {name!r} (known: {', '.join(sorted(known)) or 'none'}). Check the name.")
 
 
 def origin_of(environment: Environment, request: MoveRequest) -> Admin | None:

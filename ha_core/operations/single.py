@@ -6,7 +6,7 @@ knows whether the change was made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from ha_core.model import Document, Operation, Topic
@@ -113,41 +113,45 @@ def _commit(
     return revision
 
 
-def write_dropped(
+def write_maps(
     environment: Environment,
-    kind: Literal["age", "give-up"],
+    kind: Literal["age", "give-up", "return"],
     reason: str,
+    names: Iterable[str],
+    changed: Callable[[Topic], Topic | None],
     heading: str,
-    before: Mapping[str, Topic],
-    after: Mapping[str, Topic],
     evidence: Mapping[str, Any],
     put_off: list[str],
     **detail: str,
-) -> list[Report]:
-    """Write the maps `after`, in batches of one operation and one revision each. Safe to break off and repeat.
+) -> tuple[Report, ...]:
+    """Write what `changed` makes of the topics' maps, in batches of one operation and one revision each.
 
-    :param before: the maps that were judged. One that has changed since is put off.
+    Safe to break off and repeat.
+
+    :param changed: gets a map as it is stored now; None: it is not the one that was judged, and is put off.
     :param evidence: topic → what the history keeps of it, JSON-able; below `heading`.
     :param put_off: gets, in words, what was not written.
     :param detail: what the history keeps with every batch.
     """
-    reports: list[Report] = []
-    for batch in in_batches((after[name] for name in sorted(after)), evidence):
-        versions: dict[tuple[type[Document], str], int | None] = {}
-        for name in (topic.name for topic in batch):
+    versions: dict[str, int] = {}
+
+    def maps() -> Iterator[Topic]:
+        for name in sorted(names):
             stored = environment.store.read(Topic, name)
-            if stored is None or stored[0] != before[name]:
+            after = changed(stored[0]) if stored is not None else None
+            if stored is None or after is None:
                 put_off.append(f"{name}: its map has changed since it was judged")
-            else:
-                versions[Topic, name] = stored[1]
-        unchanged = tuple(topic for topic in batch if (Topic, topic.name) in versions)
-        if not unchanged:
-            continue
-        names = [topic.name for topic in unchanged]
-        locks = [f"topic:{name}" for name in names]
-        said = {**detail, heading: {name: evidence.get(name, []) for name in names}}
+            elif after != stored[0]:
+                versions[name] = stored[1]
+                yield after
+
+    reports = []
+    for batch in in_batches(maps(), evidence):
+        said = {**detail, heading: {topic.name: evidence.get(topic.name, []) for topic in batch}}
+        locks = [f"topic:{topic.name}" for topic in batch]
+        expected: Expected = {(Topic, topic.name): versions[topic.name] for topic in batch}
         try:
-            reports.append(run_single(environment, kind, reason, locks, unchanged, (), versions, said))
+            reports.append(run_single(environment, kind, reason, locks, batch, (), expected, said))
         except (LockedError, ConflictError) as error:
-            put_off.append(f"{listed(names)}: {error}")
-    return reports
+            put_off.append(f"{listed(topic.name for topic in batch)}: {error}")
+    return tuple(reports)

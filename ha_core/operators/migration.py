@@ -88,8 +88,8 @@ class PlanMigrationOperator(SwitchyardOperator):
         self.groups = groups
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.operations.migration.judging import parse_cuts
         from ha_core.operations.migration.planning import plan_migration
+        from ha_core.operations.requests import parse_cuts
         from ha_core.operators.spark import fresh_rates
         from ha_core.present.moves import migration_page, migration_preview, would_migrate
         from ha_core.present.page import markdown

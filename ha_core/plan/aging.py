@@ -28,6 +28,7 @@ from typing import Literal, NamedTuple
 from ha_core.model import Extent, Identity, Operation, Topic, Usage, View
 from ha_core.plan.resolve import cluster_for_group
 from ha_core.plan.returned import gone_for_good
+from ha_core.plan.verdict import listed
 
 RESTLESS_MS = 3_600_000
 """A log that was appended to this recently may be again."""
@@ -186,11 +187,12 @@ def drop(extents: Sequence[Extent], terms: Collection[int]) -> tuple[Extent, ...
     return tuple(extent for extent in extents if extent.term not in terms)
 
 
-def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts]) -> str:
+def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts], groups: Collection[str] = ()) -> str:
     """Why the topic in `cluster` may not be deleted; empty: it is what an aged migration has left behind.
 
     :param topic: the map as it is once aged extents are dropped.
     :param logs: every partition of the topic in that cluster.
+    :param groups: those that have committed offsets of it there.
     """
     if topic.writer == cluster:
         return f"{cluster} is its writer"
@@ -205,6 +207,10 @@ def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts]) -> str
         return f"partition {holding[0]} holds offsets {log.start} to {log.end} that are in no map"
     if all(log.end == 0 for log in logs.values()):
         return "it was never used, so it is not what was left behind: it may be the beginning of another move"
+    if groups:
+        # A coordinator forgets the offsets of a topic that is deleted beside it, and takes no further ones.
+        names = listed(f"group {group}" for group in sorted(groups))
+        return f"{names} commits offsets of it there, and would lose them: switch it to another cluster, or delete it"
     return ""
 
 

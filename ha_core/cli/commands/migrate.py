@@ -14,10 +14,10 @@ from ha_core.operations import engine
 from ha_core.operations.crossing.settling import crossing_operations, wait_for
 from ha_core.operations.crossing.way_back import would_roll_back
 from ha_core.operations.dependents import failure, words
-from ha_core.operations.migration.judging import parse_cuts
 from ha_core.operations.migration.listing import migrations
 from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationProposal, plan_migration, start_batch
 from ha_core.operations.report import Report
+from ha_core.operations.requests import parse_cuts
 from ha_core.present.moves import batches_page, migration_page
 from ha_core.present.state import looks_page, migrations_page
 

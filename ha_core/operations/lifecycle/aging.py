@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import Any
 
 from ha_core.kafka.admin import Admin
@@ -19,8 +18,9 @@ from ha_core.operations.inventory import Commits, commits
 from ha_core.operations.journal import Journal, new_operation_id
 from ha_core.operations.registry import MAX_LISTED
 from ha_core.operations.report import Report, step_times
-from ha_core.operations.sides import PROBE_S
-from ha_core.operations.single import write_dropped
+from ha_core.operations.requests import chosen_by, require_named
+from ha_core.operations.sides import answering
+from ha_core.operations.single import write_maps
 from ha_core.plan.aging import (
     GONE,
     Block,
@@ -32,10 +32,10 @@ from ha_core.plan.aging import (
     undeletable,
     without_surplus,
 )
-from ha_core.plan.verdict import listed
 from ha_core.store.errors import LockedError
 
 LOOK_S = 30.0
+DELETE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +95,16 @@ class Aging:
         }
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Look:
     """What brokers say, asked once per run."""
 
-    up: dict[str, Admin]
-    topics: dict[str, dict[str, TopicDescription]]
+    up: Mapping[str, Admin]
+    topics: Mapping[str, Mapping[str, TopicDescription]]
     """Cluster → topic."""
-    earlier: dict[str, dict[str, KnownTopic]]
-    last_write_ms: dict[tuple[str, Partition], int]
-    crossed_ms: dict[tuple[str, str], int] = field(default_factory=dict)
+    earlier: Mapping[str, Mapping[str, KnownTopic]]
+    last_write_ms: Mapping[tuple[str, Partition], int]
+    crossed_ms: Mapping[tuple[str, str], int]
     """See `crossed`."""
 
     def log(self, cluster: str, topic: str, partition: int) -> LogFacts | None:
@@ -143,82 +143,69 @@ def age(
     :param accept_loss: the operator does without what was lost in an origin.
     :raises RefusedError: a loss is accepted for no topic in particular.
     """
-    if accept_loss and not topics:
-        raise RefusedError("Say for which topics: names or patterns, '*' for all. Nothing was changed.")
-    store, view = environment.store, environment.store.load()
-    locked = {lock.key: lock.operation for lock in store.locks()}
+    if accept_loss:
+        require_named(topics)
+    view = environment.store.load()
+    locked = {lock.key: lock.operation for lock in environment.store.locks()}
     put_off: list[str] = []
     chosen: dict[str, Topic] = {}
     for name, topic in sorted(view.topics.items()):
-        if not topic.mapped or (topics and not any(fnmatchcase(name, pattern) for pattern in topics)):
+        if not topic.mapped or not chosen_by(topics, name):
             continue
         if f"topic:{name}" in locked or topic.fence is not None or topic.crossing is not None:
             put_off.append(f"{name}: operation {locked.get(f'topic:{name}', '')} works on it")
         elif delete_origin or any(True for _ in closed(topic)):
             chosen[name] = topic
-    look = _ask(environment, view, chosen, everywhere=delete_origin)
+    look = _look(environment, view, chosen, everywhere=delete_origin)
     committed = commits(environment, view, chosen, look.up) if chosen else Commits()
-    extents = tuple(_judged(environment, chosen, look, committed, accept_loss, view.masked))
+    now_ms = environment.now_ms()
+    extents = tuple(_judged(chosen, look, committed, now_ms, accept_loss, view.masked))
     after = _without_aged(chosen, extents)
-    reports = [] if dry_run else list(_write(environment, chosen, after, extents, reason, put_off))
+    reports = [] if dry_run else [*_write(environment, chosen, after, extents, reason, put_off)]
     deleted: dict[str, tuple[str, ...]] = {}
     kept: dict[str, str] = {}
-    if delete_origin:
-        written = {name: after.get(name, topic) for name, topic in chosen.items()}
-        for cluster, names in _deletable(look, written, committed, kept).items():
-            if dry_run:
-                deleted[cluster] = names
-                continue
-            try:
-                report, gone = delete_left_behind(environment, look.up[cluster], names, reason)
-                reports.append(report)
-                deleted[cluster] = gone
-            except (LockedError, KafkaAdminError, RefusedError) as error:
-                kept.update((f"{name} in {cluster}", str(error)) for name in names)
+    for cluster, names in _deletable(look, chosen | after, committed, kept).items() if delete_origin else ():
+        if dry_run:
+            deleted[cluster] = names
+            continue
+        try:
+            report, deleted[cluster] = delete_left_behind(environment, look.up[cluster], names, reason)
+            reports.append(report)
+        except (LockedError, KafkaAdminError, RefusedError) as error:
+            kept.update((f"{name} in {cluster}", str(error)) for name in names)
     return Aging(extents, committed.left_over, deleted, kept, tuple(put_off), tuple(reports))
 
 
-def _ask(environment: Environment, view: View, chosen: Mapping[str, Topic], everywhere: bool) -> _Look:
-    def connect(name: str) -> Admin | None:
-        cluster = view.clusters[name]
-        admin = environment.admin(cluster)
-        return admin if cluster.masked is None and admin.probe(timeout_s=PROBE_S).reachable else None
-
-    names = sorted(view.clusters)
-    up = {
-        name: admin
-        for name, admin in zip(names, environment.pool.map(connect, names), strict=True)
-        if admin is not None
-    }
+def _look(environment: Environment, view: View, chosen: Mapping[str, Topic], everywhere: bool) -> _Look:
+    up = answering(environment, view.clusters.values())
     wanted: dict[str, set[str]] = {name: set(chosen) for name in up} if everywhere else {}
     for topic in chosen.values():
         for _, extent in closed(topic):
             wanted.setdefault(extent.cluster, set()).add(topic.name)
-    look = _Look(up, {}, {}, {})
+    there: dict[str, dict[str, TopicDescription]] = {}
+    earlier: dict[str, dict[str, KnownTopic]] = {}
+    last_write_ms: dict[tuple[str, Partition], int] = {}
     goes_on = False
-    for name, topics in wanted.items():
-        if name not in up:
-            continue
+    for name in wanted.keys() & up.keys():
         try:
-            look.topics[name] = up[name].topics(topics, timeout_s=LOOK_S)
+            there[name] = up[name].topics(wanted[name], timeout_s=LOOK_S)
         except KafkaAdminError as error:
             environment.say(f"the topics of {name} cannot be asked: {error}")
             continue
-        look.earlier[name] = environment.store.known(KnownTopic, name, topics)
-        behind = _behind(name, chosen, look.topics[name])
-        goes_on = goes_on or bool(behind)
-        look.last_write_ms |= _last_writes(up[name], behind)
-    if goes_on:
-        look.crossed_ms |= crossed(environment.store.operations(MAX_LISTED))
-    return look
+        earlier[name] = environment.store.known(KnownTopic, name, wanted[name])
+        longer = _longer(name, chosen, there[name])
+        goes_on = goes_on or bool(longer)
+        last_write_ms |= _last_writes(up[name], longer)
+    operations = environment.store.operations(MAX_LISTED) if goes_on else ()
+    return _Look(up, there, earlier, last_write_ms, crossed(operations))
 
 
 def _ms(at: str) -> int:
     return int(datetime.fromisoformat(at).timestamp() * 1000)
 
 
-def _behind(cluster: str, chosen: Mapping[str, Topic], there: Mapping[str, TopicDescription]) -> list[Partition]:
-    """Partitions whose log in the cluster goes on behind what the map knows of it."""
+def _longer(cluster: str, chosen: Mapping[str, Topic], there: Mapping[str, TopicDescription]) -> list[Partition]:
+    """Partitions whose log in the cluster goes on above what the map knows of it."""
     found: list[Partition] = []
     for name, described in there.items():
         for partition, extents in chosen[name].partitions.items():
@@ -241,97 +228,79 @@ def _last_writes(admin: Admin, partitions: Collection[Partition]) -> dict[tuple[
 
 
 def _judged(
-    environment: Environment,
     chosen: Mapping[str, Topic],
     look: _Look,
     committed: Commits,
+    now_ms: int,
     accept_loss: bool,
     masked: Mapping[str, str],
-) -> list[Old]:
-    now_ms = _ms(environment.now())
-    found = []
+) -> Iterator[Old]:
     for name, topic in chosen.items():
         for partition, extent in closed(topic):
             log = look.log(extent.cluster, name, partition)
-            said = committed.of.get((name, partition), ())
-            against = blocks(
-                topic.partitions[partition], extent, log, said, now_ms, committed.unasked, accept_loss, masked
-            )
-            found.append(Old(name, partition, extent, log, against))
-    return found
+            groups = committed.of.get((name, partition), ())
+            extents, unasked = topic.partitions[partition], committed.unasked
+            against = blocks(extents, extent, log, groups, now_ms, unasked, accept_loss, masked)
+            yield Old(name, partition, extent, log, against)
 
 
-def _without_aged(chosen: Mapping[str, Topic], extents: Collection[Old]) -> dict[str, Topic]:
+def _without_aged(chosen: Mapping[str, Topic], extents: Iterable[Old]) -> dict[str, Topic]:
     """The topics of which something is aged, as they are without it."""
-    terms: dict[str, dict[int, set[int]]] = {}
+    after: dict[str, Topic] = {}
     for old in extents:
         if old.aged:
-            terms.setdefault(old.topic, {}).setdefault(old.partition, set()).add(old.extent.term)
-    return {
-        name: chosen[name].model_copy(
-            update={
-                "partitions": {
-                    partition: drop(own, aged.get(partition, ())) for partition, own in chosen[name].partitions.items()
-                }
-            }
-        )
-        for name, aged in terms.items()
-    }
+            topic = after.get(old.topic, chosen[old.topic])
+            left = {**topic.partitions, old.partition: drop(topic.partitions[old.partition], {old.extent.term})}
+            after[old.topic] = topic.model_copy(update={"partitions": left})
+    return after
 
 
 def _write(
     environment: Environment,
     chosen: Mapping[str, Topic],
     after: Mapping[str, Topic],
-    extents: Collection[Old],
+    extents: Iterable[Old],
     reason: str,
     put_off: list[str],
-) -> list[Report]:
+) -> tuple[Report, ...]:
     evidence: dict[str, list[list[Any]]] = {}
     for old in extents:
         if old.aged and old.log is not None:
             evidence.setdefault(old.topic, []).append(
                 [old.partition, old.extent.cluster, old.extent.start, old.extent.end, old.log.start, old.log.end]
             )
-    return write_dropped(environment, "age", reason, "aged", chosen, after, evidence, put_off)
+
+    def changed(topic: Topic) -> Topic | None:
+        return after[topic.name] if topic == chosen[topic.name] else None
+
+    return write_maps(environment, "age", reason, after, changed, "aged", evidence, put_off)
 
 
 def _deletable(
     look: _Look, written: Mapping[str, Topic], committed: Commits, kept: dict[str, str]
 ) -> dict[str, tuple[str, ...]]:
-    """Cluster → topics that are what an aged migration has left behind."""
+    """Cluster → topics that are what an aged migration has left behind; `kept` gets why the others are not."""
     groups: dict[tuple[str, str], set[str]] = {}
-    for (name, _), said in committed.of.items():
-        for commit in said:
+    for (name, _), several in committed.of.items():
+        for commit in several:
             groups.setdefault((commit.cluster, name), set()).add(commit.group)
     found: dict[str, list[str]] = {}
-    for cluster, there in look.topics.items():
-        for name, described in there.items():
+    for cluster, there in sorted(look.topics.items()):
+        for name, described in sorted(there.items()):
             topic = written[name]
             if topic.writer == cluster:
                 continue
             logs = {partition: look.log(cluster, name, partition) for partition in range(described.partitions)}
             known = {partition: log for partition, log in logs.items() if log is not None}
-            why = (
-                undeletable(topic, cluster, known)
-                if len(known) == len(logs)
-                else f"{cluster} does not say what it holds"
-            )
-            there_still = sorted(groups.get((cluster, name), ()))
-            if not why and there_still:
-                # A coordinator forgets the offsets of a topic that is deleted beside it, and takes no further ones.
-                why = (
-                    f"{listed(f'group {group}' for group in there_still)} commits offsets of it there, and would lose "
-                    f"them: switch it to another cluster, or delete it"
-                )
+            if len(known) < len(logs):
+                why = f"{cluster} does not say what it holds"
+            else:
+                why = undeletable(topic, cluster, known, groups.get((cluster, name), ()))
             if why:
                 kept[f"{name} in {cluster}"] = why
             else:
                 found.setdefault(cluster, []).append(name)
-    return {cluster: tuple(sorted(names)) for cluster, names in found.items()}
-
-
-DELETE_S = 60.0
+    return {cluster: tuple(names) for cluster, names in found.items()}
 
 
 def delete_left_behind(
@@ -367,11 +336,5 @@ def delete_left_behind(
 def _require_left_behind(environment: Environment, cluster: str, names: Collection[str]) -> None:
     for name in names:
         stored = environment.store.read(Topic, name)
-        if stored is None or _refers(stored[0], cluster):
+        if stored is None or cluster in stored[0].clusters:
             raise RefusedError(f"Topic {name} is not deleted in {cluster}: its map has changed meanwhile.")
-
-
-def _refers(topic: Topic, cluster: str) -> bool:
-    return topic.writer == cluster or any(
-        extent.cluster == cluster for extents in topic.partitions.values() for extent in extents
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 from ha_core.kafka.admin import Admin
@@ -16,9 +15,9 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.inventory import Commits, commits
 from ha_core.operations.registry import references, running_operations
 from ha_core.operations.report import Report
-from ha_core.operations.requests import WILD
-from ha_core.operations.sides import PROBE_S
-from ha_core.operations.single import write_dropped
+from ha_core.operations.requests import chosen_by, is_pattern
+from ha_core.operations.sides import PROBE_S, answering, no_such_cluster
+from ha_core.operations.single import write_maps
 from ha_core.plan.aging import Commit
 from ha_core.plan.given_up import Loss, Unread, losses, unread, without
 from ha_core.plan.verdict import listed
@@ -117,15 +116,10 @@ def plan_giving_up(
     view = environment.store.load()
     registered = view.clusters.get(cluster)
     if registered is None:
-        raise RefusedError(
-            f"There is no cluster {cluster!r} (known: {', '.join(sorted(view.clusters)) or 'none'}). Check the name."
-        )
+        raise no_such_cluster(cluster, view.clusters)
     never_moved = sorted(environment.store.known(KnownTopic, cluster).keys() - _mapped(view).keys())
-    chosen = {
-        name: topic
-        for name, topic in _chosen(view, cluster, topics, never_moved).items()
-        if cluster in topic.writers | {e.cluster for extents in topic.partitions.values() for e in extents}
-    }
+    named = _chosen(view, cluster, topics, never_moved)
+    chosen = {name: topic for name, topic in named.items() if cluster in topic.clusters}
     _require_free(environment, chosen)
     written = sorted(name for name, topic in chosen.items() if cluster in topic.writers)
     if written:
@@ -161,19 +155,15 @@ def give_up(environment: Environment, plan: GivingUp, reason: str) -> GivenUp:
     :raises RefusedError: no reason.
     """
     require_reason(plan.cluster, reason)
-    put_off: list[str] = []
-    reports = write_dropped(
-        environment,
-        "give-up",
-        reason,
-        "given_up",
-        plan.before,
-        {name: without(topic, plan.cluster) for name, topic in plan.before.items()},
-        _evidence(plan),
-        put_off,
-        cluster=plan.cluster,
+    cluster, put_off = plan.cluster, list[str]()
+
+    def changed(topic: Topic) -> Topic | None:
+        return without(topic, cluster) if topic == plan.before[topic.name] else None
+
+    reports = write_maps(
+        environment, "give-up", reason, plan.before, changed, "given_up", _evidence(plan), put_off, cluster=cluster
     )
-    return GivenUp(plan, tuple(reports), tuple(put_off))
+    return GivenUp(plan, reports, tuple(put_off))
 
 
 def require_reason(cluster: str, reason: str) -> None:
@@ -200,14 +190,14 @@ def _chosen(view: View, cluster: str, entries: Iterable[str], never_moved: Colle
     found: dict[str, Topic] = {}
     named = [one.strip() for one in entries]
     for entry in named:
-        matching = {name: topic for name, topic in mapped.items() if name == entry or fnmatchcase(name, entry)}
+        matching = {name: topic for name, topic in mapped.items() if chosen_by([entry], name)}
         if not matching and entry in never_moved:
             raise RefusedError(
                 f"Nothing was changed. Topic {entry} was never moved out of {cluster}. Give it a new home first: "
                 f"`switchyard migrate-from-fault {entry} --from {cluster} --to … --unread wait|skip --reason …`."
             )
         if not matching:
-            what = "Pattern" if any(mark in entry for mark in WILD) else "Topic"
+            what = "Pattern" if is_pattern(entry) else "Topic"
             raise RefusedError(
                 f"Nothing was changed. {what} {entry!r} is no topic that was ever moved. Check the name."
             )
@@ -233,30 +223,24 @@ def _answering(environment: Environment, view: View, given_up: Cluster, force: b
     :raises RefusedError: the cluster to give up answers, and that is not accepted.
     """
 
-    def look(cluster: Cluster) -> tuple[Admin | None, bool]:
-        own = cluster.name == given_up.name
-        if cluster.masked is not None and not own:
-            return None, False
-        try:
-            admin = environment.admin(cluster)
-        except RefusedError:
-            if own and not force:
-                raise
-            return None, False
-        found = admin.probe(timeout_s=PROBE_S)
+    try:
+        own = environment.admin(given_up)
+        probed = own.probe(timeout_s=PROBE_S)
+    except RefusedError:
+        if not force:
+            raise
+        up, answers = {}, False
+    else:
         # Whoever does not take the service account, or has lost one broker of three, is alive all the same.
-        return (admin if found.reachable else None), found.answers
-
-    clusters = [cluster for _, cluster in sorted(view.clusters.items())]
-    looks = dict(zip((c.name for c in clusters), environment.pool.map(look, clusters), strict=True))
-    answers = looks[given_up.name][1]
+        up, answers = ({given_up.name: own} if probed.reachable else {}), probed.answers
     if answers and not force:
         raise RefusedError(
             f"Nothing was changed. {given_up.name} answers, so what it holds can still be read: "
             f"`switchyard origins check` serves it. Say --force (in the form *Although it answers*) to give it up "
             f"all the same. {NOT_SERVED}."
         )
-    return {name: admin for name, (admin, _) in looks.items() if admin is not None}, answers
+    others = (cluster for name, cluster in sorted(view.clusters.items()) if name != given_up.name)
+    return {**answering(environment, others), **up}, answers
 
 
 def _unread(chosen: Mapping[str, Topic], cluster: str, committed: Commits) -> Iterator[Unread]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, Extent, Topic, View
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
-from ha_core.operations.revisions import in_batches
+from ha_core.operations.requests import chosen_by, require_named
 from ha_core.operations.sides import PROBE_S
-from ha_core.operations.single import run_single
+from ha_core.operations.single import write_maps
 from ha_core.plan.returned import Return, gone_for_good, look_at, read_again, settled, unconfirmed
-from ha_core.store.errors import ConflictError, LockedError
 
 LOOK_S = 30.0
 
@@ -69,10 +66,10 @@ def check_origins(
     :param serve_skipped: readers get what they were told to skip.
     :raises RefusedError: a decision of the operator without the topics that it is for.
     """
-    if (accept_loss or serve_skipped) and not topics:
-        raise RefusedError("Say for which topics: names or patterns, '*' for all. Nothing was changed.")
+    if accept_loss or serve_skipped:
+        require_named(topics)
     view = environment.store.load()
-    wanted = [one for one in unconfirmed(view) if not topics or any(fnmatchcase(one[0], t) for t in topics)]
+    wanted = [one for one in unconfirmed(view) if chosen_by(topics, one[0])]
     reachable, away = _reachable(environment, view, {extent.cluster for _, _, extent in wanted})
     found: list[Return] = []
     put_off: list[str] = []
@@ -145,7 +142,7 @@ def _skipped(
     ignored = {
         (name, extent.cluster)
         for name, topic in view.topics.items()
-        if any(fnmatchcase(name, pattern) for pattern in topics)
+        if chosen_by(topics, name)
         for extents in topic.partitions.values()
         for extent in extents
         if extent.ignored
@@ -161,54 +158,30 @@ def _skipped(
 
 def _write(
     environment: Environment,
-    found: Collection[Return],
+    found: Iterable[Return],
     served: Mapping[str, Collection[str]],
     reason: str,
     put_off: list[str],
 ) -> tuple[Report, ...]:
-    by_topic: dict[str, list[Return]] = {name: [] for name in served}
+    returns: dict[str, list[Return]] = {name: [] for name in served}
     for one in found:
-        by_topic.setdefault(one.topic, []).append(one)
-    locked = {lock.key: lock.operation for lock in environment.store.locks()}
-    changed: list[Topic] = []
-    versions: dict[str, int] = {}
-    for name, returns in sorted(by_topic.items()):
-        if f"topic:{name}" in locked:
-            put_off.append(f"{name}: operation {locked[f'topic:{name}']} works on it")
-            continue
-        stored = environment.store.read(Topic, name)
-        if stored is None:
-            continue
-        after = _after(stored[0], returns, served.get(name, ()))
-        if after != stored[0]:
-            changed.append(after)
-            versions[name] = stored[1]
-    details = {topic.name: _detail(by_topic[topic.name], served.get(topic.name, ())) for topic in changed}
-    reports = []
-    for batch in in_batches(changed, details):
-        names = [topic.name for topic in batch]
-        try:
-            reports.append(
-                run_single(
-                    environment,
-                    "return",
-                    reason,
-                    [f"topic:{name}" for name in names],
-                    batch,
-                    (),
-                    {(Topic, name): versions[name] for name in names},
-                    {"topics": {name: details[name] for name in names}},
-                )
-            )
-        except (LockedError, ConflictError) as error:
-            put_off.append(f"{names[0]} and {len(names) - 1} more: {error}")
-    return tuple(reports)
+        returns.setdefault(one.topic, []).append(one)
+    for lock in environment.store.locks():
+        name = lock.key.removeprefix("topic:")
+        if name != lock.key and returns.pop(name, None) is not None:
+            put_off.append(f"{name}: operation {lock.operation} works on it")
+
+    def changed(topic: Topic) -> Topic:
+        return _after(topic, returns[topic.name], served.get(topic.name, ()))
+
+    details = {name: _detail(several, served.get(name, ())) for name, several in returns.items()}
+    return write_maps(environment, "return", reason, returns, changed, "topics", details, put_off)
 
 
-def _after(topic: Topic, returns: Collection[Return], served: Collection[str]) -> Topic:
+def _after(topic: Topic, returns: Iterable[Return], served: Iterable[str]) -> Topic:
     partitions = dict(topic.partitions)
     for one in returns:
-        # What was looked at may have been settled by somebody else meanwhile.
+        # What was looked at may have been closed by somebody else meanwhile.
         if any(e.cluster == one.cluster and e.known_end == one.known_end for e in partitions[one.partition]):
             partitions[one.partition] = settled(partitions[one.partition], one)
     after = topic.model_copy(update={"partitions": partitions})

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from fnmatch import fnmatchcase
+from collections.abc import Collection
 
-from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import MoveRequest, View
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
 from ha_core.operations.gather import gather
 from ha_core.operations.switch.proposal import created
 from ha_core.plan.closure import closure
-from ha_core.plan.facts import Facts, Partition
+from ha_core.plan.facts import Facts
 from ha_core.plan.moving import of_all
 from ha_core.plan.preflight import Case, preflight
 from ha_core.plan.preflight.cuts import barriers, crossing_verdicts
 from ha_core.plan.verdict import Verdict, by_level, refused, warning
-
-_WILD = frozenset("*?[")
 
 
 class Judged:
@@ -97,52 +92,3 @@ def _unreachable(facts: Facts, request: MoveRequest) -> bool:
 
 def _about(topic: str) -> str:
     return f"topic {topic}"
-
-
-def resolve(
-    environment: Environment, view: View, patterns: tuple[str, ...], origin: str
-) -> tuple[list[str], dict[str, str]]:
-    """Entries of topics, with partitions where some are named, and those that a pattern finds and leaves out."""
-    names = dict.fromkeys(pattern for pattern in patterns if not _WILD & set(pattern))
-    wild = [pattern for pattern in patterns if _WILD & set(pattern)]
-    left_out: dict[str, str] = {}
-    if not wild or origin not in view.clusters:
-        return list(names), left_out
-    try:
-        there = environment.admin(view.clusters[origin]).topics(offsets=False)
-    except ClusterUnreachableError as error:
-        raise RefusedError(
-            f"Nothing was changed. {', '.join(wild)} cannot be looked for: {error} Repair it or the way to it; if it "
-            f"is lost: `switchyard migrate-from-fault '{wild[0]}' --from {origin}` goes by what was last seen there."
-        ) from error
-    for name in sorted(there):
-        if there[name].internal or name in names or not any(fnmatchcase(name, pattern) for pattern in wild):
-            continue
-        topic = view.topics.get(name)
-        if topic is not None and topic.crossing is not None:
-            left_out[name] = f"it is migrating already, in operation {topic.crossing.operation}"
-        elif topic is not None and topic.mapped and origin not in topic.writers:
-            left_out[name] = f"it is written in {', '.join(sorted(topic.writers))}"
-        else:
-            names[name] = None
-    return list(names), left_out
-
-
-def parse_cuts(entries: Iterable[str]) -> dict[Partition, int]:
-    """`TOPIC:PARTITION=OFFSET` → (topic, partition) → client offset.
-
-    :raises RefusedError: an entry of another form, or two for the same partition.
-    """
-    found: dict[Partition, int] = {}
-    for entry in entries:
-        where, _, offset = entry.strip().partition("=")
-        topic, _, partition = where.rpartition(":")
-        if not topic or not partition.isdecimal() or not offset.strip().isdecimal():
-            raise RefusedError(
-                f"The cut {entry!r} is not understood. Write TOPIC:PARTITION=OFFSET, as orders:0=700000."
-            )
-        key = (topic, int(partition))
-        if key in found:
-            raise RefusedError(f"Two cuts name partition {partition} of topic {topic}. Give one offset.")
-        found[key] = int(offset)
-    return found

@@ -24,9 +24,9 @@ from ha_core.operations.dependents import MAX_GROUPS, start_when_free
 from ha_core.operations.environment import Environment
 from ha_core.operations.journal import new_operation_id
 from ha_core.operations.migration.dependent_groups import Follower, Followers, find_followers
-from ha_core.operations.migration.judging import Judged, resolve
+from ha_core.operations.migration.judging import Judged
 from ha_core.operations.proposal import BaseProposal
-from ha_core.operations.requests import make_request
+from ha_core.operations.requests import make_request, migrating_topics
 from ha_core.operations.revisions import MAX_DETAIL_BYTES, MAX_REVISION_BYTES, by_topic
 from ha_core.operations.switch.proposal import Proposal, expected_fence
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
@@ -148,7 +148,7 @@ def plan_migration(
     """
     given = dict(cut_at or {})
     view = environment.store.load()
-    names, left_out = resolve(environment, view, tuple(patterns), origin)
+    names, left_out = migrating_topics(environment, view, tuple(patterns), origin)
     whole = make_request(
         [f"topic:{name}" for name in names] or ["topic:-"],
         origin,
