@@ -5,11 +5,19 @@ The brokers see the gateway's service account, so these rules hold for clients t
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 from gateway.composed import places
-from gateway.composed.ask import Any_, Ask, ClusterUnavailableError, Context, Controller, Handler, Message, handles
+from gateway.composed.ask import (
+    Any_,
+    Ask,
+    Asking,
+    ClusterUnavailableError,
+    Context,
+    Controller,
+    Handler,
+    Message,
+    ask_once,
+    handles,
+)
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 
@@ -33,12 +41,12 @@ def delete_acls(context: Context, version: int, request: Message) -> Handler:
     return reply
 
 
-def _ask(context: Context, api_key: int, request: Message) -> Generator[tuple[Ask, ...], Any, Message | str]:
+def _ask(context: Context, api_key: int, request: Message) -> Asking[Message | str]:
     cluster = places.user_cluster(context)
     if cluster is None:
         return "nothing says which cluster serves this user: bind the user or set a default"
     target = Any_() if api_key == ApiKey.DESCRIBE_ACLS else Controller()
-    reply = (yield (Ask(cluster, target, api_key, request),))[0]
+    reply = yield from ask_once(Ask(cluster, target, api_key, request))
     return str(reply) if isinstance(reply, ClusterUnavailableError) else reply
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from gateway.topology import Topology
 from ha_core.model import Identity, View
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.limits import DEFAULT_LIMITS, Limits
 
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 Message = dict[str, Any]
 BrokerKey = tuple[str, int]
 """(cluster, broker id in that cluster)."""
@@ -83,6 +85,25 @@ Reply = Message | ClusterUnavailableError
 Handler = Generator[tuple[Ask, ...] | NeedNodes, Any, Message]
 """Yields a tuple of asks, which run in parallel and are answered with a list of `Reply` in their order, or `NeedNodes`;
 returns the response body."""
+
+
+Asking = Generator[tuple[Ask, ...], Any, T]
+"""Part of a handler that only asks."""
+
+
+def ask_once(ask: Ask) -> Asking[Reply]:
+    """One question."""
+    (reply,) = yield (ask,)
+    answer: Reply = reply
+    return answer
+
+
+def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    """Key → its values, both in the order in which they come."""
+    groups: dict[K, list[T]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 Compose = Callable[["Context", int, Message], Handler]

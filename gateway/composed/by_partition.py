@@ -5,12 +5,12 @@ LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, DELETE_RECORDS and DESCRIBE_PRODUCERS sha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Context, Message
+from gateway.composed.ask import Ask, Asking, Broker, ClusterUnavailableError, Context, Message, grouped
 from gateway.composed.places import Replica
 from ha_core.plan.resolve import EXPLICIT_LEVELS
 from ha_core.wire.codes import ErrorCode
@@ -30,8 +30,28 @@ class Shape:
     away: ErrorCode = ErrorCode.LEADER_NOT_AVAILABLE
     """Of a partition whose leader is not known or does not answer: what has clients ask again."""
 
-    def error(self, partition: int, code: int, **more: Any) -> Message:
+    indexes: str = ""
+    """The request's list of partition numbers, where it names them so and not as structs."""
+
+    def said(self, partition: int, code: int, **more: Any) -> Message:
+        """What an answer says of a partition."""
         return {self.partition: partition, "error_code": int(code), **more}
+
+    def wanted(self, request: Message) -> dict[Partition, Message]:
+        """What the request says of each partition that it names."""
+        if self.indexes:
+            return {(topic[self.topic], index): {} for topic in request["topics"] for index in topic[self.indexes]}
+        return {
+            (topic[self.topic], entry[self.partition]): entry
+            for topic in request["topics"]
+            for entry in topic["partitions"]
+        }
+
+    def asked(self, batch: Iterable[Partition], wanted: Mapping[Partition, Message]) -> list[Message]:
+        """The `topics` of a request for some of the partitions."""
+        if self.indexes:
+            return [{self.topic: name, self.indexes: indexes} for name, indexes in grouped(batch).items()]
+        return self.topics(batch, wanted)
 
     def outcomes(self, reply: Message) -> Iterable[tuple[Partition, Message]]:
         for topic in reply["topics"]:
@@ -40,64 +60,59 @@ class Shape:
 
     def topics(self, order: Iterable[Partition], outcomes: Mapping[Partition, Message]) -> list[Message]:
         """The `topics` of a response, in the order of the request."""
-        grouped: dict[str, list[Message]] = {}
-        for key in order:
-            grouped.setdefault(key[0], []).append(outcomes[key])
-        return [{self.topic: name, "partitions": partitions} for name, partitions in grouped.items()]
+        topics = grouped((key[0], outcomes[key]) for key in order)
+        return [{self.topic: name, "partitions": partitions} for name, partitions in topics.items()]
 
 
 def split(context: Context, wanted: Iterable[Partition]) -> tuple[list[Partition], list[Partition]]:
     """(partitions of mapped topics, all others)."""
-    mapped: list[Partition] = []
-    others: list[Partition] = []
-    for key in wanted:
-        (mapped if places.is_mapped(context, key[0]) else others).append(key)
-    return mapped, others
+    sides = grouped((places.is_mapped(context, key[0]), key) for key in wanted)
+    return sides.get(True, []), sides.get(False, [])
 
 
 def to_leaders(
     context: Context,
     shape: Shape,
-    wanted: Iterable[Partition],
-    request: Callable[[list[Partition]], Message],
+    asked: Iterable[Partition],
+    wanted: Mapping[Partition, Message],
+    more: Message,
     *,
     by_port: bool = True,
-) -> Generator[tuple[Ask, ...], Any, Outcomes]:
+) -> Asking[Outcomes]:
     """Asks the leader of each partition: with `by_port` in the cluster of the client's port, else in the topic's.
 
-    `request` makes the message for some of the partitions. Whatever cannot be asked has an error in its place.
+    Whatever cannot be asked has an error in its place.
+
+    :param asked: some of those that are `wanted`.
+    :param more: fields of each request beside its topics.
     """
     outcomes: Outcomes = {}
-    found: dict[Partition, Replica] = {}
-    for key in wanted:
+    replicas: dict[Partition, Replica] = {}
+    for key in asked:
         cluster = _cluster(context, key[0]) if by_port else places.resolve(context, key[0]).cluster
         if cluster is None:
-            outcomes[key] = shape.error(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            outcomes[key] = shape.said(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
-            found[key] = Replica(cluster, *key)
-    absent: set[Replica] = set()
-    leaders = yield from places.leaders(context, found.values(), absent)
-    if places.in_doubt(context):
-        absent.clear()  # a cluster that is out of reach may hold the topic, and clients must not give it up
-    batches: dict[tuple[str, int], list[Partition]] = {}
-    for key, replica in found.items():
-        leader = leaders.get(replica)
-        if leader is not None:
-            batches.setdefault((replica.cluster, leader), []).append(key)
-        else:
+            replicas[key] = Replica(cluster, *key)
+    leaders = yield from places.leaders(context, replicas.values())
+    # A cluster that is out of reach may hold the topic, and clients must not give it up.
+    absent = frozenset[Replica]() if places.in_doubt(context) else leaders.absent
+    for key, replica in replicas.items():
+        if replica not in leaders.broker:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if replica in absent else shape.away
-            outcomes[key] = shape.error(key[1], code)
+            outcomes[key] = shape.said(key[1], code)
+    batches = grouped(((r.cluster, leaders.broker[r]), key) for key, r in replicas.items() if r in leaders.broker)
     if not batches:
         return outcomes
     replies = yield tuple(
-        Ask(cluster, Broker(leader), shape.api_key, request(batch), shape.timeout_ms)
+        Ask(cluster, Broker(leader), shape.api_key, {"topics": shape.asked(batch, wanted), **more}, shape.timeout_ms)
         for (cluster, leader), batch in batches.items()
     )
     for batch, reply in zip(batches.values(), replies, strict=True):
         if not isinstance(reply, ClusterUnavailableError):
             outcomes.update(shape.outcomes(reply))
         for key in batch:
-            outcomes.setdefault(key, shape.error(key[1], shape.away))
+            outcomes.setdefault(key, shape.said(key[1], shape.away))
     return outcomes
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
-
 from gateway.composed import places
-from gateway.composed.ask import Any_, Ask, ClusterUnavailableError, Context, Message, Reply
+from gateway.composed.ask import Any_, Ask, Asking, ClusterUnavailableError, Context, Message, ask_once
 from ha_core.wire.codes import ApiKey
 
 NOT_ASKED = -(1 << 31)
 """Kafka's number for operations that nobody has asked for."""
 
 
-def cluster_operations(context: Context, wanted: bool) -> Generator[tuple[Ask, ...], Any, int]:
+def cluster_operations(context: Context, wanted: bool) -> Asking[int]:
     """The operations as a bit field, of the cluster that serves the user."""
     cluster = places.user_cluster(context)
     if not wanted or cluster not in places.usable(context):
@@ -22,5 +19,5 @@ def cluster_operations(context: Context, wanted: bool) -> Generator[tuple[Ask, .
     key, message = ApiKey.DESCRIBE_CLUSTER, Message(include_cluster_authorized_operations=True)
     if key not in context.topology.clusters[cluster].api_versions:
         key, message = ApiKey.METADATA, message | {"topics": [], "allow_auto_topic_creation": False}
-    reply: Reply = (yield (Ask(cluster, Any_(), key, message, places.SURVEY_MS),))[0]
+    reply = yield from ask_once(Ask(cluster, Any_(), key, message, places.SURVEY_MS))
     return NOT_ASKED if isinstance(reply, ClusterUnavailableError) else int(reply["cluster_authorized_operations"])

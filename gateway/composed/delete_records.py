@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Context, Handler, Message, handles
+from gateway.composed.ask import (
+    Ask,
+    Asking,
+    Broker,
+    ClusterUnavailableError,
+    Context,
+    Handler,
+    Message,
+    grouped,
+    handles,
+)
 from gateway.composed.by_partition import Outcomes, Partition, Shape, split, to_leaders
 from gateway.composed.logs import LATEST, Inquiry, Query, rounds
 from gateway.composed.places import Replica
@@ -30,21 +40,13 @@ class _Plan(NamedTuple):
 @handles(ApiKey.DELETE_RECORDS)
 def delete_records(context: Context, version: int, request: Message) -> Handler:
     shape = Shape(ApiKey.DELETE_RECORDS, timeout_ms=places.wait_ms(request))
-    wanted: dict[Partition, Message] = {
-        (topic["name"], partition["partition_index"]): partition
-        for topic in request["topics"]
-        for partition in topic["partitions"]
-    }
+    wanted, timeout = shape.wanted(request), {"timeout_ms": request["timeout_ms"]}
     mapped, others = split(context, wanted)
-
-    def some(batch: list[Partition]) -> Message:
-        return {"topics": shape.topics(batch, wanted), "timeout_ms": request["timeout_ms"]}
-
-    outcomes = yield from to_leaders(context, shape, others, some)
+    outcomes = yield from to_leaders(context, shape, others, wanted, timeout)
     plans = yield from rounds(
         context, {key: _plan(*key, _extents(context, *key), wanted[key]["offset"]) for key in mapped}
     )
-    outcomes.update((yield from _delete(context, shape, plans, request["timeout_ms"])))
+    outcomes.update((yield from _delete(context, shape, plans, timeout)))
     # The codec's default for a missing watermark is 0, which would be a claim.
     return {"topics": shape.topics(wanted, {key: _NO_WATERMARK | answer for key, answer in outcomes.items()})}
 
@@ -84,20 +86,20 @@ def _plan(topic: str, partition: int, extents: Sequence[Extent], offset: int) ->
     return _Plan(upto, (place.extent, Replica(place.extent.cluster, topic, partition)), offset)
 
 
-def _delete(
-    context: Context, shape: Shape, plans: dict[Partition, _Plan], timeout_ms: int
-) -> Generator[tuple[Ask, ...], Any, Outcomes]:
+def _delete(context: Context, shape: Shape, plans: dict[Partition, _Plan], timeout: Message) -> Asking[Outcomes]:
     upto = {replica: offset for plan in plans.values() for replica, offset in plan.upto.items()}
-    leaders = yield from places.leaders(context, upto)
-    batches: dict[tuple[str, int], list[Replica]] = {}
-    for replica in upto:
-        if replica in leaders:
-            batches.setdefault((replica.cluster, leaders[replica]), []).append(replica)
+    leader = (yield from places.leaders(context, upto)).broker
+    batches = grouped(((r.cluster, leader[r]), r) for r in upto if r in leader)
     answers: dict[Replica, Message] = {}
     if batches:
+
+        def message(batch: list[Replica]) -> Message:
+            partitions = {r[1:]: {"partition_index": r.partition, "offset": upto[r]} for r in batch}
+            return {"topics": shape.topics(partitions, partitions), **timeout}
+
         replies = yield tuple(
-            Ask(cluster, Broker(leader), shape.api_key, _message(shape, batch, upto, timeout_ms), shape.timeout_ms)
-            for (cluster, leader), batch in batches.items()
+            Ask(cluster, Broker(broker), shape.api_key, message(batch), shape.timeout_ms)
+            for (cluster, broker), batch in batches.items()
         )
         for (cluster, _), reply in zip(batches, replies, strict=True):
             if not isinstance(reply, ClusterUnavailableError):
@@ -105,23 +107,18 @@ def _delete(
     return {key: _outcome(shape, key, plan, answers) for key, plan in plans.items()}
 
 
-def _message(shape: Shape, batch: list[Replica], upto: dict[Replica, int], timeout_ms: int) -> Message:
-    partitions = {r[1:]: {"partition_index": r.partition, "offset": upto[r]} for r in batch}
-    return {"topics": shape.topics(partitions, partitions), "timeout_ms": timeout_ms}
-
-
 def _outcome(shape: Shape, key: Partition, plan: _Plan, answers: dict[Replica, Message]) -> Message:
     if plan.error:
-        return shape.error(key[1], plan.error)
+        return shape.said(key[1], plan.error)
     for replica in plan.upto:
         answer = answers.get(replica)
         if answer is None:
-            return shape.error(key[1], ErrorCode.LEADER_NOT_AVAILABLE)
+            return shape.said(key[1], ErrorCode.LEADER_NOT_AVAILABLE)
         if answer["error_code"]:
-            return shape.error(key[1], answer["error_code"])
+            return shape.said(key[1], answer["error_code"])
     low = plan.low
     if plan.last is not None:
         extent, replica = plan.last
         if replica in answers:
             low = extent.clip(answers[replica]["low_watermark"])
-    return {"partition_index": key[1], "error_code": 0, "low_watermark": low}
+    return shape.said(key[1], 0, low_watermark=low)

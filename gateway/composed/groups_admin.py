@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from gateway.composed import places
 from gateway.composed.ask import (
     Ask,
+    Asking,
     Broker,
     ClusterUnavailableError,
     Context,
@@ -15,6 +15,7 @@ from gateway.composed.ask import (
     Handler,
     Message,
     Reply,
+    ask_once,
     handles,
 )
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -36,31 +37,26 @@ _Where = tuple[str, str]
 
 @handles(ApiKey.DESCRIBE_GROUPS)
 def describe_groups(context: Context, version: int, request: Message) -> Handler:
-    more = {"include_authorized_operations": request["include_authorized_operations"]}
-    answers = yield from _describe(
-        context, ApiKey.DESCRIBE_GROUPS, request["groups"], lambda groups: {"groups": groups, **more}
-    )
-    return {"groups": answers}
+    return {"groups": (yield from _describe(context, ApiKey.DESCRIBE_GROUPS, "groups", request))}
 
 
 @handles(ApiKey.CONSUMER_GROUP_DESCRIBE)
 def describe_consumer_groups(context: Context, version: int, request: Message) -> Handler:
     """Groups of KIP-848. Through gateways nobody joins one, but clients that reach a cluster directly do."""
-    more = {"include_authorized_operations": request["include_authorized_operations"]}
-    answers = yield from _describe(
-        context, ApiKey.CONSUMER_GROUP_DESCRIBE, request["group_ids"], lambda groups: {"group_ids": groups, **more}
-    )
+    answers = yield from _describe(context, ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids", request)
     return {"groups": [_without_topic_ids(answer) for answer in answers]}
 
 
-def _describe(
-    context: Context, api_key: int, groups: Iterable[str], question: _Question
-) -> Generator[tuple[Ask, ...], Any, list[Message]]:
+def _describe(context: Context, api_key: int, names: str, request: Message) -> Asking[list[Message]]:
     """Each group as the cluster describes it that it is bound to, or, if that has none, one that has it.
 
     Listings show it too, wherever it is: whoever looks is not always who uses the group.
     """
-    bound = {group: places.group_cluster(context, group) for group in groups}
+
+    def question(groups: list[str]) -> Message:
+        return {names: groups, "include_authorized_operations": request["include_authorized_operations"]}
+
+    bound = {group: places.group_cluster(context, group) for group in request[names]}
     found = yield from _ask(context, api_key, [(c, g) for g, c in bound.items() if c is not None], question, "groups")
     answers = {group: found.get((cluster or "", group), _away(group)) for group, cluster in bound.items()}
     missing = [group for group, answer in answers.items() if _is_missing(answer)]
@@ -110,7 +106,7 @@ def offset_delete(context: Context, version: int, request: Message) -> Handler:
     cluster = places.group_cluster(context, group)
     if cluster is None or _fenced(context, group):
         return {"error_code": _AWAY, "topics": []}
-    reply: Reply = (yield (Ask(cluster, Coordinator("group", group), ApiKey.OFFSET_DELETE, request),))[0]
+    reply = yield from ask_once(Ask(cluster, Coordinator("group", group), ApiKey.OFFSET_DELETE, request))
     return {"error_code": _AWAY, "topics": []} if isinstance(reply, ClusterUnavailableError) else reply
 
 
@@ -127,7 +123,7 @@ def list_groups(context: Context, version: int, request: Message) -> Handler:
     if cluster not in places.usable(context):
         return {"error_code": _AWAY, "groups": []}
     filters = {name: request[name] for name in ("states_filter", "types_filter")}
-    reply: Reply = (yield (Ask(cluster, Broker(broker), ApiKey.LIST_GROUPS, filters),))[0]
+    reply = yield from ask_once(Ask(cluster, Broker(broker), ApiKey.LIST_GROUPS, filters))
     if isinstance(reply, ClusterUnavailableError):
         return {"error_code": _AWAY, "groups": []}
     found = [group["group_id"] for group in reply["groups"]]
@@ -135,7 +131,7 @@ def list_groups(context: Context, version: int, request: Message) -> Handler:
     return reply | {"groups": [group for group in reply["groups"] if group["group_id"] not in left]}
 
 
-def _left_behind(context: Context, here: str, groups: Iterable[str]) -> Generator[tuple[Ask, ...], Any, set[str]]:
+def _left_behind(context: Context, here: str, groups: Iterable[str]) -> Asking[set[str]]:
     """Those of the groups found in a cluster that count in another one.
 
     A move leaves the old copy behind, and bindings say which of them it is. Whoever lists is not always who uses the
@@ -160,7 +156,7 @@ def _left_behind(context: Context, here: str, groups: Iterable[str]) -> Generato
 
 def _ask(
     context: Context, api_key: int, groups: Iterable[_Where], question: _Question, results: str
-) -> Generator[tuple[Ask, ...], Any, dict[_Where, Message]]:
+) -> Asking[dict[_Where, Message]]:
     """What their coordinators say of the groups: one question to each coordinator.
 
     Who that is, is known from who leads the partitions of __consumer_offsets. That may be seconds old, so a group

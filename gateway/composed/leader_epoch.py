@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.composed import places
 from gateway.composed.ask import Context, Handler, Message, handles
-from gateway.composed.by_partition import Partition, Shape, split, to_leaders
+from gateway.composed.by_partition import Shape, split, to_leaders
 from gateway.composed.client_offsets import end_offset
 from gateway.composed.logs import CONSUMER, rounds
 from ha_core.wire.codes import ApiKey
@@ -19,20 +19,11 @@ def offset_for_leader_epoch(context: Context, version: int, request: Message) ->
     Client offsets are never truncated, so every position up to the end is sound whatever epoch it was read in. An
     undefined epoch or end (-1) would say so less well: Java takes it as truncation and resets the consumer.
     """
-    wanted: dict[Partition, Message] = {
-        (topic["topic"], partition["partition"]): partition
-        for topic in request["topics"]
-        for partition in topic["partitions"]
-    }
+    wanted = _SHAPE.wanted(request)
     mapped, others = split(context, wanted)
-
-    def some(batch: list[Partition]) -> Message:
-        return {"replica_id": CONSUMER, "topics": _SHAPE.topics(batch, wanted)}
-
-    outcomes = yield from to_leaders(context, _SHAPE, others, some)
+    outcomes = yield from to_leaders(context, _SHAPE, others, wanted, {"replica_id": CONSUMER})
     ends = {key: end_offset(*key, places.extents(context, *key), places.ahead(context, *key)) for key in mapped}
-    found = yield from rounds(context, ends)
-    for key, (error, _, end) in found.items():
+    for key, (error, _, end) in (yield from rounds(context, ends)).items():
         epoch = -1 if error else wanted[key]["leader_epoch"]
-        outcomes[key] = {"partition": key[1], "error_code": int(error), "leader_epoch": epoch, "end_offset": end}
+        outcomes[key] = _SHAPE.said(key[1], error, leader_epoch=epoch, end_offset=end)
     return {"topics": _SHAPE.topics(wanted, outcomes)}

@@ -7,10 +7,11 @@ request side by side.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Context
+from gateway.composed.ask import Ask, Asking, Broker, ClusterUnavailableError, Context, grouped
+from gateway.composed.by_partition import Shape
 from gateway.composed.places import Replica
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -20,7 +21,7 @@ READ_UNCOMMITTED = 0
 CONSUMER = -1
 """The replica id of everything that is asked for clients. Another one says that a broker asks, which shows what is not
 committed yet: of a client that is not for the gateway's account to say."""
-_NO_EPOCH = -1
+SHAPE = Shape(ApiKey.LIST_OFFSETS)
 
 
 class Query(NamedTuple):
@@ -44,7 +45,7 @@ K = TypeVar("K")
 Inquiry = Generator[tuple[Query, ...], Mapping[Query, Found], T]
 
 
-def rounds(context: Context, inquiries: Mapping[K, Inquiry[T]]) -> Generator[tuple[Ask, ...], Any, dict[K, T]]:
+def rounds(context: Context, inquiries: Mapping[K, Inquiry[T]]) -> Asking[dict[K, T]]:
     """Runs the inquiries to their ends; all queries that are open at one time are asked together."""
     results: dict[K, T] = {}
     open_: dict[K, tuple[Query, ...]] = {}
@@ -68,15 +69,13 @@ def rounds(context: Context, inquiries: Mapping[K, Inquiry[T]]) -> Generator[tup
     return results
 
 
-def _ask(context: Context, queries: Mapping[Query, None]) -> Generator[tuple[Ask, ...], Any, dict[Query, Found]]:
-    leaders = yield from places.leaders(context, (query.replica for query in queries))
+def _ask(context: Context, queries: Mapping[Query, None]) -> Asking[dict[Query, Found]]:
+    leader = (yield from places.leaders(context, (query.replica for query in queries))).broker
     found = dict.fromkeys(queries, Found(ErrorCode.LEADER_NOT_AVAILABLE))
     # LIST_OFFSETS refuses a partition that it names twice, so each request asks one thing of a partition.
-    batches: dict[tuple[str, int, int, int], list[Query]] = {}
-    for query in queries:
-        leader = leaders.get(query.replica)
-        if leader is not None:
-            batches.setdefault((query.replica.cluster, leader, query.isolation, query.timestamp), []).append(query)
+    batches = grouped(
+        ((q.replica.cluster, leader[q.replica], q.isolation, q.timestamp), q) for q in queries if q.replica in leader
+    )
     if not batches:
         return found
     replies = yield tuple(_request(*key, batch) for key, batch in batches.items())
@@ -84,11 +83,7 @@ def _ask(context: Context, queries: Mapping[Query, None]) -> Generator[tuple[Ask
         if isinstance(reply, ClusterUnavailableError):
             continue
         answers = {
-            (topic["name"], partition["partition_index"]): Found(
-                partition["error_code"], partition["timestamp"], partition["offset"]
-            )
-            for topic in reply["topics"]
-            for partition in topic["partitions"]
+            key: Found(said["error_code"], said["timestamp"], said["offset"]) for key, said in SHAPE.outcomes(reply)
         }
         for query in batch:
             found[query] = answers.get(query.replica[1:], found[query])
@@ -96,18 +91,10 @@ def _ask(context: Context, queries: Mapping[Query, None]) -> Generator[tuple[Ask
 
 
 def _request(cluster: str, leader: int, isolation: int, timestamp: int, batch: list[Query]) -> Ask:
-    topics: dict[str, list[dict[str, int]]] = {}
-    for query in batch:
-        topics.setdefault(query.replica.topic, []).append(
-            {
-                "partition_index": query.replica.partition,
-                "current_leader_epoch": _NO_EPOCH,
-                "timestamp": timestamp,
-            }
-        )
-    message = {
-        "replica_id": CONSUMER,
-        "isolation_level": isolation,
-        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+    partitions = {
+        q.replica[1:]: {"partition_index": q.replica.partition, "current_leader_epoch": -1, "timestamp": timestamp}
+        for q in batch
     }
+    topics = SHAPE.topics(partitions, partitions)
+    message = {"replica_id": CONSUMER, "isolation_level": isolation, "topics": topics}
     return Ask(cluster, Broker(leader), ApiKey.LIST_OFFSETS, message)

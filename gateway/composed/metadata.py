@@ -6,12 +6,12 @@ while any cluster holds it; no broker id or address of a cluster leaves this mod
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from gateway.composed import places
 from gateway.composed.ask import (
-    Ask,
+    Asking,
     BrokerKey,
     ClusterUnavailableError,
     Context,
@@ -94,7 +94,7 @@ def _wanted(version: int, request: Message) -> list[str] | None:
     return list(dict.fromkeys(topic["name"] or "" for topic in topics))
 
 
-def _all_topics(context: Context, request: Message) -> Generator[tuple[Ask, ...], Any, tuple[list[_Chosen], _Racks]]:
+def _all_topics(context: Context, request: Message) -> Asking[tuple[list[_Chosen], _Racks]]:
     clusters = places.usable(context)
     replies = (yield tuple(places.ask_topics(c, None, **_flags(request)) for c in clusters)) if clusters else []
     seen = _see(clusters, replies)
@@ -108,9 +108,7 @@ def _all_topics(context: Context, request: Message) -> Generator[tuple[Ask, ...]
     return [_choose(context, name, places.resolve(context, name, found).cluster, seen) for name in names], seen.racks
 
 
-def _named_topics(
-    context: Context, request: Message, names: list[str]
-) -> Generator[tuple[Ask, ...], Any, tuple[list[_Chosen], _Racks]]:
+def _named_topics(context: Context, request: Message, names: list[str]) -> Asking[tuple[list[_Chosen], _Racks]]:
     usable = places.usable(context)
     wanted: dict[str, list[str]] = {}
     new: list[str] = []
@@ -145,9 +143,7 @@ def _named_topics(
     return [_choose(context, name, cluster, seen, doubtful) for name, cluster in chosen], seen.racks
 
 
-def _create(
-    context: Context, request: Message, names: Iterable[str], seen: _Seen
-) -> Generator[tuple[Ask, ...], Any, None]:
+def _create(context: Context, request: Message, names: Iterable[str], seen: _Seen) -> Asking[None]:
     wanted: dict[str, list[str]] = {}
     for name in names:
         cluster = places.resolve(context, name).cluster

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from gateway.composed.ask import Any_, Ask, BrokerKey, ClusterUnavailableError, Context, Message, Reply
+from gateway.composed.ask import Any_, Ask, Asking, BrokerKey, ClusterUnavailableError, Context, Message, Reply, grouped
 from ha_core.model import Extent
 from ha_core.model.extent import live
 from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
@@ -22,6 +22,15 @@ class Replica(NamedTuple):
     cluster: str
     topic: str
     partition: int
+
+
+class Leaders(NamedTuple):
+    """What is known of who leads some partitions."""
+
+    broker: Mapping[Replica, int]
+    """The leader's id, of those that have one."""
+    absent: frozenset[Replica] = frozenset()
+    """Those that their cluster says do not exist, asked just now."""
 
 
 def masked(context: Context, cluster: str) -> bool:
@@ -155,27 +164,19 @@ def holders(asked: Iterable[str], replies: Iterable[Reply]) -> dict[str, tuple[s
     return found
 
 
-def leaders(
-    context: Context, replicas: Iterable[Replica], absent: set[Replica] | None = None
-) -> Generator[tuple[Ask, ...], Any, dict[Replica, int]]:
-    """The leader's broker id of each partition that has one; clusters are asked where the topology does not know it.
+def leaders(context: Context, replicas: Iterable[Replica]) -> Asking[Leaders]:
+    """Who leads each partition; clusters are asked where the topology does not know it.
 
     A topic may be seconds old and the topology of this gateway as many older.
-
-    :param absent: told which of them their cluster says do not exist.
     """
-    found: dict[Replica, int] = {}
-    missing: dict[str, set[str]] = {}
     wanted = set(replicas)
-    for replica in wanted:
-        leader = context.topology.leader(*replica)
-        if leader is not None:
-            found[replica] = leader
-        elif context.topology.reachable(replica.cluster) and not masked(context, replica.cluster):
-            missing.setdefault(replica.cluster, set()).add(replica.topic)
+    known = {replica: leader for replica in wanted if (leader := context.topology.leader(*replica)) is not None}
+    usable_now = usable(context)
+    missing = grouped((r.cluster, r.topic) for r in wanted - known.keys() if r.cluster in usable_now)
     if not missing:
-        return found
-    replies = yield tuple(ask_topics(cluster, sorted(names)) for cluster, names in sorted(missing.items()))
+        return Leaders(known)
+    replies = yield tuple(ask_topics(cluster, sorted({*names})) for cluster, names in sorted(missing.items()))
+    absent: set[Replica] = set()
     for cluster, reply in zip(sorted(missing), replies, strict=True):
         if isinstance(reply, ClusterUnavailableError):
             continue
@@ -188,10 +189,9 @@ def leaders(
                 replica = Replica(cluster, topic["name"], partition["partition_index"])
                 there.add(replica)
                 if replica in wanted and partition["leader_id"] >= 0:
-                    found[replica] = partition["leader_id"]
-        if absent is not None:
-            absent |= {r for r in wanted - there if r.cluster == cluster and r.topic in said}
-    return found
+                    known[replica] = partition["leader_id"]
+        absent |= {r for r in wanted - there if r.cluster == cluster and r.topic in said}
+    return Leaders(known, frozenset(absent))
 
 
 def brokers(context: Context) -> tuple[BrokerKey, ...]:

@@ -7,10 +7,10 @@ times), the records before are read as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from gateway.composed.ask import Ask, Broker, ClusterUnavailableError, Message, Reply
+from gateway.composed.ask import Ask, Asking, Broker, ClusterUnavailableError, Message, ask_once
 from gateway.session.produce.recalled import Held
 from ha_core.model import Extent
 from ha_core.model.producer import upstream_id
@@ -26,7 +26,7 @@ TAIL = 10_000
 """Records before the end of a stay that are read where times do not help."""
 ASK_MS = 2_000
 
-Steps = Generator[tuple[Ask, ...], Sequence[Reply], int | None]
+Steps = Asking[int | None]
 Leader = Callable[[str], int | None]
 """Cluster → the broker there that leads the partition."""
 
@@ -70,7 +70,7 @@ class _Log:
         self._broker = broker
         self._producer_id = upstream_id(wanted.producer_id, extent.term)
 
-    def first_of_its_time(self) -> Generator[tuple[Ask, ...], Sequence[Reply], int]:
+    def first_of_its_time(self) -> Asking[int]:
         entry = {"partition_index": self._wanted.partition, "timestamp": self._wanted.timestamp_ms}
         topics = [{"name": self._wanted.topic.decode(), "partitions": [{**entry, "current_leader_epoch": -1}]}]
         body = {"replica_id": -1, "isolation_level": 0, "topics": topics}
@@ -81,7 +81,7 @@ class _Log:
         self._demand(found[0]["error_code"])
         return int(found[0]["offset"])
 
-    def walk(self, start: int, stop: int, budget: list[int]) -> Generator[tuple[Ask, ...], Sequence[Reply], int | None]:
+    def walk(self, start: int, stop: int, budget: list[int]) -> Asking[int | None]:
         """The client offset, if the batch begins in `[start, stop)`.
 
         :param budget: of fetches; what this one takes is taken off.
@@ -136,8 +136,8 @@ class _Log:
             "rack_id": "",
         }
 
-    def _ask(self, api_key: ApiKey, body: Message) -> Generator[tuple[Ask, ...], Sequence[Reply], dict[str, Any]]:
-        (reply,) = yield (Ask(self._cluster, Broker(self._broker), api_key, body, ASK_MS),)
+    def _ask(self, api_key: ApiKey, body: Message) -> Asking[dict[str, Any]]:
+        reply = yield from ask_once(Ask(self._cluster, Broker(self._broker), api_key, body, ASK_MS))
         if isinstance(reply, ClusterUnavailableError):
             raise reply
         return reply

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, ClusterUnavailableError, Context, Controller, Handler, Message, Reply, handles
+from gateway.composed.ask import (
+    Ask,
+    Asking,
+    ClusterUnavailableError,
+    Context,
+    Controller,
+    Handler,
+    Message,
+    Reply,
+    handles,
+)
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 Outcome = tuple[int, str | None]
@@ -42,13 +51,8 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
             why = f"cluster {', '.join(unseen)} was not reached yet and may hold topic {name}; mask it to go on without"
             refused[name] = (AWAY, why)
         else:
-            assignments = _assignments(context, cluster, topic["assignments"], name)
-            if isinstance(assignments, str):
-                refused[name] = (ErrorCode.INVALID_REPLICA_ASSIGNMENT, assignments)
-            else:
-                wanted.setdefault(cluster, []).append(topic | {"assignments": assignments})
-    more = {"validate_only": request["validate_only"]}
-    answers = yield from _ask(request, ApiKey.CREATE_TOPICS, wanted, more, "topics", refused)
+            _assign(context, cluster, topic, wanted, refused)
+    answers = yield from _ask(request, ApiKey.CREATE_TOPICS, wanted, "topics", refused)
     # A refused topic has no configurations to show, which is null and not none.
     results = {name: {"configs": None} | answer | {"topic_id": bytes(16)} for name, answer in answers.items()}
     return {"topics": [results[name] for name in dict.fromkeys(topic["name"] for topic in request["topics"])]}
@@ -76,7 +80,7 @@ def delete_topics(context: Context, version: int, request: Message) -> Handler:
             refused[name] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
         else:
             wanted.setdefault(cluster, []).append({"name": name})
-    answers = yield from _ask(request, ApiKey.DELETE_TOPICS, wanted, {}, "responses", refused)
+    answers = yield from _ask(request, ApiKey.DELETE_TOPICS, wanted, "responses", refused)
     return {"responses": [answers[name] | {"topic_id": bytes(16)} for name in dict.fromkeys(names)]}
 
 
@@ -98,16 +102,9 @@ def create_partitions(context: Context, version: int, request: Message) -> Handl
             refused[name] = (ErrorCode.POLICY_VIOLATION, _being_moved(context, name))
         elif cluster is None:
             refused[name] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
-        elif topic["assignments"] is None:
-            wanted.setdefault(cluster, []).append(topic)
         else:
-            assignments = _assignments(context, cluster, topic["assignments"], name)
-            if isinstance(assignments, str):
-                refused[name] = (ErrorCode.INVALID_REPLICA_ASSIGNMENT, assignments)
-            else:
-                wanted.setdefault(cluster, []).append(topic | {"assignments": assignments})
-    more = {"validate_only": request["validate_only"]}
-    answers = yield from _ask(request, ApiKey.CREATE_PARTITIONS, wanted, more, "results", refused)
+            _assign(context, cluster, topic, wanted, refused)
+    answers = yield from _ask(request, ApiKey.CREATE_PARTITIONS, wanted, "results", refused)
     return {"results": [answers[name] for name in dict.fromkeys(topic["name"] for topic in request["topics"])]}
 
 
@@ -118,21 +115,18 @@ def _named_twice(names: Iterable[str]) -> dict[str, Outcome]:
 
 
 def _ask(
-    request: Message,
-    api_key: int,
-    wanted: Mapping[str, list[Message]],
-    more: Message,
-    results: str,
-    refused: Mapping[str, Outcome],
-) -> Generator[tuple[Ask, ...], Any, dict[str, Message]]:
+    request: Message, api_key: int, wanted: Mapping[str, list[Message]], results: str, refused: Mapping[str, Outcome]
+) -> Asking[dict[str, Message]]:
     """Asks the controller of each cluster for its topics: name → result, those refused here included."""
     answers = {name: _result(name, *outcome) for name, outcome in refused.items()}
     if not wanted:
         return answers
 
     def message(topics: list[Message]) -> Message:
-        named = {"topic_names": [topic["name"] for topic in topics]} if api_key == ApiKey.DELETE_TOPICS else {}
-        return {"topics": topics, "timeout_ms": request["timeout_ms"], **named, **more}
+        by_name = api_key == ApiKey.DELETE_TOPICS
+        named = {"topic_names": [topic["name"] for topic in topics]} if by_name else {}
+        said: Message = {name: request[name] for name in ("timeout_ms", "validate_only") if name in request}
+        return {"topics": topics, **said, **named}
 
     replies: Iterable[Reply] = yield tuple(
         Ask(cluster, Controller(), api_key, message(topics), places.wait_ms(request))
@@ -167,17 +161,24 @@ def _being_moved(context: Context, topic: str) -> str:
     return f"topic {topic} is being moved by operation {mover.operation if mover else '?'}; try again when it has ended"
 
 
-def _assignments(context: Context, cluster: str, assignments: list[Message], topic: str) -> list[Message] | str:
-    """The assignments with the cluster's own broker ids, or what is wrong with them."""
-    translated: list[Message] = []
-    for assignment in assignments:
+def _assign(
+    context: Context,
+    cluster: str,
+    topic: Message,
+    wanted: dict[str, list[Message]],
+    refused: dict[str, Outcome],
+) -> None:
+    """Takes the topic in among those that are wanted, its assignments with the cluster's own broker ids."""
+    name, assignments = topic["name"], list[Message]()
+    for assignment in topic["assignments"] or ():
         ids: list[int] = []
         for node_id in assignment["broker_ids"]:
             broker = places.real_broker(context, node_id)
-            if broker is None:
-                return f"node {node_id} is no broker"
-            if broker[0] != cluster:
-                return f"node {node_id} is a broker of cluster {broker[0]}; topic {topic} belongs to cluster {cluster}"
+            if broker is None or broker[0] != cluster:
+                what = f"a broker of cluster {broker[0]}; topic {name} belongs to cluster {cluster}" if broker else None
+                refused[name] = (ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is {what or 'no broker'}")
+                return
             ids.append(broker[1])
-        translated.append(assignment | {"broker_ids": ids})
-    return translated
+        assignments.append(assignment | {"broker_ids": ids})
+    given = topic if topic["assignments"] is None else topic | {"assignments": assignments}
+    wanted.setdefault(cluster, []).append(given)

@@ -14,39 +14,32 @@ from gateway.composed.ask import (
     Handler,
     Message,
     Reply,
+    ask_once,
     handles,
 )
-from gateway.composed.by_partition import Partition, Shape, split, to_leaders
+from gateway.composed.by_partition import Shape, split, to_leaders
 from ha_core.model.producer import client_id
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 # Java ends what it does not know: of all errors about leaders it knows this one here.
-_PRODUCERS = Shape(ApiKey.DESCRIBE_PRODUCERS, away=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_PRODUCERS = Shape(ApiKey.DESCRIBE_PRODUCERS, indexes="partition_indexes", away=ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _AWAY = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 @handles(ApiKey.DESCRIBE_PRODUCERS)
 def describe_producers(context: Context, version: int, request: Message) -> Handler:
     """Of moved topics: what the present writer's cluster knows, under the producer ids that clients use."""
-    wanted: list[Partition] = list(
-        dict.fromkeys((topic["name"], index) for topic in request["topics"] for index in topic["partition_indexes"])
-    )
+    wanted = _PRODUCERS.wanted(request)
     mapped, others = split(context, wanted)
-
-    def some(batch: list[Partition]) -> Message:
-        topics: dict[str, list[int]] = {}
-        for name, index in batch:
-            topics.setdefault(name, []).append(index)
-        return {"topics": [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]}
-
-    outcomes = yield from to_leaders(context, _PRODUCERS, others, some)
-    moved = yield from to_leaders(context, _PRODUCERS, mapped, some, by_port=False)
+    outcomes = yield from to_leaders(context, _PRODUCERS, others, wanted, {})
+    moved = yield from to_leaders(context, _PRODUCERS, mapped, wanted, {}, by_port=False)
     for key, answer in moved.items():
-        producers = [p | {"producer_id": client_id(p["producer_id"])} for p in answer.get("active_producers", ())]
         # Offsets of open transactions are the cluster's own here; none is better than a wrong one.
-        outcomes[key] = answer | {
-            "active_producers": [p | {"current_txn_start_offset": -1} for p in producers],
-        }
+        producers = [
+            p | {"producer_id": client_id(p["producer_id"]), "current_txn_start_offset": -1}
+            for p in answer.get("active_producers", ())
+        ]
+        outcomes[key] = answer | {"active_producers": producers}
     return {"topics": _PRODUCERS.topics(wanted, outcomes)}
 
 
@@ -56,14 +49,9 @@ def describe_transactions(context: Context, version: int, request: Message) -> H
     cluster = places.user_cluster(context)
     replies: Iterable[Reply | None] = [None] * len(names)
     if cluster is not None and names:
+        key = ApiKey.DESCRIBE_TRANSACTIONS
         replies = yield tuple(
-            Ask(
-                cluster,
-                Coordinator("transaction", name),
-                ApiKey.DESCRIBE_TRANSACTIONS,
-                {"transactional_ids": [name]},
-            )
-            for name in names
+            Ask(cluster, Coordinator("transaction", name), key, {"transactional_ids": [name]}) for name in names
         )
     return {"transaction_states": [_state(name, reply) for name, reply in zip(names, replies, strict=True)]}
 
@@ -78,12 +66,12 @@ def list_transactions(context: Context, version: int, request: Message) -> Handl
     away = {"error_code": int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), "transaction_states": []}
     if cluster not in places.usable(context):
         return away
-    reply: Reply = (yield (Ask(cluster, Broker(broker), ApiKey.LIST_TRANSACTIONS, request),))[0]
+    reply = yield from ask_once(Ask(cluster, Broker(broker), ApiKey.LIST_TRANSACTIONS, request))
     return away if isinstance(reply, ClusterUnavailableError) else reply
 
 
 def _state(name: str, reply: Reply | None) -> Message:
     if reply is None or isinstance(reply, ClusterUnavailableError) or not reply["transaction_states"]:
         return {"error_code": _AWAY, "transactional_id": name, "topics": []}
-    found: Message = reply["transaction_states"][0]
-    return found
+    state: Message = reply["transaction_states"][0]
+    return state

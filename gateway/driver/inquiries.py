@@ -109,7 +109,7 @@ class Inquiries:
         replies = None
         try:
             while True:
-                replies = await self._upstream.ask_all(steps.send(replies))  # type: ignore[arg-type]  # None starts it
+                replies = await self._upstream.ask_all(steps.send(replies))
         except StopIteration as done:
             self._recalled.learn(wanted, done.value)
         except ClusterUnavailableError as error:
