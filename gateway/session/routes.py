@@ -48,12 +48,13 @@ class GroupRoute(NamedTuple):
 class Routes:
     """Verdicts, cached by name: a new snapshot makes a new object."""
 
-    __slots__ = ("_groups", "_topics", "closed", "identity", "plain", "port", "snapshot")
+    __slots__ = ("_groups", "_topics", "closed", "here", "identity", "plain", "port", "snapshot")
 
     def __init__(self, snapshot: Snapshot, identity: Identity, port: Port) -> None:
         self.snapshot = snapshot
         self.identity = identity
         self.port = port
+        self.here = port.lane
         self._topics: dict[bytes, TopicRoute] = {}
         self._groups: dict[bytes, GroupRoute] = {}
         known = snapshot.view.clusters.get(port.cluster or "")
@@ -127,8 +128,8 @@ class Routes:
         known = self.snapshot.view.clusters.get(cluster or "")
         if known is None or known.masked is not None or not self.snapshot.fresh:
             return None
-        if known.name == self.port.cluster and self.port.broker is not None:
-            return BrokerLane(known.name, self.port.broker)
+        if self.here is not None and known.name == self.here.cluster:
+            return self.here
         broker = self.snapshot.topology.coordinator(known.name, group)
         return None if broker is None else BrokerLane(known.name, broker)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gateway.session.commands import BrokerLane
 from gateway.topology import Topology
 from ha_core.model import Fence, View
 
@@ -87,6 +88,11 @@ class Port:
 
     cluster: str | None = None
     broker: int | None = None
+
+    @property
+    def lane(self) -> BrokerLane | None:
+        """The broker behind it."""
+        return None if self.cluster is None or self.broker is None else BrokerLane(self.cluster, self.broker)
 
 
 @dataclass(slots=True)

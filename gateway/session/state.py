@@ -82,7 +82,7 @@ class ConnectionState:
         self.gaps: dict[tuple[str, int], Gap] = {}
         """What the last answers told of the place at which a partition is read."""
         self._awaits_lease = False
-        self.here = None if port.cluster is None or port.broker is None else BrokerLane(port.cluster, port.broker)
+        self.here = port.lane
         """The port's broker."""
         self.turn: Turn | None = None
         """What the first of the held requests waits for (`turns`)."""

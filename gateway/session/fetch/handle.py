@@ -5,8 +5,8 @@ from __future__ import annotations
 from gateway.session import answers, exchange
 from gateway.session.commands import BrokerLane, Refresh
 from gateway.session.fetch import log_starts, unresponsive
-from gateway.session.fetch import plan as fetching
 from gateway.session.fetch.merge import merge
+from gateway.session.fetch.plan import FetchPlan, no_records, part_of
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
 from gateway.session.request import Message, Request
 from gateway.session.routes import Routes, Way
@@ -50,7 +50,7 @@ def fetch(session: ConnectionState, request: Request) -> None:
         # KIP-227: the client now sends all its partitions, and the answer switches its session off.
         session.fetch_reset = False
         session.fetch_topics.clear()
-        session.reply(request, _no_records(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        session.reply(request, _empty(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     else:
         _read(session, request, request.decode(), routes)
 
@@ -68,7 +68,7 @@ def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: l
     session.pass_on(Passed(request, reads=reads, in_session=in_session), session.here, request.frame)
 
 
-def _no_records(error: ErrorCode) -> Message:
+def _empty(error: ErrorCode) -> Message:
     return {"error_code": int(error), "session_id": 0, "responses": []}
 
 
@@ -82,18 +82,17 @@ def _refuse_follower(session: ConnectionState, request: Request, scan: FetchScan
         {
             "topic": entry.topic.decode("utf-8", "replace"),
             "partitions": [
-                fetching.fetch_partition(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                for asked in entry.partitions
+                no_records(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for asked in entry.partitions
             ],
         }
         for entry in scan.topics
     ]
-    session.refuse(request, _no_records(ErrorCode.NONE) | {"responses": refused})
+    session.refuse(request, _empty(ErrorCode.NONE) | {"responses": refused})
 
 
 def _read(session: ConnectionState, request: Request, message: Message, routes: Routes) -> None:
     """Reads topics of which at least one is mapped, or elsewhere."""
-    plan = fetching.plan(message, routes, session.gaps)
+    plan = FetchPlan(message, routes, session.gaps)
     wait_ms = message["max_wait_ms"]
     if not plan.parts:
         answer, _ = merge(plan, {}, session.gaps, session.snapshot.view)
@@ -107,8 +106,8 @@ def _read(session: ConnectionState, request: Request, message: Message, routes: 
     opens = any(read.opens for read in plan.reads.values())
     if not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
         ((lane, topics),) = plan.parts.items()
-        part = fetching.upstream_request(message, topics, max_wait_ms=wait_ms, max_bytes=message["max_bytes"])
-        pending = Patched(request, fetching.shifts(plan), tuple({topic.encode() for topic in topics}))
+        part = part_of(message, topics, wait_ms, message["max_bytes"])
+        pending = Patched(request, plan.shifts(), tuple({topic.encode() for topic in topics}))
         session.pass_on(pending, lane, request.rewritten(part))
         return
     most_wait_ms = CROSSING_WAIT_MS if plan.both and len(plan.parts) > 1 else COLD_WAIT_MS
@@ -118,7 +117,7 @@ def _read(session: ConnectionState, request: Request, message: Message, routes: 
     frames: dict[BrokerLane, bytes] = {}
     for lane, topics in plan.parts.items():
         part_wait_ms = min(wait_ms, most_wait_ms) if lane in plan.closed or not hurry else 0
-        part = fetching.upstream_request(message, topics, max_wait_ms=part_wait_ms, max_bytes=most)
+        part = part_of(message, topics, part_wait_ms, most)
         frames[lane] = request.rewritten(part)
     exchange.begin(session, request, _gather(session, request, plan, frames, wait_ms / 1000))
 
@@ -126,7 +125,7 @@ def _read(session: ConnectionState, request: Request, message: Message, routes: 
 def _gather(
     session: ConnectionState,
     request: Request,
-    plan: fetching.FetchPlan,
+    plan: FetchPlan,
     frames: dict[BrokerLane, bytes],
     wait_s: float,
 ) -> Exchange:
@@ -154,7 +153,7 @@ def wake_readers(session: ConnectionState, before: View) -> None:
     for pending in tuple(session.queue):
         if isinstance(pending, Passed) and any(_left(topic, before, after) for topic in pending.reads):
             error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND if pending.in_session else ErrorCode.NONE
-            answers.abandon(session, pending, pending.request.answer(_no_records(error)))
+            answers.abandon(session, pending, pending.request.answer(_empty(error)))
     session.flush()
 
 

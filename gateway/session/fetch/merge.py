@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import Any
 
 from gateway.session.commands import BrokerLane
-from gateway.session.fetch.plan import STALE, FetchPlan, Gap, Key, Read, empty, stands
+from gateway.session.fetch.plan import STALE, FetchPlan, Gap, Key, Read, no_records_of, stands
+from gateway.session.request import Message
 from ha_core.model import Extent, View
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import shift_batches, trim
 
 
 def merge(
-    result: FetchPlan, answers: dict[BrokerLane, dict[str, Any] | None], gaps: dict[Key, Gap], view: View
-) -> tuple[dict[str, Any], set[str]]:
+    plan: FetchPlan, answers: dict[BrokerLane, Message | None], gaps: dict[Key, Gap], view: View
+) -> tuple[Message, set[str]]:
     """One answer in client offsets; and the clusters whose topology is stale.
 
     :param answers: decoded answer per upstream, None where the upstream was lost.
     :param view: the newest one. What was read by a map that has changed may have come to lie at other offsets.
     """
-    entries = dict(result.local)
+    entries = dict(plan.local)
     stale: set[str] = set()
     undecided = False
     throttle_ms = 0
@@ -29,11 +29,11 @@ def merge(
             stale.add(lane.cluster)
             continue
         throttle_ms = max(throttle_ms, answer["throttle_time_ms"])
-        told = _told(result.parts[lane], answer)
+        told = _told(plan.parts[lane], answer)
         for topic in answer["responses"]:
             for entry in topic["partitions"]:
                 key = (topic["topic"], entry["partition_index"])
-                read = result.reads.get(key)
+                read = plan.reads.get(key)
                 if read is None or read.extent is None:
                     entries[key] = entry
                 elif not stands(view, key, read.extent):
@@ -45,20 +45,20 @@ def merge(
                     # that the rest is lost: a client that learnt of it would jump to another offset.
                     undecided = True
                 elif read.opens and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    result.gone[key] = lane
+                    plan.gone[key] = lane
                 else:
                     entries[key], hollow = _translate(key, entry, read, key in told)
                     if hollow:
                         gaps[key] = Gap(read.asked, read.extent.end or 0)
                     elif read.opens and entry["error_code"] == ErrorCode.NONE:
                         gaps[key] = Gap(read.asked, read.extent.to_client(read.physical), sure=True)
-    result.undecided = undecided and not any(entry["records"] for entry in entries.values())
-    topics: dict[str, list[dict[str, Any]]] = {}
-    for key in result.order:
+    plan.undecided = undecided and not any(entry["records"] for entry in entries.values())
+    topics: dict[str, list[Message]] = {}
+    for key in plan.order:
         found = entries.get(key)
         if found is None:
-            read = result.reads.get(key)
-            found = empty(key, read.extent if read else None)
+            read = plan.reads.get(key)
+            found = no_records_of(key, read.extent if read else None)
         topics.setdefault(key[0], []).append(found)
     return {
         "throttle_time_ms": throttle_ms,
@@ -68,7 +68,7 @@ def merge(
     }, stale
 
 
-def _told(asked: dict[str, list[dict[str, Any]]], answer: dict[str, Any]) -> set[Key]:
+def _told(asked: dict[str, list[Message]], answer: Message) -> set[Key]:
     """The partitions of which a broker's answer tells what is there: those before the first one with records, which
     comes whole whatever the limits are. Behind it limits that are used up leave partitions empty (KIP-74).
 
@@ -84,7 +84,7 @@ def _told(asked: dict[str, list[dict[str, Any]]], answer: dict[str, Any]) -> set
     return set(takewhile(lambda key: key not in full, order))
 
 
-def _translate(key: Key, entry: dict[str, Any], read: Read, told: bool) -> tuple[dict[str, Any], bool]:
+def _translate(key: Key, entry: Message, read: Read, told: bool) -> tuple[Message, bool]:
     """The partition in client offsets; and whether its closed extent holds nothing at or behind what was asked for.
 
     :param told: if it is empty, that is because the broker has nothing to give.

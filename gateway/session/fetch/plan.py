@@ -10,9 +10,11 @@ else the answer says, and jobs that read to the end stop. So an answer that does
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from gateway.session.commands import BrokerLane
+from gateway.session.request import Message
 from gateway.session.routes import Routes, Way
 from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import Hole, locate
@@ -51,92 +53,156 @@ class Read(NamedTuple):
 
     extent: Extent | None
     """None: an unmapped topic, passed as it is."""
-    closed: bool
-    ahead: bool
-    """Its end lies ahead of the log, which still grows: until the log is there, its end is the partition's."""
     asked: int
     """Client offset that the client asked for."""
-    first: bool
-    """Whether the extent is the partition's only one, so that its log start is the client's."""
     physical: int = -1
     """What the cluster is asked for."""
+    closed: bool = False
+    ahead: bool = False
+    """Its end lies ahead of the log, which still grows: until the log is there, its end is the partition's."""
+    first: bool = True
+    """Whether the extent is the partition's only one, so that its log start is the client's."""
     opens: bool = False
     """Whether a reader comes here from an older extent. If retention has taken the first records of this one, that is
-    a gap: an offset out of range would send him back to the older extent's start, and here again, for ever."""
+    a gap: an offset out of range would send the reader back and forth in an endless loop."""
 
 
 class FetchPlan:
-    """What becomes of one inspected fetch."""
+    """What becomes of one inspected fetch: it is split by the brokers that hold what it asks for.
+
+    :ivar parts: by broker: topic → partition entries with offsets of its cluster.
+    :ivar local: partitions answered here.
+    :ivar closed: brokers from which closed extents are read: their answers have to be looked at whole.
+    :ivar away: open extents that are read through the port of another cluster.
+    :ivar gone: extents whose first records are gone: their broker has to be asked where the log starts now.
+    :ivar both: a cut lies ahead, and records may appear on either side of it: nothing may wait long on one side.
+    :ivar refused: something is answered with an error that the client should learn soon.
+    :ivar unreachable: a closed extent cannot be read now.
+    :ivar undecided: all that was asked for lies where nobody knows yet whether it is lost: asking again at once is of
+        no use.
+    """
 
     __slots__ = (
-        "away", "both", "closed", "gone", "local", "order", "parts", "reads", "refused", "undecided", "unreachable"
+        "away", "both", "closed", "gone", "local", "order", "parts", "reads", "refused", "undecided",
+        "unreachable",
     )  # fmt: skip
 
-    def __init__(self) -> None:
-        self.parts: dict[BrokerLane, dict[str, list[dict[str, Any]]]] = {}
-        """Per upstream: topic → partition entries with offsets of that cluster."""
+    def __init__(self, message: Message, routes: Routes, gaps: dict[Key, Gap]) -> None:
+        """:param gaps: told by earlier answers of the offset that a partition is read at; forgotten when it is left."""
+        self.parts: dict[BrokerLane, dict[str, list[Message]]] = {}
         self.reads: dict[Key, Read] = {}
-        self.local: dict[Key, dict[str, Any]] = {}
-        """Partitions answered here."""
+        self.local: dict[Key, Message] = {}
         self.order: list[Key] = []
         self.closed: set[BrokerLane] = set()
-        """Upstreams from which closed extents are read: their answers have to be looked at whole."""
         self.away: dict[Key, BrokerLane] = {}
-        """Open extents that are read through the port of another cluster."""
         self.gone: dict[Key, BrokerLane] = {}
-        """Extents whose first records are gone: their broker has to be asked where the log starts now."""
-        self.both = False
-        """A cut lies ahead, and records may appear on either side of it: nothing may wait long on one side."""
-        self.refused = False
-        """Something is answered with an error that the client should learn soon."""
-        self.unreachable = False
-        """A closed extent cannot be read now."""
-        self.undecided = False
-        """All that was asked for lies where nobody knows yet whether it is lost: asking again at once is of no use."""
+        self.both = self.refused = self.unreachable = self.undecided = False
+        for topic in message["topics"]:
+            name: str = topic["topic"]
+            route = routes.topic(name.encode())
+            for asked in topic["partitions"]:
+                key = (name, asked["partition"])
+                self.order.append(key)
+                if route.fetch is Way.REFUSE or routes.here is None:
+                    self._refuse(key)
+                elif route.topic is None or route.fetch is Way.PASS:
+                    self._read(key, routes.here, asked, Read(None, asked["fetch_offset"]))
+                else:
+                    self._place(key, asked, route.topic, routes, gaps)
+        self._keep_one_place()
+
+    def _read(self, key: Key, lane: BrokerLane, entry: Message, read: Read) -> None:
+        self.reads[key] = read
+        self.parts.setdefault(lane, {}).setdefault(key[0], []).append(entry)
+
+    def _refuse(self, key: Key, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
+        self.local[key] = no_records(key[1], error)
+        self.refused = True
+
+    def _place(self, key: Key, asked: Message, topic: Topic, routes: Routes, gaps: dict[Key, Gap]) -> None:
+        partition = key[1]
+        extents = topic.extents(partition)
+        offset = asked["fetch_offset"]
+        if offset < 0:
+            self._refuse(key, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return
+        gap = gaps.get(key)
+        if gap is not None and gap.asked != offset:
+            del gaps[key]
+            gap = None
+        place = locate(extents, offset if gap is None else gap.resume)
+        extent = place.extent
+        physical = extent.base if isinstance(place, Hole) else place.physical
+        closed, crosses = extent.end is not None, topic.crosses(partition)
+        if not closed and crosses and topic.crossing and topic.crossing.state == "proposed":
+            # Nothing is there yet, and a higher cut may come. A read that waited there for this one would be given the
+            # first records after that one, at offsets that are not theirs. And what other gateways acknowledge there
+            # until they know of this cut is in the log, so nobody knows where that ends.
+            self.local[key] = no_records(partition)
+            return
+        here = routes.here if routes.here is not None and extent.cluster == routes.here.cluster else None
+        lane = _holder(routes, extent.cluster, *key) if closed or here is None else here
+        if lane is None and closed:
+            self.local[key] = no_records_of(key, extent)
+            self.unreachable = True
+            return
+        if lane is None:
+            self._refuse(key)
+            return
+        if closed:
+            self.closed.add(lane)
+        elif crosses:
+            self.both = True
+        elif here is None:
+            self.away[key] = lane
+        follows = offset <= extent.start and any(one.start < extent.start and not one.ignored for one in extents)
+        read = Read(
+            extent,
+            offset,
+            physical,
+            closed,
+            ahead=closed and crosses,
+            first=len(extents) == 1,
+            opens=follows and (gap is None or not gap.sure),
+        )
+        entry = {**asked, "fetch_offset": physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
+        self._read(key, lane, entry, read)
+
+    def _keep_one_place(self) -> None:
+        """A reader whose topic has just moved is served through the port that it is on, and notices nothing; until its
+        client asks for metadata. Where that would tie two long waits together, it is sent to the new leader at once."""
+        if len(self.parts) < 2:
+            return
+        for key, lane in self.away.items():
+            name, partition = key
+            topics = self.parts[lane]
+            topics[name] = [entry for entry in topics[name] if entry["partition"] != partition]
+            if not topics[name]:
+                del topics[name]
+            if not topics:
+                del self.parts[lane]
+            del self.reads[key]
+            self._refuse(key)
+
+    def shifts(self) -> dict[tuple[bytes, int], FetchShift]:
+        """For the streaming patch of an answer that reads live extents only."""
+        return {
+            (name.encode(), partition): FetchShift(read.extent.shift, log_start_unknown=not read.first)
+            for (name, partition), read in self.reads.items()
+            if read.extent is not None
+        }
 
 
-def plan(request: dict[str, Any], routes: Routes, gaps: dict[Key, Gap]) -> FetchPlan:
-    """Splits a decoded fetch by the brokers that hold what it asks for.
-
-    :param gaps: what earlier answers told of the offset that a partition is read at; forgotten when it is left.
-    """
-    result = FetchPlan()
-    port = routes.port
-    for entry in request["topics"]:
-        name: str = entry["topic"]
-        route = routes.topic(name.encode())
-        for asked in entry["partitions"]:
-            key = (name, asked["partition"])
-            result.order.append(key)
-            if route.fetch is Way.REFUSE or port.cluster is None or port.broker is None:
-                result.local[key] = fetch_partition(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                result.refused = True
-            elif route.topic is None or route.fetch is Way.PASS:
-                result.reads[key] = Read(None, False, False, asked["fetch_offset"], True)
-                _add(result, BrokerLane(port.cluster, port.broker), name, asked)
-            else:
-                _place(result, routes, route.topic, key, asked, gaps)
-    _keep_one_place(result)
-    return result
+def _holder(routes: Routes, cluster: str, topic: str, partition: int) -> BrokerLane | None:
+    snapshot = routes.snapshot
+    known = snapshot.view.clusters.get(cluster)
+    if known is None or known.masked is not None or not snapshot.topology.reachable(cluster):
+        return None
+    leader = snapshot.topology.leader(cluster, topic, partition)
+    return None if leader is None else BrokerLane(cluster, leader)
 
 
-def _keep_one_place(result: FetchPlan) -> None:
-    """A reader whose topic has just moved is served through the port that it is on, and notices nothing; until its
-    client asks for metadata. Where that would tie two long waits together, it is sent to the new leader at once."""
-    if len(result.parts) > 1:
-        for (name, partition), lane in result.away.items():
-            entries = result.parts[lane][name]
-            entries[:] = [entry for entry in entries if entry["partition"] != partition]
-            if not entries:
-                del result.parts[lane][name]
-            if not result.parts[lane]:
-                del result.parts[lane]
-            del result.reads[name, partition]
-            result.local[name, partition] = fetch_partition(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            result.refused = True
-
-
-def fetch_partition(partition: int, error: ErrorCode, high_watermark: int = -1) -> dict[str, Any]:
+def no_records(partition: int, error: ErrorCode = ErrorCode.NONE, high_watermark: int = -1) -> Message:
     """One partition of a fetch answer without records."""
     return {
         "partition_index": partition,
@@ -150,84 +216,16 @@ def fetch_partition(partition: int, error: ErrorCode, high_watermark: int = -1) 
     }
 
 
-def empty(key: Key, extent: Extent | None) -> dict[str, Any]:
-    """The partition without records, where its cluster was not asked or did not tell."""
-    return fetch_partition(key[1], ErrorCode.NONE, -1 if extent is None or extent.end is None else extent.end)
+def no_records_of(key: Key, extent: Extent | None) -> Message:
+    """The same where its cluster was not asked or did not tell."""
+    return no_records(key[1], high_watermark=-1 if extent is None or extent.end is None else extent.end)
 
 
-def _add(result: FetchPlan, lane: BrokerLane, topic: str, entry: dict[str, Any]) -> None:
-    result.parts.setdefault(lane, {}).setdefault(topic, []).append(entry)
-
-
-def _place(
-    result: FetchPlan, routes: Routes, topic: Topic, key: Key, asked: dict[str, Any], gaps: dict[Key, Gap]
-) -> None:
-    name, partition = key
-    extents = topic.extents(partition)
-    port = routes.port
-    offset = asked["fetch_offset"]
-    if offset < 0:
-        result.local[key] = fetch_partition(partition, ErrorCode.OFFSET_OUT_OF_RANGE)
-        result.refused = True
-        return
-    gap = gaps.get(key)
-    if gap is not None and gap.asked != offset:
-        del gaps[key]
-        gap = None
-    place = locate(extents, offset if gap is None else gap.resume)
-    if isinstance(place, Hole):
-        extent, physical = place.extent, place.extent.base
-    else:
-        extent, physical = place
-    closed = extent.end is not None
-    if not closed and topic.crosses(partition) and topic.crossing and topic.crossing.state == "proposed":
-        # Nothing is there yet, and a higher cut may come. A read that waited there for this one would be given the
-        # first records behind that one, at offsets that are not theirs. And what other gateways acknowledge there until
-        # they know of this cut is in the log, so nobody knows where that ends.
-        result.local[key] = fetch_partition(partition, ErrorCode.NONE)
-        return
-    entry = {**asked, "fetch_offset": physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
-    here = extent.cluster == port.cluster and port.broker is not None
-    lane = BrokerLane(extent.cluster, port.broker or 0) if here and not closed else None
-    if lane is None:
-        lane = _holder(routes, extent.cluster, name, partition)
-        if lane is None and not closed:
-            result.local[key] = fetch_partition(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            result.refused = True
-            return
-    if lane is None:
-        result.local[key] = empty(key, extent)
-        result.unreachable = True
-        return
-    if closed:
-        result.closed.add(lane)
-    elif topic.crosses(partition):
-        result.both = True
-    elif not here:
-        result.away[key] = lane
-    follows = offset <= extent.start and any(one.start < extent.start and not one.ignored for one in extents)
-    opens = follows and not (gap is not None and gap.sure)
-    ahead = closed and topic.crosses(partition)
-    result.reads[key] = Read(extent, closed, ahead, offset, len(extents) == 1, physical, opens)
-    _add(result, lane, name, entry)
-
-
-def _holder(routes: Routes, cluster: str, topic: str, partition: int) -> BrokerLane | None:
-    snapshot = routes.snapshot
-    known = snapshot.view.clusters.get(cluster)
-    if known is None or known.masked is not None or not snapshot.topology.reachable(cluster):
-        return None
-    leader = snapshot.topology.leader(cluster, topic, partition)
-    return None if leader is None else BrokerLane(cluster, leader)
-
-
-def upstream_request(
-    request: dict[str, Any], topics: dict[str, list[dict[str, Any]]], *, max_wait_ms: int, max_bytes: int
-) -> dict[str, Any]:
+def part_of(message: Message, topics: Mapping[str, list[Message]], max_wait_ms: int, max_bytes: int) -> Message:
     """The part of a fetch for one broker. Sessions are switched off: the broker would answer with what changed since
     its last answer, and that answer may have been for other offsets."""
     return {
-        **request,
+        **message,
         "rack_id": "",
         "session_id": 0,
         "session_epoch": -1,
@@ -235,15 +233,6 @@ def upstream_request(
         "max_bytes": max_bytes,
         "topics": [{"topic": topic, "partitions": entries} for topic, entries in topics.items()],
         "forgotten_topics_data": [],
-    }
-
-
-def shifts(result: FetchPlan) -> dict[tuple[bytes, int], FetchShift]:
-    """For the streaming patch of an answer that reads live extents only."""
-    return {
-        (name.encode(), partition): FetchShift(read.extent.shift, log_start_unknown=not read.first)
-        for (name, partition), read in result.reads.items()
-        if read.extent is not None
     }
 
 

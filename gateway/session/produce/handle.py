@@ -45,7 +45,7 @@ def produce(session: ConnectionState, request: Request) -> None:
         _pass(session, request, scan)
         return
     batches = batch_of_each(request, scan)
-    at_cuts = batches_at_cuts(request, scan, routes)
+    at_cuts = batches_at_cuts(request, batches, scan.transactional_id is not None, routes)
     verdict = judge(session, request, batches, routes)
     if scan.transactional_id is not None:
         judge_issuers(session, request, batches, verdict)

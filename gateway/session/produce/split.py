@@ -20,16 +20,15 @@ from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Answer, Exchange, Send, Turn, Wait
 from gateway.session.produce.disposition import Disposition, SentBatch, dispose
 from gateway.session.produce.recalled import UNKNOWN_OFFSET
-from gateway.session.produce.verdict import TAKEN, Key, Verdict, acknowledged, entries, merged, without
+from gateway.session.produce.verdict import TAKEN, Batches, Key, Verdict, acknowledged, entries, merged, without
 from gateway.session.request import Message, Request
-from gateway.session.routes import Routes, Way
+from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
 from ha_core.model import Extent
-from ha_core.model.extent import live
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode
 from ha_core.wire.produce import ProduceScan
-from ha_core.wire.records import Batch, batches, rewrite_producer_id
+from ha_core.wire.records import Batch, rewrite_producer_id
 
 PROPOSED_HOLD_S = 5.0
 """Longest time from a request to its answer while a cut is only proposed. Cuts are opened, raised or taken back within
@@ -54,19 +53,14 @@ class TargetWrite(NamedTuple):
     """Its place in the answer."""
 
 
-def batches_at_cuts(request: Request, scan: ProduceScan, routes: Routes) -> dict[Key, SentBatch]:
-    """The partitions of a whole request whose cut lies ahead, before their producer ids are changed for the origin."""
+def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, routes: Routes) -> dict[Key, SentBatch]:
+    """What of a request has its cut ahead, before producer ids are changed for the origin."""
     found: dict[Key, SentBatch] = {}
-    for name, partition, at, length in scan.partitions:
-        route = routes.topic(name)
-        topic = route.topic
-        if route.produce is not Way.MAPPED or topic is None or topic.crossing is None or length <= 0:
-            continue
-        origin, target = topic.written(partition), live(topic.extents(partition))
-        records = bytes(memoryview(request.buf)[at : at + length])
-        batch = next(batches(records, 0, length), None)
-        if origin is not target and batch is not None and batch.magic == 2 and batch.end == length:
-            found[name, partition] = SentBatch(origin, scan.transactional_id is not None, records, batch)
+    for key, batch in sent.items():
+        topic = routes.topic(key[0]).topic
+        if batch is not None and topic is not None and topic.crosses(key[1]):
+            records = bytes(memoryview(request.buf)[batch.at : batch.end])
+            found[key] = SentBatch(topic.written(key[1]), in_transaction, records, batch)
     return found
 
 
