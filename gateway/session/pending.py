@@ -93,9 +93,8 @@ class Pending:
     changes = False
     """Whether it may have changed a log or a group."""
 
-    def __init__(self, request: Request, basis: Basis | None = None) -> None:
-        self.request = request
-        self.basis = basis
+    request: Request
+    basis: Basis | None
 
 
 class Ready(Pending):
@@ -185,7 +184,13 @@ class Passed(InFlight):
         reads: tuple[bytes, ...] = (),
         in_session: bool = False,
     ) -> None:
-        super().__init__(request, topics, group)
+        # As `InFlight`: one call less for each request that passes.
+        self.request = request
+        self.basis = None
+        self.topics = topics
+        self.group = group
+        self.way = self.lane = None
+        self.revision = 0
         self.reads = reads
         self.in_session = in_session
 

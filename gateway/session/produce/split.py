@@ -28,7 +28,7 @@ from ha_core.model import Extent
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode
 from ha_core.wire.produce import ProduceScan
-from ha_core.wire.records import Batch, rewrite_producer_id
+from ha_core.wire.records import rewrite_producer_id
 
 PROPOSED_HOLD_S = 5.0
 """Longest time from a request to its answer while a cut is only proposed. Cuts are opened, raised or taken back within
@@ -45,10 +45,11 @@ _ALL = -1
 
 
 class TargetWrite(NamedTuple):
-    """A batch on its way to the target."""
+    """A batch that goes to the target."""
 
+    key: Key
+    sent: SentBatch
     target: Extent
-    batch: Batch
     entry: Message
     """Its place in the answer."""
 
@@ -126,8 +127,7 @@ def _to_targets(
             if session.now < again_at:
                 yield Wait(min(again_at, until))
                 continue
-        writes: dict[Key, TargetWrite] = {}
-        topics: dict[BrokerLane, dict[str, list[Message]]] = {}
+        writes: dict[BrokerLane, list[TargetWrite]] = {}
         for key, entry, disposition in decided:
             sent = open_writes[key]
             if disposition is Disposition.TAKEN:
@@ -136,27 +136,25 @@ def _to_targets(
                 continue
             lane = lanes.get(key)
             if lane is None or not isinstance(disposition, Extent) or _comes_early(session, key, sent):
-                _refuse(session, key, entry, sent.batch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                continue
-            writes[key] = TargetWrite(disposition, sent.batch, entry)
-            partition = {"index": key[1], "records": _renamed(sent, disposition.term)}
-            topics.setdefault(lane, {}).setdefault(key[0].decode(), []).append(partition)
+                _refuse(session, key, sent, entry, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            else:
+                writes.setdefault(lane, []).append(TargetWrite(key, sent, disposition, entry))
         if not writes:
             return None
 
         frames = yield Send(
-            {lane: _to_target(request, timeout_ms, partitions) for lane, partitions in topics.items()},
-            survives_loss=True,
+            {lane: _to_target(request, timeout_ms, together) for lane, together in writes.items()}, survives_loss=True
         )
         for lane, frame in frames.items():
-            said = _lost(topics[lane]) if frame is None else request.decode_answer(frame)
-            for key, said_entry in entries(said):
-                if said_entry["error_code"] in _ELSEWHERE and session.now + AGAIN_S < until:
+            said = {} if frame is None else dict(entries(request.decode_answer(frame)))
+            for write in writes[lane]:
+                outcome = said.get(write.key, _NO_ANSWER)
+                if outcome["error_code"] in _ELSEWHERE and session.now + AGAIN_S < until:
                     not_before = session.now + AGAIN_S
                     session.emit(Refresh())
                 else:
-                    del open_writes[key]
-                    _take_over(session, key, writes[key], said_entry)
+                    del open_writes[write.key]
+                    _take_over(session, write, outcome)
         if session.now >= not_before:
             return None
 
@@ -173,22 +171,12 @@ def _dispositions(
             yield key, entry, dispose(sent, entry["base_offset"], *key, routes, lease)
 
 
-def _to_target(request: Request, timeout_ms: int, topics: Mapping[str, list[Message]]) -> bytes:
-    data = [{"name": name, "partition_data": partitions} for name, partitions in topics.items()]
+def _to_target(request: Request, timeout_ms: int, writes: list[TargetWrite]) -> bytes:
+    topics: dict[bytes, list[Message]] = {}
+    for (name, partition), sent, target, _ in writes:
+        topics.setdefault(name, []).append({"index": partition, "records": _renamed(sent, target.term)})
+    data = [{"name": name.decode(), "partition_data": partitions} for name, partitions in topics.items()]
     return request.rewritten({"transactional_id": None, "acks": _ALL, "timeout_ms": timeout_ms, "topic_data": data})
-
-
-def _lost(topics: Mapping[str, list[Message]]) -> Message:
-    """What is made of a target's broker that was lost, with an answer or before it could be asked: another one is
-    looked for. Closed in its place, the client's connection would take all other partitions of the origin's broker
-    with it, again and again, until the target has elected somebody."""
-    error = {"error_code": int(ErrorCode.NOT_LEADER_OR_FOLLOWER), "base_offset": -1}
-    return {
-        "responses": [
-            {"name": name, "partition_responses": [{"index": partition["index"], **error} for partition in partitions]}
-            for name, partitions in topics.items()
-        ]
-    }
 
 
 def _leader(session: ConnectionState, key: Key, target: Extent) -> BrokerLane | None:
@@ -218,23 +206,29 @@ _ELSEWHERE = frozenset(
 """Another broker is to be asked, as the client itself would do."""
 
 
-def _take_over(session: ConnectionState, key: Key, write: TargetWrite, said: Message) -> None:
+_NO_ANSWER: Message = {"error_code": int(ErrorCode.NOT_LEADER_OR_FOLLOWER)}
+"""What is made of a target's broker that was lost, with an answer or before it could be asked: another one is looked
+for. Closed in its place, the client's connection would take all other partitions of the origin's broker with it, again
+and again, until the target has elected somebody."""
+
+
+def _take_over(session: ConnectionState, write: TargetWrite, said: Message) -> None:
     """What a target said goes into the answer, in client offsets."""
+    key, sent, target, entry = write
     error = said["error_code"]
     if error not in TAKEN:
         # The client asked the right broker, and its retry meets a target that is known better by then.
         retriable = error in _ELSEWHERE or error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        _refuse(session, key, write.entry, write.batch, ErrorCode.NOT_LEADER_OR_FOLLOWER if retriable else error)
+        _refuse(session, key, sent, entry, ErrorCode.NOT_LEADER_OR_FOLLOWER if retriable else error)
         session.emit(Refresh())
         return
-    session.settings.terms.opened(key, write.target.term, write.batch.producer_id)
-    offset = UNKNOWN_OFFSET if said["base_offset"] < 0 else write.target.extrapolate(said["base_offset"])
-    error = ErrorCode.NONE
-    if offset < 0 and write.batch.producer_id >= 0:
-        error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER  # taken, at an offset that is not known
-    write.entry.update(error_code=int(error), base_offset=offset, log_start_offset=-1)
+    session.settings.terms.opened(key, target.term, sent.batch.producer_id)
+    offset = UNKNOWN_OFFSET if said["base_offset"] < 0 else target.extrapolate(said["base_offset"])
+    unknown = offset < 0 and sent.batch.producer_id >= 0
+    error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER if unknown else ErrorCode.NONE
+    entry.update(error_code=int(error), base_offset=offset, log_start_offset=-1)
 
 
-def _refuse(session: ConnectionState, key: Key, entry: Message, batch: Batch, error: int) -> None:
+def _refuse(session: ConnectionState, key: Key, sent: SentBatch, entry: Message, error: int) -> None:
     entry.update(error_code=int(error), base_offset=-1)
-    session.settings.producer_order.refused(key, batch, session.now)
+    session.settings.producer_order.refused(key, sent.batch, session.now)
