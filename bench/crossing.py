@@ -15,7 +15,7 @@ from bench.gateway_cost import Cost, Meter
 from bench.ground import ROOT, Say, Scale, create_topic, direct, load, up
 from ha_core.model import Crossing, Extent, Topic
 from ha_core.store import Change, Store, connect
-from ha_core.store.change import Key
+from ha_core.store.commits import Key
 from stack.harness import Stack
 
 RECORD_BYTES = 1024

@@ -18,7 +18,7 @@ from bench.gateway_cost import cpu_seconds
 from bench.ground import ROOT, BenchError, Say, Scale, up
 from ha_core.model import Extent, Topic
 from ha_core.store import Change, Store, connect
-from ha_core.store.change import Key
+from ha_core.store.commits import Key
 from ha_core.store.documents import to_bytes
 from ha_core.store.paths import path_of
 

@@ -29,7 +29,7 @@ from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
 from ha_core.model import Cluster, Extent, Fence, Topic
 from ha_core.store import Change, MemoryStore
-from ha_core.store.change import Key
+from ha_core.store.commits import Key
 
 CONNECTIONS, WAITING, MAPS = 9_000, 1_000, 50_000
 QUICK = 300, 100, 2_000

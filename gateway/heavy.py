@@ -14,7 +14,7 @@ from functools import cache
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
-from ha_core.store.cycles import no_search
+from ha_core.store.watching import no_search
 
 LARGE_BYTES = 32 << 10
 """What is longer is encoded or decoded beside the loop; below, handing it over takes as long as doing it."""

@@ -48,7 +48,7 @@ from gateway.topology import Topology
 from gateway.upstream.clusters import Upstream
 from gateway.upstream.dial import BrokerSocket
 from ha_core.model import ANONYMOUS, GatewayRecord, View
-from ha_core.store import Follower, Registration, State, Store, StoreError
+from ha_core.store import Registration, State, Store, StoreError, Watcher
 from ha_core.wire import APIS, RemoteProtocolError, advertised
 
 _log = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class Gateway:
         self._bound: set[int] = set()
         self._loaded = asyncio.Event()
         self._registration: Registration | None = None
-        self._follower: Follower | None = None
+        self._watcher: Watcher | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Gateway:
         # Registered first: an operation that does not see this gateway waits for nobody, so it must not serve then.
         self._registration = await asyncio.to_thread(self.store.register_gateway, self._record())
         self.producer_ids.refill()
-        self._follower = self.store.follow(self._viewed, self._zookeeper)
+        self._watcher = self.store.watch(self._viewed, self._zookeeper)
         lease_ms, confirm, resume = config.zookeeper.lease_ms, self.store.confirm, self._without_lease.resume
         self._spawn(leases.keep(self.lease, confirm, self._current, lease_ms, resume))
         self._spawn(self.sightings.keep())
@@ -181,14 +181,14 @@ class Gateway:
         self.reports.close()
         await self.sightings.flush()
         await self.upstream.close()
-        for closing in (self._follower, self._registration, self.store):
+        for closing in (self._watcher, self._registration, self.store):
             if closing is not None:
                 await asyncio.to_thread(closing.close)
 
     @property
     def unreadable(self) -> Mapping[str, str]:
         """Path → why, of documents in ZooKeeper that this version cannot read."""
-        return self._follower.unreadable if self._follower is not None else {}
+        return self._watcher.unreadable if self._watcher is not None else {}
 
     @property
     def most_per_user(self) -> int:

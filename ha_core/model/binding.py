@@ -10,6 +10,10 @@ from ha_core.model.document import Document
 class UserBindings(Document):
     """`/bindings/{user}`: every level of one user. Values are cluster names."""
 
+    FOLDER = "/bindings"
+    KEY = "user"
+    REPLICATED = True
+
     user: str = Field(min_length=1, max_length=255)
     cluster: str | None = None
     """Level `user`."""

@@ -19,6 +19,9 @@ class Mask(Part):
 class Cluster(Document):
     """`/clusters/{name}`. Credentials are never stored here: `security` names a profile of the reader's own config."""
 
+    FOLDER = "/clusters"
+    REPLICATED = True
+
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
     bootstrap: str = Field(min_length=3)
     """`host:port[,host:port…]` of the brokers, as the gateways and tasks reach them."""

@@ -10,6 +10,9 @@ from ha_core.model.document import Document
 class GatewayRecord(Document):
     """`/gateways/{id}`. The node vanishes with the gateway's session; until then operations wait for it."""
 
+    FOLDER = "/gateways"
+    KEY = "id"
+
     id: str
     host: str
     port: int
@@ -41,6 +44,9 @@ class VirtualNode(Document):
 
     Allocated once and never reused, so that ids are unique over all clusters whatever the brokers call themselves.
     """
+
+    FOLDER = "/nodes"
+    KEY = "key"
 
     key: str
     """`{cluster}:{broker id}` or `gateway:{gateway id}`."""

@@ -23,6 +23,9 @@ class Group(Document):
     which member of the target a member of the origin has become. Gateways rewrite until the next rebalance.
     """
 
+    FOLDER = "/groups"
+    REPLICATED = True
+
     name: str = Field(min_length=1, max_length=255)
     cluster: str | None = None
     """Coordinator cluster that the aliases lead to; None while there is a fence only."""

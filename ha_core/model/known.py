@@ -14,6 +14,9 @@ from ha_core.model.document import Document
 class KnownTopic(Document):
     """`/known_topics/{cluster}:{name}`. Offsets are the cluster's own."""
 
+    FOLDER = "/known_topics"
+    KEY = "key"
+
     cluster: str
     name: str
     at: str
@@ -34,6 +37,9 @@ class KnownTopic(Document):
 
 class KnownGroup(Document):
     """`/known_groups/{cluster}:{name}`: what a group had committed, in client offsets."""
+
+    FOLDER = "/known_groups"
+    KEY = "key"
 
     cluster: str
     name: str

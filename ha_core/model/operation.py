@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 
-from ha_core.model.document import Document, Part
+from ha_core.model.document import FEW_BYTES, Document, Part
 
 T = TypeVar("T")
 Mode = Literal["planned", "forced"]
@@ -169,6 +169,12 @@ EVIDENCE: dict[str, type[Evidence]] = {"switch": MoveEvidence, "migrate": Crossi
 class Operation(Document):
     """`/operations/{id}`. Its history, one node per entry below it, is never deleted."""
 
+    FOLDER = "/operations"
+    KEY = "id"
+    REVISED = True
+    PLAIN_BYTES = 32 * FEW_BYTES
+    """It keeps what it found of each partition, in the same revision as their maps; most are short."""
+
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")
     kind: OperationKind
     state: OperationState = "planned"
@@ -232,6 +238,9 @@ class Lock(Document):
 
     Keys: `topic:NAME`, `group:NAME`, `user:NAME`, `cluster:NAME`.
     """
+
+    FOLDER = "/locks"
+    KEY = "key"
 
     key: str
     operation: str

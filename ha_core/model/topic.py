@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_serializer, field_validator
 
-from ha_core.model.document import Document, Part
+from ha_core.model.document import FEW_BYTES, Document, Part
 from ha_core.model.extent import Extent, identity, live
 
 _NAME = r"^[a-zA-Z0-9._-]{1,249}$"
@@ -40,6 +40,10 @@ class Crossing(Part):
 
 class Topic(Document):
     """`/topics/{name}`. A topic without this document was never moved and is passed through untouched."""
+
+    FOLDER = "/topics"
+    REPLICATED = True
+    PLAIN_BYTES = FEW_BYTES
 
     name: str = Field(pattern=_NAME)
     writer: str | None = None
@@ -129,6 +133,10 @@ class LastSequences(Document):
     A retry at or below the entry of its producer is a batch that an earlier term holds: it must be answered as the
     duplicate that it is, because the new cluster knows nothing of it and would append it a second time.
     """
+
+    FOLDER = "/sequences"
+    REPLICATED = True
+    PLAIN_BYTES = FEW_BYTES
 
     name: str
     partitions: dict[int, dict[int, tuple[int, int]]] = Field(default_factory=dict)

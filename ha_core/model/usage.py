@@ -21,6 +21,9 @@ class Use(Part):
 class Usage(Document):
     """`/usage/{user}`: as declared, and as the gateways have seen it (first uses only, bounded)."""
 
+    FOLDER = "/usage"
+    KEY = "user"
+
     user: str
     topics: dict[str, tuple[Use, ...]] = Field(default_factory=dict)
     groups: dict[str, tuple[Use, ...]] = Field(default_factory=dict)

@@ -20,7 +20,7 @@ from ha_core.kafka.security import NO_SECURITY, load_profiles
 from ha_core.model import Cluster, Operation, View
 from ha_core.model.operation import Driver
 from ha_core.operations.errors import RefusedError
-from ha_core.store.protocol import Store
+from ha_core.store.store import Store
 from ha_core.wire.sasl import SecurityProfile
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ha_core.operations.single import Expected, run_single
 from ha_core.plan.move import FINAL
 from ha_core.plan.returned import gone_for_good
 from ha_core.plan.verdict import listed
-from ha_core.store.protocol import Sighting
+from ha_core.store.usage import Sighting
 
 MAX_LISTED = 10_000
 """Operations that a listing looks through, those that have ended too."""

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ha_core.model import Document, Group, LastSequences, Operation, Topic, UserBindings, View
+from ha_core.model import Document, Operation, Topic, View
 from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal
 from ha_core.plan.facts import Partition
 from ha_core.plan.move import Documents, touched
-from ha_core.store.change import Change, Key
+from ha_core.store.commits import Change, Key
 from ha_core.store.documents import to_bytes
 from ha_core.store.errors import StoreUnavailableError, TooLargeError
 from ha_core.store.paths import name_of
@@ -47,12 +47,7 @@ class Touched:
         named: dict[type[Document], dict[str, Document]] = {}
         for (kind, name), document in self.documents.items():
             named.setdefault(kind, {})[name] = document
-        return View(
-            bindings=named.get(UserBindings, {}),  # type: ignore[arg-type]  # by the key's own kind
-            topics=named.get(Topic, {}),  # type: ignore[arg-type]
-            groups=named.get(Group, {}),  # type: ignore[arg-type]
-            sequences=named.get(LastSequences, {}),  # type: ignore[arg-type]
-        )
+        return View.of(0, named)
 
     def commit(self, journal: Journal, documents: Documents, step: str) -> int:
         """Write `documents` as one revision on behalf of the operation; returns the revision."""

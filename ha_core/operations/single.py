@@ -17,7 +17,7 @@ from ha_core.operations.journal import Journal, new_operation_id
 from ha_core.operations.report import Report, step_times
 from ha_core.operations.revisions import in_batches
 from ha_core.plan.verdict import listed
-from ha_core.store.change import Change
+from ha_core.store.commits import Change
 from ha_core.store.errors import ConflictError, LockedError
 
 SERVED_TIMEOUT_S = 30.0

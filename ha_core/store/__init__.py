@@ -1,6 +1,6 @@
 """The state in ZooKeeper: `connect` gives a `Store`; `MemoryStore` is its twin for tests."""
 
-from ha_core.store.change import Change
+from ha_core.store.commits import Change
 from ha_core.store.errors import (
     AlreadyRegisteredError,
     ConflictError,
@@ -13,8 +13,12 @@ from ha_core.store.errors import (
     TooLargeError,
     UnknownOperationError,
 )
+from ha_core.store.gateways import Registration
 from ha_core.store.memory import MemoryStore
-from ha_core.store.protocol import Follower, Registration, Sighting, State, Store
+from ha_core.store.store import Store
+from ha_core.store.tree import State
+from ha_core.store.usage import Sighting
+from ha_core.store.watching import Watcher
 from ha_core.store.zookeeper import ZooKeeperStore, connect
 
 __all__ = [
@@ -22,7 +26,6 @@ __all__ = [
     "Change",
     "ConflictError",
     "FencedOffError",
-    "Follower",
     "LockedError",
     "MemoryStore",
     "NoStateError",
@@ -35,6 +38,7 @@ __all__ = [
     "StoreUnavailableError",
     "TooLargeError",
     "UnknownOperationError",
+    "Watcher",
     "ZooKeeperStore",
     "connect",
 ]

@@ -9,9 +9,9 @@ from uuid import uuid4
 from ha_core.model import VirtualNode
 from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE
 from ha_core.store import paths
+from ha_core.store.documents import nodes_of
 from ha_core.store.errors import StoreError, StoreUnavailableError
-from ha_core.store.once import once
-from ha_core.store.tree import Create, Node, Put, RefusedError, Tree
+from ha_core.store.tree import Create, Node, OnTree, Put, RefusedError, once
 
 MAX_ATTEMPTS = 100
 FIRST_NODE_ID = 1
@@ -26,16 +26,6 @@ def new_cluster_id() -> bytes:
     return json.dumps({"cluster_id": urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")}).encode()
 
 
-def cluster_id(tree: Tree) -> str:
-    """See `Store.cluster_id`."""
-    node = tree.get(paths.CLUSTER_ID)
-    try:
-        found = json.loads(node.data if node is not None else b"null")["cluster_id"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{paths.CLUSTER_ID} holds no cluster id ({error!r}): restore it from a backup") from error
-    return str(found)
-
-
 def _next(node: Node | None, path: str) -> tuple[int, int]:
     """The next free number and the node's version."""
     try:
@@ -46,61 +36,71 @@ def _next(node: Node | None, path: str) -> tuple[int, int]:
         ) from error
 
 
-def allocate_node(tree: Tree, key: str) -> int:
-    """See `Store.allocate_node`."""
-    path = paths.path_of(VirtualNode, key)
+class Allocation(OnTree):
+    def cluster_id(self) -> str:
+        """The id that clients see of all clusters together: made with the tree, the same for ever."""
+        node = self._tree.get(paths.CLUSTER_ID)
+        try:
+            found = json.loads(node.data if node is not None else b"null")["cluster_id"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{paths.CLUSTER_ID} holds no cluster id ({error!r}): restore it from a backup") from error
+        return str(found)
 
-    def existing() -> int | None:
-        node = tree.get(path)
-        return None if node is None else VirtualNode.from_bytes(node.data, path).node_id
+    def allocate_node(self, key: str) -> int:
+        """The virtual node id of `key`, from 1; the same for the same key for ever."""
+        path = paths.path_of(VirtualNode, key)
 
-    def write() -> int:
-        for _ in range(MAX_ATTEMPTS):
-            found = existing()
-            if found is not None:
-                return found
-            number, version = _next(tree.get(paths.NODES), paths.NODES)
-            document = VirtualNode(key=key, node_id=number)
-            try:
-                tree.write([Put(paths.NODES, next_to_bytes(number + 1), version), Create(path, document.to_bytes())])
-            except RefusedError:
-                continue
-            return number
-        raise StoreUnavailableError(f"no node id for {key}: {MAX_ATTEMPTS} others came first; repeat it")
+        def existing() -> int | None:
+            node = self._tree.get(path)
+            return None if node is None else VirtualNode.from_bytes(node.data, path).node_id
 
-    return once(tree, f"allocating a node id for {key}", write, existing)
+        def write() -> int:
+            for _ in range(MAX_ATTEMPTS):
+                found = existing()
+                if found is not None:
+                    return found
+                number, version = _next(self._tree.get(VirtualNode.FOLDER), VirtualNode.FOLDER)
+                document = VirtualNode(key=key, node_id=number)
+                try:
+                    self._tree.write(
+                        [Put(VirtualNode.FOLDER, next_to_bytes(number + 1), version), Create(path, document.to_bytes())]
+                    )
+                except RefusedError:
+                    continue
+                return number
+            raise StoreUnavailableError(f"no node id for {key}: {MAX_ATTEMPTS} others came first; repeat it")
 
+        return once(self._tree, f"allocating a node id for {key}", write, existing)
 
-def nodes(tree: Tree) -> dict[str, int]:
-    """See `Store.nodes`."""
-    found = sorted(f"{paths.NODES}/{name}" for name in tree.children(paths.NODES))
-    documents = [
-        VirtualNode.from_bytes(node.data, path)
-        for path, node in zip(found, tree.get_many(found), strict=True)
-        if node is not None
-    ]
-    return {document.key: document.node_id for document in documents}
+    def nodes(self) -> dict[str, int]:
+        """All virtual node ids by key."""
+        found = nodes_of(self._tree, VirtualNode.FOLDER)
+        documents = [
+            VirtualNode.from_bytes(node.data, path)
+            for path, node in zip(found, self._tree.get_many(found), strict=True)
+            if node is not None
+        ]
+        return {document.key: document.node_id for document in documents}
 
+    def allocate_producer_ids(self, count: int = 1000) -> int:
+        """First id of a block of `count` client producer ids that nobody else gets."""
+        if count < 1:
+            raise ValueError(f"a block of {count} producer ids: at least 1")
 
-def allocate_producer_ids(tree: Tree, count: int) -> int:
-    """See `Store.allocate_producer_ids`."""
-    if count < 1:
-        raise ValueError(f"a block of {count} producer ids: at least 1")
+        def write() -> int:
+            for _ in range(MAX_ATTEMPTS):
+                first, version = _next(self._tree.get(paths.PRODUCER_IDS), paths.PRODUCER_IDS)
+                if first < FIRST_CLIENT_ID or first + count > TERM_STRIDE:
+                    raise StoreError(
+                        f"{paths.PRODUCER_IDS}: a block of {count} from {first} leaves the range of client ids, "
+                        f"{FIRST_CLIENT_ID} to {TERM_STRIDE - 1}: restore it from a backup"
+                    )
+                try:
+                    self._tree.write([Put(paths.PRODUCER_IDS, next_to_bytes(first + count), version)])
+                except RefusedError:
+                    continue
+                return first
+            raise StoreUnavailableError(f"no producer ids: {MAX_ATTEMPTS} others came first; repeat it")
 
-    def write() -> int:
-        for _ in range(MAX_ATTEMPTS):
-            first, version = _next(tree.get(paths.PRODUCER_IDS), paths.PRODUCER_IDS)
-            if first < FIRST_CLIENT_ID or first + count > TERM_STRIDE:
-                raise StoreError(
-                    f"{paths.PRODUCER_IDS}: a block of {count} from {first} leaves the range of client ids, "
-                    f"{FIRST_CLIENT_ID} to {TERM_STRIDE - 1}: restore it from a backup"
-                )
-            try:
-                tree.write([Put(paths.PRODUCER_IDS, next_to_bytes(first + count), version)])
-            except RefusedError:
-                continue
-            return first
-        raise StoreUnavailableError(f"no producer ids: {MAX_ATTEMPTS} others came first; repeat it")
-
-    # A block whose reply was lost is left unused: recognising it would cost more than its numbers are worth.
-    return once(tree, "allocating producer ids", write, lambda: None)
+        # A block whose reply was lost is left unused: recognising it would cost more than its numbers are worth.
+        return once(self._tree, "allocating producer ids", write, lambda: None)

@@ -1,17 +1,165 @@
-"""Committing a change: one atomic write of the revision, the documents, the note and the fencing check."""
+"""Revisions: what one changes, the atomic write that makes it, and the note by which it is followed and recognised.
+
+The write holds the revision, the documents, the note and the check that nobody has taken the operation over.
+"""
 
 from __future__ import annotations
 
+import json
 import random
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from ha_core.model import Document
-from ha_core.store import documents, notes, paths
-from ha_core.store.change import Change
+from ha_core.model import Document, Operation
+from ha_core.store import documents, paths
 from ha_core.store.errors import ConflictError, FencedOffError, StoreError, StoreUnavailableError, UnknownOperationError
-from ha_core.store.notes import Note
-from ha_core.store.once import once
-from ha_core.store.tree import Check, Create, Op, Put, RefusedError, Remove, Tree, check_size
+from ha_core.store.paths import name_of
+from ha_core.store.tree import (
+    Check,
+    Create,
+    Node,
+    Op,
+    Put,
+    RefusedError,
+    Remove,
+    ReplyLostError,
+    Tree,
+    check_size,
+    once,
+)
+
+Key = tuple[type[Document], str]
+"""Kind and name of a document."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Documents to put and delete together, and the versions that the decision was based on.
+
+    :ivar puts: documents of the state, each at most once.
+    :ivar deletes: (kind, name); operations cannot be deleted, their history stays.
+    :ivar expected: the version read of every put and delete, None for "must not exist". Further entries are guards:
+        documents that the decision was based on, and that must not have changed either.
+    :ivar change_id: unique; by it a change whose reply was lost is recognised, also by a later process.
+    :ivar operation: the operation on whose behalf the change is made, with the `epoch` that its executor holds:
+        an executor that was taken over is refused. Both or neither.
+    :ivar step: the operation's step, for the change note.
+    """
+
+    change_id: str
+    puts: tuple[Document, ...] = ()
+    deletes: tuple[Key, ...] = ()
+    expected: Mapping[Key, int | None] = field(default_factory=dict)
+    operation: str | None = None
+    epoch: int | None = None
+    step: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.change_id:
+            raise ValueError("a change needs a change_id: without it a lost reply cannot be recognised")
+        if (self.operation is None) != (self.epoch is None):
+            raise ValueError(f"change {self.change_id}: operation and epoch go together, or it would not be fenced")
+        written = self.written
+        for kind, name in written:
+            if not (kind.REVISED or kind.REPLICATED):
+                raise ValueError(f"change {self.change_id}: {kind.__name__} {name} is not part of the state")
+            if (kind, name) not in self.expected:
+                raise ValueError(f"change {self.change_id}: no expected version of {kind.__name__} {name}")
+        if len(set(written)) != len(written):
+            raise ValueError(f"change {self.change_id}: a document is written twice")
+        for kind, name in self.deletes:
+            if kind is Operation:
+                raise ValueError(f"change {self.change_id}: operation {name} cannot be deleted, its history stays")
+            if self.expected[kind, name] is None:
+                raise ValueError(f"change {self.change_id}: {kind.__name__} {name} must exist to be deleted")
+
+    @property
+    def written(self) -> tuple[Key, ...]:
+        """Keys of all puts, then of all deletes."""
+        return (*((type(document), name_of(document)) for document in self.puts), *self.deletes)
+
+
+KEPT = 1000
+"""Notes kept. A watcher that is further behind reloads everything."""
+PRUNED_EVERY = 100
+"""Revisions between prunings, so that most commits do not list the notes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """`/changes/change-{revision}`."""
+
+    revision: int
+    id: str
+    operation: str | None
+    step: str
+    paths: tuple[str, ...]
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(
+            {
+                "revision": self.revision,
+                "id": self.id,
+                "operation": self.operation,
+                "step": self.step,
+                "paths": self.paths,
+            },
+            separators=(",", ":"),
+        ).encode()
+
+    @classmethod
+    def of(cls, node: Node | None) -> Note | None:
+        """The note in a node; None where it is pruned or spoilt: either way nobody knows what changed."""
+        if node is None:
+            return None
+        try:
+            raw = json.loads(node.data)
+            return cls(
+                int(raw["revision"]), str(raw["id"]), raw["operation"], raw["step"], tuple(map(str, raw["paths"]))
+            )
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+def revision_to_bytes(revision: int) -> bytes:
+    return b'{"revision":%d}' % revision
+
+
+def revision_of(node: Node | None) -> int:
+    """The revision that `/changes` holds."""
+    if node is None:
+        raise StoreUnavailableError(
+            f"{paths.CHANGES} is missing: the root was deleted or is another one; "
+            "restore it, or connect anew to create an empty state"
+        )
+    try:
+        return int(json.loads(node.data)["revision"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{paths.CHANGES} holds no revision ({error!r}): restore the state from a backup") from error
+
+
+def find_change(tree: Tree, change_id: str, after: int = 0) -> int | None:
+    """The revision of the change with this id, among the kept notes later than revision `after`."""
+    newest = revision_of(tree.get(paths.CHANGES))
+    revisions = range(newest, max(after, newest - KEPT - PRUNED_EVERY, 0), -1)
+    for revision, node in zip(revisions, tree.get_many([paths.note(r) for r in revisions]), strict=True):
+        note = Note.of(node)
+        if note is not None and note.id == change_id:
+            return revision
+    return None
+
+
+def prune_notes(tree: Tree, newest: int) -> None:
+    """Delete notes beyond the newest `KEPT`. Best effort: the change that it follows is made, whatever happens here."""
+    try:
+        oldest_kept = paths.note(newest - KEPT + 1)
+        old = sorted(path for name in tree.children(paths.CHANGES) if (path := f"{paths.CHANGES}/{name}") < oldest_kept)
+        for start in range(0, len(old), KEPT):
+            tree.write([Remove(path, 0) for path in old[start : start + KEPT]])
+    except (RefusedError, ReplyLostError, StoreUnavailableError):
+        return
+
 
 MAX_ATTEMPTS = 100
 """Against other committers: each loss means that somebody else's change was made."""
@@ -21,15 +169,15 @@ _REVISION, _EPOCH = 0, 1
 
 def commit(tree: Tree, change: Change) -> int:
     """See `Store.commit`."""
-    start = notes.revision_of(tree.get(paths.CHANGES))
+    start = revision_of(tree.get(paths.CHANGES))
     revision = once(
         tree,
         f"change {change.change_id}",
         lambda: _commit(tree, change),
-        lambda: notes.find(tree, change.change_id, after=start),
+        lambda: find_change(tree, change.change_id, after=start),
     )
-    if revision % notes.PRUNED_EVERY == 0:
-        notes.prune(tree, revision)
+    if revision % PRUNED_EVERY == 0:
+        prune_notes(tree, revision)
     return revision
 
 
@@ -38,10 +186,10 @@ def _commit(tree: Tree, change: Change) -> int:
     written = tuple(paths.path_of(kind, name) for kind, name in change.written)
     for attempt in range(MAX_ATTEMPTS):
         node = tree.get(paths.CHANGES)
-        revision = notes.revision_of(node) + 1
+        revision = revision_of(node) + 1
         assert node is not None
         note = Note(revision, change.change_id, change.operation, change.step, written)
-        ops: list[Op] = [Put(paths.CHANGES, notes.revision_to_bytes(revision), node.version)]
+        ops: list[Op] = [Put(paths.CHANGES, revision_to_bytes(revision), node.version)]
         if change.operation is not None and change.epoch is not None:
             ops.append(Check(paths.epoch(change.operation), change.epoch))
         first_document = len(ops)
@@ -62,7 +210,7 @@ def _commit(tree: Tree, change: Change) -> int:
                     f"{paths.note(revision)} exists already: the revision went backwards; "
                     "restore the state from a backup"
                 ) from None
-            made = notes.find(tree, change.change_id)
+            made = find_change(tree, change.change_id)
             if made is not None:
                 return made
             raise _conflict(tree, change, ops[refused.index].path) from None

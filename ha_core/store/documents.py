@@ -1,25 +1,18 @@
-"""Documents as bytes: JSON, except that long maps and last sequences are compressed."""
+"""Documents as bytes: JSON, except that long maps and last sequences are compressed. And reading many of them."""
 
 from __future__ import annotations
 
+import logging
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from ha_core.model import Document, LastSequences, Operation, Topic, UnreadableDocumentError
+from ha_core.model import Document, UnreadableDocumentError
+from ha_core.store.tree import Reads
 
-COMPRESSED_FROM_BYTES = 1024
-"""Of JSON: about seven partitions of two extents. What is shorter stays readable in a ZooKeeper shell, and would gain
-little: a node costs some 200 bytes of a revision besides its data. A map of 50 partitions becomes a fourth to a
-seventh, for a tenth of the time that it takes to parse."""
+log = logging.getLogger(__name__)
+
 MAX_PLAIN_BYTES = 64 * 1024 * 1024
-_COMPRESSED: Mapping[type[Document], int] = {
-    Topic: COMPRESSED_FROM_BYTES,
-    LastSequences: COMPRESSED_FROM_BYTES,
-    Operation: 32 * COMPRESSED_FROM_BYTES,
-}
-"""What grows with partitions, and from which length on. An operation keeps what it found of each of them, in the same
-revision as their maps; most are short."""
 _ZLIB = 0x78
 """First byte of a zlib stream with the usual window; JSON documents start with `{`."""
 
@@ -29,7 +22,7 @@ D = TypeVar("D", bound=Document)
 def to_bytes(document: Document) -> bytes:
     """As stored. Whatever has to fit into a write is measured by this."""
     data = document.to_bytes()
-    longest = _COMPRESSED.get(type(document))
+    longest = document.PLAIN_BYTES
     return zlib.compress(data) if longest is not None and len(data) > longest else data
 
 
@@ -54,3 +47,21 @@ def _decompress(data: bytes, path: str) -> bytes:
     if not stream.eof:
         raise UnreadableDocumentError(f"{path}: the compressed document is cut off after {len(data)} bytes")
     return plain
+
+
+def readable(tree: Reads, kind: type[D], wanted: Sequence[str] | None = None) -> Iterator[D]:
+    """The documents at the paths `wanted` (None: of the whole folder); missing and unreadable ones are left out."""
+    if wanted is None:
+        wanted = nodes_of(tree, kind.FOLDER)
+    for path, node in zip(wanted, tree.get_many(wanted), strict=True):
+        if node is None:
+            continue
+        try:
+            yield from_bytes(kind, node.data, path)
+        except UnreadableDocumentError as error:
+            log.warning("left out: %s", error)
+
+
+def nodes_of(tree: Reads, folder: str) -> list[str]:
+    """The paths of all nodes in a folder, sorted."""
+    return sorted(f"{folder}/{name}" for name in tree.children(folder))

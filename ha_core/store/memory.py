@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ha_core.store.errors import StoreUnavailableError
-from ha_core.store.protocol import State
-from ha_core.store.store import TreeStore
-from ha_core.store.tree import Check, Create, Node, Op, Put, RefusedError, Remove, ReplyLostError, check_size
+from ha_core.store.store import Store
+from ha_core.store.tree import Check, Create, Node, Op, Put, RefusedError, Remove, ReplyLostError, State, check_size
 
 
 @dataclass
@@ -199,7 +198,7 @@ class MemoryTree:
                 listener(state)
 
 
-class MemoryStore(TreeStore):
+class MemoryStore(Store):
     """A session on a tree in memory; `client()` gives further sessions on the same tree."""
 
     def __init__(self, memory: _Memory | None = None) -> None:

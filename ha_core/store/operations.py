@@ -1,112 +1,329 @@
-"""Operations and their append-only history; every write checks the epoch."""
+"""Operations: their locks, their append-only history, and who may execute one: epoch and hold.
+
+The epoch is the ZooKeeper version of a node of its own; whoever takes the operation over writes it, and every write on
+behalf of the operation checks it. So an executor that was believed dead and wakes up again cannot write any more.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
-from ha_core.model import HistoryEntry, Operation, UnreadableDocumentError
+from ha_core.model import HistoryEntry, Lock, Operation, UnreadableDocumentError
 from ha_core.store import documents, paths
 from ha_core.store.commits import fenced_off
-from ha_core.store.errors import StoreUnavailableError, UnknownOperationError
-from ha_core.store.locks import locks
-from ha_core.store.once import once
-from ha_core.store.tree import Check, Create, Op, Put, RefusedError, Tree, check_size
+from ha_core.store.documents import nodes_of, readable
+from ha_core.store.errors import (
+    ConflictError,
+    LockedError,
+    StillHeldError,
+    StoreError,
+    StoreUnavailableError,
+    UnknownOperationError,
+)
+from ha_core.store.tree import (
+    MAX_ATTEMPTS,
+    Check,
+    Create,
+    Node,
+    OnTree,
+    Op,
+    Put,
+    RefusedError,
+    Remove,
+    ReplyLostError,
+    check_size,
+    once,
+)
 
 log = logging.getLogger(__name__)
 
-MAX_ATTEMPTS = 20
+WAIT_STEP_S = 0.1
 
 
-def update_operation(tree: Tree, operation: Operation, epoch: int) -> None:
-    """See `Store.update_operation`."""
-    path, data = paths.path_of(Operation, operation.id), documents.to_bytes(operation)
+class Holding(NamedTuple):
+    """Who works on an operation: the executor of `epoch`, as long as it is held."""
 
-    def write() -> bool:
-        for _ in range(MAX_ATTEMPTS):
-            node = tree.get(path)
+    epoch: int
+    held: bool
+
+
+class Operations(OnTree):
+    def create_operation(self, operation: Operation, lock_keys: Sequence[str]) -> int:
+        """Create the operation and all its locks, or nothing; returns the epoch, 0.
+
+        :raises LockedError: another operation has one of the locks.
+        :raises ConflictError: the operation's id exists.
+        """
+        path, data = paths.path_of(Operation, operation.id), documents.to_bytes(operation)
+        nonce = uuid.uuid4().hex.encode()
+        ops: list[Op] = [
+            Create(path, data),
+            Create(paths.epoch(operation.id), nonce),
+            Create(paths.history(operation.id)),
+        ]
+        for key in sorted(set(lock_keys)):
+            lock = Lock(key=key, operation=operation.id, by=operation.by, since=operation.started)
+            ops.append(Create(paths.path_of(Lock, key), lock.to_bytes()))
+        check_size(ops)
+
+        def write() -> int:
+            for _ in range(MAX_ATTEMPTS):
+                try:
+                    self._tree.write(ops)
+                except RefusedError as refused:
+                    taken = self._tree.get(ops[refused.index].path)
+                    if taken is None:
+                        continue
+                    if refused.index == 0:
+                        raise ConflictError(path, None, taken.version) from None
+                    raise _locked(ops[refused.index].path, taken) from None
+                return 0
+            raise StoreUnavailableError(
+                f"operation {operation.id}: its locks come and go, none could be had; repeat it"
+            )
+
+        def recognise() -> int | None:
+            node = self._tree.get(paths.epoch(operation.id))
+            return 0 if node is not None and node.data == nonce else None
+
+        return once(self._tree, f"creating operation {operation.id}", write, recognise)
+
+    def release_locks(self, operation_id: str, epoch: int) -> None:
+        """Delete all locks of the operation; none left is fine. :raises FencedOffError:"""
+
+        def removals() -> list[Op]:
+            own = [paths.path_of(Lock, lock.key) for lock in self.locks() if lock.operation == operation_id]
+            found = zip(own, self._tree.get_many(own), strict=True)
+            return [Remove(path, node.version) for path, node in found if node is not None]
+
+        # Doing it again is harmless, and tells whether the first one was done.
+        self._write_fenced(operation_id, epoch, f"releasing the locks of {operation_id}", removals)
+
+    def locks(self) -> list[Lock]:
+        """All locks by key."""
+        return sorted(readable(self._tree, Lock), key=lambda lock: lock.key)
+
+    def lock_keys(self) -> frozenset[str]:
+        """The keys of all locks, without reading whose they are."""
+        return frozenset(map(paths.decode, self._tree.children(Lock.FOLDER)))
+
+    def take_over(self, operation_id: str, wait_s: float = 0.0) -> int:
+        """Fence off every earlier executor; returns the new epoch.
+
+        :param wait_s: how long to wait for a dead executor's hold to vanish: up to the session timeout.
+        :raises StillHeldError: an executor works on it.
+        :raises UnknownOperationError: there is no such operation.
+        """
+        deadline = time.monotonic() + wait_s
+        nonce = uuid.uuid4().hex.encode()
+        holder, epoch_path = paths.holder(operation_id), paths.epoch(operation_id)
+
+        def write() -> int:
+            while True:
+                node = self._tree.get(epoch_path)
+                if node is None:
+                    raise UnknownOperationError(operation_id)
+                try:
+                    # That the holder can be made and removed again proves that nobody holds at this very moment.
+                    self._tree.write([Create(holder), Remove(holder, 0), Put(epoch_path, nonce, node.version)])
+                except RefusedError as refused:
+                    if refused.index == 0:
+                        self._wait_for_holder(operation_id, deadline)
+                    continue
+                return node.version + 1
+
+        def recognise() -> int | None:
+            node = self._tree.get(epoch_path)
+            return node.version if node is not None and node.data == nonce else None
+
+        return once(self._tree, f"taking over {operation_id}", write, recognise)
+
+    def _wait_for_holder(self, operation_id: str, deadline: float) -> None:
+        held = self._tree.get(paths.holder(operation_id))
+        if held is None:
+            return
+        remaining_s = deadline - time.monotonic()
+        if remaining_s <= 0:
+            raise self._still_held(operation_id, held)
+        time.sleep(min(WAIT_STEP_S, remaining_s))
+
+    def _still_held(self, operation_id: str, held: Node) -> StillHeldError:
+        path = paths.path_of(Operation, operation_id)
+        node = self._tree.get(path)
+        try:
+            by = documents.from_bytes(Operation, node.data, path).by if node is not None else "somebody"
+        except UnreadableDocumentError:
+            by = "somebody"
+        return StillHeldError(operation_id, by, held.owner)
+
+    def require_epoch(self, operation_id: str, epoch: int) -> None:
+        """Ask ZooKeeper's leader whether the epoch still is the operation's. :raises FencedOffError:"""
+        # It changes nothing: asked again, it tells the same or better.
+        self._write_fenced(operation_id, epoch, f"asking for the epoch of {operation_id}", list)
+
+    def holding(self, operation_id: str) -> Holding | None:
+        """Whether an executor works on the operation now; None for an unknown one."""
+        epoch, holder = self._tree.get_many([paths.epoch(operation_id), paths.holder(operation_id)])
+        return None if epoch is None else Holding(epoch.version, holder is not None)
+
+    @contextmanager
+    def hold(self, operation_id: str, epoch: int) -> Iterator[None]:
+        """While inside, nobody can take the operation over, as long as this session lives.
+
+        :raises FencedOffError: taken over before.
+        :raises StillHeldError: another executor holds it.
+        """
+        path = paths.holder(operation_id)
+        nonce = uuid.uuid4().hex.encode()
+
+        def write() -> bool:
+            try:
+                self._tree.write([Check(paths.epoch(operation_id), epoch), Create(path, nonce, ephemeral=True)])
+            except RefusedError as refused:
+                if refused.index == 0:
+                    raise fenced_off(self._tree, operation_id, epoch) from None
+                held = self._tree.get(path)
+                if held is None:
+                    return write()
+                raise self._still_held(operation_id, held) from None
+            return True
+
+        def recognise() -> bool | None:
+            node = self._tree.get(path)
+            return True if node is not None and node.data == nonce and node.owner == self._tree.session else None
+
+        once(self._tree, f"holding {operation_id}", write, recognise)
+        try:
+            yield
+        finally:
+            self._let_go(path, nonce)
+
+    def _let_go(self, path: str, nonce: bytes) -> None:
+        """The step is over whatever happens here; a node that cannot be deleted goes with the session."""
+        try:
+            for _ in range(MAX_ATTEMPTS):
+                node = self._tree.get(path)
+                if node is None or node.data != nonce:
+                    return
+                try:
+                    self._tree.write([Remove(path, node.version)])
+                except ReplyLostError:
+                    continue
+        except (RefusedError, StoreUnavailableError) as error:
+            log.warning("%s is left to the end of the session: %s", path, error)
+
+    def update_operation(self, operation: Operation, epoch: int) -> None:
+        """Replace the operation's document. :raises FencedOffError:"""
+        path, data = paths.path_of(Operation, operation.id), documents.to_bytes(operation)
+
+        def put() -> list[Op]:
+            node = self._tree.get(path)
             if node is None:
                 raise UnknownOperationError(operation.id)
-            ops: list[Op] = [Check(paths.epoch(operation.id), epoch), Put(path, data, node.version)]
-            check_size(ops)
-            try:
-                tree.write(ops)
-            except RefusedError as refused:
-                if refused.index == 0:
-                    raise fenced_off(tree, operation.id, epoch) from None
-                continue
-            return True
-        raise StoreUnavailableError(f"operation {operation.id} is updated by others all the time; repeat it")
+            return [Put(path, data, node.version)]
 
-    def recognise() -> bool | None:
-        node = tree.get(path)
-        return True if node is not None and node.data == data else None
+        def recognise() -> bool | None:
+            node = self._tree.get(path)
+            return True if node is not None and node.data == data else None
 
-    once(tree, f"updating operation {operation.id}", write, recognise)
+        self._write_fenced(operation.id, epoch, f"updating operation {operation.id}", put, recognise)
 
+    def append_history(self, operation_id: str, epoch: int, entry: HistoryEntry) -> None:
+        """Add one line to the operation's history. :raises FencedOffError:"""
+        data = entry.to_bytes()
+        tried: set[str] = set()
 
-def append_history(tree: Tree, operation_id: str, epoch: int, entry: HistoryEntry) -> None:
-    """See `Store.append_history`."""
-    data = entry.to_bytes()
-    tried: set[str] = set()
-
-    def write() -> bool:
-        for _ in range(MAX_ATTEMPTS):
-            path = paths.history_entry(operation_id, len(tree.children(paths.history(operation_id))))
-            ops: list[Op] = [Check(paths.epoch(operation_id), epoch), Create(path, data)]
-            check_size(ops)
+        def create() -> list[Op]:
+            path = paths.history_entry(operation_id, len(self._tree.children(paths.history(operation_id))))
             tried.add(path)
-            try:
-                tree.write(ops)
-            except RefusedError as refused:
-                if refused.index == 0:
-                    raise fenced_off(tree, operation_id, epoch) from None
-                tried.discard(path)
-                continue
-            return True
-        raise StoreUnavailableError(f"the history of {operation_id} is written by others all the time; repeat it")
+            return [Create(path, data)]
 
-    def recognise() -> bool | None:
-        return True if any(node is not None and node.data == data for node in tree.get_many(sorted(tried))) else None
+        def recognise() -> bool | None:
+            nodes = self._tree.get_many(sorted(tried))
+            return True if any(node is not None and node.data == data for node in nodes) else None
 
-    once(tree, f"history of operation {operation_id}", write, recognise)
+        self._write_fenced(operation_id, epoch, f"writing the history of {operation_id}", create, recognise)
+
+    def _write_fenced(
+        self,
+        operation_id: str,
+        epoch: int,
+        what: str,
+        ops: Callable[[], list[Op]],
+        recognise: Callable[[], bool | None] = lambda: None,
+    ) -> None:
+        """Write what `ops` finds to be written, as long as the epoch is the operation's; anew where others were faster.
+
+        :param recognise: see `once`.
+        """
+
+        def write() -> bool:
+            for _ in range(MAX_ATTEMPTS):
+                fenced = [Check(paths.epoch(operation_id), epoch), *ops()]
+                check_size(fenced)
+                try:
+                    self._tree.write(fenced)
+                except RefusedError as refused:
+                    if refused.index == 0:
+                        raise fenced_off(self._tree, operation_id, epoch) from None
+                    continue
+                return True
+            raise StoreUnavailableError(f"{what}: others write there all the time; repeat it")
+
+        once(self._tree, what, write, recognise)
+
+    def operations(self, limit: int, before: str | None = None) -> list[Operation]:
+        """A page of all operations ever run, newest first by the time in their ids; no more than it are read.
+
+        Those that this version cannot read are left out.
+
+        :param before: an operation's id: only older ones, as the last of one page names the next.
+        """
+        names = sorted(map(paths.decode, self._tree.children(Operation.FOLDER)), key=_age, reverse=True)
+        if before is not None:
+            names = [name for name in names if _age(name) < _age(before)]
+        found: list[Operation] = []
+        while names and len(found) < limit:
+            missing = limit - len(found)
+            found += self._read(names[:missing])
+            names = names[missing:]
+        return found
+
+    def running(self) -> list[Operation]:
+        """The operations that hold a lock, newest first: every one that has not ended does, from the write that creates
+        it on. Costs what runs now, however many have ever run. One that has just ended may be among them.
+        """
+        names = {lock.operation for lock in self.locks()}
+        return self._read(sorted(names, key=_age, reverse=True))
+
+    def history(self, operation_id: str, newest: int | None = None) -> list[HistoryEntry]:
+        """The operation's history, oldest first; empty for an unknown operation.
+
+        :param newest: only so many of its last entries.
+        """
+        found = nodes_of(self._tree, paths.history(operation_id))
+        if newest is not None:
+            found = found[max(0, len(found) - newest) :]
+        return list(readable(self._tree, HistoryEntry, found))
+
+    def _read(self, names: Sequence[str]) -> list[Operation]:
+        return list(readable(self._tree, Operation, [paths.path_of(Operation, name) for name in names]))
 
 
-def operations(tree: Tree, limit: int, before: str | None = None) -> list[Operation]:
-    """See `Store.operations`."""
-    names = sorted(map(paths.decode, tree.children(paths.OPERATIONS)), key=_age, reverse=True)
-    if before is not None:
-        names = [name for name in names if _age(name) < _age(before)]
-    found: list[Operation] = []
-    while names and len(found) < limit:
-        missing = limit - len(found)
-        found += _read(tree, names[:missing])
-        names = names[missing:]
-    return found
-
-
-def running(tree: Tree) -> list[Operation]:
-    """See `Store.running`."""
-    names = {lock.operation for lock in locks(tree)}
-    return _read(tree, sorted(names, key=_age, reverse=True))
-
-
-def history(tree: Tree, operation_id: str, newest: int | None = None) -> list[HistoryEntry]:
-    """See `Store.history`."""
-    parent = paths.history(operation_id)
-    found = sorted(f"{parent}/{name}" for name in tree.children(parent))
-    if newest is not None:
-        found = found[max(0, len(found) - newest) :]
-    entries: list[HistoryEntry] = []
-    for path, node in zip(found, tree.get_many(found), strict=True):
-        if node is None:
-            continue
-        try:
-            entries.append(HistoryEntry.from_bytes(node.data, path))
-        except UnreadableDocumentError as error:
-            log.warning("left out: %s", error)
-    return entries
+def _locked(path: str, node: Node) -> StoreError:
+    parsed = paths.parse(path)
+    key = parsed[1] if parsed else path
+    try:
+        lock = Lock.from_bytes(node.data, path)
+    except UnreadableDocumentError:
+        return LockedError(key, "(unreadable)", "somebody", "an unknown time")
+    return LockedError(key, lock.operation, lock.by, lock.since)
 
 
 _TIME = re.compile(r"-(\d{8}-\d{6})(?!\d)")
@@ -116,16 +333,3 @@ def _age(name: str) -> tuple[str, str]:
     """Sorts by the time that an operation's id carries: no document has to be read to know which are the newest."""
     at = _TIME.search(name)
     return (at.group(1) if at else "", name)
-
-
-def _read(tree: Tree, names: Sequence[str]) -> list[Operation]:
-    wanted = [paths.path_of(Operation, name) for name in names]
-    readable: list[Operation] = []
-    for path, node in zip(wanted, tree.get_many(wanted), strict=True):
-        if node is None:
-            continue
-        try:
-            readable.append(documents.from_bytes(Operation, node.data, path))
-        except UnreadableDocumentError as error:
-            log.warning("left out: %s", error)
-    return readable

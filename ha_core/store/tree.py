@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
-from ha_core.store.errors import TooLargeError
-from ha_core.store.protocol import State
+from ha_core.store.errors import StoreError, StoreUnavailableError, TooLargeError
 
+T = TypeVar("T")
+State = Literal["connected", "suspended", "lost"]
+"""`suspended`: no connection, the session may live on. `lost`: the session is over, its ephemeral nodes are gone."""
+MAX_ATTEMPTS = 20
 MAX_REQUEST_BYTES = 1_040_000
 """ZooKeeper's `jute.maxbuffer` is 1,048,575 by default, and it closes the connection of who sends more."""
 _OVERHEAD_BYTES = 100
@@ -113,6 +116,13 @@ class Tree(Reads, Protocol):
     def close(self) -> None: ...
 
 
+class OnTree:
+    """A part of the store, over one session of a tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+
 def check_size(ops: Sequence[Op]) -> None:
     """:raises TooLargeError: ZooKeeper would close the connection instead of answering."""
     sizes = [
@@ -126,3 +136,42 @@ def check_size(ops: Sequence[Op]) -> None:
             f"a write of {len(ops)} nodes is {total} bytes, ZooKeeper takes {MAX_REQUEST_BYTES} at once "
             f"(the largest is {path} with {size}): change fewer documents at once"
         )
+
+
+def once(tree: Tree, what: str, write: Callable[[], T], recognise: Callable[[], T | None]) -> T:
+    """The result of `write`, made once whatever happens to its replies.
+
+    `recognise` looks for the write in the tree: None if it is not there. It is also asked when a repeated write is
+    refused: the first one may have been on its way until then, and is then what the second one collides with.
+
+    :raises StoreUnavailableError: the outcome is unknown, since the tree cannot be read either.
+    """
+    lost = False
+    for _ in range(MAX_ATTEMPTS):
+        try:
+            return write()
+        except ReplyLostError:
+            lost = True
+            found = _look(tree, what, recognise)
+            if found is not None:
+                return found
+        except (RefusedError, StoreError):
+            found = _look(tree, what, recognise) if lost else None
+            if found is None:
+                raise
+            return found
+    raise StoreUnavailableError(
+        f"{what}: {MAX_ATTEMPTS} replies in a row were lost, and the write was not found; "
+        "check the network between here and ZooKeeper, then repeat"
+    )
+
+
+def _look(tree: Tree, what: str, recognise: Callable[[], T | None]) -> T | None:
+    try:
+        tree.sync()
+        return recognise()
+    except StoreUnavailableError as error:
+        raise StoreUnavailableError(
+            f"{what}: the reply was lost, and whether it was done is unknown; "
+            f"repeat it, what was done is recognised: {error}"
+        ) from error

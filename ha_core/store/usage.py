@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
+from typing import Literal, NamedTuple
 
-from ha_core.model import UnreadableDocumentError, Usage, Use
+from ha_core.model import Usage, Use
 from ha_core.store import paths
+from ha_core.store.documents import readable
 from ha_core.store.errors import StoreUnavailableError
-from ha_core.store.once import once
-from ha_core.store.protocol import Sighting
-from ha_core.store.tree import Create, Node, Put, RefusedError, Tree
-
-log = logging.getLogger(__name__)
+from ha_core.store.tree import Create, OnTree, Put, RefusedError, once
 
 MAX_NAMES = 1000
 """Topics per user, and groups per user."""
@@ -23,28 +20,46 @@ _ENTRY_BYTES = 8
 MAX_ATTEMPTS = 100
 
 
-def record_usage(tree: Tree, user: str, uses: Iterable[Sighting]) -> int:
-    """See `Store.record_usage`."""
-    path = paths.path_of(Usage, user)
-    seen = list(uses)
+class Sighting(NamedTuple):
+    """One use of a topic or group."""
 
-    def write() -> int:
-        for _ in range(MAX_ATTEMPTS):
-            node = tree.get(path)
-            old = Usage(user=user) if node is None else Usage.from_bytes(node.data, path)
-            merged, left_out = merge(old, seen)
-            if merged == old:
+    what: Literal["topic", "group"]
+    name: str
+    use: Use
+
+
+class Usages(OnTree):
+    def record_usage(self, user: str, uses: Iterable[Sighting]) -> int:
+        """Merge first uses into the user's usage; returns how many did not fit.
+
+        Per user and topic or group, the first use of each (instance, how) is kept. Bounds: 1000 topics and 1000 groups
+        per user, 20 uses per entry, 900,000 bytes in all. What lies beyond is not stored and counted in the return
+        value: the closure of a move then rests on what is stored, so callers report it.
+        """
+        path = paths.path_of(Usage, user)
+        seen = list(uses)
+
+        def write() -> int:
+            for _ in range(MAX_ATTEMPTS):
+                node = self._tree.get(path)
+                old = Usage(user=user) if node is None else Usage.from_bytes(node.data, path)
+                merged, left_out = merge(old, seen)
+                if merged == old:
+                    return left_out
+                data = merged.to_bytes()
+                try:
+                    self._tree.write([Create(path, data) if node is None else Put(path, data, node.version)])
+                except RefusedError:
+                    continue
                 return left_out
-            data = merged.to_bytes()
-            try:
-                tree.write([Create(path, data) if node is None else Put(path, data, node.version)])
-            except RefusedError:
-                continue
-            return left_out
-        raise StoreUnavailableError(f"usage of {user}: {MAX_ATTEMPTS} others wrote first; repeat it")
+            raise StoreUnavailableError(f"usage of {user}: {MAX_ATTEMPTS} others wrote first; repeat it")
 
-    # Merging again finds what was merged already: no other recognition is needed.
-    return once(tree, f"usage of {user}", write, lambda: None)
+        # Merging again finds what was merged already: no other recognition is needed.
+        return once(self._tree, f"usage of {user}", write, lambda: None)
+
+    def usage(self) -> dict[str, Usage]:
+        """Usage of all users by user; entries that this version cannot read are left out."""
+        return {usage.user: usage for usage in readable(self._tree, Usage)}
 
 
 def merge(usage: Usage, seen: Iterable[Sighting]) -> tuple[Usage, int]:
@@ -68,22 +83,3 @@ def merge(usage: Usage, seen: Iterable[Sighting]) -> tuple[Usage, int]:
 
 def _size(use: Use) -> int:
     return len(use.model_dump_json().encode()) + 1
-
-
-def usage(tree: Tree) -> dict[str, Usage]:
-    """See `Store.usage`."""
-    found = sorted(f"{paths.USAGE}/{name}" for name in tree.children(paths.USAGE))
-    readable: dict[str, Usage] = {}
-    for path, node in zip(found, tree.get_many(found), strict=True):
-        document = None if node is None else _readable(path, node)
-        if document is not None:
-            readable[document.user] = document
-    return readable
-
-
-def _readable(path: str, node: Node) -> Usage | None:
-    try:
-        return Usage.from_bytes(node.data, path)
-    except UnreadableDocumentError as error:
-        log.warning("left out: %s", error)
-        return None

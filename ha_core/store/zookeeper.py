@@ -17,12 +17,23 @@ from kazoo.exceptions import (
 )
 
 from ha_core.store import paths
+from ha_core.store.connection import ZooKeeperConnection, open_connection
 from ha_core.store.errors import NoStateError, StoreError
-from ha_core.store.link import Link, open_link
 from ha_core.store.multiread import MultiRead, read_in_batches
-from ha_core.store.protocol import State
-from ha_core.store.store import TreeStore
-from ha_core.store.tree import Check, Create, Node, Op, Put, Reads, RefusedError, Remove, ReplyLostError, check_size
+from ha_core.store.store import Store
+from ha_core.store.tree import (
+    Check,
+    Create,
+    Node,
+    Op,
+    Put,
+    Reads,
+    RefusedError,
+    Remove,
+    ReplyLostError,
+    State,
+    check_size,
+)
 
 _REFUSALS: dict[type[Exception], Literal["exists", "missing", "version", "not empty"]] = {
     NodeExistsError: "exists",
@@ -47,15 +58,15 @@ class _Watch:
 class ZooKeeperReads:
     """Reading below `root`."""
 
-    def __init__(self, link: Link, root: str, waits: bool) -> None:
+    def __init__(self, connection: ZooKeeperConnection, root: str, waits: bool) -> None:
         """:param waits: for a lost connection to return; else reads fail at once."""
-        self.link = link
+        self.connection = connection
         self._root, self._waits = root, waits
 
     def get(self, path: str, wake: Callable[[], None] | None = None) -> Node | None:
         watch = None if wake is None else _Watch(wake)
         try:
-            data, stat = self._read(lambda: self.link.client.get_async(self._root + path, watch=watch))
+            data, stat = self._read(lambda: self.connection.client.get_async(self._root + path, watch=watch))
         except NoNodeError:
             return None
         return Node(data or b"", stat.version, stat.ephemeralOwner, stat.mtime)
@@ -65,47 +76,47 @@ class ZooKeeperReads:
 
     def children(self, path: str) -> list[str]:
         try:
-            names: list[str] = self._read(lambda: self.link.client.get_children_async(self._root + path))
+            names: list[str] = self._read(lambda: self.connection.client.get_children_async(self._root + path))
         except NoNodeError:
             return []
         return names
 
     def sync(self) -> None:
-        self._read(lambda: self.link.client.sync_async(self._root or "/"))
+        self._read(lambda: self.connection.client.sync_async(self._root or "/"))
 
     def _multi_read(self, paths: Sequence[str]) -> list[Node | None]:
         request = MultiRead(paths)
 
         def send() -> Any:
-            reply = self.link.client.handler.async_result()
-            self.link.client._call(request, reply)
+            reply = self.connection.client.handler.async_result()
+            self.connection.client._call(request, reply)
             return reply
 
         nodes: list[Node | None] = self._read(send)
         return nodes
 
     def _read(self, send: Callable[[], Any]) -> Any:
-        return self.link.read(send, self._waits)
+        return self.connection.read(send, self._waits)
 
 
 class ZooKeeperTree(ZooKeeperReads):
     """The tree below `root`, over one session."""
 
-    def __init__(self, link: Link, root: str, session_timeout_s: float) -> None:
-        super().__init__(link, root, waits=True)
+    def __init__(self, connection: ZooKeeperConnection, root: str, session_timeout_s: float) -> None:
+        super().__init__(connection, root, waits=True)
         self.session_timeout_s = session_timeout_s
         self._create_root()
 
     @property
     def session(self) -> int:
-        return self.link.session
+        return self.connection.session
 
     def impatient(self) -> Reads:
-        return ZooKeeperReads(self.link, self._root, waits=False)
+        return ZooKeeperReads(self.connection, self._root, waits=False)
 
     def write(self, ops: Sequence[Op]) -> None:
         check_size(ops)
-        _write(self.link, self._root, ops)
+        _write(self.connection, self._root, ops)
 
     def confirm(self) -> None:
         """A `sync` and not a read: a server that was cut off from its leader still answers reads for a while,
@@ -114,35 +125,35 @@ class ZooKeeperTree(ZooKeeperReads):
         self.impatient().sync()
 
     def listen(self, listener: Callable[[State], None]) -> Callable[[], None]:
-        return self.link.listen(listener)
+        return self.connection.listen(listener)
 
     def close(self) -> None:
-        self.link.close()
+        self.connection.close()
 
     def _create_root(self) -> None:
-        top = ZooKeeperReads(self.link, "", waits=True)
+        top = ZooKeeperReads(self.connection, "", waits=True)
         parts = self._root.split("/")[1:]
         for depth in range(1, len(parts) + 1):
             path = "/" + "/".join(parts[:depth])
             while top.get(path) is None:
                 try:
-                    _write(self.link, "", [Create(path)])
+                    _write(self.connection, "", [Create(path)])
                 except (RefusedError, ReplyLostError):
                     continue
 
 
-def _write(link: Link, root: str, ops: Sequence[Op]) -> None:
-    transaction = link.client.transaction()
+def _write(connection: ZooKeeperConnection, root: str, ops: Sequence[Op]) -> None:
+    transaction = connection.client.transaction()
     for op in ops:
         _add(transaction, op, root + op.path)
-    for index, result in enumerate(link.write(transaction.commit_async)):
+    for index, result in enumerate(connection.write(transaction.commit_async)):
         # In a refused write, these stand for the operations before and after the one that was refused.
         if not isinstance(result, Exception) or isinstance(result, RolledBackError | RuntimeInconsistency):
             continue
         reason = _REFUSALS.get(type(result))
         if reason is None:
             raise StoreError(
-                f"ZooKeeper at {link.hosts} refused to write {root}{ops[index].path}: {type(result).__name__}"
+                f"ZooKeeper at {connection.hosts} refused to write {root}{ops[index].path}: {type(result).__name__}"
             )
         raise RefusedError(index, reason)
 
@@ -159,7 +170,7 @@ def _add(transaction: Any, op: Op, path: str) -> None:
         transaction.check(path, version=op.version)
 
 
-class ZooKeeperStore(TreeStore):
+class ZooKeeperStore(Store):
     """A session on the tree in ZooKeeper; made by `connect`."""
 
     def __init__(self, tree: ZooKeeperTree) -> None:
@@ -188,21 +199,21 @@ def connect(
     """
     if root and (not root.startswith("/") or root.endswith("/")):
         raise ValueError(f"root {root!r}: it must start with a slash and not end with one, as in /switchyard")
-    link = open_link(hosts, session_timeout_s, connect_timeout_s, patience_s)
+    connection = open_connection(hosts, session_timeout_s, connect_timeout_s, patience_s)
     try:
         if not create:
-            _require_state(link, root)
-        return ZooKeeperStore(ZooKeeperTree(link, root, session_timeout_s))
+            _require_state(connection, root)
+        return ZooKeeperStore(ZooKeeperTree(connection, root, session_timeout_s))
     except BaseException:
-        link.close()
+        connection.close()
         raise
 
 
-def _require_state(link: Link, root: str) -> None:
+def _require_state(connection: ZooKeeperConnection, root: str) -> None:
     """:raises NoStateError: names the roots below the top that have a state, those that look most like `root`."""
-    top = ZooKeeperReads(link, "", waits=True)
+    top = ZooKeeperReads(connection, "", waits=True)
     if top.get(f"{root}{paths.CHANGES}") is not None:
         return
     names = get_close_matches(root.strip("/"), top.children("/"), n=_MAX_ROOTS, cutoff=0.0)
     others = [f"/{name}" for name in names if top.get(f"/{name}{paths.CHANGES}") is not None]
-    raise NoStateError.at(link.hosts, root, others)
+    raise NoStateError.at(connection.hosts, root, others)

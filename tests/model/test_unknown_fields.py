@@ -27,8 +27,7 @@ from ha_core.plan.crossing import propose_change
 from ha_core.plan.facts import PartitionEnds, ProducerFacts
 from ha_core.plan.move import cut_change, fence_change
 from ha_core.store import Change, MemoryStore
-from ha_core.store.protocol import Sighting
-from ha_core.store.usage import merge
+from ha_core.store.usage import Sighting, merge
 
 NEW: dict[str, Any] = {"new": {"a": [1, 2]}}
 """A field of a version to come."""

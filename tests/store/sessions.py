@@ -8,7 +8,7 @@ from typing import Protocol
 from kazoo.client import KazooClient
 
 from ha_core.store import MemoryStore, connect
-from ha_core.store.store import TreeStore
+from ha_core.store.store import Store
 
 from .fault_proxy import FaultProxy
 from .zookeeper_process import ZooKeeperProcess
@@ -17,7 +17,7 @@ from .zookeeper_process import ZooKeeperProcess
 class Session(Protocol):
     """One client of the store, and what can go wrong for it."""
 
-    store: TreeStore
+    store: Store
 
     def expire(self) -> None: ...
     def lose_next_reply(self, made: bool = True) -> None: ...

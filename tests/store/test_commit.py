@@ -16,8 +16,8 @@ from ha_core.store import (
     TooLargeError,
     UnknownOperationError,
 )
+from ha_core.store.commits import KEPT, PRUNED_EVERY
 from ha_core.store.documents import to_bytes
-from ha_core.store.notes import KEPT, PRUNED_EVERY
 
 from .documents import binding, operation, put
 from .sessions import Session

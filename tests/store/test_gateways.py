@@ -130,7 +130,7 @@ def test_closing_the_store_unregisters_its_gateway(session: Session, other: Sess
 
 def test_a_session_is_confirmed_only_while_it_is_connected(session: Session) -> None:
     states: list[str] = []
-    session.store.follow(lambda view, changed: None, states.append)
+    session.store.watch(lambda view, changed: None, states.append)
     session.store.confirm()
 
     session.suspend()

@@ -63,15 +63,15 @@ def test_fifty_thousand_partitions_are_written_in_batches_followed_and_loaded(
     store: ZooKeeperStore, other: ZooKeeperStore, topics: dict[str, Topic]
 ) -> None:
     changed: set[str] = set()
-    follower = other.follow(lambda view, paths: changed.update(paths))
-    follower.wait_for(0, DEADLINE_S)
+    watcher = other.watch(lambda view, paths: changed.update(paths))
+    watcher.wait_for(0, DEADLINE_S)
 
     batches = list(in_batches(topics.values(), {}))
     for batch in batches:
         store.commit(put(*batch))
 
     assert len(batches) == 5, "ten thousand partitions each"
-    assert follower.wait_for(len(batches), DEADLINE_S).topics == topics
+    assert watcher.wait_for(len(batches), DEADLINE_S).topics == topics
     assert changed == {path_of(Topic, name) for name in topics}
     assert other.load().topics == topics
     sizes = [len(node.data) for node in store.tree.get_many(sorted(changed)) if node is not None]
@@ -85,13 +85,13 @@ def test_ten_thousand_partitions_that_change_at_once_reach_a_watcher_as_one_revi
     some = list(topics.values())[:200]
     store.commit(put(*some))
     seen: list[tuple[int, frozenset[str]]] = []
-    follower = other.follow(lambda view, paths: seen.append((view.revision, paths)))
-    follower.wait_for(1, DEADLINE_S)
+    watcher = other.watch(lambda view, paths: seen.append((view.revision, paths)))
+    watcher.wait_for(1, DEADLINE_S)
 
     moved = {topic.name: topic.model_copy(update={"writer": "east"}) for topic in some}
     store.commit(put(*moved.values(), at=0))
 
-    assert follower.wait_for(2, DEADLINE_S).topics == moved
+    assert watcher.wait_for(2, DEADLINE_S).topics == moved
     paths = frozenset(path_of(Topic, name) for name in moved)
     assert seen == [(1, paths), (2, paths)]
 

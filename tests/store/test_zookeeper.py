@@ -85,18 +85,18 @@ def test_state_locks_and_gateways_survive_a_restart_of_zookeeper(tmp_path: Path)
     server.start()
     store = connect(server.hosts, session_timeout_s=30.0, connect_timeout_s=20.0, patience_s=DEADLINE_S)
     states: list[str] = []
-    follower = store.follow(lambda view, changed: None, states.append)
+    watcher = store.watch(lambda view, changed: None, states.append)
     store.commit(put(binding("ann")))
     store.create_operation(operation(), ["user:ann"])
     store.register_gateway(gateway())
-    follower.wait_for(1, DEADLINE_S)
+    watcher.wait_for(1, DEADLINE_S)
 
     server.stop()
     until(lambda: states[-1] == "suspended", "suspended")
     server.start()
 
     assert store.commit(put(binding("bob"))) == 2
-    assert set(follower.wait_for(2, DEADLINE_S).bindings) == {"ann", "bob"}
+    assert set(watcher.wait_for(2, DEADLINE_S).bindings) == {"ann", "bob"}
     assert [lock.key for lock in store.locks()] == ["user:ann"]
     assert store.gateways() == [gateway()]
     store.close()
@@ -126,15 +126,15 @@ def _followed_with_many(store: ZooKeeperStore, capsys: pytest.CaptureFixture[str
     def on_view(view: View, changed: frozenset[str]) -> None:
         delays_ms.append((time.perf_counter() - committed[view.revision]) * 1000)
 
-    follower = store.follow(on_view)
-    follower.wait_for(0, DEADLINE_S)
+    watcher = store.watch(on_view)
+    watcher.wait_for(0, DEADLINE_S)
     delays_ms.clear()
 
     for number in range(100):
         change = put(Topic(name="orders", writer="east"), at=number - 1 if number else None)
         committed[number + 1] = time.perf_counter()
         store.commit(change)
-        follower.wait_for(number + 1, DEADLINE_S)
+        watcher.wait_for(number + 1, DEADLINE_S)
 
     assert len(delays_ms) == 100
     cuts = statistics.quantiles(delays_ms, n=100)

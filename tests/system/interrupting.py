@@ -31,7 +31,7 @@ class Onlooker:
         self._writer: str | None = None
         self._loaded = threading.Event()
         self.store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
-        self._follower = self.store.follow(self._look)
+        self._watcher = self.store.watch(self._look)
         assert self._loaded.wait(20), "the state was not loaded"
 
     def _look(self, view: View, _changed: frozenset[str]) -> None:
@@ -64,7 +64,7 @@ class Onlooker:
         until(lambda: all(operation in one.drained for one in self.store.gateways()), "every gateway has drained", 20)
 
     def close(self) -> None:
-        self._follower.close()
+        self._watcher.close()
         self.store.close()
 
 

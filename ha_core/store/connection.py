@@ -1,4 +1,4 @@
-"""One kazoo session: its state, and calls that are bounded in time."""
+"""One session to ZooKeeper through kazoo: its state, and calls that are bounded in time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
 from ha_core.store.errors import StoreError, StoreUnavailableError
-from ha_core.store.protocol import State
-from ha_core.store.tree import ReplyLostError
+from ha_core.store.tree import ReplyLostError, State
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +40,7 @@ _PAUSE_S = 0.01
 """kazoo fails what is pending shortly before it tells of the new state."""
 
 
-class Link:
+class ZooKeeperConnection:
     """Sends requests over a session; a new session begins by itself when one is lost.
 
     :ivar patience_s: how long a call waits for an interrupted connection, and for its answer.
@@ -147,7 +146,9 @@ class Link:
                 listener(new)
 
 
-def open_link(hosts: str, session_timeout_s: float, connect_timeout_s: float, patience_s: float) -> Link:
+def open_connection(
+    hosts: str, session_timeout_s: float, connect_timeout_s: float, patience_s: float
+) -> ZooKeeperConnection:
     """See `connect`."""
     client = KazooClient(
         hosts=hosts,
@@ -161,7 +162,7 @@ def open_link(hosts: str, session_timeout_s: float, connect_timeout_s: float, pa
             f"no ZooKeeper answers at {hosts} within {connect_timeout_s:g} s: {_unresolved(hosts)}"
             "check the address, that it runs, and that it can be reached from here"
         ) from error
-    return Link(client, hosts, patience_s)
+    return ZooKeeperConnection(client, hosts, patience_s)
 
 
 def _unresolved(hosts: str) -> str:

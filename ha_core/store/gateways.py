@@ -10,8 +10,7 @@ from collections.abc import Callable
 from ha_core.model import GatewayRecord, UnreadableDocumentError
 from ha_core.store import paths
 from ha_core.store.errors import AlreadyRegisteredError, StoreUnavailableError
-from ha_core.store.protocol import State
-from ha_core.store.tree import Create, Put, RefusedError, Remove, ReplyLostError, Tree
+from ha_core.store.tree import Create, Put, RefusedError, Remove, ReplyLostError, State, Tree
 
 log = logging.getLogger(__name__)
 
@@ -20,15 +19,15 @@ CHECK_S = 5.0
 """How often the node is looked at when nothing happens: it heals what an operator deleted by hand."""
 
 
-class TreeRegistration:
+class Registration:
     """Keeps the node equal to the newest record. Level-triggered: each wake-up compares and repairs."""
 
-    def __init__(self, tree: Tree, record: GatewayRecord, on_close: Callable[[TreeRegistration], None]) -> None:
+    def __init__(self, tree: Tree, record: GatewayRecord, on_close: Callable[[Registration], None]) -> None:
         """Register, waiting up to a session timeout for a dead predecessor's node to vanish.
 
         :raises AlreadyRegisteredError: the node of another session stays.
         """
-        self._tree, self._path, self._on_close = tree, paths.gateway(record.id), on_close
+        self._tree, self._path, self._on_close = tree, paths.path_of(GatewayRecord, record.id), on_close
         self._record = record
         self._stored: GatewayRecord | None = None
         self._work = threading.Lock()
@@ -41,19 +40,23 @@ class TreeRegistration:
 
     @property
     def record(self) -> GatewayRecord:
+        """The newest record given."""
         return self._record
 
     @property
     def stored(self) -> GatewayRecord | None:
+        """The record known to be in the store; None while the session is lost and the node not yet made again."""
         return self._stored
 
     def update(self, record: GatewayRecord) -> None:
+        """Store a newer record soon; returns at once, never raises for want of a connection. The newest wins."""
         if record.id != self._record.id:
             raise ValueError(f"gateway {self._record.id} cannot become {record.id}: register that one by itself")
         self._record = record
         self._wake.set()
 
     def close(self) -> None:
+        """Delete the node (by itself at the session's end if ZooKeeper is out of reach)."""
         self._closing = True
         self._unlisten()
         self._wake.set()
@@ -128,17 +131,7 @@ class TreeRegistration:
                     continue
 
 
-def gateways(tree: Tree) -> list[GatewayRecord]:
-    """See `Store.gateways`."""
-    found = sorted(f"{paths.GATEWAYS}/{name}" for name in tree.children(paths.GATEWAYS))
-    records: list[GatewayRecord] = []
-    for path, node in zip(found, tree.get_many(found), strict=True):
-        if node is not None:
-            records.append(_record(path, node.data))
-    return records
-
-
-def _record(path: str, data: bytes) -> GatewayRecord:
+def record_at(path: str, data: bytes) -> GatewayRecord:
     """A live gateway whose record cannot be read is still there: operations must wait for it, not skip it."""
     try:
         return GatewayRecord.from_bytes(data, path)

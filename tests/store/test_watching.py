@@ -7,10 +7,9 @@ import pytest
 
 from ha_core.model import Topic, UserBindings, View
 from ha_core.model.topic import Extent
-from ha_core.store import Change, Follower
-from ha_core.store.follow import TreeFollower
-from ha_core.store.replica import Replica
+from ha_core.store import Change
 from ha_core.store.tree import Node, Reads
+from ha_core.store.watching import Replica, Watcher
 
 from .documents import binding, operation, put
 from .sessions import Session
@@ -18,7 +17,7 @@ from .waiting import DEADLINE_S, until
 
 
 class Recorder:
-    """What a follower's callbacks were told, in order."""
+    """What a watcher's callbacks were told, in order."""
 
     def __init__(self) -> None:
         self.events: list[tuple[View, frozenset[str]] | str] = []
@@ -41,29 +40,29 @@ class Recorder:
         return [event for event in self.events if isinstance(event, str)]
 
 
-def follow(session: Session) -> tuple[Recorder, Follower]:
+def watch(session: Session) -> tuple[Recorder, Watcher]:
     recorder = Recorder()
-    return recorder, session.store.follow(recorder.on_view, recorder.on_state)
+    return recorder, session.store.watch(recorder.on_view, recorder.on_state)
 
 
 def test_the_first_view_is_whole_and_names_everything_in_it(session: Session, other: Session) -> None:
     other.store.commit(put(binding("ann"), Topic(name="orders", writer="east")))
 
-    recorder, follower = follow(session)
-    view = follower.wait_for(1, DEADLINE_S)
+    recorder, watcher = watch(session)
+    view = watcher.wait_for(1, DEADLINE_S)
 
     assert recorder.events == ["connected", (view, frozenset({"/bindings/ann", "/topics/orders"}))]
     assert view == other.store.load()
 
 
 def test_each_commit_arrives_with_the_paths_that_changed(session: Session, other: Session) -> None:
-    recorder, follower = follow(session)
-    follower.wait_for(0, DEADLINE_S)
+    recorder, watcher = watch(session)
+    watcher.wait_for(0, DEADLINE_S)
 
     other.store.commit(put(binding("ann")))
-    follower.wait_for(1, DEADLINE_S)
+    watcher.wait_for(1, DEADLINE_S)
     other.store.commit(Change("bye", deletes=((UserBindings, "ann"),), expected={(UserBindings, "ann"): 0}))
-    follower.wait_for(2, DEADLINE_S)
+    watcher.wait_for(2, DEADLINE_S)
 
     assert [(view.revision, set(view.bindings), changed) for view, changed in recorder.views] == [
         (0, set(), frozenset()),
@@ -73,22 +72,22 @@ def test_each_commit_arrives_with_the_paths_that_changed(session: Session, other
 
 
 def test_a_view_that_was_delivered_never_changes(session: Session, other: Session) -> None:
-    _, follower = follow(session)
+    _, watcher = watch(session)
     other.store.commit(put(binding("ann")))
-    first = follower.wait_for(1, DEADLINE_S)
+    first = watcher.wait_for(1, DEADLINE_S)
 
     other.store.commit(put(binding("bob")))
-    follower.wait_for(2, DEADLINE_S)
+    watcher.wait_for(2, DEADLINE_S)
 
     assert first.revision == 1
     assert set(first.bindings) == {"ann"}
 
 
 def test_callbacks_come_in_order_from_one_thread(session: Session, other: Session) -> None:
-    recorder, follower = follow(session)
+    recorder, watcher = watch(session)
     for number in range(30):
         other.store.commit(put(binding(f"user-{number}")))
-    follower.wait_for(30, DEADLINE_S)
+    watcher.wait_for(30, DEADLINE_S)
 
     revisions = [view.revision for view, _ in recorder.views]
     assert revisions == sorted(set(revisions))
@@ -146,61 +145,61 @@ def test_a_followed_view_never_has_part_of_a_change(session: Session, other: Ses
 
 
 def test_a_commit_without_documents_of_the_view_still_raises_its_revision(session: Session, other: Session) -> None:
-    recorder, follower = follow(session)
+    recorder, watcher = watch(session)
     epoch = other.store.create_operation(operation(), [])
-    follower.wait_for(0, DEADLINE_S)
+    watcher.wait_for(0, DEADLINE_S)
 
     other.store.commit(Change("empty", operation="switch-1", epoch=epoch))
 
-    assert follower.wait_for(1, DEADLINE_S).revision == 1
+    assert watcher.wait_for(1, DEADLINE_S).revision == 1
     assert recorder.views[-1][1] == frozenset()
 
 
 @pytest.mark.parametrize("data", [b"{", b'{"user":"ann","schema":2}', b'{"user":"bob"}', b"\xff"])
 def test_an_unreadable_document_keeps_its_last_good_state(session: Session, other: Session, data: bytes) -> None:
-    recorder, follower = follow(session)
+    recorder, watcher = watch(session)
     other.store.commit(put(binding("ann", "east")))
-    follower.wait_for(1, DEADLINE_S)
+    watcher.wait_for(1, DEADLINE_S)
     session.suspend()
     until(lambda: recorder.states[-1] == "suspended", "suspended")
     other.store.commit(put(binding("ann", "west"), at=0))
     other.plant("/bindings/ann", data)
 
     session.resume()
-    view = follower.wait_for(2, DEADLINE_S)
+    view = watcher.wait_for(2, DEADLINE_S)
 
     assert view.bindings["ann"] == binding("ann", "east")
-    assert set(follower.unreadable) == {"/bindings/ann"}
+    assert set(watcher.unreadable) == {"/bindings/ann"}
 
 
 def test_an_unreadable_document_is_taken_once_it_is_readable(session: Session, other: Session) -> None:
     other.plant("/bindings/ann", b"{")
-    _, follower = follow(session)
-    view = follower.wait_for(0, DEADLINE_S)
+    _, watcher = watch(session)
+    view = watcher.wait_for(0, DEADLINE_S)
     assert "ann" not in view.bindings
-    assert set(follower.unreadable) == {"/bindings/ann"}
+    assert set(watcher.unreadable) == {"/bindings/ann"}
 
     other.store.commit(put(binding("ann"), at=0))
-    view = follower.wait_for(1, DEADLINE_S)
+    view = watcher.wait_for(1, DEADLINE_S)
 
     assert view.bindings["ann"] == binding("ann")
-    assert not follower.unreadable
+    assert not watcher.unreadable
 
 
 def test_after_an_interruption_the_watcher_catches_up_without_a_reload(
     session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorder, follower = follow(session)
-    follower.wait_for(0, DEADLINE_S)
-    reloads = _count_reloads(follower, monkeypatch)
+    recorder, watcher = watch(session)
+    watcher.wait_for(0, DEADLINE_S)
+    reloads = _count_reloads(watcher, monkeypatch)
     session.suspend()
     until(lambda: recorder.states == ["connected", "suspended"], "suspended")
     other.store.commit(put(binding("ann")))
-    assert follower.view is not None
-    assert follower.view.revision == 0
+    assert watcher.view is not None
+    assert watcher.view.revision == 0
 
     session.resume()
-    follower.wait_for(1, DEADLINE_S)
+    watcher.wait_for(1, DEADLINE_S)
 
     assert recorder.states == ["connected", "suspended", "connected"]
     assert reloads == []
@@ -208,8 +207,8 @@ def test_after_an_interruption_the_watcher_catches_up_without_a_reload(
 
 def test_the_watcher_reports_an_interruption_at_once_even_while_it_reads(session: Session, other: Session) -> None:
     session.set_patience(10 * DEADLINE_S)
-    recorder, follower = follow(session)
-    follower.wait_for(0, DEADLINE_S)
+    recorder, watcher = watch(session)
+    watcher.wait_for(0, DEADLINE_S)
 
     for number in range(5):
         other.store.commit(put(binding(f"user-{number}")))
@@ -218,16 +217,16 @@ def test_the_watcher_reports_an_interruption_at_once_even_while_it_reads(session
         session.resume()
         until(lambda: recorder.states[-1] == "connected", "connected")
 
-    follower.wait_for(5, DEADLINE_S)
+    watcher.wait_for(5, DEADLINE_S)
 
 
 def test_after_a_session_loss_the_watcher_reloads_everything(
     session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorder, follower = follow(session)
+    recorder, watcher = watch(session)
     other.store.commit(put(binding("ann")))
-    follower.wait_for(1, DEADLINE_S)
-    reloads = _count_reloads(follower, monkeypatch)
+    watcher.wait_for(1, DEADLINE_S)
+    reloads = _count_reloads(watcher, monkeypatch)
     # Behind the notes' back: only a full reload can see it.
     other.plant("/bindings/bob", binding("bob").to_bytes())
 
@@ -238,16 +237,16 @@ def test_after_a_session_loss_the_watcher_reloads_everything(
     assert [state for state in recorder.states if state != "suspended"] == ["connected", "lost", "connected"]
     assert recorder.views[-1][1] == frozenset({"/bindings/bob"})
     other.store.commit(put(binding("eve")))
-    assert set(follower.wait_for(2, DEADLINE_S).bindings) == {"ann", "bob", "eve"}
+    assert set(watcher.wait_for(2, DEADLINE_S).bindings) == {"ann", "bob", "eve"}
 
 
 @pytest.mark.parametrize("note", [None, b"", b"{", b"[]", b'{"revision":1}'])
 def test_the_watcher_reloads_everything_when_a_change_note_is_missing_or_unreadable(
     session: Session, other: Session, monkeypatch: pytest.MonkeyPatch, note: bytes | None
 ) -> None:
-    recorder, follower = follow(session)
-    follower.wait_for(0, DEADLINE_S)
-    reloads = _count_reloads(follower, monkeypatch)
+    recorder, watcher = watch(session)
+    watcher.wait_for(0, DEADLINE_S)
+    reloads = _count_reloads(watcher, monkeypatch)
     session.suspend()
     until(lambda: recorder.states[-1] == "suspended", "suspended")
     for user in ("ann", "bob", "eve"):
@@ -258,24 +257,24 @@ def test_the_watcher_reloads_everything_when_a_change_note_is_missing_or_unreada
         other.plant("/changes/change-0000000001", note)
 
     session.resume()
-    view = follower.wait_for(3, DEADLINE_S)
+    view = watcher.wait_for(3, DEADLINE_S)
 
     assert reloads
     assert set(view.bindings) == {"ann", "bob", "eve"}
 
 
 def test_the_watcher_reloads_a_state_restored_from_a_backup(session: Session, other: Session) -> None:
-    _, follower = follow(session)
+    _, watcher = watch(session)
     other.store.commit(put(binding("ann")))
     other.store.commit(put(binding("bob")))
-    follower.wait_for(2, DEADLINE_S)
+    watcher.wait_for(2, DEADLINE_S)
 
     other.remove("/bindings/bob")
     other.plant("/changes", b'{"revision":1}')
 
-    until(lambda: follower.view is not None and follower.view.revision == 1, "the older state")
-    assert follower.view is not None
-    assert set(follower.view.bindings) == {"ann"}
+    until(lambda: watcher.view is not None and watcher.view.revision == 1, "the older state")
+    assert watcher.view is not None
+    assert set(watcher.view.bindings) == {"ann"}
 
 
 def test_a_failing_callback_does_not_stop_the_watcher(session: Session, other: Session) -> None:
@@ -285,19 +284,19 @@ def test_a_failing_callback_does_not_stop_the_watcher(session: Session, other: S
         seen.append(view.revision)
         raise RuntimeError("planted")
 
-    follower = session.store.follow(on_view)
-    follower.wait_for(0, DEADLINE_S)
+    watcher = session.store.watch(on_view)
+    watcher.wait_for(0, DEADLINE_S)
     other.store.commit(put(binding("ann")))
-    follower.wait_for(1, DEADLINE_S)
+    watcher.wait_for(1, DEADLINE_S)
 
     assert seen == [0, 1]
 
 
 def test_a_closed_watcher_delivers_nothing(session: Session, other: Session) -> None:
-    recorder, closed = follow(session)
+    recorder, closed = watch(session)
     closed.wait_for(0, DEADLINE_S)
     closed.close()
-    witness = session.store.follow(lambda view, changed: None)
+    witness = session.store.watch(lambda view, changed: None)
 
     other.store.commit(put(binding("ann")))
     witness.wait_for(1, DEADLINE_S)
@@ -306,17 +305,17 @@ def test_a_closed_watcher_delivers_nothing(session: Session, other: Session) -> 
 
 
 def test_waiting_for_a_revision_that_does_not_come_times_out(session: Session) -> None:
-    _, follower = follow(session)
-    follower.wait_for(0, DEADLINE_S)
+    _, watcher = watch(session)
+    watcher.wait_for(0, DEADLINE_S)
 
     with pytest.raises(TimeoutError, match=r"revision 5 .* only revision 0"):
-        follower.wait_for(5, 0.05)
+        watcher.wait_for(5, 0.05)
 
 
-def _count_reloads(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    assert isinstance(follower, TreeFollower)
+def _count_reloads(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    assert isinstance(watcher, Watcher)
     calls: list[None] = []
-    replica = follower._replica
+    replica = watcher._replica
     reload = replica.reload
 
     def counted(wake=None):  # type: ignore[no-untyped-def]

@@ -1,0 +1,277 @@
+"""Watching the state: a copy of it, loaded at once, and then caught up by the notes of revisions as they are made."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+
+from ha_core.model import Document, UnreadableDocumentError, View
+from ha_core.model.document import KINDS
+from ha_core.store import documents, paths
+from ha_core.store.commits import KEPT, Key, Note, revision_of
+from ha_core.store.errors import StoreError
+from ha_core.store.tree import Node, Reads, State, Tree
+
+log = logging.getLogger(__name__)
+
+POLL_S = 5.0
+"""How long a failed read, or a wake-up that got lost, can go unnoticed."""
+_Tables = dict[type[Document], dict[str, Document]]
+
+
+class Replica:
+    """Documents by kind and name as of `view.revision`.
+
+    :ivar unreadable: path → why. Such documents keep the last good state.
+    """
+
+    def __init__(self, tree: Reads, strict: bool = False) -> None:
+        """:param strict: raise UnreadableDocumentError instead of keeping the last good document."""
+        self._tree = tree
+        self._strict = strict
+        self._tables: _Tables = {kind: {} for kind in KINDS.values() if kind.REPLICATED}
+        self.view = View()
+        self.unreadable: dict[str, str] = {}
+
+    def reload(self, wake: Callable[[], None] | None = None) -> frozenset[str]:
+        """Read everything; returns the paths that differ from before."""
+        before = self._tables
+        self.load(wake)
+        return frozenset(
+            paths.path_of(kind, name)
+            for kind, table in self._tables.items()
+            for name in table.keys() | before[kind].keys()
+            if table.get(name) != before[kind].get(name)
+        )
+
+    def load(self, wake: Callable[[], None] | None = None) -> None:
+        """Read everything."""
+        self._tree.sync()
+        revision: int | None = None
+        while revision is None:
+            start = revision_of(self._tree.get(paths.CHANGES, wake))
+            fresh: _Tables = {}
+            unreadable: dict[str, str] = {}
+            with no_search():
+                for kind in self._tables:
+                    fresh[kind] = self._read_folder(kind, unreadable)
+            # What changed while this was read is named in the notes since; None: those were pruned meanwhile.
+            revision = self._pass_notes(start, fresh, unreadable, set(), self._newest())
+        self._publish(revision, fresh, unreadable)
+
+    def catch_up(self, wake: Callable[[], None] | None = None) -> frozenset[str]:
+        """Go to the newest revision by reading what the notes name; returns the paths of the view that they name."""
+        own = self.view.revision
+        newest = revision_of(self._tree.get(paths.CHANGES, wake))
+        if newest == own:
+            return frozenset()
+        if newest < own or newest - own > KEPT:
+            return self.reload(wake)
+        tables, unreadable, changed = dict(self._tables), dict(self.unreadable), set[str]()
+        with no_search():
+            revision = self._pass_notes(own, tables, unreadable, changed, newest)
+        if revision is None:
+            return self.reload(wake)
+        self._publish(revision, tables, unreadable)
+        return frozenset(changed)
+
+    def _newest(self) -> int:
+        return revision_of(self._tree.get(paths.CHANGES))
+
+    def _pass_notes(
+        self, own: int, tables: _Tables, unreadable: dict[str, str], changed: set[str], newest: int
+    ) -> int | None:
+        """Bring `tables` from `own` to the newest revision; None when a note on the way is gone or spoilt.
+
+        A document may be read when it is newer already than `newest`. Then the revision read after it is higher,
+        and the round goes on: no view ever holds a part of a change.
+        """
+        copied: set[type[Document]] = set()
+        while own < newest:
+            numbers = range(own + 1, newest + 1)
+            keys: dict[str, Key] = {}
+            for node in self._tree.get_many([paths.note(number) for number in numbers]):
+                note = Note.of(node)
+                if note is None:
+                    return None
+                for path in note.paths:
+                    key = paths.parse(path)
+                    if key is not None and key[0] in tables:
+                        keys[path] = key
+                        changed.add(path)
+            own = newest
+            *nodes, after = self._tree.get_many([*keys, paths.CHANGES])
+            for kind in {kind for kind, _ in keys.values()} - copied:
+                tables[kind] = dict(tables[kind])
+                copied.add(kind)
+            for (path, key), node in zip(keys.items(), nodes, strict=True):
+                self._place(key, path, node, tables[key[0]], unreadable)
+            newest = revision_of(after)
+        return own
+
+    def _read_folder(self, kind: type[Document], unreadable: dict[str, str]) -> dict[str, Document]:
+        names = self._tree.children(kind.FOLDER)
+        found = [f"{kind.FOLDER}/{name}" for name in names]
+        table: dict[str, Document] = {}
+        for name, path, node in zip(names, found, self._tree.get_many(found), strict=True):
+            self._place((kind, paths.decode(name)), path, node, table, unreadable)
+        return table
+
+    def _place(
+        self, key: Key, path: str, node: Node | None, table: dict[str, Document], unreadable: dict[str, str]
+    ) -> None:
+        kind, name = key
+        unreadable.pop(path, None)
+        if node is None:
+            table.pop(name, None)
+            return
+        try:
+            table[name] = _parse(kind, name, node.data, path)
+        except UnreadableDocumentError as error:
+            if self._strict:
+                raise
+            unreadable[path] = str(error)
+            kept = self._tables[kind].get(name)
+            if kept is not None:
+                table[name] = kept
+
+    def _publish(self, revision: int, tables: _Tables, unreadable: dict[str, str]) -> None:
+        self._tables = tables
+        self.unreadable = unreadable
+        self.view = View.of(revision, tables)
+
+
+def _parse(kind: type[Document], name: str, data: bytes, path: str) -> Document:
+    document = documents.from_bytes(kind, data, path)
+    if paths.name_of(document) != name:
+        raise UnreadableDocumentError(f"{path}: the document inside is of {paths.name_of(document)!r}")
+    return document
+
+
+@contextmanager
+def no_search() -> Iterator[None]:
+    """Half of the time of a large load would go into that search, and everybody waits for it, in all threads.
+
+    What was made counts as old afterwards: as young objects all of it would be gone through at once.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.freeze()
+            gc.unfreeze()
+            gc.enable()
+
+
+class Watcher:
+    """One thread that reads and calls back. Wake-ups are never counted: each means "read the revision again"."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        on_view: Callable[[View, frozenset[str]], None],
+        on_state: Callable[[State], None] | None,
+        poll_s: float = POLL_S,
+    ) -> None:
+        self._replica = Replica(tree.impatient())
+        self._on_view, self._on_state, self._poll_s = on_view, on_state, poll_s
+        self._events: SimpleQueue[State | None] = SimpleQueue()
+        self._delivered = threading.Condition()
+        self._view: View | None = None
+        self._connected = False
+        self._stale = True
+        """Nothing loaded yet, or the session was lost: notes are not enough."""
+        self._closing = False
+        self._unlisten = tree.listen(self._events.put)
+        self._thread = threading.Thread(target=self._run, name="store-watcher", daemon=True)
+        self._thread.start()
+
+    @property
+    def view(self) -> View | None:
+        """The newest view delivered; None before the first."""
+        return self._view
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """Path → why, of documents that this version cannot read.
+
+        The view holds their last good state, or nothing where none was ever read: refuse what depends on those.
+        """
+        return self._replica.unreadable
+
+    def wait_for(self, revision: int, timeout_s: float) -> View:
+        """Block until `on_view` has returned for a view of at least `revision`.
+
+        :raises TimeoutError: it was not delivered in time.
+        """
+        with self._delivered:
+            arrived = self._delivered.wait_for(
+                lambda: self._view is not None and self._view.revision >= revision, timeout_s
+            )
+            if not arrived or self._view is None:
+                at = "nothing" if self._view is None else f"revision {self._view.revision}"
+                raise TimeoutError(f"revision {revision} was not delivered within {timeout_s} s, only {at}")
+            return self._view
+
+    def close(self) -> None:
+        """Stop; no callback runs after it returns (unless called from a callback)."""
+        self._closing = True
+        self._unlisten()
+        self._events.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _wake(self) -> None:
+        self._events.put(None)
+
+    def _run(self) -> None:
+        while not self._closing:
+            try:
+                event = self._events.get(timeout=self._poll_s)
+            except Empty:
+                event = None
+            if self._closing:
+                return
+            if event is not None:
+                self._enter(event)
+            if self._connected:
+                self._read()
+
+    def _enter(self, state: State) -> None:
+        self._connected = state == "connected"
+        if state == "lost":
+            # Our ephemeral nodes are gone and others may have acted on that: trust nothing that was read before.
+            self._stale = True
+        if self._on_state is not None:
+            self._call(lambda: self._on_state and self._on_state(state))
+
+    def _read(self) -> None:
+        first = self._view is None
+        try:
+            if self._stale:
+                changed = self._replica.reload(self._wake)
+                self._stale = False
+            else:
+                changed = self._replica.catch_up(self._wake)
+        except (StoreError, UnreadableDocumentError) as error:
+            log.warning("state not read, the last view stays in force: %s", error)
+            return
+        view = self._replica.view
+        if first or self._view is None or view.revision != self._view.revision or changed:
+            self._call(lambda: self._on_view(view, changed))
+            with self._delivered:
+                self._view = view
+                self._delivered.notify_all()
+
+    def _call(self, callback: Callable[[], object]) -> None:
+        """A failing callback must not end the thread: every later change would go unseen."""
+        try:
+            callback()
+        except Exception:
+            log.exception("a watcher's callback failed")

@@ -1,0 +1,67 @@
+"""A kind of documents is one class: the tree, revisions, gateways and operations know it by what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ha_core.model import Document, Operation, View
+from ha_core.model.document import KINDS
+from ha_core.store import Change, MemoryStore
+from ha_core.store.paths import name_of, parse, path_of
+
+
+@pytest.fixture
+def toy() -> Iterator[type[Document]]:
+    class Toy(Document):
+        """`/toys/{maker}`."""
+
+        FOLDER = "/toys"
+        KEY = "maker"
+        REPLICATED = True
+        PLAIN_BYTES = 1_000
+
+        maker: str
+        parts: tuple[str, ...] = ()
+
+    yield Toy
+    del KINDS[Toy.FOLDER]
+
+
+def put(document: Document, version: int | None = None) -> Change:
+    key = (type(document), name_of(document))
+    return Change(change_id=f"{key[1]}-{version}", puts=(document,), expected={key: version})
+
+
+def test_a_replicated_kind_needs_nothing_but_its_class_to_be_stored_read_and_watched(toy: type[Document]) -> None:
+    # Given
+    store = MemoryStore()
+    ball = toy.model_validate({"maker": "ann/bo", "parts": ["rubber"] * 1_000})
+    # When
+    store.commit(put(toy(maker="cy")))
+    with_ball = store.client()
+    watcher = with_ball.watch(lambda view, changed: None)
+    store.commit(put(ball))
+    # Then
+    assert store.read(toy, "ann/bo") == (ball, 0)
+    assert store.load().table(toy).keys() == {"ann/bo", "cy"}
+    assert watcher.wait_for(2, 5.0).table(toy)["ann/bo"] == ball
+    assert parse(path_of(toy, "ann/bo")) == (toy, "ann/bo")
+    assert View.of(7, {toy: {"cy": ball}}).table(toy) == {"cy": ball}
+    with_ball.close()
+
+
+def test_a_kind_that_no_revision_changes_is_refused(toy: type[Document]) -> None:
+    toy.REPLICATED = False
+
+    with pytest.raises(ValueError, match="Toy cy is not part of the state"):
+        put(toy(maker="cy"))
+
+
+def test_every_field_of_a_view_is_of_a_replicated_kind() -> None:
+    named = {kind for kind in KINDS.values() if kind.REPLICATED}
+
+    assert {kind.__name__ for kind in named} == {"Cluster", "UserBindings", "Topic", "Group", "LastSequences"}
+    assert View.of(1, {kind: {} for kind in named}) == View(1)
+    assert View.of(1, {Operation: {}}).others == {}
