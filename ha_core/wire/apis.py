@@ -145,78 +145,24 @@ _node = partial(Api, route=Route.NODE, effect=_READS_LOGS)
 _composed = partial(Api, route=Route.COMPOSED)
 _local = partial(Api, route=Route.LOCAL, effect=Effect(0, 0))
 
-
-def _hidden(key: ApiKey, why: str, flexible_from: int | None = 0) -> Api:
-    return Api(key, 0, -1, flexible_from, why, effect=Effect(0, 0))
-
-
-_BROKERS = "between brokers"
-_CONTROLLER = "with the controller (KRaft)"
-_SHARE = "share groups (KIP-932): state lies in one cluster, no move of it is known"
-_STREAMS = "streams groups (KIP-1071): as KIP-848 groups"
-_TOKENS = "delegation tokens (KIP-48) are valid in one cluster only"
-_QUOTAS = "quotas (KIP-546) are kept per cluster by its operator"
-_USERS = "the gateway authenticates; a cluster's users are not its users"
-
-ROWS = (
-    _topic(
-        _K.PRODUCE,
-        3,
-        9,
-        9,
-        "10 brings node endpoints, i.e. broker addresses (KIP-951)",
-        effect=Effect(LOGS, LOGS),
-        vouched=True,
-    ),
+# fmt: off
+_OFFERED = (
+    _topic(_K.PRODUCE, 3, 9, 9, "10 brings node endpoints, i.e. broker addresses (KIP-951)", effect=Effect(LOGS, LOGS),
+        vouched=True),
     _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS),
-    _composed(
-        _K.LIST_OFFSETS, 1, 7, 6, "8 and 9 bring tiered storage's timestamps (KIP-405, KIP-1005)", effect=_READS_LOGS
-    ),
-    _composed(
-        _K.METADATA,
-        0,
-        9,
-        9,
-        "10 brings topic ids (KIP-516), which differ between clusters",
-        effect=_READS_TOPICS,
-        pace=Pace.QUICK,
-    ),
-    _hidden(_K.LEADER_AND_ISR, _BROKERS, 4),
-    _hidden(_K.STOP_REPLICA, _BROKERS, 2),
-    _hidden(_K.UPDATE_METADATA, _BROKERS, 6),
-    _hidden(_K.CONTROLLED_SHUTDOWN, _BROKERS, 3),
-    _group(
-        _K.OFFSET_COMMIT,
-        2,
-        8,
-        8,
-        "9 serves KIP-848 groups, 10 names topics by id",
-        fenced=_LOADING,
-        error=_BY_PARTITION,
-        use="commit",
-    ),
-    _group(
-        _K.OFFSET_FETCH,
-        1,
-        7,
-        6,
-        "8 asks for several groups at once (KIP-709), which may live in two clusters",
-        effect=_READS_GROUPS,
-        fenced=_LOADING,
-        error=ErrorShape(True, "topics", "partitions", "partition_indexes", more={"committed_offset": -1}),
-    ),
-    _composed(
-        _K.FIND_COORDINATOR,
-        0,
-        3,
-        3,
-        "4 asks for several keys (KIP-699); one answer comes from one cluster",
-        effect=_READS_TOPICS,
-        pace=Pace.QUICK,
-    ),
-    _group(
-        _K.JOIN_GROUP, 0, 9, 6, fenced=_LOADING, error=ErrorShape(echo=("member_id",)), use="join", rebalance="waits"
-    ),
+    _composed(_K.LIST_OFFSETS, 1, 7, 6, "8 and 9 bring tiered storage's timestamps (KIP-405, KIP-1005)",
+        effect=_READS_LOGS),
+    _composed(_K.METADATA, 0, 9, 9, "10 brings topic ids (KIP-516), which differ between clusters",
+        effect=_READS_TOPICS, pace=Pace.QUICK),
+    _group(_K.OFFSET_COMMIT, 2, 8, 8, "9 serves KIP-848 groups, 10 names topics by id", fenced=_LOADING,
+        error=_BY_PARTITION, use="commit"),
+    _group(_K.OFFSET_FETCH, 1, 7, 6, "8 asks for several groups at once (KIP-709), which may live in two clusters",
+        effect=_READS_GROUPS, fenced=_LOADING,
+        error=ErrorShape(True, "topics", "partitions", "partition_indexes", more={"committed_offset": -1})),
+    _composed(_K.FIND_COORDINATOR, 0, 3, 3, "4 asks for several keys (KIP-699); one answer comes from one cluster",
+        effect=_READS_TOPICS, pace=Pace.QUICK),
+    _group(_K.JOIN_GROUP, 0, 9, 6, fenced=_LOADING, error=ErrorShape(echo=("member_id",)), use="join",
+        rebalance="waits"),
     # A member whose heartbeat fails gives up its partitions; the fence is far shorter than its session.
     _group(_K.HEARTBEAT, 0, 4, 4, fenced=ErrorCode.NONE, rebalance="follows"),
     # No client asks a second time: the member stays in the group until its session ends.
@@ -232,109 +178,79 @@ ROWS = (
     _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, pace=Pace.SLOW),
     _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True, pace=Pace.SLOW),
     # A request without transactional id is answered by the gateway: its producer ids are valid in every cluster.
-    _transaction(
-        _K.INIT_PRODUCER_ID,
-        0,
-        4,
-        2,
-        "5 and 6 bring TRANSACTION_ABORTABLE and two phases (KIP-890, KIP-939)",
-        error=ErrorShape(more={"producer_epoch": -1}),
-    ),
+    _transaction(_K.INIT_PRODUCER_ID, 0, 4, 2, "5 and 6 bring TRANSACTION_ABORTABLE and two phases (KIP-890, KIP-939)",
+        error=ErrorShape(more={"producer_epoch": -1})),
     _composed(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, effect=_READS_LOGS),
-    _transaction(
-        _K.ADD_PARTITIONS_TO_TXN,
-        0,
-        3,
-        3,
-        "4 carries several transactions (KIP-890)",
+    _transaction(_K.ADD_PARTITIONS_TO_TXN, 0, 3, 3, "4 carries several transactions (KIP-890)",
         fenced=ErrorCode.CONCURRENT_TRANSACTIONS,
-        error=ErrorShape(False, "results_by_topic", "results_by_partition", "partitions", "partition_error_code"),
-    ),
+        error=ErrorShape(False, "results_by_topic", "results_by_partition", "partitions", "partition_error_code")),
     _transaction(_K.ADD_OFFSETS_TO_TXN, 0, 3, 3, "4 brings TRANSACTION_ABORTABLE (KIP-890)"),
     # Composed where the transaction began in another cluster than the one that its client asks.
     _transaction(_K.END_TXN, 0, 3, 3, "5 raises the producer epoch on every end (KIP-890)"),
-    _hidden(_K.WRITE_TXN_MARKERS, _BROKERS, 1),
-    _transaction(
-        _K.TXN_OFFSET_COMMIT,
-        0,
-        3,
-        3,
-        "4 and 5 belong to the newer transactions (KIP-890)",
-        fenced=_LOADING,
-        error=_BY_PARTITION,
-    ),
+    _transaction(_K.TXN_OFFSET_COMMIT, 0, 3, 3, "4 and 5 belong to the newer transactions (KIP-890)", fenced=_LOADING,
+        error=_BY_PARTITION),
     _composed(_K.DESCRIBE_ACLS, 1, 3, 2, effect=_READS_TOPICS),
     _composed(_K.CREATE_ACLS, 1, 3, 2),
     _composed(_K.DELETE_ACLS, 1, 3, 2),
     _composed(_K.DESCRIBE_CONFIGS, 1, 4, 4, effect=_READS_TOPICS),
     _composed(_K.ALTER_CONFIGS, 0, 2, 2, by_map=True, pace=Pace.SLOW),
-    _hidden(_K.ALTER_REPLICA_LOG_DIRS, "disks of one cluster are its operator's", 2),
     _node(_K.DESCRIBE_LOG_DIRS, 1, 4, 2, pace=Pace.SLOW),
     _local(_K.SASL_AUTHENTICATE, 0, 2, 2),
     _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, pace=Pace.SLOW),
-    _hidden(_K.CREATE_DELEGATION_TOKEN, _TOKENS, 2),
-    _hidden(_K.RENEW_DELEGATION_TOKEN, _TOKENS, 2),
-    _hidden(_K.EXPIRE_DELEGATION_TOKEN, _TOKENS, 2),
-    _hidden(_K.DESCRIBE_DELEGATION_TOKEN, _TOKENS, 2),
     _composed(_K.DELETE_GROUPS, 0, 2, 2, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True),
-    _hidden(_K.ELECT_LEADERS, "leaders of one cluster are its operator's", 2),
     _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, pace=Pace.SLOW),
-    _hidden(_K.ALTER_PARTITION_REASSIGNMENTS, "replicas of one cluster are its operator's"),
-    _hidden(_K.LIST_PARTITION_REASSIGNMENTS, "names real broker ids, which clients never see"),
     _composed(_K.OFFSET_DELETE, 0, 0, None, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True),
-    _hidden(_K.DESCRIBE_CLIENT_QUOTAS, _QUOTAS, 1),
-    _hidden(_K.ALTER_CLIENT_QUOTAS, _QUOTAS, 1),
-    _hidden(_K.DESCRIBE_USER_SCRAM_CREDENTIALS, _USERS),
-    _hidden(_K.ALTER_USER_SCRAM_CREDENTIALS, _USERS),
-    _hidden(_K.VOTE, _CONTROLLER),
-    _hidden(_K.BEGIN_QUORUM_EPOCH, _CONTROLLER, 1),
-    _hidden(_K.END_QUORUM_EPOCH, _CONTROLLER, 1),
-    _hidden(_K.DESCRIBE_QUORUM, "carries controller addresses (KIP-853)"),
-    _hidden(_K.ALTER_PARTITION, _BROKERS),
-    _hidden(_K.UPDATE_FEATURES, "features belong to one cluster (KIP-584)"),
-    _hidden(_K.ENVELOPE, _BROKERS),
-    _hidden(_K.FETCH_SNAPSHOT, _CONTROLLER),
     _composed(_K.DESCRIBE_CLUSTER, 0, 1, 0, "2 lists fenced brokers (KIP-1073)", effect=_READS_TOPICS),
     _composed(_K.DESCRIBE_PRODUCERS, 0, 0, 0, effect=_READS_LOGS),
-    _hidden(_K.BROKER_REGISTRATION, _CONTROLLER),
-    _hidden(_K.BROKER_HEARTBEAT, _CONTROLLER),
-    _hidden(_K.UNREGISTER_BROKER, _CONTROLLER),
     _composed(_K.DESCRIBE_TRANSACTIONS, 0, 0, 0, effect=Effect(LOGS | GROUPS, 0)),
     _composed(_K.LIST_TRANSACTIONS, 0, 1, 0, "2 filters by a pattern (KIP-1152)", effect=Effect(LOGS | GROUPS, 0)),
-    _hidden(_K.ALLOCATE_PRODUCER_IDS, _CONTROLLER),
     # KIP-848 groups name topics by id, so none is served. Without this librdkafka would wait for it and say nothing.
     _local(_K.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0, "answered as by brokers on which the protocol is off"),
-    _composed(
-        _K.CONSUMER_GROUP_DESCRIBE,
-        0,
-        1,
-        0,
-        "of clients that reach a cluster directly; without topic ids",
-        effect=_READS_GROUPS,
-    ),
-    _hidden(_K.CONTROLLER_REGISTRATION, _CONTROLLER),
-    _hidden(_K.GET_TELEMETRY_SUBSCRIPTIONS, "telemetry (KIP-714) is kept per broker connection"),
-    _hidden(_K.PUSH_TELEMETRY, "telemetry (KIP-714) is kept per broker connection"),
-    _hidden(_K.ASSIGN_REPLICAS_TO_DIRS, _CONTROLLER),
-    _hidden(_K.LIST_CONFIG_RESOURCES, "telemetry and group configurations of one cluster (KIP-1142)"),
-    _hidden(_K.DESCRIBE_TOPIC_PARTITIONS, "carries topic ids (KIP-966); clients fall back to Metadata"),
-    _hidden(_K.SHARE_GROUP_HEARTBEAT, _SHARE),
-    _hidden(_K.SHARE_GROUP_DESCRIBE, _SHARE),
-    _hidden(_K.SHARE_FETCH, _SHARE),
-    _hidden(_K.SHARE_ACKNOWLEDGE, _SHARE),
-    _hidden(_K.ADD_RAFT_VOTER, _CONTROLLER),
-    _hidden(_K.REMOVE_RAFT_VOTER, _CONTROLLER),
-    _hidden(_K.UPDATE_RAFT_VOTER, _CONTROLLER),
-    _hidden(_K.INITIALIZE_SHARE_GROUP_STATE, _SHARE),
-    _hidden(_K.READ_SHARE_GROUP_STATE, _SHARE),
-    _hidden(_K.WRITE_SHARE_GROUP_STATE, _SHARE),
-    _hidden(_K.DELETE_SHARE_GROUP_STATE, _SHARE),
-    _hidden(_K.READ_SHARE_GROUP_STATE_SUMMARY, _SHARE),
-    _hidden(_K.STREAMS_GROUP_HEARTBEAT, _STREAMS),
-    _hidden(_K.STREAMS_GROUP_DESCRIBE, _STREAMS),
-    _hidden(_K.DESCRIBE_SHARE_GROUP_OFFSETS, _SHARE),
-    _hidden(_K.ALTER_SHARE_GROUP_OFFSETS, _SHARE),
-    _hidden(_K.DELETE_SHARE_GROUP_OFFSETS, _SHARE),
+    _composed(_K.CONSUMER_GROUP_DESCRIBE, 0, 1, 0, "of clients that reach a cluster directly; without topic ids",
+        effect=_READS_GROUPS),
+)
+_HIDDEN: Mapping[str, Mapping[ApiKey, int]] = {
+    "between brokers": {
+        _K.LEADER_AND_ISR: 4, _K.STOP_REPLICA: 2, _K.UPDATE_METADATA: 6, _K.CONTROLLED_SHUTDOWN: 3,
+        _K.WRITE_TXN_MARKERS: 1, _K.ALTER_PARTITION: 0, _K.ENVELOPE: 0,
+    },
+    "disks of one cluster are its operator's": {_K.ALTER_REPLICA_LOG_DIRS: 2},
+    "delegation tokens (KIP-48) are valid in one cluster only": {
+        _K.CREATE_DELEGATION_TOKEN: 2, _K.RENEW_DELEGATION_TOKEN: 2, _K.EXPIRE_DELEGATION_TOKEN: 2,
+        _K.DESCRIBE_DELEGATION_TOKEN: 2,
+    },
+    "leaders of one cluster are its operator's": {_K.ELECT_LEADERS: 2},
+    "replicas of one cluster are its operator's": {_K.ALTER_PARTITION_REASSIGNMENTS: 0},
+    "names real broker ids, which clients never see": {_K.LIST_PARTITION_REASSIGNMENTS: 0},
+    "quotas (KIP-546) are kept per cluster by its operator": {_K.DESCRIBE_CLIENT_QUOTAS: 1, _K.ALTER_CLIENT_QUOTAS: 1},
+    "the gateway authenticates; a cluster's users are not its users": {
+        _K.DESCRIBE_USER_SCRAM_CREDENTIALS: 0, _K.ALTER_USER_SCRAM_CREDENTIALS: 0,
+    },
+    "with the controller (KRaft)": {
+        _K.VOTE: 0, _K.BEGIN_QUORUM_EPOCH: 1, _K.END_QUORUM_EPOCH: 1, _K.FETCH_SNAPSHOT: 0, _K.BROKER_REGISTRATION: 0,
+        _K.BROKER_HEARTBEAT: 0, _K.UNREGISTER_BROKER: 0, _K.ALLOCATE_PRODUCER_IDS: 0, _K.CONTROLLER_REGISTRATION: 0,
+        _K.ASSIGN_REPLICAS_TO_DIRS: 0, _K.ADD_RAFT_VOTER: 0, _K.REMOVE_RAFT_VOTER: 0, _K.UPDATE_RAFT_VOTER: 0,
+    },
+    "carries controller addresses (KIP-853)": {_K.DESCRIBE_QUORUM: 0},
+    "features belong to one cluster (KIP-584)": {_K.UPDATE_FEATURES: 0},
+    "telemetry (KIP-714) is kept per broker connection": {_K.GET_TELEMETRY_SUBSCRIPTIONS: 0, _K.PUSH_TELEMETRY: 0},
+    "telemetry and group configurations of one cluster (KIP-1142)": {_K.LIST_CONFIG_RESOURCES: 0},
+    "carries topic ids (KIP-966); clients fall back to Metadata": {_K.DESCRIBE_TOPIC_PARTITIONS: 0},
+    "share groups (KIP-932): state lies in one cluster, no move of it is known": {
+        _K.SHARE_GROUP_HEARTBEAT: 0, _K.SHARE_GROUP_DESCRIBE: 0, _K.SHARE_FETCH: 0, _K.SHARE_ACKNOWLEDGE: 0,
+        _K.INITIALIZE_SHARE_GROUP_STATE: 0, _K.READ_SHARE_GROUP_STATE: 0, _K.WRITE_SHARE_GROUP_STATE: 0,
+        _K.DELETE_SHARE_GROUP_STATE: 0, _K.READ_SHARE_GROUP_STATE_SUMMARY: 0, _K.DESCRIBE_SHARE_GROUP_OFFSETS: 0,
+        _K.ALTER_SHARE_GROUP_OFFSETS: 0, _K.DELETE_SHARE_GROUP_OFFSETS: 0,
+    },
+    "streams groups (KIP-1071): as KIP-848 groups": {_K.STREAMS_GROUP_HEARTBEAT: 0, _K.STREAMS_GROUP_DESCRIBE: 0},
+}
+"""Why they are hidden → APIs, with their first flexible versions."""
+# fmt: on
+
+ROWS = _OFFERED + tuple(
+    Api(key, 0, -1, flexible_from, why, effect=Effect(0, 0))
+    for why, keys in _HIDDEN.items()
+    for key, flexible_from in keys.items()
 )
 
 APIS: Mapping[int, Api] = {int(row.key): row for row in ROWS}

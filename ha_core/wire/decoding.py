@@ -12,6 +12,7 @@ from typing import Any
 from ha_core.wire.apis import flexible
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.limits import Limits
+from ha_core.wire.source import Source
 from ha_core.wire.tables import FIXED, WIDTH, Field, Schema
 from ha_core.wire.varint import MAX_TAGS, read_uvarint
 
@@ -55,38 +56,14 @@ def _read_tags(b: bytes, p: int, end: int, path: str) -> tuple[dict[int, bytes],
     return out, p
 
 
-class _Source:
-    """Lines under construction, and the run of fixed fields that is not yet written."""
-
-    def __init__(self, version: int, flexible: bool) -> None:
-        self.version = version
-        self.flexible = flexible
-        self.lines: list[str] = []
-        self.depth = 1
-        self.names: dict[str, Any] = {}
-        self._count = 0
-        self._run: list[tuple[str, str]] = []
-
-    def add(self, *lines: str) -> None:
-        self.lines += ["    " * self.depth + line for line in lines]
-
-    def var(self) -> str:
-        self._count += 1
-        return f"v{self._count}"
-
-    def fixed(self, var: str, code: str) -> None:
-        self._run.append((var, code))
-
+class _Source(Source):
     def flush(self) -> None:
         """Reads the run of fixed fields that has gathered."""
-        if not self._run:
-            return
-        codes = "".join(code for _, code in self._run)
-        self.names["s_" + codes.replace("?", "o")] = Struct(">" + codes).unpack_from
-        targets = ", ".join(var for var, _ in self._run) + ("," if len(self._run) == 1 else "")
-        size = sum(WIDTH[code] for code in codes)
-        self.add(f"{targets} = s_{codes.replace('?', 'o')}(b, p)", f"p += {size}")
-        self._run.clear()
+        targets, codes = self.run()
+        if codes:
+            name = "s_" + codes.replace("?", "o")
+            self.names[name] = Struct(">" + codes).unpack_from
+            self.add(f"{targets}{',' * (len(codes) == 1)} = {name}(b, p)", f"p += {sum(map(WIDTH.__getitem__, codes))}")
 
     def uvarint(self, var: str) -> None:
         self.flush()
@@ -99,9 +76,7 @@ def build(schema: Schema, version: int, kind: str) -> Decoder:
     src.add("end = len(b)", "left = limits.max_elements", "most = limits.max_array", "longest = limits.max_string")
     out = _struct(src, schema.fields(kind), "")
     src.add(f"return {out}, p")
-    name = f"decode_{schema.key.name.lower()}_{kind}_v{version}"
-    text = f"def {name}(b, p, limits):\n" + "\n".join(src.lines) + "\n"
-    scope: dict[str, Any] = src.names | {
+    scope = {
         "uv": read_uvarint,
         "unpack_from": unpack_from,
         "bad_length": _bad_length,
@@ -110,8 +85,7 @@ def build(schema: Schema, version: int, kind: str) -> Decoder:
         "bad_tag": _bad_tag,
         "read_tags": _read_tags,
     }
-    exec(compile(text, f"<{name}>", "exec"), scope)  # the text is made of the tables in `schemas` only
-    decoder: Decoder = scope[name]
+    decoder: Decoder = src.compiled(f"decode_{schema.key.name.lower()}_{kind}_v{version}", "b, p, limits", scope)
     return decoder
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ha_core.wire.apis import flexible
 from ha_core.wire.decoding import SMALL_ARRAY, default_of
 from ha_core.wire.errors import LocalProtocolError
+from ha_core.wire.source import Source
 from ha_core.wire.tables import FIXED, Field, Schema
 from ha_core.wire.varint import write_tags, write_uvarint
 
@@ -32,35 +33,16 @@ def _uuid(value: Any) -> Any:
     return value
 
 
-class _Source:
-    def __init__(self, version: int, flexible: bool) -> None:
-        self.version = version
-        self.flexible = flexible
-        self.lines: list[str] = []
-        self.depth = 1
-        self.names: dict[str, Any] = {}
-        self.write = "w"
-        self._count = 0
-        self._run: list[tuple[str, str]] = []
-
-    def add(self, *lines: str) -> None:
-        self.lines += ["    " * self.depth + line for line in lines]
-
-    def var(self) -> str:
-        self._count += 1
-        return f"v{self._count}"
-
-    def fixed(self, expression: str, code: str) -> None:
-        self._run.append((expression, code))
+class _Source(Source):
+    write = "w"
 
     def flush(self) -> None:
-        if not self._run:
-            return
-        codes = "".join(code for _, code in self._run)
-        name = "s_" + codes.replace("?", "o")
-        self.names[name] = Struct(">" + codes).pack
-        self.add(f"{self.write}({name}({', '.join(expression for expression, _ in self._run)}))")
-        self._run.clear()
+        """Writes the run of fixed fields that has gathered."""
+        expressions, codes = self.run()
+        if codes:
+            name = "s_" + codes.replace("?", "o")
+            self.names[name] = Struct(">" + codes).pack
+            self.add(f"{self.write}({name}({expressions}))")
 
     def uvarint(self, expression: str) -> None:
         self.flush()
@@ -75,9 +57,7 @@ def build(schema: Schema, version: int, kind: str) -> Encoder:
     _struct(src, schema.fields(kind), "m", schema.key.name.lower())
     src.flush()
     src.add("return out.getvalue()")
-    name = f"encode_{schema.key.name.lower()}_{kind}_v{version}"
-    text = f"def {name}(m):\n" + "\n".join(src.lines) + "\n"
-    scope: dict[str, Any] = src.names | {
+    scope = {
         "BytesIO": BytesIO,
         "uv": write_uvarint,
         "short": _SHORT,
@@ -87,8 +67,7 @@ def build(schema: Schema, version: int, kind: str) -> Encoder:
         "refuse": _refuse,
         "BYTES": _BYTES,
     }
-    exec(compile(text, f"<{name}>", "exec"), scope)  # the text is made of the tables in `schemas` only
-    encoder: Encoder = scope[name]
+    encoder: Encoder = src.compiled(f"encode_{schema.key.name.lower()}_{kind}_v{version}", "m", scope)
     return encoder
 
 

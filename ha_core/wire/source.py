@@ -1,0 +1,41 @@
+"""The Python source of a codec function while it is written; `decoding` and `encoding` fill it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class Source:
+    """Lines, the names that they use, and a run of fixed fields which one struct will read or write."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.lines: list[str] = []
+        self.depth = 1
+        self.names: dict[str, Any] = {}
+        self._count = 0
+        self._run: list[tuple[str, str]] = []
+
+    def add(self, *lines: str) -> None:
+        self.lines += ["    " * self.depth + line for line in lines]
+
+    def var(self) -> str:
+        self._count += 1
+        return f"v{self._count}"
+
+    def fixed(self, what: str, code: str) -> None:
+        """Adds a variable or an expression, and its struct code, to the run."""
+        self._run.append((what, code))
+
+    def run(self) -> tuple[str, str]:
+        """Ends the run: its variables or expressions, and its codes."""
+        whats, codes = ", ".join(what for what, _ in self._run), "".join(code for _, code in self._run)
+        self._run.clear()
+        return whats, codes
+
+    def compiled(self, name: str, arguments: str, scope: Mapping[str, Any]) -> Any:
+        """The function."""
+        text = f"def {name}({arguments}):\n" + "\n".join(self.lines) + "\n"
+        everything = {**self.names, **scope}
+        exec(compile(text, f"<{name}>", "exec"), everything)  # the text is made of the tables in `schemas` only
+        return everything[name]
