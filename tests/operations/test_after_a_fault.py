@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from ha_core.model import Extent, Topic
+from ha_core.model import Extent
 from ha_core.operations import engine
 from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.errors import RefusedError
@@ -24,9 +24,11 @@ from ha_core.plan.forced import RESERVE
 from ha_core.present.lifecycle import return_line
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
+from tests.operations.real_clusters import fill, run_to_success, stored_topic
 
 pytestmark = pytest.mark.stack
 PARTITIONS, SEEN, BEYOND = 2, 40, 10
+produce = partial(fill, partitions=PARTITIONS)
 WAITING = ("whole", "less", "gone")
 """Topics whose readers wait; of `skipped` they skip what is unread."""
 
@@ -38,14 +40,6 @@ class Aftermath:
     stack: Stack
     proposal: tuple[str, ...]
     """What the pre-flight said."""
-
-
-def produce(stack: Stack, cluster: str, topic: str, count: int) -> None:
-    """`count` records to each partition."""
-    producer = Producer({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 3})
-    for number in range(count * PARTITIONS):
-        producer.produce(topic, value=b"x" * 20, partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
 
 
 def opened(stack: Stack) -> Environment:
@@ -75,11 +69,9 @@ def aftermath(stack: Stack) -> Aftermath:
         stack.kill("cluster/east")
 
         proposal = plan(environment, a_fault(environment, *(f"t.{name}" for name in WAITING), with_groups=True))
-        report = engine.run_all(environment, engine.start(environment, proposal, by="test:operator").id)
-        assert report.result == "succeeded", report.error
+        run_to_success(environment, engine.start(environment, proposal, by="test:operator").id)
         skipping = plan(environment, a_fault(environment, "t.skip*", unread="skip"))
-        report = engine.run_all(environment, engine.start(environment, skipping, by="test:operator").id)
-        assert report.result == "succeeded", report.error
+        run_to_success(environment, engine.start(environment, skipping, by="test:operator").id)
 
         away = check_origins(environment)
         assert set(away.away) == {"east"}
@@ -111,9 +103,7 @@ def a_fault(environment: Environment, *topics: str, unread: str = "wait", with_g
 
 
 def extents(environment: Environment, topic: str, partition: int = 0) -> tuple[Extent, ...]:
-    found = environment.store.read(Topic, topic)
-    assert found is not None
-    return found[0].partitions[partition]
+    return stored_topic(environment, topic).partitions[partition]
 
 
 def test_topics_of_a_dead_cluster_are_created_as_last_seen_and_the_age_of_the_record_is_shown(

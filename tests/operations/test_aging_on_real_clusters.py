@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.errors import TopicNotEmptyError
-from ha_core.model import Topic
 from ha_core.operations import engine
 from ha_core.operations.crossing import cuts
 from ha_core.operations.environment import Connection, Environment, connect
@@ -24,9 +24,11 @@ from ha_core.operations.requests import make_request
 from ha_core.operations.switch.proposal import plan
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
+from tests.operations.real_clusters import fill, live_member, run_to_success, stored_topic
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS = 2, 30
+produce = partial(fill, partitions=PARTITIONS)
 
 
 @pytest.fixture
@@ -40,16 +42,8 @@ def topic(stack: Stack) -> str:
     """A topic with records in east that has not moved yet."""
     name = f"orders-{uuid.uuid4().hex[:8]}"
     create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"retention.ms": "3600000"})
-    produce(stack, "east", name)
+    produce(stack, "east", name, RECORDS)
     return name
-
-
-def produce(stack: Stack, cluster: str, topic: str, count: int = RECORDS, idempotent: bool = False) -> None:
-    settings = {"bootstrap.servers": bootstrap(stack, cluster), "enable.idempotence": idempotent, "log_level": 3}
-    producer = Producer(settings)
-    for number in range(count * PARTITIONS):
-        producer.produce(topic, value=b"x" * 20, key=str(number), partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
 
 
 def expire(stack: Stack, topic: str, offset: int = RECORDS, cluster: str = "east") -> None:
@@ -62,8 +56,7 @@ def expire(stack: Stack, topic: str, offset: int = RECORDS, cluster: str = "east
 
 def move(environment: Environment, scope: str, origin: str = "east", target: str = "west") -> None:
     proposal = plan(environment, make_request([scope], origin, target, reason="test", include_followers=True))
-    report = engine.run_all(environment, engine.start(environment, proposal, by="test:operator").id)
-    assert report.result == "succeeded", report.error
+    run_to_success(environment, engine.start(environment, proposal, by="test:operator").id)
 
 
 def commit(environment: Environment, cluster: str, group: str, topic: str, offset: int) -> None:
@@ -76,9 +69,8 @@ def reasons(result: Aging) -> list[list[str]]:
 
 
 def clusters_of(environment: Environment, topic: str) -> list[str]:
-    found = environment.store.read(Topic, topic)
-    assert found is not None
-    return sorted({extent.cluster for extents in found[0].partitions.values() for extent in extents})
+    partitions = stored_topic(environment, topic).partitions.values()
+    return sorted({extent.cluster for extents in partitions for extent in extents})
 
 
 def test_an_extent_past_retention_is_dropped_and_its_topic_deleted_only_on_request(
@@ -122,20 +114,9 @@ def test_lagging_and_dead_groups_keep_an_extent_until_they_are_past_the_cut(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     commit(environment, "east", f"dead-{topic}", topic, 7)
-    reader = Consumer(
-        {
-            "bootstrap.servers": bootstrap(stack, "west"),
-            "group.id": f"slow-{topic}",
-            "enable.auto.commit": False,
-            "session.timeout.ms": 45000,
-        }
-    )
-    try:
-        move(environment, f"topic:{topic}")
-        expire(stack, topic)
-        reader.subscribe([topic])
-        while not reader.assignment():
-            reader.poll(0.1)
+    move(environment, f"topic:{topic}")
+    expire(stack, topic)
+    with live_member(stack, "west", f"slow-{topic}", topic) as reader:
         reader.commit(offsets=[TopicPartition(topic, p, 9) for p in range(PARTITIONS)], asynchronous=False)
 
         blocked = age(environment, [topic])
@@ -151,8 +132,6 @@ def test_lagging_and_dead_groups_keep_an_extent_until_they_are_past_the_cut(
         age(environment, [topic])
 
         assert clusters_of(environment, topic) == ["west"]
-    finally:
-        reader.close()
 
 
 def test_offsets_left_in_the_origin_by_a_moved_group_keep_no_extent_and_are_named(
@@ -175,7 +154,7 @@ def test_offsets_left_in_the_origin_by_a_moved_group_keep_no_extent_and_are_name
 def test_a_compacted_topic_does_not_age(stack: Stack, environment: Environment) -> None:
     name = f"table-{uuid.uuid4().hex[:8]}"
     create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"cleanup.policy": "compact"})
-    produce(stack, "east", name)
+    produce(stack, "east", name, RECORDS)
     move(environment, f"topic:{name}")
 
     (block,) = age(environment, [name]).extents[0].blocks
@@ -191,7 +170,7 @@ def test_writes_to_the_origin_past_the_gateways_are_detected_and_never_deleted(
     move(environment, f"topic:{topic}")
     expire(stack, topic)
     record(environment)
-    produce(stack, "east", topic, 3, idempotent)
+    produce(stack, "east", topic, 3, idempotent=idempotent)
 
     result = age(environment, [topic], delete_origin=True)
     assert reasons(result) == [["written"]] * PARTITIONS
@@ -223,9 +202,8 @@ def test_after_moves_there_and_back_each_extent_ages_separately(
 
     assert [old.extent.cluster for old in result.extents if old.aged] == ["east"] * PARTITIONS
     assert {block.reason for old in result.extents for block in old.blocks} == {"held"}
-    found = environment.store.read(Topic, topic)
-    assert found is not None
-    assert [extent.cluster for extent in found[0].partitions[0]] == ["west", "east"]
+    left = stored_topic(environment, topic).partitions[0]
+    assert [extent.cluster for extent in left] == ["west", "east"]
     assert result.deleted == {}
 
 

@@ -6,10 +6,11 @@ import shlex
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ha_core.cli.exits import FAILURE
@@ -37,10 +38,12 @@ from tests.operations.dying import (
     before,
     die_in_engine,
 )
+from tests.operations.real_clusters import fill, live_member, stored_operation
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS, AHEAD = 2, 30, 5
 COMMITTED = 10
+produce = partial(fill, partitions=PARTITIONS)
 
 
 class PlantedError(Exception):
@@ -61,13 +64,6 @@ class Work:
     topic: str
     user: str
     group: str
-
-
-def produce(stack: Stack, cluster: str, topic: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 3})
-    for number in range(count * PARTITIONS):
-        producer.produce(topic, value=b"x", partition=number % PARTITIONS)
-    assert producer.flush(20) == 0
 
 
 def commit(environment: Environment, group: str, topic: str, offset: int = COMMITTED, cluster: str = "east") -> None:
@@ -114,12 +110,6 @@ def cross(stack: Stack, environment: Environment, work: Work, operation: Operati
     report = engine.run_all(environment, operation.id)
     assert report.result == "crossing", report.error
     produce(stack, "east", work.topic, AHEAD)
-
-
-def now(environment: Environment, operation_id: str) -> Operation:
-    found = environment.operation(operation_id)
-    assert found is not None
-    return found
 
 
 def assert_followed(environment: Environment, work: Work, offsets: int = COMMITTED) -> None:
@@ -184,7 +174,10 @@ def test_a_group_moves_in_an_operation_of_its_own_once_its_topic_has_crossed_ove
     # Then an operation of its own has moved the group, and the migration says so
     assert report.result == "succeeded", report.error
     assert_followed(environment, work, RECORDS)
-    ended, followed = now(environment, operation.id), now(environment, f"{operation.id}-groups")
+    ended, followed = (
+        stored_operation(environment, operation.id),
+        stored_operation(environment, f"{operation.id}-groups"),
+    )
     assert (followed.kind, followed.state) == ("switch", "succeeded")
     assert ended.move.groups.moved == 1
     assert ended.result == f"crossed over and verified; 1 groups have followed in operation {followed.id}"
@@ -199,15 +192,9 @@ def test_a_group_with_members_that_never_committed_depends_on_the_topics_they_ar
 ) -> None:
     group = f"silent-{work.topic}"
     declare_usage(environment, work.user, (), (group,))
-    consumer = Consumer({"bootstrap.servers": bootstrap(stack, "east"), "group.id": group, "enable.auto.commit": False})
-    try:
-        consumer.subscribe([work.topic])
-        while not consumer.assignment():
-            consumer.poll(0.1)
 
+    with live_member(stack, "east", group, work.topic):
         proposal = propose(environment, work.topic)
-    finally:
-        consumer.close()
 
     assert {one.group: (one.members, one.reads) for one in proposal.followers} == {
         group: (1, (work.topic,)),
@@ -234,7 +221,7 @@ def test_dependent_groups_move_once_when_the_executor_dies_after_the_topics_have
     cross(stack, environment, work, operation)
     death, operations = DEATHS[point]
     die_in_engine(stack, death, "resume", operation.id)
-    assert now(environment, operation.id).state == "cut"
+    assert stored_operation(environment, operation.id).state == "cut"
     assert environment.store.load().topics[work.topic].writer == "west"
     # When somebody looks after what crosses over
     assert operation.id in crossing_operations(environment)
@@ -242,7 +229,7 @@ def test_dependent_groups_move_once_when_the_executor_dies_after_the_topics_have
     # Then the group has followed, once
     assert (look.ended, look.error) == (True, "")
     assert_followed(environment, work)
-    assert now(environment, operation.id).move.groups.moved == 1
+    assert stored_operation(environment, operation.id).move.groups.moved == 1
     begun = [one for one in environment.store.operations(50) if one.id.startswith(f"{operation.id}-groups")]
     assert [one.state for one in begun if one.state != "undone"] == ["succeeded"]
     assert len(begun) == operations
@@ -264,7 +251,7 @@ def test_topics_stay_moved_when_a_dependent_group_fails_and_the_command_to_move_
         look = settle_once(environment, operation.id)
     # Then they stay, and what to do next is said wherever somebody looks
     assert (look.operation.state, environment.store.load().topics[work.topic].writer) == ("succeeded", "west")
-    assert now(environment, f"{operation.id}-groups").state == "undone"
+    assert stored_operation(environment, f"{operation.id}-groups").state == "undone"
     command = f"switchyard switch 'user:{work.user}##{work.group}' --from east --to west --reason 'a test'"
     assert "planted" in look.error
     assert command in look.error
@@ -370,7 +357,7 @@ def test_more_groups_than_one_operation_takes_move_in_several(
     assert engine.resume(environment, operation.id).result == "succeeded"
     # Then all of them are, too
     assert environment.store.load().bindings[work.user].groups == dict.fromkeys(groups, "west")
-    ended = now(environment, operation.id)
+    ended = stored_operation(environment, operation.id)
     assert ended.result.endswith(f"3 groups have followed in operation {operation.id}-groups, {operation.id}-groups.2")
 
 
@@ -390,12 +377,12 @@ def test_a_group_that_reads_topics_of_two_crossings_moves_after_the_later_one(
     produce(stack, "east", work.topic, AHEAD)
     assert engine.resume(environment, first.id).result == "succeeded"
     # Then the group waits for the other, which may be taken back yet
-    assert now(environment, first.id).move.groups.moved == 0
-    assert other in now(environment, first.id).move.groups.left_out[work.group]
+    assert stored_operation(environment, first.id).move.groups.moved == 0
+    assert other in stored_operation(environment, first.id).move.groups.left_out[work.group]
     # And comes with it
     produce(stack, "east", other, AHEAD)
     assert engine.resume(environment, second.id).result == "succeeded"
-    assert now(environment, second.id).move.groups.moved == 1
+    assert stored_operation(environment, second.id).move.groups.moved == 1
     assert_followed(environment, work)
     assert len(committed(environment, "west", work.group)) == 2 * PARTITIONS
 

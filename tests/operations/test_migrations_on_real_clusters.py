@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]  # its stubs do not say so
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its stubs do not say so
 
-from ha_core.model import GatewayRecord, Operation
+from ha_core.model import Operation
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.operations import engine
 from ha_core.operations.crossing import advance as crossing
@@ -22,6 +22,7 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.migration.planning import plan_migration, start_batch
 from ha_core.plan.facts import ProducerFacts
 from stack.harness import Stack
+from tests.kit.running import bootstrap, create_topic
 from tests.operations.dying import (
     COMMIT,
     CREATE_TOPICS,
@@ -32,6 +33,8 @@ from tests.operations.dying import (
     before,
     die_in_engine,
 )
+from tests.operations.real_clusters import live_gateway, stored_operation, stored_topic, topics_of
+from tests.plan.maps import rows
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS, AHEAD = 2, 30, 10
@@ -42,10 +45,6 @@ def environment(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[Envir
     monkeypatch.setattr(cuts, "LOOKS_APART_S", 0.0)
     with connect(Connection(stack.zookeeper, session_timeout_s=4.0), by="test:operator") as opened:
         yield opened
-
-
-def bootstrap(stack: Stack, cluster: str) -> str:
-    return str(stack.clusters[cluster]["bootstrap"])
 
 
 def write(stack: Stack, cluster: str, topic: str, count: int, *partitions: int, first: int = 0) -> None:
@@ -59,22 +58,10 @@ def write(stack: Stack, cluster: str, topic: str, count: int, *partitions: int, 
     assert producer.flush(20) == 0
 
 
-def create_topic(stack: Stack, cluster: str, topic: str, partitions: int = PARTITIONS, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
-    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(20)
-
-
-def topics_of(stack: Stack, cluster: str) -> set[str]:
-    return set(AdminClient({"bootstrap.servers": bootstrap(stack, cluster)}).list_topics(timeout=10).topics)
-
-
 @pytest.fixture
 def topic(stack: Stack) -> str:
     """A topic with `RECORDS` records in each partition of east."""
-    name = f"orders-{uuid.uuid4().hex[:8]}"
-    create_topic(stack, "east", name)
-    write(stack, "east", name, RECORDS)
-    return name
+    return new_topic(stack)
 
 
 def begin(environment: Environment, topic: str, ahead: int | None = AHEAD, **more: Any) -> Operation:
@@ -100,9 +87,14 @@ def begin_crossing(environment: Environment, topic: str, **more: Any) -> Operati
     return operation
 
 
+def settle(environment: Environment, operation: Operation) -> None:
+    """End the crossing whose logs have run into their cuts. :raises AssertionError: it is not at its end."""
+    report = engine.resume(environment, operation.id)
+    assert report.result == "succeeded", report.error
+
+
 def extents(environment: Environment, topic: str) -> dict[int, list[tuple[Any, ...]]]:
-    found = environment.store.load().topics[topic].partitions
-    return {p: [(e.cluster, e.start, e.end, e.base, e.term) for e in some] for p, some in found.items()}
+    return {p: rows(extents) for p, extents in stored_topic(environment, topic).partitions.items()}
 
 
 def cut_at(cut: int, base: int = 0) -> list[tuple[Any, ...]]:
@@ -116,9 +108,7 @@ def assert_over(environment: Environment, operation_id: str, topic: str, *cuts: 
     document = view.topics[topic]
     assert (document.writer, document.crossing, document.fence) == ("west", None, None)
     assert [lock for lock in environment.store.locks() if lock.operation == operation_id] == []
-    found = environment.operation(operation_id)
-    assert found is not None
-    assert found.state == "succeeded"
+    assert stored_operation(environment, operation_id).state == "succeeded"
 
 
 def assert_untouched(stack: Stack, environment: Environment, operation_id: str, topic: str) -> None:
@@ -223,20 +213,13 @@ def test_a_migration_is_undone_when_the_log_outruns_every_proposed_cut(
     assert_untouched(stack, environment, operation.id, topic)
 
 
-def gateway(operation: Operation, **more: Any) -> GatewayRecord:
-    fields = {"revision": 10**9, "drained": (operation.id,), "crossings": True, **more}
-    return GatewayRecord(id="gw-1", host="127.0.0.1", port=9092, node_id=1, **fields)
-
-
 def test_a_migration_is_undone_when_a_gateway_does_not_drain_and_the_gateway_is_named(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     operation = begin(environment, topic, drain_timeout_s=0.2)
-    registered = environment.store.register_gateway(gateway(operation, drained=()))
-    try:
+
+    with live_gateway(environment, "gw-1"):
         report = engine.run_all(environment, operation.id)
-    finally:
-        registered.close()
 
     assert report.result == "undone"
     assert "gw-1" in report.error
@@ -245,11 +228,11 @@ def test_a_migration_is_undone_when_a_gateway_does_not_drain_and_the_gateway_is_
 
 def test_a_crossing_opens_once_every_gateway_has_drained(environment: Environment, topic: str) -> None:
     operation = begin(environment, topic)
-    registered = environment.store.register_gateway(gateway(operation))
-    try:
-        assert engine.run_all(environment, operation.id).result == "crossing"
-    finally:
-        registered.close()
+
+    with live_gateway(environment, "gw-1", drained=(operation.id,)):
+        report = engine.run_all(environment, operation.id)
+
+    assert report.result == "crossing", report.error
 
 
 def test_idle_partitions_are_ended_by_a_barrier_at_their_log_ends(
@@ -303,11 +286,9 @@ def test_the_fence_of_a_finish_is_lifted_when_a_gateway_does_not_drain_and_the_c
     environment: Environment, topic: str
 ) -> None:
     operation = begin_crossing(environment, topic, drain_timeout_s=0.2)
-    registered = environment.store.register_gateway(gateway(operation, drained=()))
-    try:
+
+    with live_gateway(environment, "gw-1"):
         report = engine.resume(environment, operation.id, at_once=True)
-    finally:
-        registered.close()
 
     assert report.result == "crossing"
     assert "gw-1" in report.error
@@ -349,12 +330,9 @@ def test_undoing_a_crossing_is_refused_once_the_target_has_records_and_the_move_
 def test_an_undo_that_a_gateway_does_not_follow_leaves_the_crossing_open(environment: Environment, topic: str) -> None:
     operation = begin_crossing(environment, topic, drain_timeout_s=0.2)
     before = environment.store.load().topics
-    registered = environment.store.register_gateway(gateway(operation, drained=()))
-    try:
-        with pytest.raises(Exception, match="goes on as before"):
-            engine.undo(environment, operation.id)
-    finally:
-        registered.close()
+
+    with live_gateway(environment, "gw-1"), pytest.raises(Exception, match="goes on as before"):
+        engine.undo(environment, operation.id)
 
     assert environment.store.load().topics == before
 
@@ -362,10 +340,9 @@ def test_an_undo_that_a_gateway_does_not_follow_leaves_the_crossing_open(environ
 def test_a_topic_that_migrates_there_and_back_keeps_every_client_offset(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
-    first = begin(environment, topic)
-    engine.run_all(environment, first.id)
+    first = begin_crossing(environment, topic)
     write(stack, "east", topic, AHEAD + 5)
-    assert engine.resume(environment, first.id).result == "succeeded"
+    settle(environment, first)
     write(stack, "west", topic, 7)
     end = RECORDS + AHEAD + 7
 
@@ -373,9 +350,9 @@ def test_a_topic_that_migrates_there_and_back_keeps_every_client_offset(
     proposal = plan_migration(environment, [topic], "west", "east", reason="back", cut="predicted", cut_at=cut_at)
     proposal.require_sound()
     second = start_batch(environment, proposal.batches[0], "test:operator")
-    assert engine.run_all(environment, second.id).result == "crossing"
+    run_until_open(environment, second)
     write(stack, "west", topic, 4)
-    assert engine.resume(environment, second.id).result == "succeeded"
+    settle(environment, second)
 
     assert extents(environment, topic)[0] == [
         ("east", 0, RECORDS + AHEAD, 0, 0),
@@ -414,7 +391,7 @@ DEATHS_WHILE_UNDOING = {
 
 def new_topic(stack: Stack) -> str:
     name = f"orders-{uuid.uuid4().hex[:8]}"
-    create_topic(stack, "east", name)
+    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
     write(stack, "east", name, RECORDS)
     return name
 
@@ -471,21 +448,19 @@ def test_planning_a_migration_reports_every_obstacle_and_changes_nothing(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     occupied, misshapen, compacted, safer = (f"{what}-{topic}" for what in ("full", "odd", "compact", "safe"))
+    east, west = bootstrap(stack, "east"), bootstrap(stack, "west")
     for name in (occupied, misshapen):
-        create_topic(stack, "east", name)
-    create_topic(stack, "east", compacted, **{"cleanup.policy": "compact"})
-    create_topic(stack, "east", safer, **{"min.insync.replicas": "2"})
-    create_topic(stack, "west", occupied)
-    create_topic(stack, "west", misshapen, PARTITIONS + 1)
+        create_topic(east, name, PARTITIONS)
+    create_topic(east, compacted, PARTITIONS, **{"cleanup.policy": "compact"})
+    create_topic(east, safer, PARTITIONS, **{"min.insync.replicas": "2"})
+    create_topic(west, occupied, PARTITIONS)
+    create_topic(west, misshapen, PARTITIONS + 1)
     write(stack, "west", occupied, 1)
     migrating = begin(environment, topic)
     engine.run_all(environment, migrating.id)
-    old = environment.store.register_gateway(
-        GatewayRecord(id="gw-old", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
-    )
     before = environment.store.load()
 
-    try:
+    with live_gateway(environment, "gw-old", crossings=False):
         proposal = plan_migration(
             environment,
             [occupied, misshapen, compacted, safer, topic],
@@ -495,8 +470,6 @@ def test_planning_a_migration_reports_every_obstacle_and_changes_nothing(
             cut="predicted",
             cut_at={(compacted, 0): 0, ("no-such-topic", 1): 5},
         )
-    finally:
-        old.close()
 
     said = {(v.level, v.about): v.text for v in proposal.verdicts}
     assert "data of its own" in said["error", f"topic {occupied}"]
@@ -519,7 +492,7 @@ def test_topics_with_transactions_migrate_by_a_barrier_and_a_verdict_says_so(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
     transactional = f"paid-{topic}"
-    create_topic(stack, "east", transactional)
+    create_topic(bootstrap(stack, "east"), transactional, PARTITIONS)
     producer = Producer({"bootstrap.servers": bootstrap(stack, "east"), "transactional.id": transactional})
     producer.init_transactions(20)
     producer.begin_transaction()

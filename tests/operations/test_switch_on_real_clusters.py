@@ -8,20 +8,22 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]  # its stubs do not say so
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its stubs do not say so
 from typer.testing import CliRunner
 
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
-from ha_core.model import Cluster, GatewayRecord, Member, UserBindings
+from ha_core.model import Cluster, Member, UserBindings
 from ha_core.operations import engine
 from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.errors import RefusedError, StepFailedError
+from ha_core.operations.mask import mask_cluster
 from ha_core.operations.registry import add_cluster, declare_usage
 from ha_core.operations.requests import make_request
 from ha_core.operations.switch import cut_over, targets
@@ -29,6 +31,7 @@ from ha_core.operations.switch.proposal import plan
 from ha_core.operations.switch.window import Window
 from ha_core.store import Change
 from stack.harness import Stack
+from tests.kit.running import bootstrap, create_topic
 from tests.operations.dying import (
     ADOPT,
     COMMIT,
@@ -40,9 +43,19 @@ from tests.operations.dying import (
     before,
     die,
 )
+from tests.operations.real_clusters import (
+    fill,
+    live_gateway,
+    live_member,
+    run_to_success,
+    stored_operation,
+    topics_of,
+)
+from tests.plan.maps import rows
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS = 3, 60
+produce = partial(fill, partitions=PARTITIONS)
 
 
 @pytest.fixture
@@ -60,26 +73,6 @@ class Workload:
     group: str
 
 
-def bootstrap(stack: Stack, cluster: str) -> str:
-    return str(stack.clusters[cluster]["bootstrap"])
-
-
-def produce(stack: Stack, cluster: str, topic: str, count: int = RECORDS) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap(stack, cluster)})
-    for number in range(count * PARTITIONS):
-        producer.produce(topic, value=b"x" * 20, partition=number % PARTITIONS)
-    assert producer.flush(20) == 0
-
-
-def create_topic(stack: Stack, cluster: str, topic: str, partitions: int = PARTITIONS) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
-    admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "3600000"})])[topic].result(20)
-
-
-def topics_of(stack: Stack, cluster: str) -> set[str]:
-    return set(AdminClient({"bootstrap.servers": bootstrap(stack, cluster)}).list_topics(timeout=10).topics)
-
-
 def committed(stack: Stack, cluster: str, work: Workload) -> dict[int, int]:
     consumer = Consumer({"bootstrap.servers": bootstrap(stack, cluster), "group.id": work.group})
     try:
@@ -92,8 +85,8 @@ def committed(stack: Stack, cluster: str, work: Workload) -> dict[int, int]:
 def work_load(stack: Stack, environment: Environment) -> Workload:
     mark = uuid.uuid4().hex[:8]
     work = Workload(f"user-{mark}", f"orders-{mark}", f"billing-{mark}")
-    create_topic(stack, "east", work.topic)
-    produce(stack, "east", work.topic)
+    create_topic(bootstrap(stack, "east"), work.topic, PARTITIONS, **{"retention.ms": "3600000"})
+    produce(stack, "east", work.topic, RECORDS)
     # Not by a client: its first commit to a broker that has just started may find the coordinator still loading.
     east = environment.admin(environment.store.load().clusters["east"])
     east.set_group_offsets(work.group, {(work.topic, p): (10 + p, "") for p in range(PARTITIONS)})
@@ -123,9 +116,9 @@ def assert_moved(stack: Stack, environment: Environment, work: Workload) -> None
     view = environment.store.load()
     topic = view.topics[work.topic]
     assert topic.writer == "west"
-    assert {
-        p: [(e.cluster, e.start, e.end, e.base, e.term) for e in extents] for p, extents in topic.partitions.items()
-    } == {p: [("east", 0, RECORDS, 0, 0), ("west", RECORDS, None, 0, 1)] for p in range(PARTITIONS)}
+    assert {partition: rows(extents) for partition, extents in topic.partitions.items()} == {
+        partition: [("east", 0, RECORDS, 0, 0), ("west", RECORDS, None, 0, 1)] for partition in range(PARTITIONS)
+    }
     assert view.bindings[work.user].cluster == "west"
     assert view.groups[work.group].cluster == "west"
     assert committed(stack, "west", work) == {p: 10 + p for p in range(PARTITIONS)}
@@ -163,7 +156,7 @@ def test_a_planned_switch_moves_topics_groups_and_bindings_in_one_revision(
 def test_a_switch_back_appends_a_term_and_keeps_every_client_offset(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
-    assert engine.run_all(environment, begin(environment, work)).result == "succeeded"
+    run_to_success(environment, begin(environment, work))
     produce(stack, "west", work.topic, 7)
 
     report = engine.run_all(environment, begin(environment, work, "west", "east"))
@@ -171,7 +164,7 @@ def test_a_switch_back_appends_a_term_and_keeps_every_client_offset(
     assert report.result == "succeeded", report.error
     topic = environment.store.load().topics[work.topic]
     assert topic.writer == "east"
-    assert [(e.cluster, e.start, e.end, e.base, e.term) for e in topic.partitions[0]] == [
+    assert rows(topic.partitions[0]) == [
         ("east", 0, RECORDS, 0, 0),
         ("west", RECORDS, RECORDS + 7, 0, 1),
         ("east", RECORDS + 7, None, RECORDS, 2),
@@ -181,18 +174,7 @@ def test_a_switch_back_appends_a_term_and_keeps_every_client_offset(
 def test_live_members_are_adopted_in_the_target_under_aliases(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap(stack, "east"),
-            "group.id": work.group,
-            "session.timeout.ms": 45000,
-            "enable.auto.commit": False,
-        }
-    )
-    try:
-        consumer.subscribe([work.topic])
-        while not consumer.assignment():
-            consumer.poll(0.1)
+    with live_member(stack, "east", work.group, work.topic) as consumer:
         name = consumer.memberid()
 
         report = engine.run_all(environment, begin(environment, work))
@@ -211,8 +193,6 @@ def test_live_members_are_adopted_in_the_target_under_aliases(
         assert there.state == "Stable"
         assert [one.member_id for one in there.members] == [member.member_id]
         assert committed(stack, "west", work) == {p: 10 + p for p in range(PARTITIONS)}
-    finally:
-        consumer.close()
 
 
 def test_offsets_left_from_an_earlier_stay_in_the_target_do_not_return(
@@ -221,7 +201,7 @@ def test_offsets_left_from_an_earlier_stay_in_the_target_do_not_return(
     # Given a group that was in west once, where it had read what it has no position for any more
     other = f"{work.topic}-other"
     for cluster in ("east", "west"):
-        create_topic(stack, cluster, other)
+        create_topic(bootstrap(stack, cluster), other, PARTITIONS)
     west = environment.admin(environment.store.load().clusters["west"])
     west.set_group_offsets(work.group, {(other, 0): (3, "long ago")})
     # When it moves there again
@@ -267,9 +247,7 @@ def test_a_failure_before_the_cut_undoes_the_switch_at_once(
 
     assert_not_moved(stack, environment, work)
     assert_nothing_left(environment, operation_id, work)
-    found = environment.operation(operation_id)
-    assert found is not None
-    assert found.state == "undone"
+    assert stored_operation(environment, operation_id).state == "undone"
 
 
 def test_a_switch_is_undone_when_its_user_began_to_use_a_group_after_the_plan(
@@ -351,12 +329,9 @@ def test_a_switch_is_undone_when_a_gateway_does_not_drain_and_the_gateway_is_nam
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
     operation_id = begin(environment, work, drain_timeout_s=0.2)
-    record = GatewayRecord(id="gw-stuck", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
-    registered = environment.store.register_gateway(record)
-    try:
+
+    with live_gateway(environment, "gw-stuck"):
         report = engine.run_all(environment, operation_id)
-    finally:
-        registered.close()
 
     assert report.result == "undone"
     assert "gw-stuck" in report.error
@@ -368,12 +343,9 @@ def test_a_switch_continues_once_the_gateway_reports_its_fence_drained(
     environment: Environment, work: Workload
 ) -> None:
     operation_id = begin(environment, work)
-    record = GatewayRecord(id="gw-1", host="127.0.0.1", port=9092, node_id=1, revision=10**9, drained=(operation_id,))
-    registered = environment.store.register_gateway(record)
-    try:
+
+    with live_gateway(environment, "gw-1", drained=(operation_id,)):
         report = engine.run_all(environment, operation_id)
-    finally:
-        registered.close()
 
     assert report.result == "succeeded", report.error
 
@@ -383,14 +355,10 @@ def test_a_switch_of_a_user_without_topics_or_groups_waits_for_no_gateway(enviro
     idle = UserBindings(user="idle", cluster="east")
     change = Change(change_id="test:idle", puts=(idle,), expected={(UserBindings, "idle"): None})
     environment.store.commit(change)
-    record = GatewayRecord(id="gw-1", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
-    registered = environment.store.register_gateway(record)
-    # When it moves
-    try:
+    with live_gateway(environment, "gw-1"):
+        # When it moves
         proposal = plan(environment, make_request(["user:idle"], "east", "west", reason="test"))
         report = engine.run_all(environment, engine.start(environment, proposal, by="test:operator").id)
-    finally:
-        registered.close()
     # Then its binding does, at once
     assert report.result == "succeeded", report.error
     assert environment.store.load().bindings["idle"].cluster == "west"
@@ -415,12 +383,12 @@ def test_a_switch_is_refused_while_another_operation_has_its_scope_and_names_own
 def test_releasing_a_prepared_switch_undoes_it_without_a_trace_and_may_be_repeated(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
-    assert engine.release(environment, "never-created") is None
     operation_id = begin(environment, work)
     engine.run_step(environment, operation_id, "prepare")
 
     first, second = engine.release(environment, operation_id), engine.release(environment, operation_id)
 
+    assert engine.release(environment, "never-created") is None
     assert first is not None
     assert second is not None
     assert (first.result, second.result) == ("undone", "undone")
@@ -498,7 +466,7 @@ def test_a_switch_killed_at_any_point_is_finished_or_undone_by_resume(
 def test_a_forced_switch_cuts_above_everything_the_dead_cluster_can_have_acknowledged(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
-    assert engine.run_all(environment, begin(environment, work)).result == "succeeded"
+    run_to_success(environment, begin(environment, work))
     produce(stack, "west", work.topic, 5)
     stack.kill("cluster/west")
     try:
@@ -513,9 +481,7 @@ def test_a_forced_switch_cuts_above_everything_the_dead_cluster_can_have_acknowl
         assert topic.partitions[0][-1].start >= RECORDS + 5
         assert topic.partitions[0][-1].base == RECORDS
         assert_nothing_left(environment, operation_id, work)
-        found = environment.operation(operation_id)
-        assert found is not None
-        assert found.move.unknown_ends == {work.topic: tuple(range(PARTITIONS))}
+        assert stored_operation(environment, operation_id).move.unknown_ends == {work.topic: tuple(range(PARTITIONS))}
     finally:
         stack.restart("cluster/west")
 
@@ -523,33 +489,32 @@ def test_a_forced_switch_cuts_above_everything_the_dead_cluster_can_have_acknowl
 def test_a_switch_command_that_is_terminated_lifts_its_fence_before_it_exits(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
-    stuck = GatewayRecord(id="gw-stuck", host="127.0.0.1", port=9092, node_id=1, revision=10**9)
-    registered = environment.store.register_gateway(stuck)
     words = ["switch", f"user:{work.user}", "--from", "east", "--to", "west", "--reason", work.user, "--yes"]
     running = subprocess.Popen(
         [sys.executable, "-c", "from ha_core.cli import main; main()", *words, "--drain-timeout", "60"],
         env={**os.environ, "SWITCHYARD_ZOOKEEPER": stack.zookeeper},
     )
-    try:
-        while not fenced(environment, work):
-            assert running.poll() is None
+    with live_gateway(environment, "gw-stuck"):
+        try:
+            wait_until_fenced(environment, work, running)
+            # When it is terminated
+            running.terminate()
+            code = running.wait(30)
+        finally:
+            running.kill()
+            running.wait()
+    # Then it has undone the move before it ended
+    assert code == 143
+    (operation,) = [o for o in environment.store.operations(1000) if o.reason == work.user]
+    assert operation.state == "undone"
+    assert_not_moved(stack, environment, work)
+    assert_nothing_left(environment, operation.id, work)
 
-        running.terminate()
 
-        assert running.wait(30) == 143
-        (operation,) = [o for o in environment.store.operations(1000) if o.reason == work.user]
-        assert operation.state == "undone"
-        assert_not_moved(stack, environment, work)
-        assert_nothing_left(environment, operation.id, work)
-    finally:
-        running.kill()
-        running.wait()
-        registered.close()
-
-
-def fenced(environment: Environment, work: Workload) -> bool:
-    topic = environment.store.load().topics.get(work.topic)
-    return topic is not None and topic.fence is not None
+def wait_until_fenced(environment: Environment, work: Workload, running: subprocess.Popen[bytes]) -> None:
+    """:raises AssertionError: the process has ended before."""
+    while (topic := environment.store.load().topics.get(work.topic)) is None or topic.fence is None:
+        assert running.poll() is None
 
 
 def test_a_new_switch_first_finishes_an_abandoned_one_of_the_same_scope(
@@ -557,12 +522,13 @@ def test_a_new_switch_first_finishes_an_abandoned_one_of_the_same_scope(
 ) -> None:
     operation_id = begin(environment, work)
     request = make_request([f"user:{work.user}"], "east", "west", reason="again")
-    assert engine.settle_interrupted(environment, request) is None
+    young = engine.settle_interrupted(environment, request)
     later = (datetime.now(UTC) + timedelta(seconds=20)).isoformat()
     environment.now = lambda: later
 
     report = engine.settle_interrupted(environment, request)
 
+    assert young is None
     assert report is not None
     assert (report.operation, report.result) == (operation_id, "succeeded")
     assert_moved(stack, environment, work)
@@ -579,12 +545,12 @@ def switch(stack: Stack, scope: str, origin: str = "east", target: str = "west")
 
 
 def occupy(stack: Stack, _: Environment, work: Workload) -> None:
-    create_topic(stack, "west", work.topic)
+    create_topic(bootstrap(stack, "west"), work.topic, PARTITIONS)
     produce(stack, "west", work.topic, 1)
 
 
 def misshape(stack: Stack, _: Environment, work: Workload) -> None:
-    create_topic(stack, "west", work.topic, PARTITIONS + 1)
+    create_topic(bootstrap(stack, "west"), work.topic, PARTITIONS + 1)
 
 
 def share(_: Stack, environment: Environment, work: Workload) -> None:
@@ -642,7 +608,7 @@ def test_bad_input_of_a_switch_is_a_clear_error_before_anything_changes(
     monkeypatch.setenv("SWITCHYARD_SECURITY_FILE", str(profiles))
     if target == "masked":
         add_cluster(environment, "masked", bootstrap(stack, "west"))
-        assert invoke(stack, "mask", "masked", "--reason", "maintenance")[0] == 0
+        mask_cluster(environment, "masked", "maintenance")
     elif target == "away":
         add_cluster(environment, "away", "127.0.0.1:1")
     elif target == "locked":

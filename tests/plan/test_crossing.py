@@ -38,6 +38,7 @@ from ha_core.plan.migration_status import status_of
 from ha_core.plan.move import MoveDamagedError
 from ha_core.plan.pinning import pinned_map
 from ha_core.plan.preflight.cuts import barriers, crossing_verdicts, cut_verdicts
+from tests.plan.maps import rows
 from tests.plan.revisions import written
 
 REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted")
@@ -74,7 +75,7 @@ def opened(cut: int = 100) -> tuple[Operation, View]:
 
 
 def shape(view: View) -> list[tuple[Any, ...]]:
-    return [(e.cluster, e.start, e.end, e.base, e.term) for e in view.topics["orders"].partitions[0]]
+    return rows(view.topics["orders"].partitions[0])
 
 
 def test_a_proposed_crossing_closes_the_origins_extent_ahead_of_its_log_and_keeps_the_writer() -> None:

@@ -1,0 +1,76 @@
+"""What tests of operations do with real clusters: records, members of groups, registered gateways, stored documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+from ha_core.model import GatewayRecord, Operation, Topic
+from ha_core.operations import engine
+from ha_core.operations.environment import Environment
+from stack.harness import Stack
+from tests.kit.running import bootstrap
+
+
+def fill(stack: Stack, cluster: str, topic: str, count: int, *, partitions: int, idempotent: bool = False) -> None:
+    """`count` acknowledged records in each partition, written to the cluster directly."""
+    settings = {"bootstrap.servers": bootstrap(stack, cluster), "enable.idempotence": idempotent, "log_level": 3}
+    producer = Producer(settings)
+    for number in range(count * partitions):
+        producer.produce(topic, value=b"x" * 20, key=str(number), partition=number % partitions)
+    assert producer.flush(30) == 0
+
+
+def topics_of(stack: Stack, cluster: str) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": bootstrap(stack, cluster)}).list_topics(timeout=10).topics)
+
+
+@contextmanager
+def live_member(stack: Stack, cluster: str, group: str, topic: str) -> Iterator[Consumer]:
+    """A member of the group that has its partitions of the topic, and commits nothing by itself."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap(stack, cluster), "group.id": group, "enable.auto.commit": False}
+    )
+    try:
+        consumer.subscribe([topic])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        yield consumer
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def live_gateway(
+    environment: Environment, name: str, drained: tuple[str, ...] = (), crossings: bool = True
+) -> Iterator[None]:
+    """A registered gateway that serves every revision, and has drained for the operations `drained`."""
+    record = GatewayRecord(
+        id=name, host="127.0.0.1", port=9092, node_id=1, revision=10**9, drained=drained, crossings=crossings
+    )
+    registered = environment.store.register_gateway(record)
+    try:
+        yield
+    finally:
+        registered.close()
+
+
+def stored_operation(environment: Environment, operation_id: str) -> Operation:
+    found = environment.operation(operation_id)
+    assert found is not None, f"there is no operation {operation_id}"
+    return found
+
+
+def stored_topic(environment: Environment, name: str) -> Topic:
+    found = environment.store.read(Topic, name)
+    assert found is not None, f"topic {name} has no document"
+    return found[0]
+
+
+def run_to_success(environment: Environment, operation_id: str) -> None:
+    """Run all steps of the operation. :raises AssertionError: it does not succeed."""
+    report = engine.run_all(environment, operation_id)
+    assert report.result == "succeeded", report.error
