@@ -250,7 +250,7 @@ def test_history_shows_scope_origin_and_target_of_an_operation(store: MemoryStor
 def test_the_status_check_has_an_exit_code_for_problems_and_lists_them(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given: nobody answers, no gateway is alive, and a fence stands of an operation that has ended.
+    # Given clusters that do not answer, no live gateway, and the fence of an operation that has ended
     fenced = MOVED.model_copy(update={"name": "bills", "fence": Fence(operation="switch-1")})
     store.commit(Change(change_id="fence", puts=(fenced,), expected={(Topic, "bills"): None}))
 
@@ -378,7 +378,7 @@ def test_the_status_check_names_a_masked_cluster_only_when_topics_are_written_th
 
 
 def test_groups_and_topics_are_listed_with_their_lag(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given: orders was cut over at 9 and west holds 4 more; billing, in east, has committed 5; nobody read bills.
+    # Given `orders`, cut over at 9, with 4 more in west; `billing` in east, which has committed 5; and `bills`, read by nobody
     def ends(end: int) -> dict[int, LogEnds]:
         return {0: LogEnds(0, end, end, end, 1, 0)}
 

@@ -130,12 +130,13 @@ def test_groups_of_a_dead_cluster_move_at_their_last_known_offsets(environment: 
 def test_records_taken_after_the_last_recording_are_served_in_their_place_when_the_cluster_returns(
     environment: Environment,
 ) -> None:
+    # Given a map whose cut leaves room above the end that was known
     before = extents(environment, "t.whole")
     assert before[0].known_end == SEEN
     assert (before[0].end or 0) >= SEEN + RESERVE
-
+    # When the returned cluster is checked
     result = check_origins(environment, ["t.whole"])
-
+    # Then its extent is closed where it truly ends, nothing else changes, and the history has the numbers
     assert {(one.partition, one.known_end, one.found_end, one.beyond) for one in result.found} == {
         (partition, SEEN, SEEN + BEYOND, BEYOND) for partition in range(PARTITIONS)
     }
@@ -153,11 +154,12 @@ def test_records_taken_after_the_last_recording_are_served_in_their_place_when_t
 def test_a_cluster_that_returns_with_less_is_marked_and_nothing_changes_until_the_loss_is_accepted(
     environment: Environment,
 ) -> None:
+    # Given a map of a topic whose log was deleted while its cluster was away
     before = extents(environment, "t.less")
-
+    # When it is checked twice
     first = check_origins(environment, ["t.less"])
     second = check_origins(environment, ["t.less"])
-
+    # Then the loss is marked, told once, and no move leads back before it is accepted
     (less,) = first.unaccepted
     assert (less.partition, less.known_end, less.found_end, less.missing) == (0, SEEN, 0, SEEN)
     assert "nothing is concluded" in return_line(less)
@@ -169,9 +171,9 @@ def test_a_cluster_that_returns_with_less_is_marked_and_nothing_changes_until_th
     assert any(v.level == "error" and "--accept-loss" in v.remedy for v in back.verdicts)
     with pytest.raises(RefusedError, match="which topics"):
         check_origins(environment, accept_loss=True)
-
+    # When the operator accepts it
     accepted = check_origins(environment, ["t.less"], accept_loss=True)
-
+    # Then its extent is gone
     assert [one.outcome for one in accepted.found] == ["accepted"]
     assert extents(environment, "t.less") == (before[1],)
 

@@ -76,21 +76,25 @@ def clusters_of(environment: Environment, topic: str) -> list[str]:
 def test_an_extent_past_retention_is_dropped_and_its_topic_deleted_only_on_request(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
+    # Given a topic that has moved
     move(environment, f"topic:{topic}")
     produce(stack, "west", topic, 5)
     view = environment.store.load()
-
+    # When it is aged while its old log still holds records
     held = age(environment, [topic], delete_origin=True)
+    # Then it is kept, and what keeps it is said
     assert reasons(held) == [["held"]] * PARTITIONS
     assert "3600000 ms" in held.extents[0].blocks[0].text
     assert held.kept == {f"{topic} in east": f"{PARTITIONS} of {PARTITIONS} partitions are not aged there"}
     assert environment.store.load() == view
-
+    # When retention has taken them
     expire(stack, topic)
+    # Then a dry run changes nothing
     assert reasons(age(environment, [topic], delete_origin=True, dry_run=True)) == [[]] * PARTITIONS
     assert environment.store.load() == view
-
+    # When it is aged
     aged = age(environment, [topic])
+    # Then its extents are gone in one revision, and its topic is still there
     assert clusters_of(environment, topic) == ["west"]
     (report,) = aged.reports
     assert environment.store.load().revision == report.revision == view.revision + 1
@@ -101,8 +105,9 @@ def test_an_extent_past_retention_is_dropped_and_its_topic_deleted_only_on_reque
         topic: [[partition, "east", 0, RECORDS, RECORDS, RECORDS] for partition in range(PARTITIONS)]
     }
     assert "east" in environment.clusters_with(topic, view)
-
+    # When that is to be deleted too
     deleted = age(environment, [topic], delete_origin=True)
+    # Then it is, once, and no lock is left
     assert deleted.deleted == {"east": (topic,)}
     assert environment.clusters_with(topic, view) == ["west"]
     assert environment.store.history(deleted.reports[0].operation)[-1].detail["deleted"] == [topic]
@@ -113,40 +118,42 @@ def test_an_extent_past_retention_is_dropped_and_its_topic_deleted_only_on_reque
 def test_lagging_and_dead_groups_keep_an_extent_until_they_are_past_the_cut(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
+    # Given a moved topic, a group without members below its cut, and one with a member there
     commit(environment, "east", f"dead-{topic}", topic, 7)
     move(environment, f"topic:{topic}")
     expire(stack, topic)
     with live_member(stack, "west", f"slow-{topic}", topic) as reader:
         reader.commit(offsets=[TopicPartition(topic, p, 9) for p in range(PARTITIONS)], asynchronous=False)
-
+        # When it is aged
         blocked = age(environment, [topic])
-
+        # Then both groups keep it, and are named
         assert reasons(blocked) == [["dead", "lagging"]] * PARTITIONS
         dead, lagging = blocked.extents[0].blocks
         assert f"dead group dead-{topic} at offset 7" in dead.text
         assert f"lagging group slow-{topic} at offset 9" in lagging.text
         assert clusters_of(environment, topic) == ["east", "west"]
-
+        # When both are past the cut, and it is aged again
         reader.commit(offsets=[TopicPartition(topic, p, RECORDS) for p in range(PARTITIONS)], asynchronous=False)
         commit(environment, "east", f"dead-{topic}", topic, RECORDS)
         age(environment, [topic])
-
+        # Then its extent is gone
         assert clusters_of(environment, topic) == ["west"]
 
 
 def test_offsets_left_in_the_origin_by_a_moved_group_keep_no_extent_and_are_named(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
+    # Given a group that moved with its topic, below the cut in both clusters
     user, group = f"user-{topic}", f"billing-{topic}"
     declare_usage(environment, user, (topic,), (group,))
     commit(environment, "east", group, topic, 7)
     move(environment, f"user:{user}")
     expire(stack, topic)
-
+    # When it gets past the cut in the one it lives in now
     assert reasons(age(environment, [topic])) == [["dead"]] * PARTITIONS
     commit(environment, "west", group, topic, RECORDS)
     aged = age(environment, [topic])
-
+    # Then what the other one holds of it keeps nothing, and is named
     assert aged.left_over == (f"group {group} in east",)
     assert clusters_of(environment, topic) == ["west"]
 
@@ -167,20 +174,22 @@ def test_a_compacted_topic_does_not_age(stack: Stack, environment: Environment) 
 def test_writes_to_the_origin_past_the_gateways_are_detected_and_never_deleted(
     stack: Stack, environment: Environment, topic: str, idempotent: bool
 ) -> None:
+    # Given a moved topic, and new records in its old log
     move(environment, f"topic:{topic}")
     expire(stack, topic)
     record(environment)
     produce(stack, "east", topic, 3, idempotent=idempotent)
-
+    # When it is aged
     result = age(environment, [topic], delete_origin=True)
+    # Then they keep it
     assert reasons(result) == [["written"]] * PARTITIONS
-
+    # When they are two hours old, and it is aged again
     # He has stopped for a while
     record(environment)
     later = (datetime.now(UTC) + timedelta(hours=2)).isoformat()
     environment.now = lambda: later
     result = age(environment, [topic], delete_origin=True)
-
+    # Then its extents are gone, and its topic stays, since some of its records are in no map
     assert clusters_of(environment, topic) == ["west"]
     assert "that are in no map" in result.kept[f"{topic} in east"]
     assert "east" in environment.clusters_with(topic, environment.store.load())
@@ -192,14 +201,15 @@ def test_writes_to_the_origin_past_the_gateways_are_detected_and_never_deleted(
 def test_after_moves_there_and_back_each_extent_ages_separately(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
+    # Given a topic that moved to west and back, whose first stay in east retention has taken
     move(environment, f"topic:{topic}")
     produce(stack, "west", topic, 5)
     move(environment, f"topic:{topic}", "west", "east")
     produce(stack, "east", topic, 4)
     expire(stack, topic)
-
+    # When it is aged
     result = age(environment, [topic], delete_origin=True)
-
+    # Then only that stay is gone
     assert [old.extent.cluster for old in result.extents if old.aged] == ["east"] * PARTITIONS
     assert {block.reason for old in result.extents for block in old.blocks} == {"held"}
     left = stored_topic(environment, topic).partitions[0]
@@ -210,29 +220,33 @@ def test_after_moves_there_and_back_each_extent_ages_separately(
 def test_an_origin_that_lost_its_topic_is_not_taken_for_drained(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
+    # Given a moved topic that somebody has deleted in its origin
     move(environment, f"topic:{topic}")
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
     admin.delete_topics([topic])[topic].result(30)
-
+    # When it is aged
+    # Then it is kept as lost, and a loss is accepted for named topics only
     assert reasons(age(environment, [topic])) == [["lost"]] * PARTITIONS
     with pytest.raises(RefusedError, match="which topics"):
         age(environment, accept_loss=True)
     assert clusters_of(environment, topic) == ["east", "west"]
-
+    # When the loss is accepted
     age(environment, [topic], accept_loss=True)
-
+    # Then its extents are gone
     assert clusters_of(environment, topic) == ["west"]
 
 
 def test_aging_skips_a_topic_that_another_operation_has_locked(environment: Environment, topic: str) -> None:
+    # Given a moved topic that is about to move back
     move(environment, f"topic:{topic}")
     request = make_request([f"topic:{topic}"], "west", "east", reason="test")
     begun = engine.start(environment, plan(environment, request), by="test:operator")
+    # When it is aged
     try:
         result = age(environment, [topic])
     finally:
         engine.undo(environment, begun.id)
-
+    # Then it is put off, and the operation is named
     assert result.extents == ()
     assert begun.id in result.put_off[0]
 

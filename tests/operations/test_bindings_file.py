@@ -16,8 +16,9 @@ bindings:
 
 
 def test_a_declaration_has_cluster_instance_topic_and_group_bindings() -> None:
+    # When a declaration with all four levels is read
     declared = parse(DECLARED, "bindings.yaml")
-
+    # Then each user has its bindings, and users without any are there too
     assert declared.bindings["alice"] == UserBindings(
         user="alice",
         cluster="east",
@@ -31,14 +32,15 @@ def test_a_declaration_has_cluster_instance_topic_and_group_bindings() -> None:
 
 
 def test_comparing_a_declaration_lists_only_differences_with_before_and_after() -> None:
+    # Given a user with other bindings, one who is to lose his, and one who is not declared
     stored = {
         "alice": UserBindings(user="alice", cluster="east", instances={"app-1": "east"}, groups={"old": "east"}),
         "bob": UserBindings(user="bob", cluster="west"),
         "dave": UserBindings(user="dave", cluster="west"),
     }
-
+    # When the declaration is compared
     differences = compare(parse(DECLARED, "f"), stored)
-
+    # Then the first two differ
     assert [d.user for d in differences] == ["alice", "bob"]
     assert differences[0].lines() == (
         "alice+app-1: east → west",

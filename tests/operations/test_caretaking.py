@@ -119,17 +119,20 @@ def test_a_run_whose_cut_is_published_has_a_minute_to_start_its_next_task(
 def test_a_crossing_is_due_while_its_cuts_are_only_proposed_and_not_once_it_is_open(
     store: MemoryStore, environment: Environment, clock: Clock
 ) -> None:
+    # Given an operation whose cuts are proposed and not open, and which nobody works on
     operation = an_operation("crossing", kind="migrate")
     crossing = Crossing(operation=operation.id, state="proposed")
     topic = pinned_map("east", "orders", 1).model_copy(update={"crossing": crossing})
     put(store, topic)
     begun(environment.store, operation)
-
+    # When somebody looks after it
     caretaking = Caretaking(environment)
+    # Then it is due
     assert due_within(caretaking, clock, 10) is not None
-
+    # When it is open
     opened = topic.model_copy(update={"crossing": crossing.model_copy(update={"state": "open"})})
     found = store.read(Topic, "orders")
+    # Then it is not
     assert found is not None
     store.take_over(operation.id)
     store.commit(Change(change_id="open", puts=(opened,), expected={(Topic, "orders"): found[1]}))
@@ -173,6 +176,7 @@ def test_taking_care_does_not_wait_when_no_operation_is_due(environment: Environ
 def test_an_operation_that_cannot_be_ended_is_retried_with_growing_pauses(
     environment: Environment, clock: Clock
 ) -> None:
+    # Given an abandoned operation
     operation_id = begun(environment.store, an_operation("fenced"))
     caretaking = Caretaking(environment)
     at: list[float] = []
@@ -181,11 +185,12 @@ def test_an_operation_that_cannot_be_ended_is_retried_with_growing_pauses(
         at.append(clock.now)
         raise RefusedError("no")
 
+    # When every attempt to end it fails
     while clock.now < 600:
         for name in caretaking.look():
             assert caretaking.resume(name, refuse) == "cannot be brought to its end: no"
         clock.sleep(0.4)
-
+    # Then pauses grow up to a minute
     pauses = [round(after - before, 1) for before, after in pairwise(at)]
     assert pauses == sorted(pauses)
     assert 55 < pauses[-1] < 62

@@ -24,10 +24,12 @@ def test_a_crossing_ended_by_a_barrier_says_its_result_and_not_its_progress() ->
 
 
 def test_partitions_added_during_a_crossing_are_named_with_the_command_that_moves_them() -> None:
+    # Given an open crossing whose topic got three partitions
     request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted")
     asked = CROSSING.model_copy(update={"request": request, "moves": MoveSet(topics=("orders",))})
     progress = Progress(asked, {"orders": "open"}, SHORT, added={"orders": (3, 4, 5)})
-
+    # When its progress is shown
+    # Then it names them, and so does its end, with the command
     assert progress.words.endswith(
         "; orders:3-5 came to east meanwhile: clients see them when the crossing has ended, and they remain in east"
     )

@@ -190,12 +190,13 @@ def test_a_group_moves_in_an_operation_of_its_own_once_its_topic_has_crossed_ove
 def test_a_group_with_members_that_never_committed_depends_on_the_topics_they_are_assigned(
     stack: Stack, environment: Environment, work: Work
 ) -> None:
+    # Given a group that has never committed
     group = f"silent-{work.topic}"
     declare_usage(environment, work.user, (), (group,))
-
+    # When it has a member, and the topic's migration is planned
     with live_member(stack, "east", group, work.topic):
         proposal = propose(environment, work.topic)
-
+    # Then it comes along like the other one, whose commits say so
     assert {one.group: (one.members, one.reads) for one in proposal.followers} == {
         group: (1, (work.topic,)),
         work.group: (0, (work.topic,)),
@@ -273,6 +274,7 @@ def test_topics_stay_moved_when_a_dependent_group_fails_and_the_command_to_move_
 def test_dependent_groups_stay_when_gateways_do_not_serve_the_cut_of_their_topics(
     stack: Stack, environment: Environment, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given a crossing whose logs have reached their cuts, and gateways that do not serve its end
     operation = begin(environment, work.topic)
     cross(stack, environment, work, operation)
 
@@ -280,9 +282,9 @@ def test_dependent_groups_stay_when_gateways_do_not_serve_the_cut_of_their_topic
         raise NotServedError("gw-1 does not serve it.")
 
     monkeypatch.setattr(advance, "verify", not_served)
-
+    # When it is settled
     look = settle_once(environment, operation.id)
-
+    # Then the groups are where they were, and that is said
     assert look.operation.state == "failed"
     assert look.operation.result.startswith("gw-1 does not serve it. Groups have not followed its topics")
     assert work.group not in environment.store.load().groups
@@ -293,11 +295,12 @@ def test_dependent_groups_stay_when_gateways_do_not_serve_the_cut_of_their_topic
 def test_a_group_stays_while_the_target_lacks_another_topic_that_it_reads(
     stack: Stack, environment: Environment, work: Work
 ) -> None:
+    # Given a group that reads another topic, which west does not have
     other = topic_in_east(stack)
     commit(environment, work.group, other)
-
+    # When its topic's migration is planned
     proposal = propose(environment, work.topic)
-
+    # Then it stays, and the verdict says why
     assert proposal.followers == ()
     (verdict,) = [one for one in proposal.verdicts if one.about == f"group {work.group}"]
     assert verdict.level == "warning"

@@ -43,6 +43,7 @@ def test_an_illegal_topic_name_is_refused_before_any_cluster_is_asked(scope: str
 def test_illegal_topic_names_in_recorded_usage_are_not_asked_for_and_do_not_exist(
     healthy: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given a cluster that notes for which topics it is asked
     asked: list[list[str]] = []
 
     def topics(_self: Admin, names: list[str], **_options: object) -> dict[str, TopicDescription]:
@@ -51,9 +52,9 @@ def test_illegal_topic_names_in_recorded_usage_are_not_asked_for_and_do_not_exis
 
     monkeypatch.setattr(Admin, "topics", topics)
     monkeypatch.setattr(Admin, "producers", lambda *_args, **_options: {})
-
+    # When facts of an illegal name and of a legal one are gathered
     facts = gather(healthy, healthy.store.load(), ["east"], MoveSet(topics=("or/ders", "orders")))
-
+    # Then it was asked for the legal one only
     assert asked == [["orders"]]
     illegal = facts.topic("east", "or/ders")
     assert illegal is not None

@@ -17,6 +17,8 @@ from ha_core.operations.switch.proposal import plan
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, create_topic
 
+pytestmark = pytest.mark.stack
+
 
 @pytest.fixture
 def environment(stack: Stack) -> Iterator[Environment]:
@@ -39,7 +41,7 @@ def test_an_illegal_topic_name_in_usage_does_not_make_a_healthy_cluster_look_los
 
 
 def test_a_group_whose_coordinator_is_paused_is_shown_as_last_seen(stack: Stack, environment: Environment) -> None:
-    # Given: a group that has committed in west, and a look at it.
+    # Given a group that has committed in west, and a recording of it
     name = f"ledger-{uuid.uuid4().hex[:6]}"
     create_topic(bootstrap(stack, "west"), name)
     consumer = Consumer({"bootstrap.servers": bootstrap(stack, "west"), "group.id": name, "log_level": 3})
@@ -47,13 +49,13 @@ def test_a_group_whose_coordinator_is_paused_is_shown_as_last_seen(stack: Stack,
     consumer.close()
     record(environment, ["west"])
     assert name in {one.topic for one in overview(environment).topics}
-    # When: its coordinator does not answer any more.
+    # When its coordinator no longer answers
     stack.pause("cluster/west")
     try:
         found = lag_of(environment, name)
     finally:
         stack.resume("cluster/west")
-    # Then
+    # Then its last recorded commits are shown
     (row,) = found.partitions
     assert (row.topic, row.committed, row.coordinator) == (name, 7, "west")
     assert row.age_s is not None

@@ -39,18 +39,18 @@ def clock(environment: Environment) -> None:
 def test_steps_under_the_fence_are_recorded_with_the_time_at_which_they_happened(
     environment: Environment,
 ) -> None:
-    # Given: three sub-steps of a window in which nothing is written.
+    # Given three sub-steps of a window in which nothing is written
     journal = held(environment)
     clock(environment)
     watch = Stopwatch(environment)
     for name in ("fence", "drain", "cut"):
         with watch.lap(name):
             pass
-    # When: they are written some seconds later.
+    # When they are written some seconds later
     for _ in range(7):
         environment.now()
     watch.write(journal)
-    # Then
+    # Then each has its own time
     entries: list[HistoryEntry] = environment.store.history("switch-1")
     assert [(one.step, one.at[17:19]) for one in entries] == [("fence", "00"), ("drain", "01"), ("cut", "02")]
 
@@ -66,7 +66,7 @@ def test_the_failure_that_led_to_an_undo_is_recorded_with_its_own_time(environme
 
 
 def test_an_operation_reports_its_own_cuts_whatever_later_moves_did_to_the_maps() -> None:
-    # Given: it cut at 10; since then the topic went back to east at 20, and to west again at 30.
+    # Given an operation that cut at 10; since then the topic went back to east at 20, and to west again at 30
     done = operation(state="succeeded", evidence={"cuts": {"orders": [[0, 10, 0, 1]]}})
     now = Topic(
         name="orders",
@@ -80,11 +80,13 @@ def test_an_operation_reports_its_own_cuts_whatever_later_moves_did_to_the_maps(
             )
         },
     )
-
+    # When its report is made
+    # Then it has the cut of its own
     assert [cut.cut for cut in partition_cuts(done, [now])] == [10]
 
 
 def test_an_open_crossing_reports_its_cuts_as_the_maps_have_them() -> None:
+    # Given an operation, and a map with its open crossing
     ahead = operation(state="crossing")
     crossing = Topic(
         name="orders",
@@ -97,7 +99,8 @@ def test_an_open_crossing_reports_its_cuts_as_the_maps_have_them() -> None:
         },
         crossing=Crossing(operation="switch-1", state="open"),
     )
-
+    # When its report is made
+    # Then it has the cut of that map, and none of another operation's
     assert [cut.cut for cut in partition_cuts(ahead, [crossing])] == [900]
     other = crossing.model_copy(update={"crossing": Crossing(operation="switch-2", state="open")})
     assert partition_cuts(ahead, [other]) == ()

@@ -16,7 +16,7 @@ from ha_core.store import MemoryStore
 def test_an_interrupted_equal_operation_is_found_without_reading_ended_operations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given: an operation that has ended, one whose end only lacks giving back its locks, and an interrupted one.
+    # Given an operation that has ended, one that has ended and still has its locks, and an interrupted one
     request = make_request(["user:ann"], "east", "west", reason="drill")
     with Environment(MemoryStore(), by="test") as environment:
         store = environment.store
@@ -35,11 +35,9 @@ def test_an_interrupted_equal_operation_is_found_without_reading_ended_operation
             if not locked:
                 store.release_locks(name, epoch)
         monkeypatch.setattr(store, "operations", lambda *_: pytest.fail("all operations were read"))
-
-        # When
+        # When running operations are listed, and the same move is asked for
         found, twin = running_operations(environment), interrupted_twin(environment, request)
-
-    # Then
+    # Then the interrupted one is found, and no ended one was read
     assert [operation.id for operation in found] == ["switch-20261101-100002-aa"]
     assert twin is not None
     assert twin.id == "switch-20261101-100002-aa"
@@ -71,6 +69,7 @@ def test_only_an_abandoned_command_with_an_equal_request_counts_as_interrupted(
 
 
 def test_an_operation_held_by_a_live_command_never_counts_as_interrupted() -> None:
+    # Given an operation that has written nothing for six hours
     request = make_request(["user:ann"], "east", "west", reason="drill")
     with Environment(MemoryStore(), by="test") as environment:
         fields = {"id": "switch-1", "kind": "switch", "state": "running", "by": "t", "reason": "r"}
@@ -78,7 +77,8 @@ def test_an_operation_held_by_a_live_command_never_counts_as_interrupted() -> No
         environment.now = lambda: "2026-11-01T10:00:00Z"
         create(environment, operation, ["user:ann"], {})
         environment.now = lambda: "2026-11-01T16:00:00Z"
-
+        # When it is held
         with environment.store.hold("switch-1", 0):
             assert interrupted_twin(environment, request) is None
+        # Then it counts as alive; and as interrupted, when it is not
         assert interrupted_twin(environment, request) is not None

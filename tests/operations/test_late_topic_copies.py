@@ -109,8 +109,10 @@ def test_an_executor_that_resumes_after_an_undo_creates_a_topic_that_no_client_i
         undo_all(Journal(journal.environment, found[0], epoch))
 
     sides["west"].instead = undone_by_somebody
+    # When it goes on
     with pytest.raises(Exception, match="taken over"):
         prepare_targets(journal)
+    # Then the topic is there, and its map leads everybody to the origin
     assert sides["west"].names == {"orders"}
     assert topics(journal)["orders"].writer == "east"
 
@@ -119,12 +121,15 @@ def test_an_executor_that_resumes_after_an_undo_creates_a_topic_that_no_client_i
 def test_an_undo_removes_the_pinning_map_once_no_copy_can_exist(
     journal: Journal, sides: dict[str, Side], refused: bool
 ) -> None:
+    # Given a target that refuses to make the topic, or that has made it
     if refused:
         sides["west"].instead = raises(RequestRefusedError("west", "no", 44))
         with pytest.raises(RequestRefusedError):
             prepare_targets(journal)
     else:
         prepare_targets(journal)
+    # When the move is undone
     undo_all(journal)
+    # Then neither map nor topic is left
     assert topics(journal) == {}
     assert sides["west"].names == set()

@@ -57,11 +57,12 @@ def an_operation(environment: Environment) -> Journal:
 
 
 def test_every_revision_of_every_batch_fits_into_one_write() -> None:
+    # Given a thousand topics
     names = [f"{LONG}-{number}" for number in range(TOPICS)]
     sizes = dict.fromkeys(names, _BYTES_PER_PARTITION * PARTITIONS)
-
+    # When they are divided into batches
     batches = list(_chunks(names, 200, sizes))
-
+    # Then each topic is in one, and each revision of the first two fits into a write
     assert [name for batch in batches for name in batch] == names
     assert all(len(batch) <= 200 for batch in batches)
     for batch in batches[:2]:

@@ -158,12 +158,13 @@ def test_the_last_sequences_below_the_cut_are_carried_to_the_target(
             for one in facts(known, surplus) or ()
         )
 
+    # Given producers who wrote below the cut, and on across it
     monkeypatch.setattr(below, "below_cut", of_gateways)
     operation = begin_crossing(environment, topic)
     write(stack, "east", topic, AHEAD + 25, first=AHEAD)
-
+    # When the crossing is settled
     assert engine.resume(environment, operation.id).result == "succeeded"
-
+    # Then what each of them had last written below the cut is stored
     sequences = environment.store.load().sequences[topic]
     assert sequences.terms == {0: 1, 1: 1}
     for partition in range(PARTITIONS):
@@ -173,6 +174,7 @@ def test_the_last_sequences_below_the_cut_are_carried_to_the_target(
 def test_cuts_that_the_log_passes_before_gateways_serve_them_are_proposed_again(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given a log that passes its cut twice while gateways are waited for
     served, times = crossing._served_sides, []
 
     def late(journal: Any) -> Any:
@@ -182,9 +184,9 @@ def test_cuts_that_the_log_passes_before_gateways_serve_them_are_proposed_again(
 
     monkeypatch.setattr(crossing, "_served_sides", late)
     operation = begin(environment, topic)
-
+    # When the migration is run
     report = engine.run_all(environment, operation.id)
-
+    # Then the cut of that partition was raised until it was ahead, and the history tells so
     assert report.result == "crossing", report.error
     found = extents(environment, topic)
     assert found[0][1][1] > RECORDS + 60
@@ -196,6 +198,7 @@ def test_cuts_that_the_log_passes_before_gateways_serve_them_are_proposed_again(
 def test_a_migration_is_undone_when_the_log_outruns_every_proposed_cut(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given a log that grows faster than any cut is raised
     served, size = crossing._served_sides, [AHEAD]
 
     def late(journal: Any) -> Any:
@@ -205,9 +208,9 @@ def test_a_migration_is_undone_when_the_log_outruns_every_proposed_cut(
 
     monkeypatch.setattr(crossing, "_served_sides", late)
     operation = begin(environment, topic)
-
+    # When the migration is run
     report = engine.run_all(environment, operation.id)
-
+    # Then it is undone, and the error names the option that leaves more room
     assert report.result == "undone"
     assert "--preparation" in report.error
     assert_untouched(stack, environment, operation.id, topic)
@@ -216,11 +219,12 @@ def test_a_migration_is_undone_when_the_log_outruns_every_proposed_cut(
 def test_a_migration_is_undone_when_a_gateway_does_not_drain_and_the_gateway_is_named(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
+    # Given a migration that waits for gateways for a short time only
     operation = begin(environment, topic, drain_timeout_s=0.2)
-
+    # When it is run while one of them does not drain
     with live_gateway(environment, "gw-1"):
         report = engine.run_all(environment, operation.id)
-
+    # Then it is undone without a trace
     assert report.result == "undone"
     assert "gw-1" in report.error
     assert_untouched(stack, environment, operation.id, topic)
@@ -285,11 +289,12 @@ def test_a_crossing_past_its_finish_time_is_ended_by_the_next_resume(environment
 def test_the_fence_of_a_finish_is_lifted_when_a_gateway_does_not_drain_and_the_crossing_continues(
     environment: Environment, topic: str
 ) -> None:
+    # Given an open crossing
     operation = begin_crossing(environment, topic, drain_timeout_s=0.2)
-
+    # When it is to be finished while a gateway does not drain
     with live_gateway(environment, "gw-1"):
         report = engine.resume(environment, operation.id, at_once=True)
-
+    # Then it is as it was before, without a fence
     assert report.result == "crossing"
     assert "gw-1" in report.error
     document = environment.store.load().topics[topic]
@@ -313,13 +318,14 @@ def test_a_crossing_is_undone_without_a_trace_while_the_target_has_no_records(
 def test_undoing_a_crossing_is_refused_once_the_target_has_records_and_the_move_back_is_named(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
+    # Given an open crossing in whose target a record was written
     operation = begin_crossing(environment, topic)
     before = environment.store.load()
     write(stack, "west", topic, 1, 0)
-
+    # When it is to be undone, it is refused
     with pytest.raises(RefusedError, match="--from west --to east"):
         engine.undo(environment, operation.id)
-
+    # Then nothing has changed, it can be settled, and after that the answer is the same
     assert environment.store.load() == before
     write(stack, "east", topic, AHEAD)
     assert engine.resume(environment, operation.id).result == "succeeded"
@@ -328,24 +334,26 @@ def test_undoing_a_crossing_is_refused_once_the_target_has_records_and_the_move_
 
 
 def test_an_undo_that_a_gateway_does_not_follow_leaves_the_crossing_open(environment: Environment, topic: str) -> None:
+    # Given an open crossing
     operation = begin_crossing(environment, topic, drain_timeout_s=0.2)
     before = environment.store.load().topics
-
+    # When it is to be undone while a gateway does not drain
     with live_gateway(environment, "gw-1"), pytest.raises(Exception, match="goes on as before"):
         engine.undo(environment, operation.id)
-
+    # Then its maps are as they were
     assert environment.store.load().topics == before
 
 
 def test_a_topic_that_migrates_there_and_back_keeps_every_client_offset(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
+    # Given a topic that has crossed over to west, and got records there
     first = begin_crossing(environment, topic)
     write(stack, "east", topic, AHEAD + 5)
     settle(environment, first)
     write(stack, "west", topic, 7)
     end = RECORDS + AHEAD + 7
-
+    # When it crosses over again, to east
     cut_at = {(topic, 0): end + 4, (topic, 1): end + 4}
     proposal = plan_migration(environment, [topic], "west", "east", reason="back", cut="predicted", cut_at=cut_at)
     proposal.require_sound()
@@ -353,7 +361,7 @@ def test_a_topic_that_migrates_there_and_back_keeps_every_client_offset(
     run_until_open(environment, second)
     write(stack, "west", topic, 4)
     settle(environment, second)
-
+    # Then its map has each stay where clients have its offsets
     assert extents(environment, topic)[0] == [
         ("east", 0, RECORDS + AHEAD, 0, 0),
         ("west", RECORDS + AHEAD, end + 4, 0, 1),
@@ -447,6 +455,7 @@ def test_a_migration_killed_at_any_point_is_brought_to_its_end_by_resume(
 def test_planning_a_migration_reports_every_obstacle_and_changes_nothing(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
+    # Given topics of which each has another obstacle, a crossing of one of them, and a gateway without crossings
     occupied, misshapen, compacted, safer = (f"{what}-{topic}" for what in ("full", "odd", "compact", "safe"))
     east, west = bootstrap(stack, "east"), bootstrap(stack, "west")
     for name in (occupied, misshapen):
@@ -459,7 +468,7 @@ def test_planning_a_migration_reports_every_obstacle_and_changes_nothing(
     migrating = begin(environment, topic)
     engine.run_all(environment, migrating.id)
     before = environment.store.load()
-
+    # When their migration is planned
     with live_gateway(environment, "gw-old", crossings=False):
         proposal = plan_migration(
             environment,
@@ -470,7 +479,7 @@ def test_planning_a_migration_reports_every_obstacle_and_changes_nothing(
             cut="predicted",
             cut_at={(compacted, 0): 0, ("no-such-topic", 1): 5},
         )
-
+    # Then each obstacle is named with a remedy, and nothing has changed
     said = {(v.level, v.about): v.text for v in proposal.verdicts}
     assert "data of its own" in said["error", f"topic {occupied}"]
     assert f"{PARTITIONS + 1} partitions in west" in said["error", f"topic {misshapen}"]
@@ -480,10 +489,11 @@ def test_planning_a_migration_reports_every_obstacle_and_changes_nothing(
     assert "gw-old" in said["error", "gateways"]
     assert all(v.remedy for v in proposal.verdicts if v.level == "error")
     assert environment.store.load() == before
-
+    # When cuts are given by hand, below a log's end and for an unknown topic
     cut_at = {(compacted, 0): 0, ("no-such-topic", 1): 5}
     proposal = plan_migration(environment, [compacted], "east", "west", reason="test", cut="predicted", cut_at=cut_at)
     texts = " ".join(v.text for v in proposal.verdicts if v.level == "error")
+    # Then both are errors
     assert "does not lie above its log's end, 0" in texts
     assert "partition 1 of topic no-such-topic" in texts
 
@@ -491,6 +501,7 @@ def test_planning_a_migration_reports_every_obstacle_and_changes_nothing(
 def test_topics_with_transactions_migrate_by_a_barrier_and_a_verdict_says_so(
     stack: Stack, environment: Environment, topic: str
 ) -> None:
+    # Given a topic with transactions
     transactional = f"paid-{topic}"
     create_topic(bootstrap(stack, "east"), transactional, PARTITIONS)
     producer = Producer({"bootstrap.servers": bootstrap(stack, "east"), "transactional.id": transactional})
@@ -498,9 +509,9 @@ def test_topics_with_transactions_migrate_by_a_barrier_and_a_verdict_says_so(
     producer.begin_transaction()
     producer.produce(transactional, b"1", partition=0)
     producer.commit_transaction(20)
-
+    # When it is to migrate together with one without
     proposal = plan_migration(environment, [f"*{topic}"], "east", "west", reason="test", cut="predicted")
-
+    # Then it is a batch of its own, which migrates by a barrier
     proposal.require_sound()
     assert [(b.request.cut, b.moves.topics) for b in proposal.batches] == [
         ("predicted", (topic,)),

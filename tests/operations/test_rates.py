@@ -27,14 +27,15 @@ def write(tmp_path: Path, document: object) -> Path:
 
 
 def test_the_summary_gives_the_upper_rates_of_the_origin_and_their_chance(tmp_path: Path) -> None:
+    # Given rates of three partitions, one of them in another cluster, one without an upper rate
     rows = [
         {"cluster": "east", "topic": "orders", "partition": 0, "rate": 5.0, "upper_rate": 9.5},
         {"cluster": "east", "topic": "orders", "partition": 1, "rate": 4.0, "upper_rate": None},
         {"cluster": "west", "topic": "orders", "partition": 2, "rate": 7.0, "upper_rate": 8.0},
     ]
-
+    # When the summary is read
     rates = from_summary(write(tmp_path, {"chance": 0.01, "partitions": rows}), "east")
-
+    # Then each partition of the origin has the highest that is known
     assert rates.per_s == {("orders", 0): 9.5, ("orders", 1): 4.0}
     assert rates.of(("orders", 2)) == 0.0
     assert "rates.json" in rates.words
@@ -68,7 +69,7 @@ class Log:
 def test_without_recorded_rates_planning_measures_log_ends_and_says_so(
     tmp_path: Path, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given: a job that has run once, so that it knows its default only.
+    # Given a job that has run once, so that it knows its default only
     rows = [{"cluster": "east", "topic": "t", "partition": 0, "rate": 1000.0, "upper_rate": 1000.0, "how": "default"}]
     file = write(tmp_path, {"chance": 0.01, "partitions": rows})
     ticks = iter((0.0, 3.0))
@@ -77,9 +78,9 @@ def test_without_recorded_rates_planning_measures_log_ends_and_says_so(
     log = Log()
     monkeypatch.setattr(environment, "admin", lambda _cluster: log)
     request = make_request(["topic:t"], "east", "west", reason="test", cut="predicted")
-
+    # When rates are asked for
     found = planning._rates(environment, environment.store.load(), request, [("t", 0)], file)
-
+    # Then the ends of the log were looked at twice, and no history is claimed
     assert (found.of(("t", 0)), found.expected(("t", 0)), found.sources["t", 0]) == (40.0, 20.0, "two looks")
     assert "recorded history" not in found.words
 
@@ -104,6 +105,7 @@ LOOKED_AT = {("orders", 0): PartitionEnds(target=0, origin=160)}
 def test_the_progress_of_a_crossing_estimates_when_its_cut_is_reached_and_says_from_what(
     now: str, words: str, environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given an open crossing with the rate that was planned, and logs that have grown since
     environment.now = lambda: now
     monkeypatch.setattr(ends, "read_ends", lambda *_: SimpleNamespace(replicated=LOOKED_AT))
     monkeypatch.setattr(ends, "admin_of", lambda *_: SimpleNamespace(partition_counts=lambda _names: {"orders": 1}))
@@ -129,9 +131,9 @@ def test_the_progress_of_a_crossing_estimates_when_its_cut_is_reached_and_says_f
         moves=MoveSet(topics=("orders",)),
         evidence=evidence,
     )
-
+    # When somebody looks at it, soon or later
     progress = ends.progress_of(environment, operation, {"orders": topic})
-
+    # Then the estimate is by the planned rate first, and by the measured one later
     assert words in progress.words
     environment.now = lambda: "2026-11-21T10:07:00Z"
     later = ends.progress_of(environment, operation, {"orders": topic})

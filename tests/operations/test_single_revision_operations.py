@@ -21,10 +21,11 @@ def gateway(identifier: str, revision: int) -> GatewayRecord:
 
 
 def test_masking_is_one_revision_with_an_operation_and_history_and_leaves_no_lock(environment: Environment) -> None:
+    # Given a cluster that is not masked
     before = environment.store.load().revision
-
+    # When it is masked
     outcome = mask_cluster(environment, "east", "power failure")
-
+    # Then revision, operation and history say who did it and why, and no lock is left
     view = environment.store.load()
     assert view.revision == before + 1
     masked = view.clusters["east"].masked
@@ -70,17 +71,19 @@ def test_a_cluster_whose_health_probe_fails_stays_masked(environment: Environmen
 
 
 def test_a_declaration_is_planned_without_change_and_applied_as_one_revision(environment: Environment) -> None:
+    # When a declaration is planned
     before = environment.store.load().revision
     plan = plan_bindings(environment, BOTH)
+    # Then its differences are listed, and nothing has changed
     assert [line for d in plan.differences for line in d.lines()] == [
         "alice: (none) → east",
         "alice##billing: (none) → west",
         "bob: (none) → west",
     ]
     assert environment.store.load().revision == before
-
+    # When it is applied
     report = apply_bindings(environment, plan, "team change")
-
+    # Then all of it is stored by one revision, and nothing differs any more
     assert report.result == "succeeded"
     assert environment.store.load().revision == before + 1
     assert environment.store.load().bindings == dict(BOTH.bindings)
@@ -99,6 +102,7 @@ def test_a_user_declared_without_bindings_loses_its_document(environment: Enviro
 def test_applying_bindings_waits_until_every_live_gateway_serves_the_revision(
     environment: Environment, store: MemoryStore
 ) -> None:
+    # Given two gateways, of which one needs some time to catch up
     current = environment.store.load().revision
     first = store.client().register_gateway(gateway("gw-1", current))
     behind = store.client().register_gateway(gateway("gw-2", current))
@@ -111,9 +115,9 @@ def test_applying_bindings_waits_until_every_live_gateway_serves_the_revision(
             behind.update(gateway("gw-2", current + 1))
 
     environment.sleep = catch_up
-
+    # When bindings are applied
     report = apply_bindings(environment, plan_bindings(environment, BOTH))
-
+    # Then the command has waited for the slower one
     assert report.result == "succeeded"
     assert len(pauses) > 3
 
@@ -160,13 +164,14 @@ def test_applying_bindings_of_a_user_that_another_operation_has_locked_is_refuse
 def test_an_operation_interrupted_before_its_revision_is_undone_and_unlocked(
     environment: Environment, end: Callable[[Environment, str], Report | None]
 ) -> None:
+    # Given an operation with its lock and without a revision
     operation = Operation(
         id="mask-1", kind="mask", state="running", by="test", reason="test", started=environment.now()
     )
     environment.store.create_operation(operation, ["cluster:east"])
-
+    # When it is resumed, undone or released
     report = end(environment, "mask-1")
-
+    # Then it is undone, and its cluster can be masked again
     assert report is not None
     assert report.result == "undone"
     assert environment.store.locks() == []

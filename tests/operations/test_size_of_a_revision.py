@@ -128,6 +128,7 @@ def test_twenty_five_thousand_partitions_move_in_one_revision() -> None:
 
 
 def test_a_move_too_large_for_one_write_is_refused_by_preflight_with_a_way_out() -> None:
+    # Given 45,000 partitions, and a topic with many producers
     names = [f"t{n}" for n in range(900)]
     operation = an_operation(names)
     assert operation.request is not None
@@ -136,9 +137,9 @@ def test_a_move_too_large_for_one_write_is_refused_by_preflight_with_a_way_out()
         topics={("east", name): TopicFacts(True, 50, producers=10_000 if name == "t7" else 0) for name in names},
         groups={("east", "g"): GroupFacts("Stable", members=("m",))},
     )
-
+    # When the size of their move is judged
     (verdict,) = size_verdicts(View(), operation.request, operation.moves, facts)
-
+    # Then it is an error that names the largest, and fewer topics are none
     assert verdict.level == "error"
     assert "900 topics" in verdict.text
     assert "t7 (0.06 MB)" in verdict.text

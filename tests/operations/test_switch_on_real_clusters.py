@@ -135,10 +135,11 @@ def assert_not_moved(stack: Stack, environment: Environment, work: Workload) -> 
 def test_a_planned_switch_moves_topics_groups_and_bindings_in_one_revision(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
+    # Given a planned switch
     operation_id = begin(environment, work)
-
+    # When it is run
     report = engine.run_all(environment, operation_id)
-
+    # Then everything has moved, and the report has cuts and steps
     assert report.result == "succeeded", report.error
     assert_moved(stack, environment, work)
     assert_nothing_left(environment, operation_id, work)
@@ -156,11 +157,12 @@ def test_a_planned_switch_moves_topics_groups_and_bindings_in_one_revision(
 def test_a_switch_back_appends_a_term_and_keeps_every_client_offset(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
+    # Given a topic that has moved to west, and got records there
     run_to_success(environment, begin(environment, work))
     produce(stack, "west", work.topic, 7)
-
+    # When it moves back
     report = engine.run_all(environment, begin(environment, work, "west", "east"))
-
+    # Then its map has each stay where clients have its offsets
     assert report.result == "succeeded", report.error
     topic = environment.store.load().topics[work.topic]
     assert topic.writer == "east"
@@ -174,11 +176,12 @@ def test_a_switch_back_appends_a_term_and_keeps_every_client_offset(
 def test_live_members_are_adopted_in_the_target_under_aliases(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
+    # Given a live member of the group
     with live_member(stack, "east", work.group, work.topic) as consumer:
         name = consumer.memberid()
-
+        # When its user moves
         report = engine.run_all(environment, begin(environment, work))
-
+        # Then it is a member in west under an alias, with the same offsets
         assert report.result == "succeeded", report.error
         group = environment.store.load().groups[work.group]
         (said,) = group.aliases
@@ -239,12 +242,13 @@ FAULTS: dict[str, tuple[object, str]] = {
 def test_a_failure_before_the_cut_undoes_the_switch_at_once(
     point: str, stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given a step that fails
     operation_id = begin(environment, work)
     monkeypatch.setattr(*FAULTS[point], fails)
-
+    # When the steps are run
     with pytest.raises(StepFailedError, match="undone"):
         run_every_step(environment, operation_id)
-
+    # Then nothing has moved, and nothing is left
     assert_not_moved(stack, environment, work)
     assert_nothing_left(environment, operation_id, work)
     assert stored_operation(environment, operation_id).state == "undone"
@@ -270,6 +274,7 @@ def test_a_switch_is_undone_when_its_user_began_to_use_a_group_after_the_plan(
 def test_a_switch_is_undone_when_its_user_begins_to_use_a_topic_after_the_fence(
     environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given a user that begins to use a topic when the fence stands
     fence = cut_over._fence
 
     def fence_and_appear(*args: Any) -> int:
@@ -279,7 +284,9 @@ def test_a_switch_is_undone_when_its_user_begins_to_use_a_topic_after_the_fence(
 
     monkeypatch.setattr(cut_over, "_fence", fence_and_appear)
     operation_id = begin(environment, work)
+    # When the switch is run
     report = engine.run_all(environment, operation_id)
+    # Then it is undone
     assert report.result == "undone"
     assert f"topic:late-{work.topic}" in report.error
     assert_nothing_left(environment, operation_id, work)
@@ -288,6 +295,7 @@ def test_a_switch_is_undone_when_its_user_begins_to_use_a_topic_after_the_fence(
 def test_a_switch_is_undone_when_a_topic_gets_partitions_right_before_the_fence(
     stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given a topic that gets a partition right before its fence
     fence = cut_over._fence
 
     def grow_and_fence(*args: Any) -> int:
@@ -297,7 +305,9 @@ def test_a_switch_is_undone_when_a_topic_gets_partitions_right_before_the_fence(
 
     monkeypatch.setattr(cut_over, "_fence", grow_and_fence)
     operation_id = begin(environment, work)
+    # When the switch is run
     report = engine.run_all(environment, operation_id)
+    # Then it is undone
     assert report.result == "undone"
     assert f"{PARTITIONS + 1} partitions" in report.error
     assert_nothing_left(environment, operation_id, work)
@@ -306,6 +316,7 @@ def test_a_switch_is_undone_when_a_topic_gets_partitions_right_before_the_fence(
 def test_a_switch_is_undone_when_records_are_written_past_the_gateways_after_the_fence(
     stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given somebody who writes to the origin directly while the fence stands
     operation_id = begin(environment, work)
     ask = Window._producers
 
@@ -316,9 +327,9 @@ def test_a_switch_is_undone_when_records_are_written_past_the_gateways_after_the
         return ask(window)
 
     monkeypatch.setattr(Window, "_producers", with_a_writer)
-
+    # When the switch is run
     report = engine.run_all(environment, operation_id)
-
+    # Then it is undone, and the partition is named
     assert report.result == "undone"
     assert "without passing through the gateways" in report.error
     assert f"{work.topic}-0 went from {RECORDS} to {RECORDS + 1}" in report.error
@@ -328,11 +339,12 @@ def test_a_switch_is_undone_when_records_are_written_past_the_gateways_after_the
 def test_a_switch_is_undone_when_a_gateway_does_not_drain_and_the_gateway_is_named(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
+    # Given a switch that waits for gateways for a short time only
     operation_id = begin(environment, work, drain_timeout_s=0.2)
-
+    # When it is run while one of them does not drain
     with live_gateway(environment, "gw-stuck"):
         report = engine.run_all(environment, operation_id)
-
+    # Then it is undone without a trace
     assert report.result == "undone"
     assert "gw-stuck" in report.error
     assert_not_moved(stack, environment, work)
@@ -367,12 +379,13 @@ def test_a_switch_of_a_user_without_topics_or_groups_waits_for_no_gateway(enviro
 def test_a_switch_is_refused_while_another_operation_has_its_scope_and_names_owner_and_way_out(
     environment: Environment, work: Workload
 ) -> None:
+    # Given an operation on the same user
     first = begin(environment, work)
     request = make_request([f"user:{work.user}"], "east", "west", reason="test")
-
+    # When another one is planned
     with pytest.raises(RefusedError) as caught:
         plan(environment, request).require_sound()
-
+    # Then it is refused with the way out, which leads out
     assert first in str(caught.value)
     assert "test:operator" in str(caught.value)
     assert f"switchyard undo {first}" in str(caught.value)
@@ -383,11 +396,12 @@ def test_a_switch_is_refused_while_another_operation_has_its_scope_and_names_own
 def test_releasing_a_prepared_switch_undoes_it_without_a_trace_and_may_be_repeated(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
+    # Given a switch that has made its topics in west
     operation_id = begin(environment, work)
     engine.run_step(environment, operation_id, "prepare")
-
+    # When it is released twice
     first, second = engine.release(environment, operation_id), engine.release(environment, operation_id)
-
+    # Then it is undone, and nothing is left; and releasing one that never began does nothing
     assert engine.release(environment, "never-created") is None
     assert first is not None
     assert second is not None
@@ -443,16 +457,16 @@ main()
 def test_a_switch_killed_at_any_point_is_finished_or_undone_by_resume(
     stack: Stack, environment: Environment, tmp_path: Path
 ) -> None:
+    # Given a switch for each point at which its command is killed
     works = {point: work_load(stack, environment) for point in DEATHS}
     for point, work in works.items():
         words = ["switch", f"user:{work.user}", "--from", "east", "--to", "west", "--reason", point, "--yes", "--json"]
         die(stack, DEATHS[point], COMMAND, *words)
-
     for point, work in works.items():
         (operation,) = [o for o in environment.store.operations(1000) if o.reason == point]
-
+        # When it is resumed
         report = engine.resume(environment, operation.id)
-
+        # Then it is undone where its fence stood, and finished everywhere else; and a second time changes nothing
         assert report.result == ("undone" if point in DEATHS_UNDER_THE_FENCE else "succeeded"), (point, report.error)
         assert_nothing_left(environment, operation.id, work)
         if report.result == "succeeded":
@@ -466,14 +480,15 @@ def test_a_switch_killed_at_any_point_is_finished_or_undone_by_resume(
 def test_a_forced_switch_cuts_above_everything_the_dead_cluster_can_have_acknowledged(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
+    # Given a topic that moved to west and got records there, and west dead
     run_to_success(environment, begin(environment, work))
     produce(stack, "west", work.topic, 5)
     stack.kill("cluster/west")
     try:
         operation_id = begin(environment, work, "west", "east", mode="forced", unread="skip")
-
+        # When it is forced back to east
         report = engine.run_all(environment, operation_id)
-
+        # Then its cut lies above all that west can have acknowledged
         assert report.result == "succeeded", report.error
         topic = environment.store.load().topics[work.topic]
         assert topic.writer == "east"
@@ -520,14 +535,15 @@ def wait_until_fenced(environment: Environment, work: Workload, running: subproc
 def test_a_new_switch_first_finishes_an_abandoned_one_of_the_same_scope(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
+    # Given an operation that nobody has worked on for twenty seconds, and which was not taken up before that
     operation_id = begin(environment, work)
     request = make_request([f"user:{work.user}"], "east", "west", reason="again")
     young = engine.settle_interrupted(environment, request)
     later = (datetime.now(UTC) + timedelta(seconds=20)).isoformat()
     environment.now = lambda: later
-
+    # When the same is asked for
     report = engine.settle_interrupted(environment, request)
-
+    # Then the first one is brought to its end
     assert young is None
     assert report is not None
     assert (report.operation, report.result) == (operation_id, "succeeded")
@@ -603,6 +619,7 @@ def test_bad_input_of_a_switch_is_a_clear_error_before_anything_changes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Given clusters of which each is unusable in its own way
     profiles = tmp_path / "profiles.yaml"
     profiles.write_text("sasl: {mechanism: PLAIN, username: nobody, password: wrong}")
     monkeypatch.setenv("SWITCHYARD_SECURITY_FILE", str(profiles))
@@ -615,8 +632,9 @@ def test_bad_input_of_a_switch_is_a_clear_error_before_anything_changes(
         add_cluster(environment, "locked", bootstrap(stack, "west"), security="sasl")
     before, locks = environment.store.load(), environment.store.locks()
     try:
+        # When a switch is asked for
         code, error = switch(stack, scope.format(user=work.user), origin, target)
-
+        # Then it is refused with the reason, and nothing has changed
         assert code == (OUT_OF_REACH if target == "away" else BAD_INPUT)
         assert words in error
         assert "Traceback" not in error
@@ -639,10 +657,11 @@ def forget(environment: Environment, names: set[str]) -> None:
 def test_the_switch_command_writes_its_result_as_json_and_its_progress_to_stderr(
     stack: Stack, environment: Environment, work: Workload
 ) -> None:
+    # When a user is switched with --json
     code, report, progress = invoke(
         stack, "switch", f"user:{work.user}", "--from", "east", "--to", "west", "--reason", "test", "--yes"
     )
-
+    # Then the document has operation, partitions and steps, and stderr the steps as they were taken
     assert code == 0
     assert report["result"] == "succeeded"
     assert report["revision"] == environment.store.load().revision

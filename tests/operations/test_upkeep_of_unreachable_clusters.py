@@ -42,12 +42,16 @@ def test_recording_an_unreachable_cluster_keeps_the_facts_known_before(environme
 
 
 def test_the_check_of_origins_changes_nothing_for_an_unreachable_or_masked_cluster(given_up: Environment) -> None:
+    # When origins are checked while one is away
     before = given_up.store.load()
-
-    assert "cannot be reached" in check_origins(given_up).away["east"]
+    away = check_origins(given_up).away["east"]
+    # Then that is said, and nothing has changed
+    assert "cannot be reached" in away
     assert given_up.store.load() == before
+    # When it is masked
     mask_cluster(given_up, "east", "rack fire")
     why = check_origins(given_up).away["east"]
+    # Then unmasking is suggested, and never giving it up
     assert "masked: rack fire" in why
     assert "switchyard unmask east" in why
     assert "give-up" not in why
@@ -86,6 +90,7 @@ def test_topic_patterns_match_topics_written_or_last_seen_in_the_dead_cluster(gi
 
 
 def test_a_forced_request_takes_the_groups_of_every_user_bound_to_the_dead_cluster(environment: Environment) -> None:
+    # Given a dead cluster, a group of it that two users have, and one that nobody has
     said: list[str] = []
     environment.progress = said.append
     environment.store.keep_known(KnownTopic, "east", [SEEN])
@@ -93,11 +98,11 @@ def test_a_forced_request_takes_the_groups_of_every_user_bound_to_the_dead_clust
     environment.store.keep_known(KnownGroup, "east", groups)
     declare_usage(environment, "ann", ("orders",), ("billing",))
     declare_usage(environment, "bob+x", ("orders",), ("billing",))
-
+    # When its topic is to move with its groups
     request = fault_request(
         environment, ["orders"], "east", "west", unread="wait", reason="rack fire", with_groups=True
     )
-
+    # Then the first is taken along for both users, and the other one is named
     assert request.scope.topics == ("orders",)
     assert request.scope.user_groups == (("ann", "billing"), ("bob+x", "billing"))
     assert (request.mode, request.include_followers) == ("forced", True)

@@ -94,14 +94,14 @@ def assert_all_is_read(run: Run, name: str, producers: list[Client], reader: Cli
 def test_migrate_from_fault_ends_a_crossing_whose_origin_died_above_its_cuts_without_loss(
     run: Run, stack: Stack, name: str, tmp_path: Path
 ) -> None:
-    # Given: a crossing in which every partition is written to both clusters already
+    # Given a crossing in which every partition is written to both clusters already
     producers, reader = at_work(run, name)
     migration = opened(run, name, tmp_path, 2.0)
     cuts = migration.cuts
     newest = lambda: {one.partition: one.offset for producer in producers for one in acked(producer)}  # noqa: E731
     until(lambda: all(newest().get(p, 0) > cut + 20 for p, cut in cuts.items()), "all have reached their cuts")
 
-    # When
+    # When the origin dies, and its topics are migrated from the fault
     stack.kill("cluster/east")
     with pytest.raises(CommandFailedError, match="--without-origin"):
         switchyard(stack, "resume", migration.operation)
@@ -109,7 +109,7 @@ def test_migrate_from_fault_ends_a_crossing_whose_origin_died_above_its_cuts_wit
     proposed = switchyard(stack, "migrate-from-fault", name, *words, "--dry-run")
     document = switchyard(stack, "migrate-from-fault", name, *words, "--yes")
 
-    # Then: producers go on at once, at the same cuts, below which east is known to have held everything
+    # Then producers continue at once, at the same cuts, below which east is known to have held everything
     assert proposed["crossings"] == {name: migration.operation}
     assert document["result"] == "succeeded"
     assert migration.state == "succeeded"
