@@ -378,7 +378,7 @@ def test_the_status_check_names_a_masked_cluster_only_when_topics_are_written_th
 
 
 def test_groups_and_topics_are_listed_with_their_lag(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given `orders`, cut over at 9, with 4 more in west; `billing` in east, which has committed 5; and `bills`, read by nobody
+    # Given `orders`, cut over at 9, with 4 more in west; `billing` of east, which has committed 5; `bills`, not read
     def ends(end: int) -> dict[int, LogEnds]:
         return {0: LogEnds(0, end, end, end, 1, 0)}
 

@@ -94,6 +94,7 @@ def test_an_obstacle_by_a_masked_cluster_suggests_unmasking_and_never_giving_up(
 
 
 def test_groups_below_the_end_are_named_and_those_without_members_are_called_dead() -> None:
+    # When an extent is judged that two groups have not read, one of them without members
     found = blocks(
         (OLD, LIVE),
         OLD,
@@ -102,7 +103,7 @@ def test_groups_below_the_end_are_named_and_those_without_members_are_called_dea
         NOW_MS,
         unasked=["north"],
     )
-
+    # Then both are named, and so is the cluster that could not be asked
     assert [block.reason for block in found] == ["unasked", "dead", "lagging"]
     assert "north" in found[0].text
     assert "group gone at offset 99" in found[1].text
@@ -111,12 +112,13 @@ def test_groups_below_the_end_are_named_and_those_without_members_are_called_dea
 
 
 def test_groups_waiting_for_an_unreachable_cluster_are_told_to_wait_for_its_return() -> None:
+    # Given an extent whose end nobody has confirmed
     unsure = OLD.model_copy(update={"known_end": 60})
-
+    # When it is judged with two groups below it
     found = blocks(
         (unsure, LIVE), unsure, None, [Commit("slow", "west", 7, True), Commit("gone", "west", 9, False)], NOW_MS
     )
-
+    # Then they are told to wait, and how much there is at most
     gone, slow = found[-2:]
     assert gone.text == (
         "dead group gone at offset 9, at most 91 before the end (west): when east is back, read on with it, "
@@ -207,12 +209,13 @@ def test_a_topic_may_be_deleted_only_where_an_aged_migration_left_it_drained(
 def test_no_extent_ages_that_holds_readable_records_or_that_a_group_waits_for(
     start: int, length: int, commits: list[int], end: int, base: int
 ) -> None:
+    # Given any extent, log and commits
     extent = Extent(cluster="east", start=0, end=end, base=base, term=0)
     log = LogFacts(start, start + length)
     readable = {offset for offset in range(end) if log.start <= base + offset < log.end}
-
+    # When it is judged
     found = blocks((extent,), extent, log, [Commit(f"g{n}", "west", o, True) for n, o in enumerate(commits)], NOW_MS)
-
+    # Then it ages only if nothing can be read, and every group is past it; and each obstacle is a true one
     if not found:
         assert not readable
         assert all(offset >= end for offset in commits)

@@ -43,10 +43,11 @@ def test_a_user_takes_along_all_topics_and_groups_that_it_uses_declared_or_seen(
 
 
 def test_every_topic_and_group_says_why_it_moves() -> None:
+    # When a scope with users, topics and groups is closed
     found = close(
         Scope(users=("alice",), user_topics=(("bob", "inbox"),), user_groups=(("bob", "mail"),), topics=("raw",)), ALICE
     )
-
+    # Then each item has its reason
     assert set(found.moves.reasons) == {
         *(f"topic:{t}" for t in found.moves.topics),
         *(f"group:{g}" for g in found.moves.groups),
@@ -109,6 +110,7 @@ def test_a_topic_moves_alone_and_every_user_of_it_is_outside_of_the_scope() -> N
 
 
 def test_users_outside_of_the_scope_are_named_with_their_first_use() -> None:
+    # Given another user who has fetched, and had produced before
     bob = usage_of(
         "bob",
         {
@@ -116,9 +118,9 @@ def test_users_outside_of_the_scope_are_named_with_their_first_use() -> None:
             "x": [use()],
         },
     )
-
+    # When the scope is closed
     found = close(Scope(users=("alice",)), ALICE, bob)
-
+    # Then he is named with the earlier use
     assert found.strangers == (Stranger("orders", "bob", "b", "2026-02-01T00:00:00Z"),)
 
 

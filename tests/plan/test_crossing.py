@@ -117,13 +117,14 @@ def test_a_crossing_whose_target_has_new_records_is_not_opened() -> None:
 
 
 def test_a_topic_settles_with_the_sequences_below_its_cut() -> None:
+    # Given an open crossing, which cannot be settled below its cut
     operation, view = opened()
     with pytest.raises(MoveDamagedError, match="have not reached"):
         settle_change(operation, view, ["orders"], ends(99), ONE, {})
     producers = {KEY: (ProducerFacts(upstream_id(FIRST_CLIENT_ID + 5, 0), 3, 41, 0),)}
-
+    # When its log has reached the cut
     done, settled = written(settle_change(operation, view, ["orders"], ends(100), ONE, producers), view)
-
+    # Then the target is the writer, and the last sequences are stored with their term
     assert done.state == "cut"
     assert done.move.cuts == {"orders": (Cut(0, 100, 7, 1),)}
     topic = settled.topics["orders"]
@@ -182,14 +183,15 @@ def test_an_operation_is_cut_when_the_last_of_its_topics_has_crossed_over() -> N
 
 
 def test_a_barrier_lowers_a_cut_that_was_not_reached_to_the_log_end() -> None:
+    # Given an open crossing under its fence, which cannot end once the target has records of others
     operation, view = opened()
     held, fenced = written(hold_change(operation, view, ["orders"]), view)
     with pytest.raises(MoveDamagedError, match="without passing the gateways"):
         finish_change(held, fenced, ["orders"], ends(60, target=8), ONE, {})
-
+    # When it ends below its cut
     done, over = written(finish_change(held, fenced, ["orders"], ends(60), ONE, {}), fenced)
     assert done.move.cuts == {"orders": (Cut(0, 60, 7, 1),)}
-
+    # Then the cut is where the log ends
     assert done.state == "cut"
     assert shape(over) == [("east", 0, 60, 0, 0), ("west", 60, None, 7, 1)]
     assert over.topics["orders"].fence is None
@@ -206,14 +208,17 @@ def test_an_empty_partition_crosses_over_without_an_extent_of_the_origin() -> No
 
 
 def test_withdrawing_a_crossing_restores_the_former_map_or_pins_the_origin() -> None:
+    # Given an open crossing of a topic that had no map, on its way back
     operation, view = opened()
     back, retreated = written(retreat_change(operation, view), view)
     assert stage(back, retreated.topics["orders"]) == "proposed"
+    # When it is withdrawn, which is refused while the target has new records
     with pytest.raises(MoveDamagedError, match="records were written there"):
         withdraw_change(back, retreated, ends(120, target=8))
     _, gone = written(withdraw_change(back, retreated, ends(120)), retreated)
+    # Then its map keeps everybody in the origin
     assert gone.topics == {"orders": pinned_map("east", "orders", 1)}
-
+    # Given an open crossing of a topic that had moved before
     old = Topic(
         name="orders", writer="east", partitions={0: append(append(identity("east"), "west", 10, 0), "east", 20, 10)}
     )
@@ -221,7 +226,9 @@ def test_withdrawing_a_crossing_restores_the_former_map_or_pins_the_origin() -> 
     operation, view = written(
         propose_change(an_operation(), before, ["orders"], {KEY: PartitionEnds(10, 40)}, {KEY: 90}), before
     )
+    # When it is withdrawn
     _, kept = written(withdraw_change(written(retreat_change(operation, view), view)[0], view, {}), view)
+    # Then its map is what it was
     assert kept.topics == before.topics
 
 
@@ -254,18 +261,20 @@ def test_doubled_records_are_those_of_busy_partitions_until_the_last_reaches_its
 
 
 def test_the_status_of_a_migration_is_derived_from_map_and_log_ends() -> None:
-    _, view = opened()
-    topic = view.topics["orders"]
-    statuses = [found.status for end in (99, 100) if (found := status_of(topic, {0: end}))]
-    assert statuses == ["Migrating", "Migrated"]
-    unknown = status_of(topic)
+    # Given maps of a topic that never moved, that crosses over, that has, and whose origin has aged
+    never_moved = Topic(name="t", writer="east", partitions={0: identity("east")})
+    crossing = opened()[1].topics["orders"]
+    over = crossing.model_copy(update={"crossing": None, "writer": "west"})
+    aged = over.model_copy(update={"partitions": {0: over.partitions[0][1:]}})
+    # When their status is asked for, with or without the ends of the logs
+    below, reached, unknown = status_of(crossing, {0: 99}), status_of(crossing, {0: 100}), status_of(crossing)
+    # Then it is derived from what there is
+    assert status_of(never_moved) is None
+    assert [getattr(found, "status", None) for found in (below, reached)] == ["Migrating", "Migrated"]
     assert unknown is not None
     assert (unknown.status, unknown.reached) == ("Migrating", 0)
-    over = topic.model_copy(update={"crossing": None, "writer": "west"})
     assert getattr(status_of(over), "status", None) == "Migrated"
-    aged = over.model_copy(update={"partitions": {0: over.partitions[0][1:]}})
     assert getattr(status_of(aged), "status", None) == "Aged"
-    assert status_of(Topic(name="t", writer="east", partitions={0: identity("east")})) is None
 
 
 HERE = TopicFacts(exists=True, partitions=1, starts={0: 0}, ends={0: 50}, replication=1)

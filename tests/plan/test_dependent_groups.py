@@ -34,6 +34,7 @@ def test_bytes_that_are_no_assignment_name_nothing(cut: int) -> None:
 
 
 def test_a_group_belongs_to_users_whose_binding_leads_to_its_coordinator() -> None:
+    # Given four users of a group, each with another binding
     use = Use(instance="i-1", how="commit", since=SINCE)
     usage = {name: Usage(user=name, groups={"billing": (use,)}) for name in ("alice", "bob", "carol", "dave")}
     view = View(
@@ -47,7 +48,8 @@ def test_a_group_belongs_to_users_whose_binding_leads_to_its_coordinator() -> No
             "dave": UserBindings(user="dave", instances={"i-1": "west"}),
         },
     )
-
+    # When its users are asked for
+    # Then each cluster has those whose binding leads there
     assert users_at(view, usage, "billing", "east") == ("alice", "carol")
     assert users_at(view, usage, "billing", "west") == ("bob", "dave")
     assert users_at(view, usage, "audit", "east") == ()

@@ -119,10 +119,11 @@ TestPartitionLife.settings = settings(max_examples=60, stateful_step_count=20, d
 
 
 def test_moves_there_back_and_on_keep_every_offset() -> None:
+    # When a partition moves there, back, and on
     there = cut(identity("a"), 100, "b", 7)
     back = cut(there, 27, "a", 103)
     on = cut(back, 113, "c", 0)
-
+    # Then each stay has an extent, and each offset leads to its own
     assert on == (
         Extent(cluster="a", start=0, end=100, base=0, term=0),
         Extent(cluster="b", start=100, end=120, base=7, term=1),
@@ -157,13 +158,15 @@ def test_the_end_of_a_closed_extent_belongs_to_the_next_one() -> None:
 
 
 def test_a_reader_in_an_ignored_extent_continues_at_the_next_readable_one() -> None:
+    # Given two ignored extents between readable ones
     skipped = (
         Extent(cluster="a", start=0, end=10, base=0, term=0),
         Extent(cluster="b", start=10, end=20, base=0, term=1, ignored=True),
         Extent(cluster="c", start=20, end=30, base=0, term=2, ignored=True),
         Extent(cluster="a", start=30, end=None, base=10, term=3),
     )
-
+    # When offsets are looked up
+    # Then those of the ignored ones lead to the next readable one
     assert locate(skipped, 9) == Place(skipped[0], 9)
     assert locate(skipped, 10) == Hole(skipped[3])
     assert locate(skipped, 29) == Hole(skipped[3])

@@ -66,13 +66,14 @@ def test_an_answer_of_a_stale_leader_does_not_lower_a_forced_cut(
 def test_no_offset_gets_two_records_however_much_a_cluster_returns_with() -> None:
     """The open problem of renumbering: what the dead cluster had acknowledged beyond what was known, and what the new
     one was given meanwhile, would have had the same offsets."""
+    # Given a forced cut, and records in the target since
     at, known_end = forced_cut(live(identity("east")), PartitionEnds(0, seen=10, seen_age_s=1))
     moved = append(identity("east"), "west", at, 0, known_end)
     written_in_west = {live(moved).to_client(physical) for physical in range(50)}
-
+    # When the origin returns with as much as it can hold at most, or less
     for true_end in (10, 11, 60, at):
         back = close(moved, "east", moved[0].to_client(true_end))
-
+        # Then what it holds has offsets of its own, and nothing of the target changes
         assert check(back) == []
         assert live(back) == live(moved)
         held_by_east = set(range(10, min(true_end, 60)))

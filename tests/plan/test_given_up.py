@@ -118,14 +118,15 @@ def read(extents: tuple[Extent, ...], offset: int, to: int) -> Iterator[tuple[in
 def test_after_giving_up_readers_get_all_records_of_other_clusters_at_their_offsets(
     extents: tuple[Extent, ...], gone: str, offset: int
 ) -> None:
+    # Given any history of moves, and a cluster that is not the writer
     if live(extents).cluster == gone:
         return
     topic = Topic(name="t", writer=live(extents).cluster, partitions={0: extents})
     to = live(extents).start + 5
-
+    # When the cluster is given up
     after = without(topic, gone)
     lost = list(losses(topic, gone))
-
+    # Then a reader gets what is elsewhere, in its place, and each lost offset is counted once
     left = after.partitions[0]
     assert check(left) == []
     assert live(left) == live(extents)
@@ -140,13 +141,14 @@ def test_after_giving_up_readers_get_all_records_of_other_clusters_at_their_offs
 
 @given(extents=histories(), gone=st.sampled_from(CLUSTERS), offset=st.integers(0, 40))
 def test_the_loss_of_a_group_is_what_it_would_have_read(extents: tuple[Extent, ...], gone: str, offset: int) -> None:
+    # Given any history of moves, and a cluster that is not the writer
     if live(extents).cluster == gone:
         return
     topic = Topic(name="t", writer=live(extents).cluster, partitions={0: extents})
     to = live(extents).start + 5
-
+    # When the loss of a group is counted
     found = list(unread(topic, gone, {0: [Commit("g", "west", offset, True)]}))
-
+    # Then it is what it would have read there
     missed = [one for one in read(extents, offset, to) if one[1] == gone]
     assert sum(one.most for one in found) == len(missed)
     if found and offset < to:
@@ -172,13 +174,14 @@ def test_giving_up_that_is_interrupted_and_repeated_comes_to_the_same_maps(
 def test_writing_to_a_given_up_cluster_again_gives_no_offset_a_second_record(
     extents: tuple[Extent, ...], gone: str, base: int, more: int
 ) -> None:
+    # Given any history of moves, of which a cluster was given up
     if live(extents).cluster == gone:
         return
     left = without(Topic(name="t", writer=live(extents).cluster, partitions={0: extents}), gone).partitions[0]
     at = live(left).start + more
-
+    # When the topic moves there again
     back = append(left, gone, at, base)
-
+    # Then the new stay has a term of its own, and older offsets lead where they led
     assert check(back) == []
     assert live(back).term > max(extent.term for extent in extents)
     before = {o: (cluster, physical) for o, cluster, physical in read(extents, 0, at)}

@@ -56,8 +56,10 @@ def test_lag_does_not_count_the_hole_below_a_forced_cut() -> None:
         Extent(cluster=EAST, start=0, end=10_000, base=0, term=0, known_end=50),
         Extent(cluster=WEST, start=10_000, end=None, base=0, term=1),
     )
+    # When the lag below the cut is counted
+    # Then it is what east holds, and what west has
     assert look(extents, 40, east=(0, 55), west=(0, 3)) == Behind(10_003, 18, EAST)
-    # And nobody can say what a cluster holds that does not answer, unless nobody waits for it
+    # And it is unknown while east does not answer, unless nobody waits for its records
     assert look(extents, 40, east=None, west=(0, 3)) == Behind(10_003, None, EAST)
     assert look(extents, 10_001, east=None, west=(0, 3)) == Behind(10_003, 2, WEST)
     skipped = (extents[0].model_copy(update={"ignored": True}), extents[1])

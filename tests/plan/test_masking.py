@@ -46,6 +46,7 @@ def test_a_topic_in_both_clusters_is_written_where_its_users_are_bound() -> None
 
 
 def test_the_finest_binding_decides_whether_a_user_is_affected() -> None:
+    # Given a user with bindings of three levels, and a group that a move has carried to west
     view = View(
         clusters=CLUSTERS,
         bindings={
@@ -54,9 +55,9 @@ def test_the_finest_binding_decides_whether_a_user_is_affected() -> None:
         groups={"carried": Group(name="carried", cluster="west")},
     )
     usage = {"ann": Usage(user="ann", topics={"both": use()}, groups={"billing": use()})}
-
+    # When west is to be masked
     found = affected(view, usage, "west", {"both": {"east", "west"}})
-
+    # Then what the finest bindings lead there is affected
     assert found == Affected(written=("both",), groups=("carried",), users={"ann": ("topic both",)})
 
 

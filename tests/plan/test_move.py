@@ -92,6 +92,7 @@ def test_a_forced_move_has_the_steps_of_a_planned_one_except_those_that_wait_for
 
 
 def test_every_written_document_is_among_those_that_the_move_named_before() -> None:
+    # Given the documents that a move names
     op = operation("fenced")
     named = set(touched(op))
     view = fenced_view()
@@ -152,8 +153,9 @@ def test_a_topic_that_has_left_the_origin_is_not_fenced() -> None:
 
 
 def test_the_cut_writes_maps_groups_and_bindings_and_lifts_the_fences_in_one_revision() -> None:
+    # When the cut of a fenced move is made
     documents = cut_now(operation("fenced"), fenced_view(), adopted={"g": AdoptedGroup(7, 3, {"old": "new"})})
-
+    # Then its revision has map, group and binding as they are to be, without fences
     topic = the(documents, Topic)
     assert (topic.writer, topic.fence) == ("west", None)
     assert topic.partitions[0] == (
@@ -171,13 +173,14 @@ def test_the_cut_writes_maps_groups_and_bindings_and_lifts_the_fences_in_one_rev
 
 
 def test_each_kind_of_scope_binds_its_own_level_and_keeps_the_others() -> None:
+    # Given a scope of every kind, and a user with bindings of every level
     scope = Scope(
         instances=(("u", "i"),), user_topics=(("u", "t"),), user_groups=(("u", "g"),), users=("v",), topics=("t",)
     )
     old = UserBindings(user="u", cluster="east", instances={"j": "north"}, topics={"s": "north"}, groups={"h": "north"})
-
+    # When the cut is made
     documents = cut_now(operation("fenced", scope), fenced_view(bindings={"u": old}))
-
+    # Then each kind has bound its level, and what was there besides is kept
     assert [d for d in documents.puts if isinstance(d, UserBindings)] == [
         UserBindings(user="v", cluster="west"),
         UserBindings(
@@ -268,13 +271,14 @@ def test_a_skipped_extent_is_read_again_after_its_topic_moves_back() -> None:
 
 
 def test_an_undo_lifts_only_its_own_fences_and_leaves_no_empty_documents() -> None:
+    # When moves are undone whose topics have no map, a map, or the fence of another one
     mapped = Topic(name="t", writer="east", partitions={0: identity("east")})
     fresh = undo_change(operation("fenced"), fenced_view())
     kept = undo_change(operation("fenced"), fenced_view(mapped, Group(name="g", cluster="east")))
     quiet = undo_change(operation("fenced"), View(topics={"t": Topic(name="t", transaction_fence=FENCE)}))
     held = undo_change(operation("fenced"), View(topics={"t": mapped.model_copy(update={"transaction_fence": FENCE})}))
     others = undo_change(operation("running"), View(topics={"t": Topic(name="t", fence=Fence(operation="other"))}))
-
+    # Then maps are kept, documents that held a fence alone are gone, and the other fence stands
     assert fresh.deletes == ((Topic, "t"), (Group, "g"))
     assert the(kept, Topic) == mapped
     assert quiet.deletes == ((Topic, "t"),)
@@ -366,18 +370,22 @@ def test_a_producer_of_records_with_old_timestamps_is_carried_over() -> None:
 
 def test_sequences_carried_days_ago_are_not_carried_again() -> None:
     """Nobody sends a batch of a day ago again, and its own broker would not know it either."""
+    # Given a producer whose last sequence is carried at a first cut
     now, day = 10**12, 86_400_000
     found = [ProducerFacts(P1, 0, 5, now)]
     other = FIRST_CLIENT_ID + 99
-
     first = carry_sequences("t", None, {0: Ended(0, 1, found)}, now)
     assert first is not None
     assert (first.partitions, first.read_ms) == ({0: {P1: (0, 5)}}, {0: now})
+    # When the next cut comes within a day, with another producer
     soon = [ProducerFacts(upstream_id(other, 1), 0, 7, now + 9)]
     second = carry_sequences("t", first, {0: Ended(1, 2, soon)}, now + day)
+    # Then both are carried
     assert second is not None
     assert second.partitions == {0: {other: (0, 7), P1: (0, 5)}}
+    # When a third one comes days after that
     third = carry_sequences("t", second, {0: Ended(2, 3, [])}, now + 3 * day)
+    # Then neither is, and all are known
     assert third is not None
     assert (third.partitions, third.terms) == ({}, {0: 3})
 

@@ -47,6 +47,7 @@ def test_a_fence_alone_is_no_map() -> None:
 
 @pytest.mark.parametrize("have", list(itertools.product([False, True], repeat=3)))
 def test_the_finest_binding_that_exists_decides_for_a_topic(have: tuple[bool, bool, bool]) -> None:
+    # Given a user with any of the three bindings that apply to a topic
     topic, instance, user = have
     bindings = UserBindings(
         user="alice",
@@ -54,9 +55,9 @@ def test_the_finest_binding_that_exists_decides_for_a_topic(have: tuple[bool, bo
         instances={"app-1": "west"} if instance else {},
         cluster="east" if user else None,
     )
-
+    # When the topic is resolved
     resolved = cluster_for_topic(view(bindings), ALICE, "t", existing())
-
+    # Then the finest of them decides
     expected = [
         ("north", "user#topic", topic),
         ("west", "user+instance", instance),

@@ -29,8 +29,9 @@ def test_a_returned_log_is_compared_with_the_known_end(
 
 def test_a_returned_log_above_the_cut_is_marked_until_the_loss_is_accepted() -> None:
     """It has no place in the topic, and its producers may have been told of it."""
+    # When a cluster returns with more than its cut
     found = look_at("orders", 0, OLD, CUT + 500)
-
+    # Then the extent is marked with what was found, and closed at the cut once that is accepted
     assert (found.outcome, found.above, found.beyond, found.missing) == ("more", 500, CUT - 100, 0)
     after = settled(MOVED, found)
     assert after[0] == OLD.model_copy(update={"found_end": CUT + 500})
@@ -107,13 +108,14 @@ def test_no_record_changes_its_place_whatever_a_cluster_returns_with(
     before: int, base: int, known: int, held: int, accept: bool
 ) -> None:
     """Whatever the cluster comes back with: places below its end are what they were, and so are those of the target."""
+    # Given a forced move after a planned one
     moved = append(
         append(identity("west"), "east", before, base), "west", before + 50, before + 7, before + min(known, 50)
     )
     extent = next(one for one in moved if one.cluster == "east")
-
+    # When the cluster returns with whatever it holds
     after = settled(moved, look_at("orders", 0, extent, base + held, accept))
-
+    # Then each offset that leads to a record leads to the one it led to before
     assert check(after) == []
     assert live(after) == live(moved)
     for offset in range(before + 60):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ha_core.model import Crossing, Extent, MoveRequest, MoveSet, Operation, Scope, Topic, View
-from ha_core.model.extent import identity, live
+from ha_core.model.extent import append, identity, live
 from ha_core.plan.crossing import open_change, propose_change, settle_change
 from ha_core.plan.crossing_stages import passed, stage
 from ha_core.plan.facts import PartitionEnds, TopicFacts
@@ -15,6 +15,7 @@ from ha_core.plan.migration_status import status_of
 from ha_core.plan.move import MoveDamagedError, cut_change, fence_change
 from ha_core.plan.moving import moving, of_all
 from tests.plan.preflight_case import HERE, Case
+from tests.plan.revisions import written
 
 ENDS = {("orders", p): PartitionEnds(target=7, origin=10 * (p + 1)) for p in range(3)}
 CUTS = dict.fromkeys(ENDS, 100)
@@ -75,9 +76,12 @@ def test_moving_the_whole_topic_takes_the_partitions_left_in_the_origin() -> Non
 
 
 def test_a_single_partition_moves_back() -> None:
+    # Given a topic of which one partition has moved to west
     topic = moved(asked(1), None)
-    ends = {key: PartitionEnds(target=one.origin or 0, origin=30) for key, one in ENDS.items()}
+    ends = {key: PartitionEnds(target=before.origin or 0, origin=30) for key, before in ENDS.items()}
+    # When it moves back
     back = moved(asked(1, origin="west", target="east"), topic, ends)
+    # Then all of the topic is in east, and its map has the stay in between
     assert (clusters(back), back.writer) == (["east"] * 3, "east")
     assert [(e.cluster, e.start, e.end) for e in back.partitions[1]] == [
         ("east", 0, 20),
@@ -93,19 +97,21 @@ def test_moving_a_partition_that_is_not_in_the_origin_is_refused() -> None:
 
 
 def test_a_single_partition_crosses_over_while_the_others_are_written_as_before() -> None:
-    operation = asked(1)
-    view = View()
-    (topic, operation) = propose_change(operation, view, ["orders"], ENDS, CUTS).puts  # type: ignore[assignment]
-    assert isinstance(topic, Topic)
+    # When a cut is proposed for one of three partitions
+    operation, view = written(propose_change(asked(1), View(), ["orders"], ENDS, CUTS))
+    topic = view.topics["orders"]
+    # Then it alone crosses over
     assert topic.crossing is not None
     assert topic.crossing.partitions == (1,)
     assert [topic.crosses(p) for p in range(3)] == [False, True, False]
-    view = View(topics={"orders": topic})
-    (topic, operation) = open_change(operation, view, ["orders"], ENDS, {"orders": 3}).puts  # type: ignore[assignment]
+    # When the crossing is open, and its log has reached the cut
+    operation, view = written(open_change(operation, view, ["orders"], ENDS, {"orders": 3}), view)
+    topic = view.topics["orders"]
     reached = {key: PartitionEnds(one.target, 100 if key[1] == 1 else one.origin) for key, one in ENDS.items()}
     assert passed(topic, reached) == (1,)
-    view = View(topics={"orders": topic})
-    (topic, operation) = settle_change(operation, view, ["orders"], reached, {"orders": 4}, {}).puts  # type: ignore[assignment]
+    operation, view = written(settle_change(operation, view, ["orders"], reached, {"orders": 4}, {}), view)
+    topic = view.topics["orders"]
+    # Then it is written in west, and the others where they were
     assert operation.state == "cut"
     assert (clusters(topic), topic.writer, stage(operation, topic)) == (["east", "west", "east"], "east", "settled")
     status = status_of(topic)
@@ -114,9 +120,12 @@ def test_a_single_partition_crosses_over_while_the_others_are_written_as_before(
 
 
 def test_the_status_of_a_crossing_ignores_partitions_that_moved_before() -> None:
+    # Given a topic of which one partition has moved before
     before = moved(asked(0), None)
-    (topic, _) = propose_change(asked(), View(topics={"orders": before}), ["orders"], ENDS, CUTS).puts
-    assert isinstance(topic, Topic)
+    # When the others cross over
+    _, view = written(propose_change(asked(), View(topics={"orders": before}), ["orders"], ENDS, CUTS))
+    topic = view.topics["orders"]
+    # Then the status is theirs, and the first is as it was
     assert topic.crossing is not None
     assert topic.crossing.partitions == (1, 2)
     status = status_of(topic, {1: 100, 2: 100})
@@ -163,16 +172,9 @@ def test_a_named_partition_that_the_topic_lacks_is_an_error() -> None:
 
 def test_a_named_partition_written_elsewhere_is_an_error_that_names_its_cluster() -> None:
     moved_one = Topic(
-        name="orders",
-        writer="east",
-        partitions={
-            0: identity("east"),
-            1: (
-                Extent(cluster="east", start=0, end=20, base=0, term=0),
-                Extent(cluster="west", start=20, base=0, term=1),
-            ),
-        },
+        name="orders", writer="east", partitions={0: identity("east"), 1: append(identity("east"), "west", 20, 0)}
     )
+
     assert "partition 1 is written in west, not in east" in errors(named(0, 1, topic=moved_one))
 
 

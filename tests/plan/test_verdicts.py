@@ -82,9 +82,11 @@ def test_a_cluster_with_one_broker_that_answers_is_never_called_unreachable_or_l
 
 
 def test_the_verdict_on_a_lost_origin_suggests_the_command_that_moves_its_topics() -> None:
+    # Given a lost origin, and a scope of users or of topics and groups
     lost = SOUND.with_reach("east", reachable=False, error="connection refused")
     topics = replace(lost, scope=Scope(topics=("orders",), user_groups=(("alice", "billing"),)))
-
+    # When it is judged
+    # Then the suggested command is one that takes such a scope
     only(lost, "error", "cluster east", "`switchyard switch` with --mode forced")
     only(
         topics,
@@ -363,13 +365,14 @@ def test_a_forced_move_from_a_cluster_that_answers_is_allowed_by_force() -> None
 
 
 def test_a_forced_move_takes_the_last_seen_shape_of_a_topic_and_says_how_old_it_is() -> None:
+    # Given a dead origin whose topic and group were recorded minutes ago
     seen = replace(HERE, age_s=240.0)
     case = SOUND.forced.with_topic("east", seen).with_group(
         "east", GroupFacts("Empty", offsets={("orders", 0): 5}, age_s=60.0)
     )
-
+    # When the move is judged
     found = case.judge()
-
+    # Then nothing speaks against it, and the ages are said; a record of two days is a warning
     assert [v for v in found if v.level == "error"] == []
     assert any(v.level == "info" and "4 min ago" in v.text for v in found)
     assert any("offsets of 1 groups are those of 60 s ago" in v.text for v in found)
@@ -388,10 +391,11 @@ def test_a_forced_move_warns_of_committed_offsets_of_topics_that_do_not_move() -
 
 
 def test_a_target_that_returned_with_less_is_an_error_until_the_loss_is_accepted() -> None:
+    # Given a topic whose older records lie in the target, as many as were known
     east = append(identity("west"), "east", 1000, 0, known_end=80)
     mapped = Topic(name="orders", writer="east", partitions={0: east, 1: identity("east")})
     whole = replace(HERE, ends={0: 80, 1: 0})
-
+    # When the target has less than that
     only(
         replace(SOUND, topics=(mapped,)).with_topic("west", replace(whole, ends={0: 79, 1: 0})),
         "error",
@@ -399,6 +403,7 @@ def test_a_target_that_returned_with_less_is_an_error_until_the_loss_is_accepted
         "ends at 79",
         "--accept-loss",
     )
+    # Then it is an error, and none with all of it
     assert errors(replace(SOUND, topics=(mapped,)).with_topic("west", whole)) == []
 
 

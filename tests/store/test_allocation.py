@@ -20,17 +20,19 @@ def test_a_key_keeps_its_node_id_and_no_other_key_gets_it(session: Session, othe
 
 
 def test_racing_sessions_allocate_the_same_node_ids(session: Session, other: Session) -> None:
+    # Given two sessions
     results: list[dict[str, int]] = []
 
     def allocate(each: Session) -> None:
         results.append({key: each.store.allocate_node(key) for key in (f"east:{n}" for n in range(20))})
 
+    # When both allocate ids for the same keys at once
     threads = [threading.Thread(target=allocate, args=(each,)) for each in (session, other)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-
+    # Then they have the same ones
     assert results[0] == results[1] == session.store.nodes()
     assert sorted(results[0].values()) == list(range(1, 21))
 

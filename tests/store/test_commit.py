@@ -125,6 +125,7 @@ def test_racing_commits_of_different_documents_each_get_their_own_revision(sessi
         for number in range(20):
             revisions.append(store.store.commit(put(binding(f"{user}-{number}"))))
 
+    # When two sessions commit in two threads each
     threads = [
         threading.Thread(target=commit, args=(each, f"{place}-{n}"))
         for n in range(2)
@@ -134,12 +135,13 @@ def test_racing_commits_of_different_documents_each_get_their_own_revision(sessi
         thread.start()
     for thread in threads:
         thread.join()
-
+    # Then there is a revision for each commit
     assert sorted(revisions) == list(range(1, 81))
     assert len(session.store.load().bindings) == 80
 
 
 def test_exactly_one_of_two_racing_commits_of_a_document_wins(session: Session, other: Session) -> None:
+    # Given a document that two sessions have read
     session.store.commit(put(binding()))
     outcomes: list[str] = []
 
@@ -150,12 +152,13 @@ def test_exactly_one_of_two_racing_commits_of_a_document_wins(session: Session, 
         except ConflictError:
             outcomes.append("conflict")
 
+    # When both replace it at once
     threads = [threading.Thread(target=commit, args=(s, c)) for s, c in ((session, "west"), (other, "south"))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-
+    # Then one has done so, and the other was told of a conflict
     winner = session.store.load().bindings["ann"].cluster
     assert sorted(outcomes) == sorted(["conflict", winner])
 

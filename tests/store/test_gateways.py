@@ -129,10 +129,12 @@ def test_closing_the_store_unregisters_its_gateway(session: Session, other: Sess
 
 
 def test_a_session_is_confirmed_only_while_it_is_connected(session: Session) -> None:
+    # Given a connected session
     states: list[str] = []
     session.store.watch(lambda view, changed: None, states.append)
     session.store.confirm()
-
+    # When it is suspended
+    # Then it cannot be confirmed until it is connected again
     session.suspend()
     until(lambda: states[-1:] == ["suspended"], "suspended")
     with pytest.raises(StoreUnavailableError):

@@ -62,14 +62,15 @@ def mapped(number: int) -> Topic:
 def test_fifty_thousand_partitions_are_written_in_batches_followed_and_loaded(
     store: ZooKeeperStore, other: ZooKeeperStore, topics: dict[str, Topic]
 ) -> None:
+    # Given a watcher
     changed: set[str] = set()
     watcher = other.watch(lambda view, paths: changed.update(paths))
     watcher.wait_for(0, DEADLINE_S)
-
+    # When a thousand topics are written in batches
     batches = list(in_batches(topics.values(), {}))
     for batch in batches:
         store.commit(put(*batch))
-
+    # Then the watcher and a reader have all of them, and each is stored small
     assert len(batches) == 5, "ten thousand partitions each"
     assert watcher.wait_for(len(batches), DEADLINE_S).topics == topics
     assert changed == {path_of(Topic, name) for name in topics}
@@ -82,15 +83,16 @@ def test_fifty_thousand_partitions_are_written_in_batches_followed_and_loaded(
 def test_ten_thousand_partitions_that_change_at_once_reach_a_watcher_as_one_revision(
     store: ZooKeeperStore, other: ZooKeeperStore, topics: dict[str, Topic]
 ) -> None:
+    # Given a watcher of two hundred topics
     some = list(topics.values())[:200]
     store.commit(put(*some))
     seen: list[tuple[int, frozenset[str]]] = []
     watcher = other.watch(lambda view, paths: seen.append((view.revision, paths)))
     watcher.wait_for(1, DEADLINE_S)
-
+    # When all of them change in one revision
     moved = {topic.name: topic.model_copy(update={"writer": "east"}) for topic in some}
     store.commit(put(*moved.values(), at=0))
-
+    # Then the watcher is given one view with all of them
     assert watcher.wait_for(2, DEADLINE_S).topics == moved
     paths = frozenset(path_of(Topic, name) for name in moved)
     assert seen == [(1, paths), (2, paths)]

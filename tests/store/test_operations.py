@@ -79,9 +79,10 @@ def test_taking_over_an_unknown_operation_is_refused(session: Session) -> None:
 
 
 def test_an_executor_that_was_taken_over_can_no_longer_write(session: Session, other: Session) -> None:
+    # Given an executor whose operation another one has taken over
     stale = session.store.create_operation(operation(), ["topic:orders"])
     other.store.take_over("switch-1")
-
+    # When it writes anything, it is refused
     for write in (
         lambda: session.store.update_operation(operation().model_copy(update={"state": "failed"}), stale),
         lambda: session.store.append_history("switch-1", stale, entry("late")),
@@ -90,7 +91,7 @@ def test_an_executor_that_was_taken_over_can_no_longer_write(session: Session, o
     ):
         with pytest.raises(FencedOffError, match="epoch is 1, this executor has 0"):
             write()
-
+    # Then nothing has changed
     assert session.store.read(Operation, "switch-1") == (operation(), 0)
     assert session.store.history("switch-1") == []
     assert len(session.store.locks()) == 1
@@ -120,16 +121,17 @@ def test_the_hold_of_an_operation_ends_with_its_session(session: Session, other:
 
 
 def test_a_waiting_take_over_succeeds_when_the_hold_ends(session: Session, other: Session) -> None:
+    # Given an operation that is held, and somebody who waits to take it over
     epoch = session.store.create_operation(operation(), [])
     epochs: list[int] = []
     waiter = threading.Thread(target=lambda: epochs.append(other.store.take_over("switch-1", wait_s=DEADLINE_S)))
-
+    # When the hold ends, and not before
     with session.store.hold("switch-1", epoch):
         waiter.start()
         waiter.join(0.3)
         assert epochs == []
     waiter.join(DEADLINE_S)
-
+    # Then it is taken over
     assert epochs == [1]
 
 
@@ -192,18 +194,20 @@ def test_a_history_entry_is_written_once_when_its_reply_is_lost(session: Session
 
 
 def test_two_sessions_that_append_history_at_once_lose_no_entry(session: Session, other: Session) -> None:
+    # Given an operation
     epoch = session.store.create_operation(operation(), [])
 
     def write(writer: Session, name: str) -> None:
         for number in range(15):
             writer.store.append_history("switch-1", epoch, entry(f"{name}-{number}"))
 
+    # When two sessions append to its history at once
     threads = [threading.Thread(target=write, args=each) for each in ((session, "a"), (other, "b"))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-
+    # Then it has all entries
     assert sorted(line.step for line in session.store.history("switch-1")) == sorted(
         f"{name}-{number}" for name in "ab" for number in range(15)
     )
@@ -234,14 +238,15 @@ def test_the_newest_operations_come_first_and_unreadable_ones_are_left_out(sessi
 
 
 def test_each_page_of_operations_begins_where_the_last_one_ended(session: Session) -> None:
+    # Given five operations
     names = [f"age-20261101-10000{n}-aa" for n in range(5)]
     for name in names:
         session.store.create_operation(operation(name), [])
-
+    # When they are read two by two
     pages = [session.store.operations(2)]
     while pages[-1]:
         pages.append(session.store.operations(2, before=pages[-1][-1].id))
-
+    # Then each is on one page, the newest first
     assert [[each.id for each in page] for page in pages] == [
         [names[4], names[3]],
         [names[2], names[1]],
@@ -253,6 +258,7 @@ def test_each_page_of_operations_begins_where_the_last_one_ended(session: Sessio
 def test_only_operations_that_hold_a_lock_are_read_to_find_the_running_ones(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given nineteen operations without locks, and two with some
     for n in range(20):
         epoch = session.store.create_operation(operation(f"switch-20261101-1000{n:02}-aa"), ["topic:a", "user:joe"])
         if n < 19:
@@ -262,9 +268,9 @@ def test_only_operations_that_hold_a_lock_are_read_to_find_the_running_ones(
     tree = session.store._tree
     get_many = tree.get_many
     monkeypatch.setattr(tree, "get_many", lambda paths: read.extend(paths) or get_many(paths))
-
+    # When the running ones are asked for
     found = [each.id for each in session.store.running()]
-
+    # Then the two are found, and no other was read
     assert found == ["age-20261101-110000-aa", "switch-20261101-100019-aa"]
     assert [path for path in read if path.startswith("/operations/")] == [f"/operations/{name}" for name in found]
 

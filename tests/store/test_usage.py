@@ -36,12 +36,13 @@ def test_gateways_that_record_usage_at_once_lose_nothing(session: Session, other
         for number in range(15):
             each.store.record_usage("ann", [Sighting("topic", f"{name}-{number}", use())])
 
+    # When two sessions record usage of a user at once
     threads = [threading.Thread(target=record, args=each) for each in ((session, "a"), (other, "b"))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-
+    # Then all of it is there
     assert len(session.store.usage()["ann"].topics) == 30
 
 

@@ -56,14 +56,15 @@ def test_the_first_view_is_whole_and_names_everything_in_it(session: Session, ot
 
 
 def test_each_commit_arrives_with_the_paths_that_changed(session: Session, other: Session) -> None:
+    # Given a watcher
     recorder, watcher = watch(session)
     watcher.wait_for(0, DEADLINE_S)
-
+    # When documents are put and deleted
     other.store.commit(put(binding("ann")))
     watcher.wait_for(1, DEADLINE_S)
     other.store.commit(Change("bye", deletes=((UserBindings, "ann"),), expected={(UserBindings, "ann"): 0}))
     watcher.wait_for(2, DEADLINE_S)
-
+    # Then each view comes with what changed in it
     assert [(view.revision, set(view.bindings), changed) for view, changed in recorder.views] == [
         (0, set(), frozenset()),
         (1, {"ann"}, frozenset({"/bindings/ann"})),
@@ -157,6 +158,7 @@ def test_a_commit_without_documents_of_the_view_still_raises_its_revision(sessio
 
 @pytest.mark.parametrize("data", [b"{", b'{"user":"ann","schema":2}', b'{"user":"bob"}', b"\xff"])
 def test_an_unreadable_document_keeps_its_last_good_state(session: Session, other: Session, data: bytes) -> None:
+    # Given a watcher that is suspended while a document becomes unreadable
     recorder, watcher = watch(session)
     other.store.commit(put(binding("ann", "east")))
     watcher.wait_for(1, DEADLINE_S)
@@ -164,24 +166,25 @@ def test_an_unreadable_document_keeps_its_last_good_state(session: Session, othe
     until(lambda: recorder.states[-1] == "suspended", "suspended")
     other.store.commit(put(binding("ann", "west"), at=0))
     other.plant("/bindings/ann", data)
-
+    # When it is connected again
     session.resume()
     view = watcher.wait_for(2, DEADLINE_S)
-
+    # Then the view has the last state that could be read, and the document is named
     assert view.bindings["ann"] == binding("ann", "east")
     assert set(watcher.unreadable) == {"/bindings/ann"}
 
 
 def test_an_unreadable_document_is_taken_once_it_is_readable(session: Session, other: Session) -> None:
+    # Given a watcher of an unreadable document
     other.plant("/bindings/ann", b"{")
     _, watcher = watch(session)
     view = watcher.wait_for(0, DEADLINE_S)
     assert "ann" not in view.bindings
     assert set(watcher.unreadable) == {"/bindings/ann"}
-
+    # When it is written again
     other.store.commit(put(binding("ann"), at=0))
     view = watcher.wait_for(1, DEADLINE_S)
-
+    # Then the view has it
     assert view.bindings["ann"] == binding("ann")
     assert not watcher.unreadable
 
@@ -189,6 +192,7 @@ def test_an_unreadable_document_is_taken_once_it_is_readable(session: Session, o
 def test_after_an_interruption_the_watcher_catches_up_without_a_reload(
     session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given a watcher that is suspended while something is committed
     recorder, watcher = watch(session)
     watcher.wait_for(0, DEADLINE_S)
     reloads = _count_reloads(watcher, monkeypatch)
@@ -197,42 +201,45 @@ def test_after_an_interruption_the_watcher_catches_up_without_a_reload(
     other.store.commit(put(binding("ann")))
     assert watcher.view is not None
     assert watcher.view.revision == 0
-
+    # When it is connected again
     session.resume()
     watcher.wait_for(1, DEADLINE_S)
-
+    # Then it has caught up by the change notes
     assert recorder.states == ["connected", "suspended", "connected"]
     assert reloads == []
 
 
 def test_the_watcher_reports_an_interruption_at_once_even_while_it_reads(session: Session, other: Session) -> None:
+    # Given a watcher whose calls wait long for a lost connection
     session.set_patience(10 * DEADLINE_S)
     recorder, watcher = watch(session)
     watcher.wait_for(0, DEADLINE_S)
-
+    # When the session is suspended right after commits
+    # Then that is reported at once, each time
     for number in range(5):
         other.store.commit(put(binding(f"user-{number}")))
         session.suspend()
         until(lambda: recorder.states[-1] == "suspended", "suspended")
         session.resume()
         until(lambda: recorder.states[-1] == "connected", "connected")
-
+    # And all is read in the end
     watcher.wait_for(5, DEADLINE_S)
 
 
 def test_after_a_session_loss_the_watcher_reloads_everything(
     session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given a watcher, and a change without a note, which only a reload can see
     recorder, watcher = watch(session)
     other.store.commit(put(binding("ann")))
     watcher.wait_for(1, DEADLINE_S)
     reloads = _count_reloads(watcher, monkeypatch)
     # Behind the notes' back: only a full reload can see it.
     other.plant("/bindings/bob", binding("bob").to_bytes())
-
+    # When its session ends
     session.expire()
     until(lambda: len(recorder.views) >= 3 or bool(reloads and "bob" in recorder.views[-1][0].bindings), "the reload")
-
+    # Then it has the change, and goes on
     assert reloads
     assert [state for state in recorder.states if state != "suspended"] == ["connected", "lost", "connected"]
     assert recorder.views[-1][1] == frozenset({"/bindings/bob"})
@@ -244,6 +251,7 @@ def test_after_a_session_loss_the_watcher_reloads_everything(
 def test_the_watcher_reloads_everything_when_a_change_note_is_missing_or_unreadable(
     session: Session, other: Session, monkeypatch: pytest.MonkeyPatch, note: bytes | None
 ) -> None:
+    # Given a suspended watcher, commits meanwhile, and one of their notes damaged
     recorder, watcher = watch(session)
     watcher.wait_for(0, DEADLINE_S)
     reloads = _count_reloads(watcher, monkeypatch)
@@ -255,40 +263,43 @@ def test_the_watcher_reloads_everything_when_a_change_note_is_missing_or_unreada
         other.remove("/changes/change-0000000001")
     else:
         other.plant("/changes/change-0000000001", note)
-
+    # When it is connected again
     session.resume()
     view = watcher.wait_for(3, DEADLINE_S)
-
+    # Then it has reloaded everything
     assert reloads
     assert set(view.bindings) == {"ann", "bob", "eve"}
 
 
 def test_the_watcher_reloads_a_state_restored_from_a_backup(session: Session, other: Session) -> None:
+    # Given a watcher at revision 2
     _, watcher = watch(session)
     other.store.commit(put(binding("ann")))
     other.store.commit(put(binding("bob")))
     watcher.wait_for(2, DEADLINE_S)
-
+    # When the state is set back to revision 1
     other.remove("/bindings/bob")
     other.plant("/changes", b'{"revision":1}')
-
+    # Then it has the older state
     until(lambda: watcher.view is not None and watcher.view.revision == 1, "the older state")
     assert watcher.view is not None
     assert set(watcher.view.bindings) == {"ann"}
 
 
 def test_a_failing_callback_does_not_stop_the_watcher(session: Session, other: Session) -> None:
+    # Given a callback that always fails
     seen: list[int] = []
 
     def on_view(view: View, changed: frozenset[str]) -> None:
         seen.append(view.revision)
         raise RuntimeError("planted")
 
+    # When two views are delivered
     watcher = session.store.watch(on_view)
     watcher.wait_for(0, DEADLINE_S)
     other.store.commit(put(binding("ann")))
     watcher.wait_for(1, DEADLINE_S)
-
+    # Then it has been called for both
     assert seen == [0, 1]
 
 

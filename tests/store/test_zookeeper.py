@@ -81,6 +81,7 @@ def test_two_stores_on_an_empty_tree_have_the_same_state(zookeeper: ZooKeeperPro
 
 
 def test_state_locks_and_gateways_survive_a_restart_of_zookeeper(tmp_path: Path) -> None:
+    # Given a state with a document, an operation with its lock, and a gateway
     server = ZooKeeperProcess(tmp_path, durable=True)
     server.start()
     store = connect(server.hosts, session_timeout_s=30.0, connect_timeout_s=20.0, patience_s=DEADLINE_S)
@@ -90,11 +91,11 @@ def test_state_locks_and_gateways_survive_a_restart_of_zookeeper(tmp_path: Path)
     store.create_operation(operation(), ["user:ann"])
     store.register_gateway(gateway())
     watcher.wait_for(1, DEADLINE_S)
-
+    # When ZooKeeper is restarted
     server.stop()
     until(lambda: states[-1] == "suspended", "suspended")
     server.start()
-
+    # Then all of it is there, and writing goes on
     assert store.commit(put(binding("bob"))) == 2
     assert set(watcher.wait_for(2, DEADLINE_S).bindings) == {"ann", "bob"}
     assert [lock.key for lock in store.locks()] == ["user:ann"]
@@ -104,14 +105,15 @@ def test_state_locks_and_gateways_survive_a_restart_of_zookeeper(tmp_path: Path)
 
 
 def test_a_hundred_thousand_bindings_are_loaded(store: ZooKeeperStore, capsys: pytest.CaptureFixture[str]) -> None:
+    # Given a hundred thousand users
     bindings = [UserBindings(user=f"user-{n:06d}", cluster="east", topics={"orders": "west"}) for n in range(MANY)]
     for start in range(0, MANY, 2000):
         store.tree.write([Create(f"/bindings/{b.user}", b.to_bytes()) for b in bindings[start : start + 2000]])
-
+    # When the state is loaded
     started = time.perf_counter()
     view = store.load()
     loaded_s = time.perf_counter() - started
-
+    # Then it has them
     assert len(view.bindings) == MANY
     assert view.bindings["user-099999"] == bindings[-1]
     with capsys.disabled():
@@ -143,6 +145,7 @@ def _followed_with_many(store: ZooKeeperStore, capsys: pytest.CaptureFixture[str
 
 
 def test_read_batches_shrink_for_large_documents_and_grow_for_small_ones() -> None:
+    # Given small documents, large ones, and small ones again
     small, large = [10] * 2000, [900_000] * 600
     sizes = [*small, *large, *small]
     asked: list[int] = []
@@ -151,8 +154,9 @@ def test_read_batches_shrink_for_large_documents_and_grow_for_small_ones() -> No
         asked.append(len(paths))
         return [Node(bytes(sizes[int(path)]), 0, 0) for path in paths]
 
+    # When they are read
     nodes = read_in_batches([str(n) for n in range(len(sizes))], read)
-
+    # Then all have come, in batches as large as allowed and as small as needed
     assert [len(node.data) for node in nodes if node] == sizes
     assert max(asked) == MAX_BATCH
     assert min(asked) <= 4
