@@ -85,9 +85,9 @@ async def _run(scale: Scale, say: Say) -> Outcome:
         config = _config()
         gateway = Gateway(config, store, "bench")
         # No other process sees this store.
-        gateway.caretaker = Caretaker(b"", lambda: None, command=("sleep", "infinity"), silent_s=3600)
+        gateway.members.caretaker = Caretaker(b"", lambda: None, command=("sleep", "infinity"), silent_s=3600)
         await gateway.start()
-        gateway.most_connections = config.limits.max_connections  # few of these take two descriptors
+        gateway.clients.most = config.limits.max_connections  # few of these take two descriptors
         try:
             await gateway.upstream.refresh()
             node = (await gateway.nodes.ensure([("east", 1)]))["east", 1].port
@@ -96,7 +96,7 @@ async def _run(scale: Scale, say: Say) -> Outcome:
             clients = ends.enter_context(_process("bench.paper_clients", *numbers))
             await _line(clients)
             async with asyncio.timeout(60):
-                while len(gateway.connections) < idle + waiting:  # noqa: ASYNC110
+                while len(gateway.clients.open) < idle + waiting:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
             events = _events(gateway, store, brokers["east"], clients)
             rounds = scale.pick(ROUNDS, 1)

@@ -5,68 +5,23 @@ No metric has a label that clients choose (user, topic, client id): each new val
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sized
-from typing import Protocol
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from gateway import clock
 from gateway.counts import Counts
-from gateway.session.snapshot import Lease, Snapshot
+from gateway.driver.gateway import Gateway
 from ha_core.wire.codes import ApiKey
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class _Cluster(Protocol):
-    @property
-    def dials(self) -> int: ...
-    @property
-    def failed_dials(self) -> int: ...
-
-
-class _Upstream(Protocol):
-    @property
-    def clusters(self) -> Mapping[str, _Cluster]: ...
-
-
-class _Recorder(Protocol):
-    @property
-    def running(self) -> bool: ...
-    @property
-    def looked_at(self) -> Mapping[str, float]: ...
-
-
-class Observed(Protocol):
-    """What is read of a gateway when somebody scrapes."""
-
-    @property
-    def snapshot(self) -> Snapshot: ...
-    @property
-    def lease(self) -> Lease: ...
-    @property
-    def connections(self) -> Sized: ...
-    @property
-    def accepted(self) -> int: ...
-    @property
-    def turned_away(self) -> int: ...
-    @property
-    def ended(self) -> Mapping[str, int]: ...
-    @property
-    def upstream(self) -> _Upstream: ...
-    @property
-    def recorder(self) -> _Recorder: ...
-    @property
-    def unready(self) -> list[str]: ...
-    @property
-    def unreadable(self) -> Mapping[str, str]: ...
-
-
 class Metrics:
     """A registry of one gateway's metrics; several gateways may live in one process."""
 
-    def __init__(self, gateway: Observed, counts: Counts | None = None) -> None:
+    def __init__(self, gateway: Gateway, counts: Counts | None = None) -> None:
         self.counts = counts or Counts()
         self._gateway = gateway
         self._registry = CollectorRegistry(auto_describe=False)
@@ -94,11 +49,11 @@ class Metrics:
 
     def _clients(self) -> Iterable[Metric]:
         gateway = self._gateway
-        yield _gauge("connections", "Open client connections.", len(gateway.connections))
-        yield _counter("connections_accepted", "Client connections accepted.", gateway.accepted)
-        yield _counter("connections_turned_away", "Client connections above the limit.", gateway.turned_away)
+        yield _gauge("connections", "Open client connections.", len(gateway.clients.open))
+        yield _counter("connections_accepted", "Client connections accepted.", gateway.clients.accepted)
+        yield _counter("connections_turned_away", "Client connections above the limit.", gateway.clients.turned_away)
         ended = CounterMetricFamily(_name("connections_ended"), "Client connections ended.", labels=["cause"])
-        for cause, count in dict(gateway.ended).items():
+        for cause, count in dict(gateway.clients.ended).items():
             ended.add_metric([cause], count)
         yield ended
 
@@ -117,7 +72,7 @@ class Metrics:
         yield from self._known()
 
     def _known(self) -> Iterable[Metric]:
-        recorder, clusters = self._gateway.recorder, self._gateway.snapshot.view.clusters
+        recorder, clusters = self._gateway.members.recorder, self._gateway.snapshot.view.clusters
         yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.running)
         looked = GaugeMetricFamily(
             _name("facts_recorded_timestamp_seconds"),

@@ -29,12 +29,11 @@ def gateway(reasons: list[str]) -> Any:
     return SimpleNamespace(
         snapshot=Snapshot(View(revision=17, clusters=clusters), topology),
         lease=Lease(),
-        connections={1, 2},
-        accepted=5,
-        turned_away=1,
-        ended=Counter({"idle": 2}),
+        clients=SimpleNamespace(open={1, 2}, accepted=5, turned_away=1, ended=Counter({"idle": 2})),
         upstream=SimpleNamespace(clusters={"east": SimpleNamespace(dials=4, failed_dials=1)}),
-        recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}),
+        members=SimpleNamespace(
+            recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}),
+        ),
         unready=reasons,
         unreadable={},
     )

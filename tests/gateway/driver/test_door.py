@@ -156,13 +156,13 @@ def test_a_whole_gateway_knows_its_limit_and_ends_who_does_not_say_who_he_is(
         # When somebody connects, and says nothing
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.sleep(0.1)
-        assert len(gateway.strangers) == len(gateway.connections) == 1
+        assert len(gateway.clients.strangers) == len(gateway.clients.open) == 1
         async with asyncio.timeout(5):
-            while gateway.connections:  # noqa: ASYNC110
+            while gateway.clients.open:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         # Then he is gone, and the limit is the one that the process has
-        assert gateway.ended == {"not_authenticated": 1}
-        assert gateway.most_connections == 384
+        assert gateway.clients.ended == {"not_authenticated": 1}
+        assert gateway.clients.most == 384
         assert any("may open 1024 files, so 384 clients are served" in text for text in caplog.messages)
         writer.close()
         await gateway.stop()
@@ -232,11 +232,11 @@ def test_one_user_cannot_take_all_connections_of_a_gateway(tmp_path: Any) -> Non
         # Then he has half of them, and there is room for the other
         assert greedy == [True, True, False, False, False]
         assert [await stays("modest") for _ in range(3)] == [True, True, False]
-        assert gateway.ended == {"too_many": 4}
+        assert gateway.clients.ended == {"too_many": 4}
         # And when one of his has gone he may have another
         clients[0].close()
         async with asyncio.timeout(5):
-            while len(gateway.connections) == 4:  # noqa: ASYNC110
+            while len(gateway.clients.open) == 4:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert await stays("greedy")
         for writer in clients:

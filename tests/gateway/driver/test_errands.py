@@ -47,8 +47,8 @@ def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carr
         pairs = [socket.socketpair() for _ in range(2)]
         for ours, _ in pairs:
             ours.setblocking(False)
-            gateway._arrived(ours, Port(), "127.0.0.1")
-        gone, stays = sorted(gateway.connections, key=lambda one: one.client.sock.fileno())
+            gateway.clients._arrived(ours, Port(), "127.0.0.1")
+        gone, stays = sorted(gateway.clients.open, key=lambda one: one.client.sock.fileno())
         identity = Identity("anonymous", "app")
         for connection, token, key in (
             (gone, 1, ApiKey.METADATA),

@@ -1,0 +1,126 @@
+"""The connections of all clients: who may come in, how many at once, and why those that ended did."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Callable
+
+from gateway import clock, descriptors
+from gateway.config import Config
+from gateway.driver import stopping
+from gateway.driver.connection import Connection
+from gateway.driver.damped import Damped
+from gateway.driver.farewell import Farewells
+from gateway.driver.listeners import Listeners
+from gateway.driver.rounds import Rounds
+from gateway.driver.shares import Shares, share
+from gateway.driver.strangers import Strangers
+from gateway.session.commands import Cause
+from gateway.session.snapshot import Port
+from ha_core.model import ANONYMOUS
+
+_log = logging.getLogger(__name__)
+
+SWEEP_EVERY_S = 1.0
+
+
+class Clients:
+    """:ivar open: all connections, those included that are being ended."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        config: Config,
+        connect: Callable[[socket.socket, Port, str], Connection],
+    ) -> None:
+        """:param connect: makes a connection of socket, listener and the address of the client."""
+        self._auth, self._limits, self._connect = config.authentication, config.limits, connect
+        self.open: set[Connection] = set()
+        self.accepted = 0
+        self.turned_away = 0
+        self.ended: Counter[str] = Counter()
+        self.most = config.limits.max_connections
+        self.strangers = Strangers[Connection](config.limits.max_logins, config.limits.login_ms / 1000)
+        self._shares = Shares[Connection]()
+        self._damped = Damped()
+        self.listeners = Listeners(loop, self._has_room, self._arrived, self._damped)
+        self.farewells = Farewells(loop)
+        self._idle = Rounds[Connection](loop, self._end_idle)
+
+    def know_limits(self) -> None:
+        """No more than the process may have files open."""
+        limit, wanted = descriptors.raised(), self.most
+        self.most = min(wanted, descriptors.connections(limit))
+        if self.most < wanted:
+            _log.warning(
+                "this process may open %d files, so %d clients are served at once and not limits.max_connections=%d; "
+                "raise its limit (ulimit -n, LimitNOFILE) to %d",
+                *(limit, self.most, wanted, descriptors.needed(wanted)),
+            )
+
+    def entered(self, connection: Connection) -> None:
+        """It has said who it is."""
+        self.strangers.entered(connection)
+        user, most = connection.session.user or ANONYMOUS, self._most_per_user
+        if not self._shares.take(connection, user, most):
+            connection.leave(Cause.TOO_MANY, f"the user has {most} connections here, and may have no more")
+
+    def closed(self, connection: Connection, cause: Cause, detail: str) -> None:
+        self.open.discard(connection)
+        self.strangers.entered(connection)
+        self._shares.give_back(connection)
+        self.ended[cause.value] += 1
+        ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
+        if not ordinary and self._damped.lets(f"closed connections, cause={cause.value}", clock.now()):
+            session = connection.session
+            _log.info(
+                "closed a connection: cause=%s user=%s port=%s %s", cause.value, session.user, session.port, detail
+            )
+
+    async def sweep(self) -> None:
+        """Ends those that are overdue or idle, for ever."""
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            now = clock.now()
+            for connection in self.strangers.overdue(now):
+                connection.end(Cause.NOT_AUTHENTICATED, f"no login within {self._limits.login_ms} ms")
+            for kind, count in self._damped.left_out(now):
+                _log.info("%s: %d more lines of this kind were left out", kind, count)
+            self._idle.begin(self.open)
+
+    async def stop(self) -> None:
+        """Takes nothing more from clients, and answers what is in flight."""
+        self.listeners.close()
+        await stopping.part(self.open, self.farewells)
+
+    @property
+    def _most_per_user(self) -> int:
+        said = self._limits.max_connections_per_user
+        return share(self.most, len(self._auth.users) + self._auth.anonymous) if said is None else said
+
+    def _has_room(self) -> bool:
+        room, overstayed = self.strangers.room(clock.now())
+        if overstayed is not None:
+            overstayed.end(Cause.NOT_AUTHENTICATED, "others wait for their turn to log in")
+        return room
+
+    def _arrived(self, sock: socket.socket, place: Port, host: str) -> None:
+        if len(self.open) >= self.most:
+            self.turned_away += 1
+            sock.close()
+            return
+        self.accepted += 1
+        connection = self._connect(sock, place, host)
+        self.open.add(connection)
+        if connection.stranger:
+            self.strangers.came(connection, clock.now())
+        else:
+            self.entered(connection)
+
+    def _end_idle(self, connection: Connection) -> None:
+        idle_s = clock.now() - connection.used_at
+        if idle_s > self._limits.idle_ms / 1000 and connection.session.idle:
+            connection.end(Cause.IDLE)
