@@ -1,5 +1,10 @@
-"""After the topics: the groups that read them are moved by an operation of their own, the switch of these groups.
+"""Dependent groups, those that read topics which move: found in the origin, judged as a switch of them would be, moved.
 
+What a group has committed are client offsets, so it may go before its topics or long after them: only the topics have
+to be there, because a coordinator takes no commits of a topic that its cluster does not have. A group that cannot come
+along stays where it is, which harms nobody; it is said, with its way out.
+
+Where they do not move in one revision with their topics, the groups are moved by an operation of their own, a switch.
 Its id is derived from the one that it follows, so whoever runs that one to its end finds what a killed run has begun.
 The topics have moved by then and stay where they are, whatever becomes of the groups: what failed is written into the
 operation with the command that does it by hand.
@@ -8,21 +13,31 @@ operation with the command that does it by hand.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
+from pydantic import BaseModel, ConfigDict
+
+from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import Identity, MoveRequest, Operation, Scope, View
+from ha_core.kafka.facts import LIVE, Partition
+from ha_core.model import Identity, MoveRequest, MoveSet, Operation, Scope, Usage, View
 from ha_core.model.operation import DependentGroups, MoveEvidence
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError
+from ha_core.operations.gather import gather_all
 from ha_core.operations.journal import Journal
-from ha_core.operations.migration.dependent_groups import find_followers
 from ha_core.operations.report import Report
 from ha_core.operations.requests import format_scope
 from ha_core.operations.sides import asked
 from ha_core.operations.switch.proposal import Proposal, plan
+from ha_core.plan.closure import closure
+from ha_core.plan.dependents import assigned_topics, crossing_for, has_user, users_at
+from ha_core.plan.preflight import Case
+from ha_core.plan.preflight.groups import groups as group_verdicts
 from ha_core.plan.resolve import cluster_for_group
+from ha_core.plan.verdict import Verdict, error, listed
 from ha_core.store.errors import TooLargeError
 
 LOCK_PATIENCE_S, LOCK_PAUSE_S = 30.0, 0.2
@@ -33,7 +48,138 @@ MAX_GROUPS = 200
 """In one operation: all of them wait behind its fence, and are written in one revision."""
 MAX_OPERATIONS = 99
 """One that was interrupted behind its fence is undone when it is found: its groups are in the next."""
+LOOK_S = 30.0
 T = TypeVar("T")
+
+
+class DependentGroup(BaseModel):
+    """A group that comes along."""
+
+    model_config = ConfigDict(frozen=True)
+
+    group: str
+    users: tuple[str, ...]
+    """Whose binding of the group changes."""
+    members: int
+    """Live ones."""
+    reads: tuple[str, ...]
+    """Of the topics that migrate."""
+    reads_too: tuple[str, ...] = ()
+    """Others that it has committed offsets of. They stay where they are."""
+
+    @property
+    def reason(self) -> str:
+        return f"it reads {listed(self.reads)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependents:
+    """All that was found."""
+
+    groups: tuple[DependentGroup, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Group → why it stays."""
+
+    @property
+    def scope(self) -> tuple[tuple[str, str], ...]:
+        """(user, group) of all that come along."""
+        return tuple((user, one.group) for one in self.groups for user in one.users)
+
+    def first(self, most: int) -> Dependents:
+        """With at most so many groups that come along."""
+        return replace(self, groups=self.groups[:most])
+
+
+def find_dependents(environment: Environment, view: View, request: MoveRequest, topics: Collection[str]) -> Dependents:
+    """Groups with commits or members on `topics` in the request's origin, and what speaks against moving each.
+
+    :raises KafkaAdminError: the origin, or the target, does not answer.
+    """
+    admin = environment.admin(view.clusters[request.origin])
+    readers, committed = _readers(admin, frozenset(topics))
+    usage = environment.store.usage()
+    users = {name: users_at(view, usage, name, request.origin) for name in sorted(readers)}
+    pairs = tuple((user, name) for name, some in users.items() for user in some)
+    switch = request.model_copy(
+        update={"scope": Scope(topics=tuple(sorted(topics)), user_groups=pairs), "include_followers": True}
+    )
+    found = closure(view, usage, switch)
+    facts = gather_all(environment, view, (request.origin, request.target), MoveSet(groups=found.moves.groups))
+    case = Case(view, switch, found, facts)
+    verdicts = [
+        *_of_nobody(view, usage, request, readers),
+        *_waiting(view, readers, committed, topics),
+        *group_verdicts(case),
+    ]
+    left_out = {v.about.removeprefix("group "): v.text for v in verdicts if v.level == "error"}
+    groups = tuple(
+        DependentGroup(
+            group=name,
+            users=users[name],
+            members=len(known.members) if (known := facts.group(request.origin, name)) is not None else 0,
+            reads=tuple(sorted(readers[name])),
+            reads_too=tuple(sorted({topic for topic, _ in committed[name]} - set(topics))),
+        )
+        for name in case.moves.groups
+        if name not in left_out
+    )
+    return Dependents(groups, tuple(_softened(verdicts, request.origin)), left_out)
+
+
+def _readers(
+    admin: Admin, topics: frozenset[str]
+) -> tuple[dict[str, frozenset[str]], Mapping[str, Collection[Partition]]]:
+    """Group → which of `topics` it reads, for those that read any; and all that each has committed."""
+    states = admin.list_groups(timeout_s=LOOK_S)
+    committed = admin.group_offsets(sorted(states), stable=False, timeout_s=LOOK_S)
+    found = {name: topics & {topic for topic, _ in offsets} for name, offsets in committed.items()}
+    # Members that never committed; brokers before Kafka 2.6 do not say who has members.
+    silent = [name for name, some in found.items() if not some and (states[name] in LIVE or not states[name])]
+    for name, group in admin.describe_groups(silent, timeout_s=LOOK_S).items() if silent else ():
+        found[name] = topics & frozenset[str]().union(*(assigned_topics(one.assignment) for one in group.members))
+    return {name: some for name, some in found.items() if some}, {name: tuple(one) for name, one in committed.items()}
+
+
+def _of_nobody(
+    view: View, usage: Mapping[str, Usage], request: MoveRequest, readers: Mapping[str, Collection[str]]
+) -> Iterator[Verdict]:
+    """Without a user there is no binding to change. What a group has left behind when it moved is of nobody too."""
+    for name in sorted(readers):
+        document = view.groups.get(name)
+        moved = document is not None and document.cluster not in {None, request.origin}
+        if not moved and not has_user(usage, name):
+            yield error(
+                "unknown-group-user",
+                f"group {name}",
+                f"Group {name} reads {listed(sorted(readers[name]))}, but no user of it is known.",
+                f"Declare who uses it: `switchyard usage declare USER --group {name}`.",
+            )
+
+
+def _waiting(
+    view: View,
+    readers: Mapping[str, Collection[str]],
+    committed: Mapping[str, Collection[Partition]],
+    topics: Collection[str],
+) -> Iterator[Verdict]:
+    """A crossing that is taken back deletes what it created, and with it the offsets that a group has there."""
+    for name in sorted(readers):
+        crossing = crossing_for(view, {topic for topic, _ in committed[name]} - set(topics))
+        for topic, operation in list(crossing.items())[:1]:
+            yield error(
+                "topic-crosses",
+                f"group {name}",
+                f"Group {name} reads {topic} too, which crosses over for operation {operation}.",
+                "It can be moved when that has ended; an operation that moves groups takes it along by itself.",
+            )
+
+
+def _softened(verdicts: Collection[Verdict], origin: str) -> Iterator[Verdict]:
+    """What refuses the move of a group does not refuse that of its topics."""
+    for one in verdicts:
+        softer = replace(one, level="warning", text=f"{one.text} It stays in {origin}.")
+        yield softer if one.level == "error" else one
 
 
 class Runner(NamedTuple):
@@ -127,14 +273,14 @@ def _follow(
         for operation_id in _ids(operation.id):
             known, more = environment.operation(operation_id), True  # a killed run may have had more
             if known is None:
-                followers = find_followers(environment, environment.store.load(), request, topics)
-                found["left_out"] = dict(list(followers.left_out.items())[:MAX_LEFT_OUT])
+                dependents = find_dependents(environment, environment.store.load(), request, topics)
+                found["left_out"] = dict(list(dependents.left_out.items())[:MAX_LEFT_OUT])
                 found["error"], by_hand = "", True
-                more = len(followers.follow) > MAX_GROUPS
-                scope = Scope(user_groups=followers.scope)
-                if not followers.follow:
+                more = len(dependents.groups) > MAX_GROUPS
+                scope = Scope(user_groups=dependents.scope)
+                if not dependents.groups:
                     break
-                some = Scope(user_groups=followers.first(MAX_GROUPS).scope)
+                some = Scope(user_groups=dependents.first(MAX_GROUPS).scope)
                 begun = _start(environment, request, some, operation_id, runner)
             else:
                 environment.say(f"operation {operation_id} was begun by {known.by}: going on with it")

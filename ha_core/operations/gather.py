@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
 from ha_core.model import Cluster, MoveSet, View, legal_name
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.last_seen import with_last_known
 from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
+from ha_core.plan.preflight.case import outside_topics
 from ha_core.wire.codes import ApiKey
 
 PATIENCE_S = 15.0
@@ -32,6 +35,28 @@ def gather(
         topics={(part[0].name, name): facts for part in parts for name, facts in part[1].items()},
         groups={(part[0].name, name): facts for part in parts for name, facts in part[2].items()},
     )
+
+
+def gather_all(
+    environment: Environment,
+    view: View,
+    clusters: Collection[str],
+    moves: MoveSet,
+    timeout_s: float = PATIENCE_S,
+    dead: str | None = None,
+) -> Facts:
+    """The same, and facts of the topics outside that the groups have committed offsets of.
+
+    :param dead: a cluster that, if it cannot be asked now, counts as it was last seen.
+    """
+    facts = gather(environment, view, clusters, moves, timeout_s)
+    if dead is not None:
+        facts = with_last_known(environment, dead, moves, facts)
+    outside = outside_topics(moves, facts)
+    if not outside:
+        return facts
+    more = gather(environment, view, clusters, MoveSet(topics=outside), timeout_s)
+    return replace(facts, topics={**facts.topics, **more.topics})
 
 
 def _one(

@@ -29,7 +29,7 @@ READ_ENDS = Call("ha_core.operations.switch.window", "Window.read")
 COPY_OFFSETS = Call("ha_core.operations.switch.window", "Window.copy_offsets")
 CUT_CHANGE = Call("ha_core.operations.switch.cut_over", "cut_change")
 START = Call("ha_core.operations.engine", "start")
-FIND_FOLLOWERS = Call("ha_core.operations.dependents", "find_followers")
+FIND_DEPENDENTS = Call("ha_core.operations.dependents", "find_dependents")
 
 
 class Death(NamedTuple):

@@ -30,7 +30,7 @@ from tests.kit.running import CommandFailedError, bootstrap, create_topic, switc
 from tests.operations.dying import (
     COMMIT,
     CUT_CHANGE,
-    FIND_FOLLOWERS,
+    FIND_DEPENDENTS,
     FINISH,
     START,
     Death,
@@ -204,7 +204,7 @@ def test_a_group_with_members_that_never_committed_depends_on_the_topics_they_ar
 
 
 DEATHS: dict[str, tuple[Death, int]] = {
-    "before the groups are looked for": (before(FIND_FOLLOWERS), 1),
+    "before the groups are looked for": (before(FIND_DEPENDENTS), 1),
     "when their operation is created": (after(START), 1),
     "under their fence": (before(CUT_CHANGE), 2),
     "when they have moved": (after(COMMIT, "cut"), 1),

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from ha_core.model import Cluster, Crossing, Topic, Usage, Use, UserBindings, View
-from ha_core.plan.followers import assigned_topics, crossing_for, has_user, users_at
+from ha_core.plan.dependents import assigned_topics, crossing_for, has_user, users_at
 
 SINCE = "2026-01-01T00:00:00Z"
 

@@ -17,13 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
 from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice
 from ha_core.model.topic import client_end
+from ha_core.operations import engine
 from ha_core.operations.caretaking import take_care
 from ha_core.operations.creating import create
 from ha_core.operations.crossing.cuts import from_summary, looked_at
-from ha_core.operations.dependents import MAX_GROUPS, start_when_free
+from ha_core.operations.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents, start_when_free
 from ha_core.operations.environment import Environment
 from ha_core.operations.journal import new_operation_id
-from ha_core.operations.migration.dependent_groups import Follower, Followers, find_followers
 from ha_core.operations.migration.judging import Judged
 from ha_core.operations.proposal import BaseProposal
 from ha_core.operations.requests import make_request, migrating_topics
@@ -96,7 +96,7 @@ class MigrationProposal(BaseProposal):
     left_out: dict[str, str] = Field(default_factory=dict)
     """topic → why a pattern that names it leaves it out."""
     groups: GroupsChoice = "leave"
-    followers: tuple[Follower, ...] = ()
+    followers: tuple[DependentGroup, ...] = ()
     """Groups that come along."""
     creates: dict[str, int] = Field(default_factory=dict)
     """Topics that are missing in the target → partitions that they get."""
@@ -177,16 +177,16 @@ def plan_migration(
     judged.verdicts += cut_verdicts(view, whole, given, ends, idle)
     rows = tuple(_rows(view, whole, ends, found, given))
     batches = tuple(_batches(view, whole, judged, found, given, topics_per_batch))
-    followers = Followers()
+    dependents = Dependents()
     if whole.groups == "move":
-        followers = find_followers(environment, view, whole, [*judged.ahead, *judged.barrier])
-        judged.verdicts += followers.verdicts
+        dependents = find_dependents(environment, view, whole, [*judged.ahead, *judged.barrier])
+        judged.verdicts += dependents.verdicts
     return _proposal(
         whole,
         view,
         rates_from=found.words if keys else "",
-        batches=_with_groups(batches, followers),
-        followers=followers.follow,
+        batches=_with_groups(batches, dependents),
+        followers=dependents.groups,
         partitions=rows,
         doubled=_doubled(judged.ahead, rows),
         creates=judged.creates,
@@ -205,8 +205,6 @@ def start_batch(
 
     :raises RefusedError: somebody else works on a topic, or, with `recheck`, a verdict is an error by now.
     """
-    from ha_core.operations import engine
-
     if operation_id is not None:
         created = environment.operation(operation_id)
         if created is not None:
@@ -325,18 +323,18 @@ def _batches(
         )
 
 
-def _with_groups(batches: tuple[Batch, ...], followers: Followers) -> tuple[Batch, ...]:
+def _with_groups(batches: tuple[Batch, ...], dependents: Dependents) -> tuple[Batch, ...]:
     """A single batch behind a fence takes the groups in its own revision, if they are not too many. Otherwise they read
     topics of several, or of one that takes its time: they follow at the end of each operation (`following`)."""
-    at_once = len(batches) == 1 and batches[0].request.cut == "barrier" and len(followers.follow) <= MAX_GROUPS
-    if not at_once or not followers.follow:
+    at_once = len(batches) == 1 and batches[0].request.cut == "barrier" and len(dependents.groups) <= MAX_GROUPS
+    if not at_once or not dependents.groups:
         return batches
     batch = batches[0]
-    scope = batch.request.scope.model_copy(update={"user_groups": followers.scope})
+    scope = batch.request.scope.model_copy(update={"user_groups": dependents.scope})
     moves = MoveSet(
         topics=batch.moves.topics,
-        groups=tuple(one.group for one in followers.follow),
-        reasons={**batch.moves.reasons, **{f"group:{one.group}": one.reason for one in followers.follow}},
+        groups=tuple(one.group for one in dependents.groups),
+        reasons={**batch.moves.reasons, **{f"group:{one.group}": one.reason for one in dependents.groups}},
     )
     request = batch.request.model_copy(update={"scope": scope})
     return (batch.model_copy(update={"request": request, "moves": moves}),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from statistics import median
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,13 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from ha_core.model import KnownTopic, MoveRequest, MoveSet, View
 from ha_core.model.topic import client_end
 from ha_core.operations.environment import Environment
-from ha_core.operations.gather import FORCED_S, PATIENCE_S, gather
-from ha_core.operations.last_seen import age_s, with_last_known
+from ha_core.operations.gather import FORCED_S, PATIENCE_S, gather_all
+from ha_core.operations.last_seen import age_s
 from ha_core.operations.proposal import BaseProposal
 from ha_core.operations.requests import format_scope
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
-from ha_core.plan.preflight import Case, outside_topics, preflight
+from ha_core.plan.preflight import Case, preflight
 from ha_core.plan.preflight.sizes import size_verdicts
 from ha_core.plan.verdict import by_level
 
@@ -49,7 +48,15 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
     store = environment.store
     view = store.load()
     found = closure(view, store.usage(), request)
-    facts = judged_facts(environment, view, found.moves, request)
+    forced = request.mode == "forced"
+    facts = gather_all(
+        environment,
+        view,
+        view.clusters,
+        found.moves,
+        FORCED_S if forced else PATIENCE_S,
+        dead=request.origin if forced else None,
+    )
     case = Case(view, request, found, facts, store.locks(), store.gateways())
     moves = case.moves
     verdicts = by_level([*preflight(case), *size_verdicts(view, request, moves, facts)])
@@ -67,19 +74,6 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
         verdicts=tuple(verdicts),
         preview=preview(environment, view, request, moves, facts) if read else None,
     )
-
-
-def judged_facts(environment: Environment, view: View, moves: MoveSet, request: MoveRequest) -> Facts:
-    """Facts of the moved topics and groups in every cluster, and of what else the groups have committed."""
-    timeout_s = FORCED_S if request.mode == "forced" else PATIENCE_S
-    facts = gather(environment, view, view.clusters, moves, timeout_s)
-    if request.mode == "forced":
-        facts = with_last_known(environment, request.origin, moves, facts)
-    outside = outside_topics(moves, facts)
-    if not outside:
-        return facts
-    more = gather(environment, view, view.clusters, MoveSet(topics=outside), timeout_s)
-    return replace(facts, topics={**facts.topics, **more.topics})
 
 
 MOVES_LOOKED_AT, OPERATIONS_LOOKED_AT, ENTRIES_LOOKED_AT = 5, 50, 20
