@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from ha_core.model import MoveRequest, Operation
@@ -82,7 +81,7 @@ def quiet_s(environment: Environment, operation: Operation) -> float:
     """Seconds since the last entry of the operation's history."""
     history = environment.store.history(operation.id, newest=1)
     last = history[-1].at if history else operation.started
-    return (datetime.fromisoformat(environment.now()) - datetime.fromisoformat(last)).total_seconds()
+    return environment.age_s(last)
 
 
 def way_out(operation_id: str, by: str = "") -> str:

@@ -103,6 +103,10 @@ class Environment:
         found = self.pool.map(look, view.clusters.values())
         return sorted(name for name in found if name is not None)
 
+    def age_s(self, at: str) -> float:
+        """Seconds since `at`; a clock that runs behind makes nothing younger than now."""
+        return max(0.0, (datetime.fromisoformat(self.now()) - datetime.fromisoformat(at)).total_seconds())
+
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
         return int(datetime.fromisoformat(self.now()).timestamp() * 1000)

@@ -11,7 +11,6 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, KnownGroup, KnownTopic, View
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.last_seen import age_s
 from ha_core.operations.sides import PROBE_S
 from ha_core.plan.aging import Commit, at_home, group_homes
 from ha_core.plan.facts import Partition
@@ -162,7 +161,7 @@ def _groups(
         except KafkaAdminError as refused:
             error = str(refused)
     known = environment.store.known(KnownGroup, cluster, wanted)
-    return {name: _last_seen(group, age_s(environment, group.at)) for name, group in known.items()}, error
+    return {name: _last_seen(group, environment.age_s(group.at)) for name, group in known.items()}, error
 
 
 def _asked(admin: Admin, wanted: Collection[str] | None, timeout_s: float) -> Iterator[tuple[str, GroupSeen]]:

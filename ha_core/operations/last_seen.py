@@ -107,11 +107,6 @@ def known_groups(admin: Admin, at: str) -> dict[str, KnownGroup]:
     return found
 
 
-def age_s(environment: Environment, at: str) -> float:
-    """Seconds since `at`; a clock that runs behind makes nothing younger than now."""
-    return max(0.0, (datetime.fromisoformat(environment.now()) - datetime.fromisoformat(at)).total_seconds())
-
-
 def _record(environment: Environment, cluster: Cluster) -> Look:
     at, begun, store = environment.now(), environment.monotonic(), environment.store
     try:
@@ -227,7 +222,7 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
             config=topic.config,
             ends=topic.ends,
             replication=topic.replication,
-            age_s=age_s(environment, topic.at),
+            age_s=environment.age_s(topic.at),
         )
         for name, topic in store.known(KnownTopic, origin, moves.topics).items()
     }
@@ -235,7 +230,7 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
         (origin, name): GroupFacts(
             state=group.state or "Dead",
             offsets=group.committed,
-            age_s=age_s(environment, group.at),
+            age_s=environment.age_s(group.at),
         )
         for name, group in store.known(KnownGroup, origin, moves.groups).items()
     }

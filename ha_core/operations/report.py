@@ -1,13 +1,57 @@
-"""What an operation came to, in the form that machines read."""
+"""What an operation would do, and what it came to: documents that are judged, shown, and carried from task to task."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict
 
 from ha_core.model import HistoryEntry, Operation, Topic
+from ha_core.operations.errors import RefusedError
 from ha_core.plan.crossing_stages import crossings
+from ha_core.plan.verdict import Verdict, refused
+
+
+def require_sound(verdicts: Iterable[Verdict]) -> None:
+    """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""
+    found = tuple(verdicts)
+    if refused(found):
+        text = " ".join(verdict.words for verdict in found if verdict.level == "error")
+        raise RefusedError(f"Nothing was changed. {text}", found)
+
+
+class BaseProposal(BaseModel):
+    """Something that would be done on the state at `revision`, and what speaks against it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    revision: int
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        return refused(self.verdicts)
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether the only thing wrong with it is that everything is where it should be."""
+        return [verdict.code for verdict in self.verdicts if verdict.level == "error"] == ["nothing-to-move"]
+
+    def require_sound(self) -> None:
+        """:raises RefusedError: a verdict is an error; the text has all of them with their remedies."""
+        require_sound(self.verdicts)
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = self.model_dump(mode="json")
+        document["verdicts"] = [asdict(verdict) for verdict in self.verdicts]
+        return document
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        return cls.model_validate(document)
+
 
 Result = Literal["succeeded", "crossing", "undone", "failed"]
 """`crossing`: cuts lie ahead of their logs; it ends when these have reached them."""

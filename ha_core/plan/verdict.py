@@ -44,6 +44,10 @@ class Verdict:
     remedy: str = ""
     cause: Cause = "asked"
 
+    @property
+    def words(self) -> str:
+        return f"{self.about}: {self.text} {self.remedy}".rstrip()
+
 
 error = partial(Verdict, "error")
 warning = partial(Verdict, "warning")

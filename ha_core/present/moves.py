@@ -159,7 +159,7 @@ def migration_preview(proposal: MigrationProposal) -> dict[str, Any]:
 
 def objections(verdicts: Collection[Verdict]) -> list[str]:
     """All of them, bounded; `none` where there are none."""
-    found = [f"{v.level}: {v.about}: {v.text} {v.remedy}".rstrip() for v in verdicts]
+    found = [f"{v.level}: {v.words}" for v in verdicts]
     more = [f"… and {len(found) - MAX_ROWS} more"] if len(found) > MAX_ROWS else []
     return [*found[:MAX_ROWS], *more] or ["none"]
 

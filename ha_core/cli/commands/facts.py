@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from ha_core.cli.command import Answer, Cluster, command, plain
 from ha_core.cli.exits import FAILURE, SUCCESS
 from ha_core.cli.session import Session
 from ha_core.model import KnownGroup, KnownTopic
-from ha_core.operations.last_seen import age_s, record, record_always
+from ha_core.operations.last_seen import record, record_always
 from ha_core.present.state import known_page
 
 
@@ -42,4 +41,4 @@ def show(
     topics = environment.store.known(KnownTopic, cluster, wanted).values()
     groups = environment.store.known(KnownGroup, cluster, wanted).values()
     document = {"topics": [plain(one) for one in topics], "groups": [plain(one) for one in groups]}
-    return Answer(document, known_page(cluster, topics, groups, partial(age_s, environment)))
+    return Answer(document, known_page(cluster, topics, groups, environment.age_s))

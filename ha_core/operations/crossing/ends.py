@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError
@@ -192,7 +191,7 @@ def _rows(
     ends: Mapping[Partition, PartitionEnds],
 ) -> Iterable[PartitionProgress]:
     known = operation.crossing
-    open_s = _seconds_since(environment, known.opened) if known.opened is not None else 0.0
+    open_s = environment.age_s(known.opened) if known.opened is not None else 0.0
     for topic in topics:
         for partition, _, target in crossings(topic):
             log_end = ends[topic.name, partition].origin
@@ -205,10 +204,6 @@ def _rows(
             if begun is not None and open_s >= MIN_MEASURED_S:
                 rate, source = max(0.0, end - begun) / open_s, "measured since it was opened"
             yield PartitionProgress(topic.name, partition, end, target.start, rate or 0.0, source if rate else "")
-
-
-def _seconds_since(environment: Environment, at: str) -> float:
-    return (datetime.fromisoformat(environment.now()) - datetime.fromisoformat(at)).total_seconds()
 
 
 def withheld_words(operation: Operation, grown: Mapping[str, Collection[int]]) -> str:
@@ -254,4 +249,4 @@ def overdue(environment: Environment, operation: Operation) -> bool:
     opened = operation.crossing.opened
     if request.finish_after_s is None or opened is None:
         return False
-    return _seconds_since(environment, opened) >= request.finish_after_s
+    return environment.age_s(opened) >= request.finish_after_s

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
@@ -110,7 +109,7 @@ def _migrations(
         if status is None:
             continue
         operation = of.get(name)
-        age_s = None if operation is None else _seconds(operation.started, environment.now())
+        age_s = None if operation is None else round(environment.age_s(operation.started), 1)
         blocks = tuple(_blocks(environment, view, topic, status, operation, look))
         left = failure(operation, view) if operation is not None else ""
         groups = _groups(operation, view) if operation is not None else ""
@@ -168,7 +167,3 @@ def _blocks(
     yield f"partition {named}{more}; `switchyard resume {id_} --finish-with-barrier` ends it now"
     if operation is not None and overdue(environment, operation):
         yield "it was to have ended by now: the next scheduled run ends it behind a fence"
-
-
-def _seconds(since: str, now: str) -> float:
-    return round((datetime.fromisoformat(now) - datetime.fromisoformat(since)).total_seconds(), 1)

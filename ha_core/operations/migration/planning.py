@@ -25,7 +25,7 @@ from ha_core.operations.dependents import MAX_GROUPS, DependentGroup, Dependents
 from ha_core.operations.environment import Environment
 from ha_core.operations.journal import new_operation_id
 from ha_core.operations.migration.judging import Judged
-from ha_core.operations.proposal import BaseProposal
+from ha_core.operations.report import BaseProposal, require_sound
 from ha_core.operations.requests import make_request, migrating_topics
 from ha_core.operations.revisions import MAX_DETAIL_BYTES, MAX_REVISION_BYTES, by_topic
 from ha_core.operations.switch.proposal import Proposal, expected_fence
@@ -219,9 +219,7 @@ def start_batch(
     if recheck:
         judged = Judged(environment, environment.store.load(), batch.request)
         judged.judge(batch.moves.topics)
-        MigrationProposal.model_validate(
-            {**_fields(batch.request), "revision": 0, "verdicts": judged.sorted_verdicts}
-        ).require_sound()
+        require_sound(judged.sorted_verdicts)
     now = environment.now()
     operation = Operation(
         id=operation_id or new_operation_id("migrate", now),
@@ -362,16 +360,14 @@ def _chunks(names: Iterable[str], most: int, sizes: Mapping[str, int] | None = N
         yield run
 
 
-def _fields(request: MoveRequest) -> dict[str, Any]:
-    return {
-        "origin": request.origin,
-        "target": request.target,
-        "cut": request.cut,
-        "reason": request.reason,
-        "preparation_s": request.preparation_s,
-        "groups": request.groups,
-    }
-
-
 def _proposal(request: MoveRequest, view: View, **more: Any) -> MigrationProposal:
-    return MigrationProposal(**_fields(request), revision=view.revision, **more)
+    return MigrationProposal(
+        origin=request.origin,
+        target=request.target,
+        cut=request.cut,
+        reason=request.reason,
+        preparation_s=request.preparation_s,
+        groups=request.groups,
+        revision=view.revision,
+        **more,
+    )

@@ -11,8 +11,7 @@ from ha_core.model import KnownTopic, MoveRequest, MoveSet, View
 from ha_core.model.topic import client_end
 from ha_core.operations.environment import Environment
 from ha_core.operations.gather import FORCED_S, PATIENCE_S, gather_all
-from ha_core.operations.last_seen import age_s
-from ha_core.operations.proposal import BaseProposal
+from ha_core.operations.report import BaseProposal
 from ha_core.operations.requests import format_scope
 from ha_core.plan.closure import closure
 from ha_core.plan.facts import Facts
@@ -151,7 +150,7 @@ def _rate(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -
     known = environment.store.known(KnownTopic, origin, moves.topics) if moves.topics else {}
     grown, oldest = 0.0, 0.0
     for name, seen in known.items():
-        facts_now, seconds = facts.topic(origin, name), age_s(environment, seen.at)
+        facts_now, seconds = facts.topic(origin, name), environment.age_s(seen.at)
         if facts_now is None or facts_now.age_s is not None or seconds < SHORTEST_LOOK_S:
             continue
         oldest = max(oldest, seconds)
