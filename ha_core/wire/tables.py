@@ -1,6 +1,8 @@
 """The notation of the message tables in `schemas`.
 
-A table has one line for each field, in wire order: `name type versions [null [versions]] [tag n] [= default]`.
+An API begins with a line `NAME first-last`, which says what versions are known, both ends included. `request` and
+`response` follow, each with a table of one line for each field, in wire order:
+`name type versions [null [versions]] [tag n] [= default]`.
 
 - type: int8, int16, int32, int64, bool, string, bytes, uuid, records; `[]int32` is an array of one of them, `[]` an
   array of structs and `{}` one struct, whose fields follow, indented by two more spaces.
@@ -12,6 +14,7 @@ A table has one line for each field, in wire order: `name type versions [null [v
   bytes and records that may be null.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -78,6 +81,21 @@ class Schema:
     @cached_property
     def _response(self) -> tuple[Field, ...]:
         return parse(self.response)
+
+
+_API = re.compile(r"\n(\w+) (\d+)-(\d+)\n  request\n((?:    .*\n)*)  response\n((?:    .*\n)*)")
+
+
+def read(text: str) -> dict[int, Schema]:
+    """The schemas of a text, by API key. ValueError shows what is none."""
+    rest = _API.sub("", text).strip()
+    if rest:
+        raise ValueError(f"neither an API nor a table: {rest[:200]!r}")
+    apis = (match.groups() for match in _API.finditer(text))
+    return {
+        int(key := ApiKey[name]): Schema(key, (int(first), int(last)), request, response)
+        for name, first, last, request, response in apis
+    }
 
 
 def parse(table: str) -> tuple[Field, ...]:

@@ -1,4 +1,4 @@
-"""Message tables of every API that the codec reads and writes; `tables` explains the notation."""
+"""The messages of every API that the codec reads and writes; `tables` explains the notation."""
 
 from ha_core.wire.schemas import (
     acls,
@@ -16,6 +16,4 @@ from ha_core.wire.tables import Schema
 
 _MODULES = (produce_fetch, offsets, cluster, groups, group_offsets, transactions, topics, configs, acls, sasl)
 
-SCHEMAS = {
-    int(schema.key): schema for module in _MODULES for schema in vars(module).values() if isinstance(schema, Schema)
-}
+SCHEMAS: dict[int, Schema] = {key: schema for module in _MODULES for key, schema in module.SCHEMAS.items()}

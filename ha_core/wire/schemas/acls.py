@@ -1,12 +1,10 @@
 """Access rules. `tables` explains the notation."""
 
-from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Schema
+from ha_core.wire.tables import read
 
-DESCRIBE_ACLS = Schema(
-    ApiKey.DESCRIBE_ACLS,
-    versions=(1, 3),
-    request="""
+SCHEMAS = read("""
+DESCRIBE_ACLS 1-3
+  request
     resource_type_filter int8   1+
     resource_name_filter string 1+ null
     pattern_type_filter  int8   1+ = 3
@@ -14,8 +12,7 @@ DESCRIBE_ACLS = Schema(
     host_filter          string 1+ null
     operation            int8   1+
     permission_type      int8   1+
-    """,
-    response="""
+  response
     throttle_time_ms    int32  1+
     error_code          int16  1+
     error_message       string 1+ null
@@ -28,13 +25,9 @@ DESCRIBE_ACLS = Schema(
         host            string 1+
         operation       int8   1+
         permission_type int8   1+
-    """,
-)
 
-CREATE_ACLS = Schema(
-    ApiKey.CREATE_ACLS,
-    versions=(1, 3),
-    request="""
+CREATE_ACLS 1-3
+  request
     creations               []     1+
       resource_type         int8   1+
       resource_name         string 1+
@@ -43,19 +36,14 @@ CREATE_ACLS = Schema(
       host                  string 1+
       operation             int8   1+
       permission_type       int8   1+
-    """,
-    response="""
+  response
     throttle_time_ms int32  1+
     results          []     1+
       error_code     int16  1+
       error_message  string 1+ null
-    """,
-)
 
-DELETE_ACLS = Schema(
-    ApiKey.DELETE_ACLS,
-    versions=(1, 3),
-    request="""
+DELETE_ACLS 1-3
+  request
     filters                []     1+
       resource_type_filter int8   1+
       resource_name_filter string 1+ null
@@ -64,8 +52,7 @@ DELETE_ACLS = Schema(
       host_filter          string 1+ null
       operation            int8   1+
       permission_type      int8   1+
-    """,
-    response="""
+  response
     throttle_time_ms    int32  1+
     filter_results      []     1+
       error_code        int16  1+
@@ -80,5 +67,4 @@ DELETE_ACLS = Schema(
         host            string 1+
         operation       int8   1+
         permission_type int8   1+
-    """,
-)
+""")

@@ -1,20 +1,17 @@
 """What a cluster is made of, and what its brokers can do. `tables` explains the notation."""
 
-from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Schema
+from ha_core.wire.tables import read
 
-METADATA = Schema(
-    ApiKey.METADATA,
-    versions=(0, 13),
-    request="""
+SCHEMAS = read("""
+METADATA 0-13
+  request
     topics                                []     0+ null 1+
       topic_id                            uuid   10+
       name                                string 0+ null 10+
     allow_auto_topic_creation             bool   4+ = true
     include_cluster_authorized_operations bool   8-10
     include_topic_authorized_operations   bool   8+
-    """,
-    response="""
+  response
     throttle_time_ms              int32   3+
     brokers                       []      0+
       node_id                     int32   0+
@@ -39,18 +36,13 @@ METADATA = Schema(
       topic_authorized_operations int32   8+ = -2147483648
     cluster_authorized_operations int32   8-10 = -2147483648
     error_code                    int16   13+
-    """,
-)
 
-FIND_COORDINATOR = Schema(
-    ApiKey.FIND_COORDINATOR,
-    versions=(0, 4),
-    request="""
+FIND_COORDINATOR 0-4
+  request
     key              string   0-3
     key_type         int8     1+
     coordinator_keys []string 4+
-    """,
-    response="""
+  response
     throttle_time_ms int32  1+
     error_code       int16  0-3
     error_message    string 1-3 null
@@ -64,17 +56,12 @@ FIND_COORDINATOR = Schema(
       port           int32  4+
       error_code     int16  4+
       error_message  string 4+ null
-    """,
-)
 
-API_VERSIONS = Schema(
-    ApiKey.API_VERSIONS,
-    versions=(0, 4),
-    request="""
+API_VERSIONS 0-4
+  request
     client_software_name    string 3+
     client_software_version string 3+
-    """,
-    response="""
+  response
     error_code               int16  0+
     api_keys                 []     0+
       api_key                int16  0+
@@ -91,17 +78,12 @@ API_VERSIONS = Schema(
       max_version_level      int16  3+
       min_version_level      int16  3+
     zk_migration_ready       bool   3+ tag 3
-    """,
-)
 
-DESCRIBE_CLUSTER = Schema(
-    ApiKey.DESCRIBE_CLUSTER,
-    versions=(0, 1),
-    request="""
+DESCRIBE_CLUSTER 0-1
+  request
     include_cluster_authorized_operations bool 0+
     endpoint_type                         int8 1+ = 1
-    """,
-    response="""
+  response
     throttle_time_ms              int32  0+
     error_code                    int16  0+
     error_message                 string 0+ null = null
@@ -114,18 +96,13 @@ DESCRIBE_CLUSTER = Schema(
       port                        int32  0+
       rack                        string 0+ null = null
     cluster_authorized_operations int32  0+ = -2147483648
-    """,
-)
 
-DESCRIBE_LOG_DIRS = Schema(
-    ApiKey.DESCRIBE_LOG_DIRS,
-    versions=(1, 4),
-    request="""
+DESCRIBE_LOG_DIRS 1-4
+  request
     topics       []      1+ null
       topic      string  1+
       partitions []int32 1+
-    """,
-    response="""
+  response
     throttle_time_ms      int32  1+
     error_code            int16  3+
     results               []     1+
@@ -140,5 +117,4 @@ DESCRIBE_LOG_DIRS = Schema(
           is_future_key   bool   1+
       total_bytes         int64  4+ = -1
       usable_bytes        int64  4+ = -1
-    """,
-)
+""")

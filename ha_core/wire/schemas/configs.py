@@ -1,20 +1,17 @@
 """Configuration of topics and brokers. `tables` explains the notation."""
 
-from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Schema
+from ha_core.wire.tables import read
 
-DESCRIBE_CONFIGS = Schema(
-    ApiKey.DESCRIBE_CONFIGS,
-    versions=(1, 4),
-    request="""
+SCHEMAS = read("""
+DESCRIBE_CONFIGS 1-4
+  request
     resources             []       1+
       resource_type       int8     1+
       resource_name       string   1+
       configuration_keys  []string 1+ null
     include_synonyms      bool     1+
     include_documentation bool     3+
-    """,
-    response="""
+  response
     throttle_time_ms  int32  1+
     results           []     1+
       error_code      int16  1+
@@ -33,13 +30,9 @@ DESCRIBE_CONFIGS = Schema(
           source      int8   1+
         config_type   int8   3+
         documentation string 3+ null
-    """,
-)
 
-ALTER_CONFIGS = Schema(
-    ApiKey.ALTER_CONFIGS,
-    versions=(0, 2),
-    request="""
+ALTER_CONFIGS 0-2
+  request
     resources       []     0+
       resource_type int8   0+
       resource_name string 0+
@@ -47,21 +40,16 @@ ALTER_CONFIGS = Schema(
         name        string 0+
         value       string 0+ null
     validate_only   bool   0+
-    """,
-    response="""
+  response
     throttle_time_ms int32  0+
     responses        []     0+
       error_code     int16  0+
       error_message  string 0+ null
       resource_type  int8   0+
       resource_name  string 0+
-    """,
-)
 
-INCREMENTAL_ALTER_CONFIGS = Schema(
-    ApiKey.INCREMENTAL_ALTER_CONFIGS,
-    versions=(0, 1),
-    request="""
+INCREMENTAL_ALTER_CONFIGS 0-1
+  request
     resources            []     0+
       resource_type      int8   0+
       resource_name      string 0+
@@ -70,13 +58,11 @@ INCREMENTAL_ALTER_CONFIGS = Schema(
         config_operation int8   0+
         value            string 0+ null
     validate_only        bool   0+
-    """,
-    response="""
+  response
     throttle_time_ms int32  0+
     responses        []     0+
       error_code     int16  0+
       error_message  string 0+ null
       resource_type  int8   0+
       resource_name  string 0+
-    """,
-)
+""")

@@ -1,12 +1,10 @@
 """Offsets that groups commit. `tables` explains the notation."""
 
-from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Schema
+from ha_core.wire.tables import read
 
-OFFSET_COMMIT = Schema(
-    ApiKey.OFFSET_COMMIT,
-    versions=(2, 8),
-    request="""
+SCHEMAS = read("""
+OFFSET_COMMIT 2-8
+  request
     group_id                      string 2+
     generation_id_or_member_epoch int32  2+ = -1
     member_id                     string 2+
@@ -19,21 +17,16 @@ OFFSET_COMMIT = Schema(
         committed_offset          int64  2+
         committed_leader_epoch    int32  6+ = -1
         committed_metadata        string 2+ null
-    """,
-    response="""
+  response
     throttle_time_ms    int32  3+
     topics              []     2+
       name              string 2+
       partitions        []     2+
         partition_index int32  2+
         error_code      int16  2+
-    """,
-)
 
-OFFSET_FETCH = Schema(
-    ApiKey.OFFSET_FETCH,
-    versions=(1, 8),
-    request="""
+OFFSET_FETCH 1-8
+  request
     group_id              string  1-7
     topics                []      1-7 null 2-7
       name                string  1-7
@@ -44,8 +37,7 @@ OFFSET_FETCH = Schema(
         name              string  8+
         partition_indexes []int32 8+
     require_stable        bool    7+
-    """,
-    response="""
+  response
     throttle_time_ms             int32  3+
     topics                       []     1-7
       name                       string 1-7
@@ -67,20 +59,15 @@ OFFSET_FETCH = Schema(
           metadata               string 8+ null
           error_code             int16  8+
       error_code                 int16  8+
-    """,
-)
 
-OFFSET_DELETE = Schema(
-    ApiKey.OFFSET_DELETE,
-    versions=(0, 0),
-    request="""
+OFFSET_DELETE 0-0
+  request
     group_id            string 0+
     topics              []     0+
       name              string 0+
       partitions        []     0+
         partition_index int32  0+
-    """,
-    response="""
+  response
     error_code          int16  0+
     throttle_time_ms    int32  0+
     topics              []     0+
@@ -88,5 +75,4 @@ OFFSET_DELETE = Schema(
       partitions        []     0+
         partition_index int32  0+
         error_code      int16  0+
-    """,
-)
+""")

@@ -1,12 +1,10 @@
 """Consumer groups: the classic ones, and what is answered of those of KIP-848. `tables` explains the notation."""
 
-from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Schema
+from ha_core.wire.tables import read
 
-JOIN_GROUP = Schema(
-    ApiKey.JOIN_GROUP,
-    versions=(0, 9),
-    request="""
+SCHEMAS = read("""
+JOIN_GROUP 0-9
+  request
     group_id             string 0+
     session_timeout_ms   int32  0+
     rebalance_timeout_ms int32  1+ = -1
@@ -17,8 +15,7 @@ JOIN_GROUP = Schema(
       name               string 0+
       metadata           bytes  0+
     reason               string 8+ null = null
-    """,
-    response="""
+  response
     throttle_time_ms    int32  2+
     error_code          int16  0+
     generation_id       int32  0+ = -1
@@ -31,49 +28,35 @@ JOIN_GROUP = Schema(
       member_id         string 0+
       group_instance_id string 5+ null = null
       metadata          bytes  0+
-    """,
-)
 
-HEARTBEAT = Schema(
-    ApiKey.HEARTBEAT,
-    versions=(0, 4),
-    request="""
+HEARTBEAT 0-4
+  request
     group_id          string 0+
     generation_id     int32  0+
     member_id         string 0+
     group_instance_id string 3+ null = null
-    """,
-    response="""
+  response
     throttle_time_ms int32 1+
     error_code       int16 0+
-    """,
-)
 
-LEAVE_GROUP = Schema(
-    ApiKey.LEAVE_GROUP,
-    versions=(0, 5),
-    request="""
+LEAVE_GROUP 0-5
+  request
     group_id            string 0+
     member_id           string 0-2
     members             []     3+
       member_id         string 3+
       group_instance_id string 3+ null = null
       reason            string 5+ null = null
-    """,
-    response="""
+  response
     throttle_time_ms    int32  1+
     error_code          int16  0+
     members             []     3+
       member_id         string 3+
       group_instance_id string 3+ null
       error_code        int16  3+
-    """,
-)
 
-SYNC_GROUP = Schema(
-    ApiKey.SYNC_GROUP,
-    versions=(0, 5),
-    request="""
+SYNC_GROUP 0-5
+  request
     group_id          string 0+
     generation_id     int32  0+
     member_id         string 0+
@@ -83,24 +66,18 @@ SYNC_GROUP = Schema(
     assignments       []     0+
       member_id       string 0+
       assignment      bytes  0+
-    """,
-    response="""
+  response
     throttle_time_ms int32  1+
     error_code       int16  0+
     protocol_type    string 5+ null = null
     protocol_name    string 5+ null = null
     assignment       bytes  0+
-    """,
-)
 
-DESCRIBE_GROUPS = Schema(
-    ApiKey.DESCRIBE_GROUPS,
-    versions=(0, 5),
-    request="""
+DESCRIBE_GROUPS 0-5
+  request
     groups                        []string 0+
     include_authorized_operations bool     3+
-    """,
-    response="""
+  response
     throttle_time_ms        int32  1+
     groups                  []     0+
       error_code            int16  0+
@@ -116,17 +93,12 @@ DESCRIBE_GROUPS = Schema(
         member_metadata     bytes  0+
         member_assignment   bytes  0+
       authorized_operations int32  3+ = -2147483648
-    """,
-)
 
-LIST_GROUPS = Schema(
-    ApiKey.LIST_GROUPS,
-    versions=(0, 5),
-    request="""
+LIST_GROUPS 0-5
+  request
     states_filter []string 4+
     types_filter  []string 5+
-    """,
-    response="""
+  response
     throttle_time_ms int32  1+
     error_code       int16  0+
     groups           []     0+
@@ -134,27 +106,18 @@ LIST_GROUPS = Schema(
       protocol_type  string 0+
       group_state    string 4+
       group_type     string 5+
-    """,
-)
 
-DELETE_GROUPS = Schema(
-    ApiKey.DELETE_GROUPS,
-    versions=(0, 2),
-    request="""
+DELETE_GROUPS 0-2
+  request
     groups_names []string 0+
-    """,
-    response="""
+  response
     throttle_time_ms int32  0+
     results          []     0+
       group_id       string 0+
       error_code     int16  0+
-    """,
-)
 
-CONSUMER_GROUP_HEARTBEAT = Schema(
-    ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    versions=(0, 1),
-    request="""
+CONSUMER_GROUP_HEARTBEAT 0-1
+  request
     group_id               string   0+
     member_id              string   0+
     member_epoch           int32    0+
@@ -167,8 +130,7 @@ CONSUMER_GROUP_HEARTBEAT = Schema(
     topic_partitions       []       0+ null = null
       topic_id             uuid     0+
       partitions           []int32  0+
-    """,
-    response="""
+  response
     throttle_time_ms      int32   0+
     error_code            int16   0+
     error_message         string  0+ null = null
@@ -179,17 +141,12 @@ CONSUMER_GROUP_HEARTBEAT = Schema(
       topic_partitions    []      0+
         topic_id          uuid    0+
         partitions        []int32 0+
-    """,
-)
 
-CONSUMER_GROUP_DESCRIBE = Schema(
-    ApiKey.CONSUMER_GROUP_DESCRIBE,
-    versions=(0, 1),
-    request="""
+CONSUMER_GROUP_DESCRIBE 0-1
+  request
     group_ids                     []string 0+
     include_authorized_operations bool     0+
-    """,
-    response="""
+  response
     throttle_time_ms           int32    0+
     groups                     []       0+
       error_code               int16    0+
@@ -220,5 +177,4 @@ CONSUMER_GROUP_DESCRIBE = Schema(
             partitions         []int32  0+
         member_type            int8     1+ = -1
       authorized_operations    int32    0+ = -2147483648
-    """,
-)
+""")

@@ -1,12 +1,10 @@
 """Offsets of logs: list, by leader epoch, delete records. `tables` explains the notation."""
 
-from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Schema
+from ha_core.wire.tables import read
 
-LIST_OFFSETS = Schema(
-    ApiKey.LIST_OFFSETS,
-    versions=(1, 7),
-    request="""
+SCHEMAS = read("""
+LIST_OFFSETS 1-7
+  request
     replica_id               int32  1+
     isolation_level          int8   2+
     topics                   []     1+
@@ -15,8 +13,7 @@ LIST_OFFSETS = Schema(
         partition_index      int32  1+
         current_leader_epoch int32  4+ = -1
         timestamp            int64  1+
-    """,
-    response="""
+  response
     throttle_time_ms    int32  2+
     topics              []     1+
       name              string 1+
@@ -26,13 +23,9 @@ LIST_OFFSETS = Schema(
         timestamp       int64  1+ = -1
         offset          int64  1+ = -1
         leader_epoch    int32  4+ = -1
-    """,
-)
 
-OFFSET_FOR_LEADER_EPOCH = Schema(
-    ApiKey.OFFSET_FOR_LEADER_EPOCH,
-    versions=(2, 4),
-    request="""
+OFFSET_FOR_LEADER_EPOCH 2-4
+  request
     replica_id               int32  3+ = -2
     topics                   []     2+
       topic                  string 2+
@@ -40,8 +33,7 @@ OFFSET_FOR_LEADER_EPOCH = Schema(
         partition            int32  2+
         current_leader_epoch int32  2+ = -1
         leader_epoch         int32  2+
-    """,
-    response="""
+  response
     throttle_time_ms int32  2+
     topics           []     2+
       topic          string 2+
@@ -50,21 +42,16 @@ OFFSET_FOR_LEADER_EPOCH = Schema(
         partition    int32  2+
         leader_epoch int32  2+ = -1
         end_offset   int64  2+ = -1
-    """,
-)
 
-DELETE_RECORDS = Schema(
-    ApiKey.DELETE_RECORDS,
-    versions=(0, 2),
-    request="""
+DELETE_RECORDS 0-2
+  request
     topics              []     0+
       name              string 0+
       partitions        []     0+
         partition_index int32  0+
         offset          int64  0+
     timeout_ms          int32  0+
-    """,
-    response="""
+  response
     throttle_time_ms    int32  0+
     topics              []     0+
       name              string 0+
@@ -72,5 +59,4 @@ DELETE_RECORDS = Schema(
         partition_index int32  0+
         low_watermark   int64  0+
         error_code      int16  0+
-    """,
-)
+""")

@@ -1,12 +1,10 @@
 """The data path. Produce stops at 9 and fetch at 12 (see `apis`). `tables` explains the notation."""
 
-from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Schema
+from ha_core.wire.tables import read
 
-PRODUCE = Schema(
-    ApiKey.PRODUCE,
-    versions=(3, 9),
-    request="""
+SCHEMAS = read("""
+PRODUCE 3-9
+  request
     transactional_id string  3+ null = null
     acks             int16   3+
     timeout_ms       int32   3+
@@ -15,8 +13,7 @@ PRODUCE = Schema(
       partition_data []      3+
         index        int32   3+
         records      records 3+ null
-    """,
-    response="""
+  response
     responses                       []     3+
       name                          string 3+
       partition_responses           []     3+
@@ -30,13 +27,9 @@ PRODUCE = Schema(
           batch_index_error_message string 8+ null = null
         error_message               string 8+ null = null
     throttle_time_ms                int32  3+
-    """,
-)
 
-FETCH = Schema(
-    ApiKey.FETCH,
-    versions=(4, 12),
-    request="""
+FETCH 4-12
+  request
     cluster_id               string  12+ null tag 0 = null
     replica_id               int32   4+ = -1
     max_wait_ms              int32   4+
@@ -58,8 +51,7 @@ FETCH = Schema(
       topic                  string  7+
       partitions             []int32 7+
     rack_id                  string  11+
-    """,
-    response="""
+  response
     throttle_time_ms           int32   4+
     error_code                 int16   7+
     session_id                 int32   7+
@@ -85,5 +77,4 @@ FETCH = Schema(
           first_offset         int64   4+
         preferred_read_replica int32   11+ = -1
         records                records 4+ null
-    """,
-)
+""")

@@ -1,12 +1,10 @@
 """Topics and partitions. `tables` explains the notation."""
 
-from ha_core.wire.codes import ApiKey
-from ha_core.wire.tables import Schema
+from ha_core.wire.tables import read
 
-CREATE_TOPICS = Schema(
-    ApiKey.CREATE_TOPICS,
-    versions=(2, 7),
-    request="""
+SCHEMAS = read("""
+CREATE_TOPICS 2-7
+  request
     topics               []      2+
       name               string  2+
       num_partitions     int32   2+
@@ -19,8 +17,7 @@ CREATE_TOPICS = Schema(
         value            string  2+ null
     timeout_ms           int32   2+ = 60000
     validate_only        bool    2+
-    """,
-    response="""
+  response
     throttle_time_ms          int32  2+
     topics                    []     2+
       name                    string 2+
@@ -36,33 +33,24 @@ CREATE_TOPICS = Schema(
         read_only             bool   5+
         config_source         int8   5+ = -1
         is_sensitive          bool   5+
-    """,
-)
 
-DELETE_TOPICS = Schema(
-    ApiKey.DELETE_TOPICS,
-    versions=(1, 6),
-    request="""
+DELETE_TOPICS 1-6
+  request
     topics      []       6+
       name      string   6+ null = null
       topic_id  uuid     6+
     topic_names []string 1-5
     timeout_ms  int32    1+
-    """,
-    response="""
+  response
     throttle_time_ms int32  1+
     responses        []     1+
       name           string 1+ null 6+
       topic_id       uuid   6+
       error_code     int16  1+
       error_message  string 5+ null = null
-    """,
-)
 
-CREATE_PARTITIONS = Schema(
-    ApiKey.CREATE_PARTITIONS,
-    versions=(0, 3),
-    request="""
+CREATE_PARTITIONS 0-3
+  request
     topics         []      0+
       name         string  0+
       count        int32   0+
@@ -70,12 +58,10 @@ CREATE_PARTITIONS = Schema(
         broker_ids []int32 0+
     timeout_ms     int32   0+
     validate_only  bool    0+
-    """,
-    response="""
+  response
     throttle_time_ms int32  0+
     results          []     0+
       name           string 0+
       error_code     int16  0+
       error_message  string 0+ null = null
-    """,
-)
+""")
