@@ -24,7 +24,6 @@ from ha_core.kafka import (
     LogEnds,
     NotKafkaError,
     Partition,
-    ProducerState,
     RecordTimes,
     SecurityProfile,
     TopicDescription,
@@ -32,6 +31,7 @@ from ha_core.kafka import (
 )
 from ha_core.kafka.facts import LIVE
 from ha_core.model import Cluster
+from ha_core.plan.facts import ProducerFacts
 
 T = TypeVar("T")
 Asked = TypeVar("Asked")
@@ -53,7 +53,7 @@ class Asker(Protocol):
     def list_groups(self) -> dict[str, str]: ...
     def describe_groups(self, names: Collection[str]) -> dict[str, GroupDescription]: ...
     def group_offsets(self, names: Collection[str], stable: bool) -> dict[str, dict[Partition, Committed]]: ...
-    def producers(self, partitions: Collection[Partition]) -> dict[Partition, tuple[ProducerState, ...]]: ...
+    def producers(self, partitions: Collection[Partition]) -> dict[Partition, tuple[ProducerFacts, ...]]: ...
     def close(self) -> None: ...
 
 

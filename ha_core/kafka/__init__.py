@@ -25,8 +25,6 @@ from ha_core.kafka.facts import (
     GroupDescription,
     LogEnds,
     MemberDescription,
-    Partition,
-    ProducerState,
     RecordTimes,
     TopicSpec,
 )
@@ -34,6 +32,7 @@ from ha_core.kafka.group_offsets import Committed
 from ha_core.kafka.probe import Probe
 from ha_core.kafka.security import NO_SECURITY, load_profiles, profiles
 from ha_core.kafka.topics import TopicDescription
+from ha_core.plan.facts import Partition, ProducerFacts
 from ha_core.wire.sasl import SecurityProfile
 
 __all__ = [
@@ -57,7 +56,7 @@ __all__ = [
     "OffsetsNotTakenError",
     "Partition",
     "Probe",
-    "ProducerState",
+    "ProducerFacts",
     "RecordTimes",
     "RequestRefusedError",
     "SecurityProfile",

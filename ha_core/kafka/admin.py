@@ -26,23 +26,14 @@ from ha_core.kafka import (
 )
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.facts import (
-    Adopted,
-    CreatedTopics,
-    GroupDescription,
-    LogEnds,
-    Partition,
-    ProducerState,
-    RecordTimes,
-    TopicSpec,
-)
+from ha_core.kafka.facts import Adopted, CreatedTopics, GroupDescription, LogEnds, RecordTimes, TopicSpec
 from ha_core.kafka.group_offsets import Committed
 from ha_core.kafka.probe import Probe
 from ha_core.kafka.security import NO_SECURITY, client_settings
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model.cluster import Cluster
 from ha_core.model.group import Member
-from ha_core.plan.facts import Surplus
+from ha_core.plan.facts import Partition, ProducerFacts, Surplus
 from ha_core.wire.sasl import SecurityProfile
 
 if TYPE_CHECKING:
@@ -123,12 +114,6 @@ class Admin:
         """Starts and ends as they are now; `offsets` says what makes an end one to cut at."""
         return offsets.ends(self._brokers, partitions, self._deadline(timeout_s))
 
-    def settled_ends(
-        self, partitions: Collection[Partition], timeout_s: float | None = None
-    ) -> dict[Partition, LogEnds]:
-        """Like `ends`, after waiting for replication: those not `settled` in the answer still lag at the deadline."""
-        return offsets.settled_ends(self._brokers, partitions, self._deadline(timeout_s))
-
     def record_times(
         self, ends: Mapping[Partition, LogEnds], timeout_s: float | None = None
     ) -> dict[Partition, RecordTimes]:
@@ -137,7 +122,7 @@ class Admin:
 
     def producers(
         self, partitions: Collection[Partition], timeout_s: float | None = None
-    ) -> dict[Partition, tuple[ProducerState, ...]]:
+    ) -> dict[Partition, tuple[ProducerFacts, ...]]:
         """What the leaders remember of producers."""
         return producers.producers(self._brokers, partitions, self._deadline(timeout_s))
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-Partition = tuple[str, int]
-"""(topic, partition)."""
-
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
@@ -43,20 +40,6 @@ class RecordTimes:
     """Of the first record that has one."""
     newest_ms: int | None
     """The largest; see `record_times` for whose clock that is."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerState:
-    """What a partition's leader remembers of one producer."""
-
-    producer_id: int
-    epoch: int
-    last_sequence: int
-    """-1: none."""
-    last_timestamp_ms: int
-    coordinator_epoch: int
-    transaction_start_offset: int
-    """-1: no transaction is open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import GroupInUseError, OffsetsNotTakenError, refusal
-from ha_core.kafka.facts import Partition
 from ha_core.kafka.groups import Coordinators
 from ha_core.kafka.offsets import retriable
 from ha_core.model.group import Member
+from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 
 Committed = tuple[int, str]

@@ -15,7 +15,6 @@ Whether something is still on its way to the leader, no broker can say: that is 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -23,7 +22,8 @@ from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import TopicMissingError, refusal
-from ha_core.kafka.facts import LogEnds, Partition
+from ha_core.kafka.facts import LogEnds
+from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 
 _CONSUMER, DEBUGGER = -1, -2
@@ -38,7 +38,6 @@ _READINGS: tuple[Reading, ...] = (  # in this order, see above
     (DEBUGGER, UNCOMMITTED, _LATEST),
 )
 _MAX_PER_REQUEST = 20_000
-_SETTLING_PAUSE_S = 0.01
 
 
 class Leaders:
@@ -114,17 +113,6 @@ def ends(
         return out, again
 
     return brokers.rounds("read the offsets", partitions, leaders.locate, ask, deadline, partial)
-
-
-def settled_ends(brokers: Brokers, partitions: Collection[Partition], deadline: Deadline) -> dict[Partition, LogEnds]:
-    """Like `ends`, repeated until every end is settled or the deadline has come: look at `settled`."""
-    found = ends(brokers, partitions, deadline)
-    while unsettled := [key for key, one in found.items() if not one.settled]:
-        if deadline.left_s <= _SETTLING_PAUSE_S:
-            break
-        time.sleep(_SETTLING_PAUSE_S)
-        found.update(ends(brokers, unsettled, deadline))
-    return found
 
 
 def _list(

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import refusal
-from ha_core.kafka.facts import Partition, ProducerState
 from ha_core.kafka.offsets import Leaders, retriable
+from ha_core.plan.facts import Partition, ProducerFacts
 from ha_core.wire.codes import ApiKey, name_of
 
 _MAX_PER_REQUEST = 2_000  # an answer has one entry for each producer of each partition
@@ -16,7 +16,7 @@ _MAX_PER_REQUEST = 2_000  # an answer has one entry for each producer of each pa
 
 def producers(
     brokers: Brokers, partitions: Collection[Partition], deadline: Deadline
-) -> dict[Partition, tuple[ProducerState, ...]]:
+) -> dict[Partition, tuple[ProducerFacts, ...]]:
     """Producer states of all `partitions`, from their leaders, leaders in parallel.
 
     :raises UnsupportedByClusterError: brokers older than 2.8.
@@ -25,8 +25,8 @@ def producers(
 
     def ask(
         node: int, asked: list[Partition]
-    ) -> tuple[dict[Partition, tuple[ProducerState, ...]], dict[Partition, str]]:
-        out: dict[Partition, tuple[ProducerState, ...]] = {}
+    ) -> tuple[dict[Partition, tuple[ProducerFacts, ...]], dict[Partition, str]]:
+        out: dict[Partition, tuple[ProducerFacts, ...]] = {}
         again: dict[Partition, str] = {}
         for at in range(0, len(asked), _MAX_PER_REQUEST):
             topics: dict[str, list[int]] = {}
@@ -49,8 +49,8 @@ def producers(
     return brokers.rounds("read the producers", partitions, leaders.locate, ask, deadline)
 
 
-def _state(entry: dict[str, int]) -> ProducerState:
-    return ProducerState(
+def _state(entry: dict[str, int]) -> ProducerFacts:
+    return ProducerFacts(
         producer_id=entry["producer_id"],
         epoch=entry["producer_epoch"],
         last_sequence=entry["last_sequence"],

@@ -21,8 +21,9 @@ from functools import partial
 
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.facts import LogEnds, Partition, RecordTimes
+from ha_core.kafka.facts import LogEnds, RecordTimes
 from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, told
+from ha_core.plan.facts import Partition
 
 _FIRST, _LARGEST = 0, -3
 _LARGEST_FROM_VERSION = 7

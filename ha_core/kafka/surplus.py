@@ -14,9 +14,8 @@ from typing import Any
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import KafkaAdminError, refusal
-from ha_core.kafka.facts import Partition
 from ha_core.kafka.offsets import Leaders, retriable
-from ha_core.plan.facts import Surplus
+from ha_core.plan.facts import Partition, Surplus
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.records import batches

@@ -12,8 +12,9 @@ from functools import partial
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError, refusal
-from ha_core.kafka.facts import LogEnds, Partition, TopicSpec
+from ha_core.kafka.facts import LogEnds, TopicSpec
 from ha_core.kafka.offsets import check_topic, ends
+from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.facts import LIVE, Partition
+from ha_core.kafka.facts import LIVE
 from ha_core.model import Identity, MoveRequest, MoveSet, Operation, Scope, Usage, View
 from ha_core.model.operation import DependentGroups, MoveEvidence
 from ha_core.operations.environment import Environment
@@ -34,6 +34,7 @@ from ha_core.operations.sides import asked
 from ha_core.operations.switch.proposal import Proposal, plan
 from ha_core.plan.closure import closure
 from ha_core.plan.dependents import assigned_topics, crossing_for, has_user, users_at
+from ha_core.plan.facts import Partition
 from ha_core.plan.preflight import Case
 from ha_core.plan.preflight.groups import groups as group_verdicts
 from ha_core.plan.resolve import cluster_for_group

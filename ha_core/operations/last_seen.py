@@ -15,14 +15,14 @@ from typing import NoReturn
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.facts import Partition, TopicSpec
+from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.group_offsets import Committed
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, KnownGroup, KnownTopic, MoveSet
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.sides import no_such_cluster
-from ha_core.plan.facts import Facts, GroupFacts, PartitionEnds, TopicFacts
+from ha_core.plan.facts import Facts, GroupFacts, Partition, PartitionEnds, TopicFacts
 from ha_core.store.errors import StoreError, StoreUnavailableError
 
 LOOK_S = 30.0

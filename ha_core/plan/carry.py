@@ -9,8 +9,10 @@ from itertools import islice
 from ha_core.model import Group, LastSequences, Member
 from ha_core.model.operation import AdoptedGroup
 from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE, client_id
-from ha_core.plan.facts import ProducerFacts
+from ha_core.plan.facts import ProducerFacts, Surplus
 
+NEWEST_MS = 1 << 62
+"""A producer that the leader did not know yet when it was asked wrote after all the others."""
 MAX_ALIASES = 10_000
 """Per group: beyond it, members join once more."""
 MAX_SEQUENCES = 20_000
@@ -99,6 +101,29 @@ def merge_sequences(
     ]
     newest = {producer: last for _, producer, last in sorted(mine, key=lambda entry: (-entry[0], entry[1]))}
     return {**newest, **{producer: last for producer, last in old.items() if producer not in newest}}
+
+
+def below_cut(known: Sequence[ProducerFacts], surplus: Surplus) -> tuple[ProducerFacts, ...] | None:
+    """Each producer's last sequence below a cut that the log has run past, without a fence; None where that cannot be
+    said.
+
+    A leader remembers of each producer only its last batch, which may lie at or above the cut: in the surplus. The
+    headers of the surplus say with which sequence each of its producers crossed the cut: the one before was its last
+    below it. A guess would be worse than nothing: one that is too high lets a retry pass for a duplicate that no log
+    holds.
+
+    :param known: what the leader remembers, asked after the log had reached the cut and before the surplus was read.
+    """
+    if not surplus.whole:
+        return None
+    last = {producer.producer_id: producer for producer in known}
+    for producer_id, (epoch, sequence) in surplus.first.items():
+        remembered = last.get(producer_id)
+        if remembered is not None and remembered.epoch < epoch:
+            continue  # it raised its epoch at the cut (KIP-360) after the leader was asked
+        at_ms = NEWEST_MS if remembered is None else remembered.last_timestamp_ms
+        last[producer_id] = ProducerFacts(producer_id, epoch, sequence - 1, at_ms)
+    return tuple(producer for producer in last.values() if producer.last_sequence >= 0)
 
 
 def _most_of_each(partitions: Iterable[Collection[int]]) -> int:

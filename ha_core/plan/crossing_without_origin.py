@@ -20,12 +20,12 @@ from ha_core.model import Document, Extent, Fence, MoveRequest, Operation, Topic
 from ha_core.model.extent import append, check, live
 from ha_core.model.operation import Unread
 from ha_core.model.producer import client_id, is_gateway_id, upstream_id
-from ha_core.plan.below import NEWEST_MS
+from ha_core.plan.carry import NEWEST_MS
 from ha_core.plan.crossing import Producers, after_end, at_stage, ended
 from ha_core.plan.crossing_maps import uncut
 from ha_core.plan.crossing_stages import crossings, fenced
+from ha_core.plan.cuts import RESERVE, forced_cut
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
-from ha_core.plan.forced import RESERVE, forced_cut
 from ha_core.plan.moving import written_in
 from ha_core.plan.revision import Documents, MoveDamagedError, asked, require_state
 

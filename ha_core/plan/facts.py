@@ -87,13 +87,27 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class ProducerFacts:
-    """What a partition's leader remembers of one producer (DESCRIBE_PRODUCERS). Ids are that cluster's own."""
+    """What a partition's leader remembers of one producer (DESCRIBE_PRODUCERS). Ids are that cluster's own.
+
+    The last two are known where the leader was asked, and not where only the sequence is.
+    """
 
     producer_id: int
     epoch: int
     last_sequence: int
     """-1: none."""
     last_timestamp_ms: int
+    coordinator_epoch: int = -1
+    transaction_start_offset: int = -1
+    """-1: no transaction is open."""
+
+    @property
+    def transactional(self) -> bool:
+        return self.coordinator_epoch >= 0 or self.in_transaction
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.transaction_start_offset >= 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,8 @@ from ha_core.model.extent import append, check, live
 from ha_core.model.operation import AdoptedGroup, Cut
 from ha_core.plan.carry import Ended, carry_sequences, compose_aliases
 from ha_core.plan.closure import lock_keys, users_of
+from ha_core.plan.cuts import RESERVE, forced_cut
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
-from ha_core.plan.forced import RESERVE, forced_cut
 from ha_core.plan.moving import listed, moving, places, writer_after
 from ha_core.plan.pinning import require_unused
 from ha_core.plan.revision import FINAL, Documents, MoveDamagedError, all_partitions, asked, require_state

@@ -8,7 +8,7 @@ import pytest
 
 from ha_core.kafka import Admin, SecurityProfile, TopicSpec
 from ha_core.model import Cluster
-from ha_core.plan.below import below_cut
+from ha_core.plan.carry import below_cut
 from ha_core.plan.facts import ProducerFacts
 from tests.kafka.clients import produce, settings
 

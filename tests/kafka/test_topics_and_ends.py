@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from ha_core.kafka import (
     Admin,
     KafkaAdminError,
+    LogEnds,
     RequestRefusedError,
     SecurityProfile,
     TopicMismatchError,
@@ -196,7 +197,7 @@ def test_records_acknowledged_by_the_leader_alone_count_to_an_end_that_is_not_se
     for _ in range(3):
         producer.produce(name, b"x", partition=partition)
     assert producer.flush(20) == 0
-    assert west.settled_ends([(name, partition)])[name, partition].settled
+    assert settled_ends(west, [(name, partition)])[name, partition].settled
     running.pause(f"cluster/west/{follower}")
     try:
         # When the leader acknowledges more
@@ -208,7 +209,7 @@ def test_records_acknowledged_by_the_leader_alone_count_to_an_end_that_is_not_se
         running.resume(f"cluster/west/{follower}")
     # Then the end has them, above the high watermark, and is settled once they are replicated
     assert (lagging.high_watermark, lagging.log_end, lagging.settled) == (3, 7, False)
-    later = west.settled_ends([(name, partition)])[name, partition]
+    later = settled_ends(west, [(name, partition)])[name, partition]
     assert (later.high_watermark, later.log_end, later.settled) == (7, 7, True)
 
 
@@ -223,14 +224,14 @@ def test_an_open_transaction_shows_in_log_ends_and_producer_states(
     producer.produce(name, b"x", partition=0)
     producer.flush(20)
 
-    during, states = either.settled_ends([(name, 0)])[name, 0], either.producers([(name, 0)])[name, 0]
+    during, states = settled_ends(either, [(name, 0)])[name, 0], either.producers([(name, 0)])[name, 0]
     producer.commit_transaction(30)
 
     assert during.settled
     assert during.open_transaction
     assert [state.transaction_start_offset for state in states] == [0]
     # The commit is acknowledged before its marker is appended.
-    while (after := either.settled_ends([(name, 0)])[name, 0]).open_transaction:
+    while (after := settled_ends(either, [(name, 0)])[name, 0]).open_transaction:
         pass
     assert (after.last_stable, after.log_end) == (2, 2)
 
@@ -269,7 +270,7 @@ def test_a_paused_leader_is_left_out_of_topic_descriptions_and_named_by_reading_
     finally:
         running.resume("cluster/west/3")
     assert set(found.ends) == {part for (_, part), leader in leaders.items() if leader != 3}
-    assert len(west.settled_ends(keys)) == 6
+    assert len(settled_ends(west, keys)) == 6
 
 
 def _replicas(admin: Admin, account: SecurityProfile, topic: str, partition: int) -> set[int]:
@@ -277,3 +278,11 @@ def _replicas(admin: Admin, account: SecurityProfile, topic: str, partition: int
 
     client = AdminClient(settings(admin.cluster, account))
     return set(client.list_topics(topic, timeout=20).topics[topic].partitions[partition].replicas)
+
+
+def settled_ends(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], LogEnds]:
+    """The ends once they are replicated."""
+    found = admin.ends(partitions)
+    while not all(one.settled for one in found.values()):
+        found = admin.ends(partitions)
+    return found

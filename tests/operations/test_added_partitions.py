@@ -9,10 +9,11 @@ from typing import cast
 import pytest
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.facts import LogEnds, Partition, ProducerState
+from ha_core.kafka.facts import LogEnds
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.switch.window import Window
+from ha_core.plan.facts import Partition, ProducerFacts
 
 KNOWN = (("orders", 0), ("orders", 1))
 
@@ -26,7 +27,7 @@ class Quiet:
     def ends(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, LogEnds]:
         return dict.fromkeys(partitions, LogEnds(0, 10, 10, 10, leader=1, leader_epoch=1))
 
-    def producers(self, partitions: Collection[Partition]) -> dict[Partition, tuple[ProducerState, ...]]:
+    def producers(self, partitions: Collection[Partition]) -> dict[Partition, tuple[ProducerFacts, ...]]:
         return dict.fromkeys(partitions, ())
 
     def partition_counts(self, names: Collection[str]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from ha_core.operations.lifecycle.returned import check_origins
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import fault_request, make_request
 from ha_core.operations.switch.proposal import plan
-from ha_core.plan.forced import RESERVE
+from ha_core.plan.cuts import RESERVE
 from ha_core.present.lifecycle import return_line
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic

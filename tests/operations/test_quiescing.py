@@ -7,7 +7,6 @@ from typing import cast
 
 import pytest
 
-from ha_core.kafka.facts import Partition, ProducerState
 from ha_core.model import Fence, GatewayRecord, MoveRequest, MoveSet, Operation, Scope, Topic
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
@@ -16,12 +15,13 @@ from ha_core.operations.revisions import Touched
 from ha_core.operations.switch.cut_over import quiesce
 from ha_core.operations.switch.undoing import undo_all
 from ha_core.operations.switch.window import Window
+from ha_core.plan.facts import Partition, ProducerFacts
 from ha_core.plan.move import lock_keys
 from ha_core.store import MemoryStore
 
-OPEN = {("orders", 1): (ProducerState(7, 0, 3, 0, 2, 40),)}
-QUIET = {("orders", 1): (ProducerState(7, 0, 3, 0, 2, -1),)}
-Seen = dict[Partition, tuple[ProducerState, ...]]
+OPEN = {("orders", 1): (ProducerFacts(7, 0, 3, 0, 2, 40),)}
+QUIET = {("orders", 1): (ProducerFacts(7, 0, 3, 0, 2, -1),)}
+Seen = dict[Partition, tuple[ProducerFacts, ...]]
 
 
 @dataclass

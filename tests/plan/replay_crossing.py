@@ -15,7 +15,7 @@ from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation
 from ha_core.model.extent import check, identity, live
 from ha_core.model.producer import FIRST_CLIENT_ID, client_id, upstream_id
 from ha_core.plan import crossing_without_origin as without_origin
-from ha_core.plan.below import below_cut
+from ha_core.plan.carry import below_cut
 from ha_core.plan.crossing import (
     finish_change,
     hold_change,

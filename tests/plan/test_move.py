@@ -25,8 +25,8 @@ from ha_core.model.extent import identity, live
 from ha_core.model.operation import AdoptedGroup, Cut, OperationState
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, Ended, carry_sequences, compose_aliases, merge_sequences
+from ha_core.plan.cuts import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE
 from ha_core.plan.facts import PartitionEnds, ProducerFacts
-from ha_core.plan.forced import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE
 from ha_core.plan.move import (
     Continue,
     Documents,

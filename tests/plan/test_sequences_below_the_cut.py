@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ha_core.plan.below import below_cut
+from ha_core.plan.carry import below_cut
 from ha_core.plan.facts import ProducerFacts, Surplus
 
 

@@ -13,13 +13,13 @@ from ha_core.kafka import (
     LogEnds,
     NotAuthorisedError,
     Partition,
-    ProducerState,
     RecordTimes,
     SecurityProfile,
     TopicDescription,
     UnsupportedByClusterError,
 )
 from ha_core.model import Cluster
+from ha_core.plan.facts import ProducerFacts
 from spark_jobs.asking import Asker, Reach
 
 TIMEOUT_S = 1.0
@@ -82,12 +82,12 @@ class FakeAdmin:
             for name in names
         }
 
-    def producers(self, partitions: Collection[Partition]) -> dict[Partition, tuple[ProducerState, ...]]:
+    def producers(self, partitions: Collection[Partition]) -> dict[Partition, tuple[ProducerFacts, ...]]:
         told = self._reached().get("producers")
         if told is None:
             raise UnsupportedByClusterError(self.name, "is too old")
         return {
-            (topic, index): tuple(ProducerState(1, 0, 0, at_ms, 0, -1) for at_ms in told.get(f"{topic}-{index}", ()))
+            (topic, index): tuple(ProducerFacts(1, 0, 0, at_ms, 0, -1) for at_ms in told.get(f"{topic}-{index}", ()))
             for topic, index in partitions
         }
 

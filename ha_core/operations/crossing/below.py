@@ -17,7 +17,7 @@ from ha_core.operations.errors import StepFailedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.revisions import by_topic
 from ha_core.operations.sides import admin_of, asked
-from ha_core.plan.below import below_cut
+from ha_core.plan.carry import below_cut
 from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.facts import Partition, ProducerFacts
 
@@ -52,11 +52,7 @@ def read_below(origin: Admin, cuts: Mapping[Partition, int]) -> Below:
         after = origin.ends(left)
         for key in left:
             if before[key].leader_epoch == after[key].leader_epoch:
-                facts = [
-                    ProducerFacts(one.producer_id, one.epoch, one.last_sequence, one.last_timestamp_ms)
-                    for one in known[key]
-                ]
-                found[key] = below_cut(facts, surplus[key])
+                found[key] = below_cut(known[key], surplus[key])
         left = [key for key in cuts if key not in found]
     if left:
         named = ", ".join(f"{topic}-{partition}" for topic, partition in left[:5])

@@ -9,7 +9,6 @@ from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
-from ha_core.kafka.facts import Partition
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Extent, KnownTopic, Operation, Topic, View
 from ha_core.operations.environment import Environment
@@ -32,6 +31,7 @@ from ha_core.plan.aging import (
     undeletable,
     without_surplus,
 )
+from ha_core.plan.facts import Partition
 from ha_core.store.errors import LockedError
 
 LOOK_S = 30.0

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.facts import Partition
 from ha_core.operations.errors import NotServedError
 from ha_core.operations.gateways import name_them, serves, wait_for_all
 from ha_core.operations.journal import Journal
 from ha_core.operations.revisions import bounded
 from ha_core.operations.sides import admin_of, asked, in_origin
+from ha_core.plan.facts import Partition
 
 SERVED_TIMEOUT_S = 30.0
 NAMED = 5

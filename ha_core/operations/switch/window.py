@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
-from ha_core.kafka.facts import Adopted, LogEnds, Partition, ProducerState
+from ha_core.kafka.facts import Adopted, LogEnds
 from ha_core.kafka.group_offsets import Committed
 from ha_core.model import Member
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import BypassError, StepFailedError
 from ha_core.operations.last_seen import LastKnown
-from ha_core.plan.facts import PartitionEnds, ProducerFacts
+from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 
 NAMED = 5
 SETTLING_PAUSE_S = 0.005
@@ -105,7 +105,7 @@ class Window:
             second,
         )
 
-    def transactional(self) -> dict[Partition, tuple[ProducerState, ...]]:
+    def transactional(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
         """Transactional producers that the origin's leaders remember, by partition; partitions without are left out.
 
         Empty where nobody can say or waits for it: brokers older than 2.8, forced moves.
@@ -116,18 +116,12 @@ class Window:
             found = self.origin.producers(self.partitions)
         except UnsupportedByClusterError:
             return {}
-        kept = {
-            key: tuple(one for one in known if one.coordinator_epoch >= 0 or one.transaction_start_offset >= 0)
-            for key, known in found.items()
-        }
+        kept = {key: tuple(one for one in known if one.transactional) for key, known in found.items()}
         return {key: known for key, known in kept.items() if known}
 
-    def open_transactions(self) -> dict[Partition, tuple[ProducerState, ...]]:
+    def open_transactions(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
         """Those of `transactional` that have a transaction open."""
-        kept = {
-            key: tuple(one for one in known if one.transaction_start_offset >= 0)
-            for key, known in self.transactional().items()
-        }
+        kept = {key: tuple(one for one in known if one.in_transaction) for key, known in self.transactional().items()}
         return {key: known for key, known in kept.items() if known}
 
     def copy_offsets(self, adopted: Mapping[str, Adopted]) -> dict[str, int]:
@@ -210,15 +204,9 @@ class Window:
         if self.origin is None:
             return {}
         try:
-            found = self.origin.producers(self.partitions)
+            return self.origin.producers(self.partitions)
         except UnsupportedByClusterError:
             return {}
-        return {
-            key: tuple(
-                ProducerFacts(one.producer_id, one.epoch, one.last_sequence, one.last_timestamp_ms) for one in known
-            )
-            for key, known in found.items()
-        }
 
 
 def require_not_grown(before: Mapping[str, int], now: Mapping[str, int]) -> None:
