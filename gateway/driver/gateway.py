@@ -83,7 +83,7 @@ class Gateway:
         self.errands = Errands[Connection](self.loop)
         self._without_lease = leases.Waiting[Connection](self.loop, Connection.lease_is_back)
         self.following = Rounds[Connection](self.loop, self._follows)
-        self._settling = Rounds[bytes](self.loop, self.terms.settle)
+        self._catching_up = Rounds[bytes](self.loop, self.terms.catch_up)
         self._viewed_last: View | None = None
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
         self.sightings = Sightings(store.record_usage)
@@ -206,7 +206,7 @@ class Gateway:
     def _follow(self, view: View, standing: Fences, changed: Sequence[str]) -> None:
         started = clock.now()
         self.upstream.apply(view.clusters)
-        self._settling.begin(self.terms.follow(view, started, changed))
+        self._catching_up.begin(self.terms.follow(view, started, changed))
         unreadable = frozenset(self.unreadable)
         self.snapshot = Snapshot(view, self.upstream.topology, self.snapshot.apis, unreadable, fences=standing)
         self.drains.follow(view.revision, standing.scopes, self.clients.open)

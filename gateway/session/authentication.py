@@ -74,7 +74,7 @@ def raw_token(session: ConnectionState, sasl: SaslServer, buf: bytearray, pos: i
 
     Clients that were configured for brokers before 1.0 do so. A refusal has no form: the connection ends.
 
-    :returns: the position behind the token; `pos` if it is not there yet.
+    :returns: the position after the token; `pos` if it is not there yet.
     """
     stop = pos + 4 + frame_size(buf, pos, session.settings.limits.max_sasl_bytes, 0)
     if stop > end:

@@ -32,7 +32,7 @@ class ToUpstream(NamedTuple):
 
 
 class Shut(NamedTuple):
-    """Nothing more will be sent to this broker: tell it so, behind what was. Its answers are still awaited."""
+    """Nothing more will be sent to this broker: tell it so, after what was. Its answers are still awaited."""
 
     lane: BrokerLane
 

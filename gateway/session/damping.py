@@ -1,7 +1,7 @@
 """How long a refusal waits before it is said: some clients ask again at once, in a loop.
 
-Only a loop is damped. A producer without idempotence sends what is refused behind whatever it has sent meanwhile: once
-it has learnt from metadata where the partition is now, every refusal that is still held back puts its records behind
+Only a loop is damped. A producer without idempotence sends what is refused after whatever it has sent meanwhile: once
+it has learnt from metadata where the partition is now, every refusal that is still held back puts its records after
 later ones. So each partition has its own count, which begins anew when something of it is forwarded and at every new
 view, and the first refusals of a row go out at once.
 """
@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable
 AT_ONCE = 8
 """Refusals in a row that are not damped: more than a pipelining client has on its way when a leader changes (5)."""
 DELAYS_S = (0.005, 0.01, 0.02, 0.05, 0.1)
-"""Of the refusals behind them; the last one of all that follow."""
+"""Delays of the refusals after them; the last one holds for all that follow."""
 MAX_COUNTED = 10_000
 """Names come from the wire."""
 
@@ -27,18 +27,18 @@ class Damping:
     def refused(self, refused: Iterable[Hashable]) -> float:
         """Counts a refusal of all these; seconds to wait before it is said."""
         longest_row = 0
-        for one in refused:
+        for what in refused:
             if len(self._counts) >= MAX_COUNTED:
                 self._counts.clear()
-            row = self._counts[one] = self._counts.get(one, 0) + 1
+            row = self._counts[what] = self._counts.get(what, 0) + 1
             longest_row = max(longest_row, row)
         over = longest_row - AT_ONCE
         return DELAYS_S[min(over, len(DELAYS_S)) - 1] if over > 0 else 0.0
 
-    def forwarded(self, one: Hashable) -> None:
+    def forwarded(self, what: Hashable) -> None:
         """Something of it was not refused: the row has ended."""
         if self._counts:
-            self._counts.pop(one, None)
+            self._counts.pop(what, None)
 
     def begin_anew(self) -> None:
         """A new view: whatever the refusals rested on may have changed."""

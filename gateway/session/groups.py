@@ -105,13 +105,13 @@ def rename(group: Group, by_id: dict[str, Member], api_key: int, request: Messag
             request["member_id"] = member.member_id
         return member is not None
     if api_key == ApiKey.LEAVE_GROUP:
-        found = False
+        named = False
         for entry in (request, *request.get("members", ())):
             member = by_id.get(entry.get("member_id", ""))
             if member is not None:
                 entry["member_id"] = member.member_id
-                found = True
-        return found
+                named = True
+        return named
     generation = "generation_id_or_member_epoch" if api_key == ApiKey.OFFSET_COMMIT else "generation_id"
     if generation not in request:
         return False

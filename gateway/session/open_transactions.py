@@ -24,7 +24,7 @@ MAX_REMEMBERED = 1_000
 LONG_S = 2.0
 """Most transactions end by themselves before."""
 MAX_LOOKED_AFTER = 16
-"""Of one connection at once."""
+"""At once, of one connection."""
 
 
 class _Open(NamedTuple):
@@ -82,12 +82,12 @@ class OpenTransactions:
 
     def to_look_after(self, cluster: str, topics: frozenset[bytes], now: float) -> tuple[LookAfter, ...]:
         """Those that seem to write to one of `topics` for long."""
-        found = (
+        seen = (
             LookAfter(cluster, self.user, name, known.topics)
             for name, known in self._open.items()
             if now - known.since >= LONG_S and not topics.isdisjoint(known.topics)
         )
-        return tuple(islice(found, MAX_LOOKED_AFTER))
+        return tuple(islice(seen, MAX_LOOKED_AFTER))
 
     def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View) -> str | None:
         """The operation whose fence keeps the transaction from taking in `topics`; None if it may."""

@@ -36,7 +36,7 @@ class Session(ConnectionState):
         """Client bytes `buf[:end]`, which start with what `carry` held. The buffer may be reused afterwards.
 
         Where so much is under way that the rest has to wait, it stays in `carry`, and `held` says so: it is to be
-        given again, with nothing behind it, when the session `may_go_on`.
+        given again, with nothing after it, when the session `may_go_on`.
         """
         self.now = now
         self.carry = b""

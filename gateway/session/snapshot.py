@@ -56,8 +56,8 @@ def fences(view: View) -> Fences:
         if group.fence is not None:
             operations.add(group.fence.operation)
             scopes[group.fence.operation][1].add(group.name.encode())
-    found = {op: Scope(*(frozenset(names) for names in scope)) for op, scope in scopes.items()}
-    return Fences(frozenset(operations), frozenset(topics), found)
+    by_operation = {op: Scope(*(frozenset(names) for names in scope)) for op, scope in scopes.items()}
+    return Fences(frozenset(operations), frozenset(topics), by_operation)
 
 
 @dataclass(frozen=True, slots=True)

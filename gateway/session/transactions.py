@@ -137,7 +137,7 @@ def _add_partitions(session: ConnectionState, request: Request, message: Message
         return
     if _written_elsewhere(session, message):
         # Taken in, it would get the marker of the transaction's end here: in a copy that is to stay empty until its
-        # cut, or behind the end of what was left.
+        # cut, or after the end of what was left.
         session.transactions.kept_out(name)
         _refuse(session, request, message, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return

@@ -55,22 +55,20 @@ def merge(
     plan.undecided = undecided and not any(entry["records"] for entry in entries.values())
     topics: dict[str, list[Message]] = {}
     for key in plan.order:
-        found = entries.get(key)
-        if found is None:
-            read = plan.reads.get(key)
-            found = no_records_of(key, read.extent if read else None)
-        topics.setdefault(key[0], []).append(found)
+        read = plan.reads.get(key)
+        entry = entries.get(key) or no_records_of(key, read.extent if read else None)
+        topics.setdefault(key[0], []).append(entry)
     return {
         "throttle_time_ms": throttle_ms,
         "error_code": 0,
         "session_id": 0,
-        "responses": [{"topic": topic, "partitions": found} for topic, found in topics.items()],
+        "responses": [{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()],
     }, stale
 
 
 def _told(asked: dict[str, list[Message]], answer: Message) -> set[Key]:
     """The partitions of which a broker's answer tells what is there: those before the first one with records, which
-    comes whole whatever the limits are. Behind it limits that are used up leave partitions empty (KIP-74).
+    comes whole whatever the limits are. After it limits that are used up leave partitions empty (KIP-74).
 
     Clients let partitions that gave nothing go first, so each has its turn however busy the others are.
     """
@@ -85,7 +83,7 @@ def _told(asked: dict[str, list[Message]], answer: Message) -> set[Key]:
 
 
 def _translate(key: Key, entry: Message, read: Read, told: bool) -> tuple[Message, bool]:
-    """The partition in client offsets; and whether its closed extent holds nothing at or behind what was asked for.
+    """The partition in client offsets; and whether its closed extent holds nothing at or after what was asked for.
 
     :param told: if it is empty, that is because the broker has nothing to give.
     """
@@ -97,7 +95,7 @@ def _translate(key: Key, entry: Message, read: Read, told: bool) -> tuple[Messag
     hollow = False
     held = entry["high_watermark"]
     if physical_end is not None:
-        # Either the log is known to its end and has nothing here, or what comes next lies behind the extent.
+        # Either the log is known to its end and has nothing here, or what comes next lies after the extent.
         seen = min(held, entry["last_stable_offset"]) if entry["last_stable_offset"] >= 0 else held
         hollow = told and entry["error_code"] == ErrorCode.NONE and seen >= physical_end
         if end:

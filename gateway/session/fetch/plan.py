@@ -155,7 +155,7 @@ class FetchPlan:
             self.both = True
         elif here is None:
             self.away[key] = lane
-        follows = offset <= extent.start and any(one.start < extent.start and not one.ignored for one in extents)
+        follows = offset <= extent.start and any(older.start < extent.start and not older.ignored for older in extents)
         read = Read(
             extent,
             offset,

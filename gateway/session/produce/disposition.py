@@ -36,7 +36,7 @@ class Disposition(Enum):
     """It is where readers find it: in the origin, all of it below the cut."""
     STRANDED = "stranded"
     """The same, in an origin that was taken for dead since: so the next cluster never learns of it. Taken only where
-    nothing that came before has been refused, which would go there, and what follows not fit behind it."""
+    nothing that came before has been refused: that would go there, and what follows would not fit after it."""
     UNDECIDED = "undecided"
     REFUSED = "refused"
 

@@ -15,6 +15,7 @@ or one before it. The rule ends `FORGET_S` after that batch was refused last: it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ha_core.wire.records import Batch
@@ -84,7 +85,9 @@ class ProducerOrder:
         """The batch goes to one cluster, and maybe to another one afterwards."""
         if _ordered(batch):
             if len(self._under_way) >= MAX_REMEMBERED:
-                self._under_way = {p: one for p, one in self._under_way.items() if now - max(one.values()) <= LOST_S}
+                self._under_way = {
+                    place: sent for place, sent in self._under_way.items() if now - max(sent.values()) <= LOST_S
+                }
             place = self._under_way.setdefault((key, batch.producer_id), {})
             place[batch.producer_epoch, batch.base_sequence] = now
 
@@ -103,28 +106,22 @@ class ProducerOrder:
         One that is on its way itself comes again because its connection broke, or its client lost patience: whichever
         of the two is second, the target takes it for the duplicate that it is.
         """
-        place = (batch.producer_epoch, batch.base_sequence)
-        found = self._crossing(key, batch, now)
-        if any(one[0] != place[0] for one in found) or self.earlier_under_way(key, batch, now):
+        crossing = self._crossing(key, batch, now)
+        if _earlier(crossing, batch) or any(epoch != batch.producer_epoch for epoch, _ in crossing):
             return True
-        if place in found:
+        if crossing:
             self.arrived(key, batch)
         return False
 
     def earlier_under_way(self, key: Key, batch: Batch, now: float) -> bool:
         """Whether one that comes before this one is: it was refused, and its client has sent it again."""
-        return any(
-            epoch == batch.producer_epoch
-            and sequence != batch.base_sequence
-            and at_or_before(sequence, batch.base_sequence)
-            for epoch, sequence in self._crossing(key, batch, now)
-        )
+        return _earlier(self._crossing(key, batch, now), batch)
 
     def _crossing(self, key: Key, batch: Batch, now: float) -> dict[tuple[int, int], float]:
         place = self._under_way.get((key, batch.producer_id)) if self._under_way else None
         if place is None:
             return {}
-        for lost in [one for one, at in place.items() if now - at > LOST_S]:
+        for lost in [sent for sent, at in place.items() if now - at > LOST_S]:
             del place[lost]
         if not place:
             del self._under_way[key, batch.producer_id]
@@ -134,6 +131,15 @@ class ProducerOrder:
         self._refused = {place: known for place, known in self._refused.items() if not _expired(known, now)}
         if len(self._refused) >= MAX_REMEMBERED:
             self._refused.clear()
+
+
+def _earlier(crossing: Iterable[tuple[int, int]], batch: Batch) -> bool:
+    return any(
+        epoch == batch.producer_epoch
+        and sequence != batch.base_sequence
+        and at_or_before(sequence, batch.base_sequence)
+        for epoch, sequence in crossing
+    )
 
 
 def _ordered(batch: Batch) -> bool:

@@ -3,7 +3,7 @@
 A broker answers a retry with the offset that the batch has. The one that took it is not asked any more after a cut, and
 no other knows the producer. Answered as a duplicate without an offset, librdkafka tells its records -1, 0, 1 …, which
 are other records' offsets. So the batch is looked up in the log that holds it (`composed/recall`); until that is done
-the retry is refused, and what lies behind it waits for it (`ProducerOrder`). What is found never changes.
+the retry is refused, and what comes after it waits for it (`ProducerOrder`). What is found never changes.
 
 A batch that is not found in time, or not within the bounds of the look-up, is answered as a duplicate from an offset so
 far below 0 that none of its records is told one that any record has.
@@ -61,10 +61,10 @@ class Recalled:
         self._since: dict[Held, float] = {}
 
     def offset(self, wanted: Held, now: float) -> int | Known:
-        """Of the batch's first record; NOT_YET: it has to be looked up."""
-        found = self._found.get(wanted)
-        if found is not None:
-            return found
+        """The offset of the batch's first record; NOT_YET: it has to be looked up."""
+        known = self._found.get(wanted)
+        if known is not None:
+            return known
         if len(self._since) >= MAX_KEPT:
             self._since.clear()
         return Known.NEVER if now - self._since.setdefault(wanted, now) > MAX_WAIT_S else Known.NOT_YET

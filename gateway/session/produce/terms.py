@@ -48,7 +48,7 @@ class Terms:
         """A new view. Terms of the first one are old: the window of each began before this gateway did.
 
         :param changed: the topics that differ from the view before, where somebody has found them out already.
-        :return: topics with much news, which somebody has to `settle` soon, though nobody has written to them.
+        :return: topics with much news, which somebody has to `catch_up` with soon, though nobody has written to them.
         """
         before, self._view = self._view, view
         if changed is None:
@@ -65,7 +65,7 @@ class Terms:
                     many.append(raw)
         return many
 
-    def settle(self, name: bytes) -> None:
+    def catch_up(self, name: bytes) -> None:
         """Goes through what a topic has become, in order."""
         for topic, now in self._news.pop(name, ()):
             # Where a cut lay ahead, the term is written directly from the end of the crossing on.
@@ -85,7 +85,7 @@ class Terms:
     def watched(self, key: Key, term: int, producer_id: int, now: float) -> bool:
         """Whether the producer has yet to open the term, as far as is known here."""
         if key[0] in self._news:
-            self.settle(key[0])
+            self.catch_up(key[0])
         began = self._began.get(key)
         if began is None or began[0] != term:
             return False
@@ -97,7 +97,7 @@ class Terms:
     def opened(self, key: Key, term: int, producer_id: int) -> None:
         """The target has taken a batch of the producer."""
         if key[0] in self._news:
-            self.settle(key[0])
+            self.catch_up(key[0])
         if self._began.get(key, (-1, 0.0))[0] == term:
             self._opened.setdefault(key, set()).add(producer_id)
 

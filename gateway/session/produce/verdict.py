@@ -211,13 +211,13 @@ def _held(batch: Batch, sequences: LastSequences | None, partition: int) -> bool
     return at_or_before(last_sequence(batch.base_sequence, count), entry[1])
 
 
-def _as_held(found: int | Known) -> tuple[ErrorCode, int]:
+def _as_held(offset: int | Known) -> tuple[ErrorCode, int]:
     """(error, base offset) of a batch that an earlier term holds, as the broker of that term would answer."""
-    if found is Known.NOT_YET:
+    if offset is Known.NOT_YET:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
-    if found is Known.NEVER:
+    if offset is Known.NEVER:
         return ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET
-    return ErrorCode.NONE, found
+    return ErrorCode.NONE, offset
 
 
 def acknowledged(answer: Message) -> set[Key]:

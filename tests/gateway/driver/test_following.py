@@ -85,8 +85,8 @@ def test_news_of_topics_that_nobody_writes_to_do_not_pile_up_and_are_not_gone_th
     # Then somebody is told which to go through, one at a time
     assert named == [[]] * 7 + [[b"t0", b"t1", b"t2"]] * 2
     for name in named[-1]:
-        terms.settle(name)
-        terms.settle(name)
+        terms.catch_up(name)
+        terms.catch_up(name)
     assert terms.follow(View(10, topics=topics), 110.0, topics) == []
 
 
