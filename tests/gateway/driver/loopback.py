@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.session.commands import Cause
 from tests.gateway.driver.host import FakeHost
-from tests.gateway.session.test_data_path import state
+from tests.gateway.session.messages import state
 
 
 class Loopback(FakeHost):

@@ -13,7 +13,7 @@ from gateway.session.streaming import STALLED_S
 from ha_core.wire import encode, encode_request, encode_response
 from tests.gateway.driver.loopback import Loopback, frame, played
 from tests.gateway.session.batch import batch
-from tests.gateway.session.test_data_path import PRODUCE, produce, produced
+from tests.gateway.session.messages import PRODUCE, produce, produced
 
 VERSION = 9
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from gateway.counts import Counts
 from gateway.session.commands import BrokerLane, Close, Command, ToClient, ToUpstream, Wake
@@ -58,6 +58,32 @@ def topology(**topics: dict[str, dict[int, int]]) -> Topology:
 def snapshot(view: View | None = None, found: Topology | None = None) -> Snapshot:
     seen = found or topology()
     return Snapshot(view or View(1, CLUSTERS), seen, tuple(advertised(seen.apis())))
+
+
+class Asked(NamedTuple):
+    """A whole request that reached a broker."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    body: dict[str, Any]
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that a produce names."""
+        return [topic["name"] for topic in self.body["topic_data"]]
+
+    @property
+    def records(self) -> bytes:
+        """Those of the first partition of a produce."""
+        records: bytes = self.body["topic_data"][0]["partition_data"][0]["records"]
+        return records
+
+    @property
+    def partition(self) -> dict[str, Any]:
+        """The first partition that a fetch, or a question for offsets, names."""
+        partition: dict[str, Any] = self.body["topics"][0]["partitions"][0]
+        return partition
 
 
 class Talk:
@@ -137,8 +163,8 @@ class Talk:
 
     # -- brokers ------------------------------------------------------------------------------------------------
 
-    def asked(self, lane: BrokerLane) -> list[tuple[int, int, int, dict[str, Any]]]:
-        """(api key, version, correlation id, body) of whole requests that reached a broker since the last call."""
+    def asked(self, lane: BrokerLane) -> list[Asked]:
+        """Whole requests that reached a broker since the last call."""
         data = self.upstream.get(lane, bytearray())
         found = []
         while len(data) >= 4 and len(data) >= 4 + int.from_bytes(data[:4], "big"):
@@ -146,11 +172,11 @@ class Talk:
             header = read_request_header(data, 4, end)
             assert header is not None
             body = decode(header.api_key, header.api_version, "request", bytes(data[header.body_at : end]))
-            found.append((header.api_key, header.api_version, header.correlation_id, body))
+            found.append(Asked(header.api_key, header.api_version, header.correlation_id, body))
             del data[:end]
         return found
 
-    def answer(self, lane: BrokerLane, request: tuple[int, int, int, dict[str, Any]], body: dict[str, Any]) -> None:
+    def answer(self, lane: BrokerLane, request: Asked, body: dict[str, Any]) -> None:
         """A broker answers one of the requests that `asked` returned."""
         api_key, version, correlation, _ = request
         encoded = encode(api_key, version, "response", body)

@@ -12,8 +12,8 @@ from gateway.topology import Topology
 from ha_core.wire import ErrorCode, encode_request
 from ha_core.wire.sasl import plain_token
 from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import PRODUCE, produce, produced, state
 from tests.gateway.session.talk import APIS, EAST, Talk, snapshot, topology
-from tests.gateway.session.test_data_path import PRODUCE, produce, produced, state
 
 HANDSHAKE, VERSIONS, AUTHENTICATE, LIST_TRANSACTIONS = 17, 18, 36, 66
 USERS = {"app": "secret", "other": "secret"}

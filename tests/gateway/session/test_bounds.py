@@ -8,14 +8,11 @@ from gateway.session.state import MAX_GIVEN_BYTES, MAX_QUESTIONS
 from ha_core.model import Extent, Topic, View
 from ha_core.wire import encode, encode_request
 from tests.gateway.session.batch import batch
+from tests.gateway.session.coordination import request
 from tests.gateway.session.talk import CLUSTERS, EAST, Talk, snapshot, topology
 
 PRODUCE, METADATA, VERSIONS, HEARTBEAT = 0, 3, 18, 12
 NO_TOPICS = {"brokers": [], "controller_id": 1, "topics": []}
-
-
-def request(api_key: int, version: int, correlation: int, **body: object) -> bytes:
-    return encode_request(api_key, version, correlation, "app", encode(api_key, version, "request", body))
 
 
 def questions(talk: Talk) -> list[int]:

@@ -8,8 +8,8 @@ import pytest
 
 from gateway.session.commands import Cause
 from ha_core.wire import encode_request
+from tests.gateway.session.coordination import request
 from tests.gateway.session.talk import Talk, snapshot, topology
-from tests.gateway.session.test_bounds import request
 
 PRODUCE, FETCH, OFFSET_FETCH = 0, 1, 9
 

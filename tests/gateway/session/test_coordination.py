@@ -14,9 +14,9 @@ from ha_core.model import Fence, Group, Mask, Member, UserBindings, View
 from ha_core.model.producer import is_gateway_id
 from ha_core.wire import ErrorCode, Limits, advertised
 from ha_core.wire.sasl import plain_token
+from tests.gateway.session.coordination import COMMIT, HEARTBEAT, JOIN, LEAVE, OFFSETS, SYNC, commit, heartbeat
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
 
-COMMIT, OFFSETS, FIND, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
 DESCRIBE_LOG_DIRS, CONSUMER_GROUP_HEARTBEAT = 35, 68
 HANDSHAKE, VERSIONS, INIT, ADD_PARTITIONS, AUTHENTICATE, METADATA = 17, 18, 22, 24, 36, 3
 COORDINATOR_NOT_AVAILABLE, LOADING, NOT_COORDINATOR, REBALANCING = 15, 14, 16, 27
@@ -33,24 +33,6 @@ def offsets_led_by(broker: int) -> Topology:
     """Both clusters' coordinators of every group are this broker."""
     leaders = {"__consumer_offsets": dict.fromkeys(range(50), broker)}
     return topology(east=leaders, west=leaders)
-
-
-def heartbeat(member: str = "m-1", generation: int = 4) -> dict[str, Any]:
-    return {"group_id": "billing", "generation_id": generation, "member_id": member}
-
-
-def commit(member: str = "m-1", generation: int = 4) -> dict[str, Any]:
-    return {
-        "group_id": "billing",
-        "generation_id_or_member_epoch": generation,
-        "member_id": member,
-        "topics": [
-            {
-                "name": "orders",
-                "partitions": [{"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}],
-            }
-        ],
-    }
 
 
 REQUESTS: dict[int, dict[str, Any]] = {
@@ -123,7 +105,7 @@ def test_a_stopping_member_whose_group_moved_behind_its_back_commits_and_leaves_
     talk.answer(WEST, request, {"topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]})
     talk.ask(LEAVE, 0, {"group_id": "billing", "member_id": "m-1"})
     (farewell,) = talk.asked(WEST)
-    assert farewell[3]["member_id"] == "w-9"
+    assert farewell.body["member_id"] == "w-9"
     talk.answer(WEST, farewell, {})
     assert [error_of(answer) for answer in talk.answers()] == [0, 0]
 

@@ -2,88 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from gateway.session.commands import BrokerLane
 from gateway.session.produce.issuing import shown
 from gateway.session.produce.producer_order import LOST_S
 from gateway.session.snapshot import Port
-from ha_core.model import Crossing, Extent, Fence, LastSequences, Topic
+from ha_core.model import Extent, Fence
 from ha_core.model.producer import upstream_id
 from ha_core.wire import ErrorCode
-from ha_core.wire.records import Batch, batches
 from tests.gateway.session.batch import batch
-from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_data_path import (
+from tests.gateway.session.crossings import (
+    BASE,
+    CUT,
+    LEG,
+    REFUSED,
+    TAKEN,
+    answer,
+    arrived,
+    ask,
+    outcome,
+    records,
+    settled,
+    topic,
+)
+from tests.gateway.session.messages import (
     CLIENT_PID,
     FETCH,
     PRODUCE,
-    entry,
     fetch,
     produce,
-    produced,
     state,
 )
+from tests.gateway.session.talk import EAST, WEST, Talk
 
-CUT, BASE = 100, 7
 LARGE = b"r" * 40_000
-LEG = BrokerLane("west", 1, lane=1)
-REFUSED, TAKEN = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), 0
 IN_WEST = upstream_id(CLIENT_PID, 1)
-
-
-def topic(crossing: str | None = "open", **fields: Any) -> Topic:
-    fields.setdefault("writer", "west" if crossing is None else "east")
-    return Topic(
-        name="orders",
-        partitions={
-            0: (
-                Extent(cluster="east", start=0, end=CUT, base=0, term=0),
-                Extent(cluster="west", start=CUT, base=BASE, term=1),
-            )
-        },
-        crossing=None if crossing is None else Crossing(operation="m-1", state=crossing),  # type: ignore[arg-type]
-        **fields,
-    )
-
-
-def settled(revision: int = 2, last: int | None = None) -> Any:
-    known = {} if last is None else {0: {CLIENT_PID: (0, last)}}
-    return state(topic(None), sequences=LastSequences(name="orders", partitions=known, terms={0: 1}), revision=revision)
-
-
-def records(sequence: int, count: int = 1, codec: int = 0, producer_id: int = CLIENT_PID) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, codec, 0, producer_id, 0 if producer_id >= 0 else -1, sequence, 1 << 20)
-    for number in range(count):
-        builder.append(number, 1_700_000_000_000, None, b"value %d of %d" % (sequence + number, count), [])
-    return bytes(builder.build())
-
-
-def ask(talk: Talk, data: bytes, acks: int = -1) -> None:
-    talk.ask(PRODUCE, 9, produce(("orders", 0, data), acks=acks))
-
-
-def arrived(talk: Talk, node: Any) -> list[tuple[Any, Batch]]:
-    """(request, its one batch) of everything that reached a broker since the last look."""
-    found = []
-    for asked in talk.asked(node):
-        data = asked[3]["topic_data"][0]["partition_data"][0]["records"]
-        (batch,) = batches(data, 0, len(data))
-        found.append((asked, batch))
-    return found
-
-
-def answer(talk: Talk, node: Any, asked: Any, offset: int, error: int = 0) -> None:
-    talk.answer(node, asked, produced(("orders", 0, error, offset)))
-
-
-def outcome(talk: Talk) -> list[tuple[int, int]]:
-    """(error, client offset) of every request answered since the last look."""
-    talk.wait(0.25)
-    return [(e["error_code"], e["base_offset"]) for e in map(entry, talk.answers())]
 
 
 def test_what_lies_below_the_cut_is_the_origins_alone() -> None:
@@ -118,7 +71,7 @@ def test_a_batch_through_which_the_cut_runs_goes_to_the_target_whole_every_time_
         answer(talk, EAST, asked, 96)
         ((leg, batch),) = arrived(talk, LEG)
         assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, 20, 10)
-        legs.append(leg[3]["topic_data"][0]["partition_data"][0]["records"])
+        legs.append(leg.records)
         # Then its records are where the target has put them, whoever was there first
         answer(talk, LEG, leg, BASE + 40)
         assert outcome(talk) == [(TAKEN, CUT + 40)]
@@ -139,11 +92,11 @@ def test_the_origin_is_asked_with_acks_all_whatever_the_client_wants(acks: int) 
     talk = Talk(state(topic()))
     ask(talk, records(-1, 2, producer_id=-1), acks=acks)
     ((asked, _),) = arrived(talk, EAST)
-    assert asked[3]["acks"] == -1
+    assert asked.body["acks"] == -1
     assert talk.session.busy
     answer(talk, EAST, asked, 100)
     ((leg, batch),) = arrived(talk, LEG)
-    assert (leg[3]["acks"], batch.producer_id) == (-1, -1)
+    assert (leg.body["acks"], batch.producer_id) == (-1, -1)
     answer(talk, LEG, leg, BASE)
     assert outcome(talk) == ([] if acks == 0 else [(TAKEN, CUT)])
     assert not talk.session.queue

@@ -6,8 +6,6 @@ again, and both copies be read once the cut is raised.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from gateway.session.commands import Cause
@@ -17,37 +15,25 @@ from gateway.session.produce.split import PROPOSED_HOLD_S
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing, Extent, Fence, Topic
 from ha_core.wire import ErrorCode
-from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_crossing import (
+from tests.gateway.session.crossings import (
     BASE,
     CUT,
     LEG,
+    RAISED,
     REFUSED,
+    SCOPE,
     TAKEN,
     answer,
     arrived,
     ask,
+    cut_at,
     outcome,
+    plain,
     records,
     topic,
 )
-from tests.gateway.session.test_data_path import FETCH, PRODUCE, entry, fetch, fetched, produce, produced, state
-
-RAISED = 500
-SCOPE = frozenset({b"orders"}), frozenset[bytes]()
-
-
-def cut_at(cut: int, crossing: str | None = "proposed", *, base: int = BASE, name: str = "orders") -> Topic:
-    """The topic with another cut, or with one that has crossed over there."""
-    extents = (
-        Extent(cluster="east", start=0, end=cut, base=0, term=0),
-        Extent(cluster="west", start=cut, base=base, term=1),
-    )
-    return topic(crossing).model_copy(update={"name": name, "partitions": {0: extents}})
-
-
-def plain(data: bytes, *, acks: int = -1, timeout_ms: int = 30_000) -> dict[str, Any]:
-    return {**produce(("orders", 0, data), acks=acks), "timeout_ms": timeout_ms}
+from tests.gateway.session.messages import FETCH, PRODUCE, entry, fetch, fetched, produce, produced, state
+from tests.gateway.session.talk import EAST, WEST, Talk
 
 
 def held(*, count: int = 1, at: int = CUT, crossing: str = "proposed", acks: int = -1) -> Talk:

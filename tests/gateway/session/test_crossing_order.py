@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tests.gateway.session.crossings import BASE, CUT, LEG, REFUSED, TAKEN, answer, arrived, ask, outcome, records
+from tests.gateway.session.crossings import topic as crossing_topic
+from tests.gateway.session.messages import state
 from tests.gateway.session.talk import EAST, Talk
-from tests.gateway.session.test_crossing import BASE, CUT, LEG, REFUSED, TAKEN, answer, arrived, ask, outcome, records
-from tests.gateway.session.test_crossing import topic as crossing_topic
-from tests.gateway.session.test_data_path import state
 
 
 def test_a_batch_does_not_cross_before_an_earlier_one_that_was_refused_at_the_cut() -> None:

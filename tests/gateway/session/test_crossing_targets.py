@@ -9,21 +9,23 @@ from dataclasses import replace
 
 from gateway.session.commands import Refresh
 from gateway.session.produce.split import PROPOSED_HOLD_S
-from tests.gateway.session.talk import EAST, Talk, topology
-from tests.gateway.session.test_crossing import (
+from tests.gateway.session.crossings import (
     BASE,
     CUT,
     LEG,
     REFUSED,
+    SCOPE,
     TAKEN,
     answer,
     arrived,
+    cut_at,
     outcome,
+    plain,
     records,
     topic,
 )
-from tests.gateway.session.test_crossing_held import SCOPE, cut_at, plain
-from tests.gateway.session.test_data_path import PRODUCE, produce, produced, state
+from tests.gateway.session.messages import PRODUCE, produce, produced, state
+from tests.gateway.session.talk import EAST, Talk, topology
 
 
 def test_a_target_whose_leader_is_not_known_yet_is_waited_for() -> None:
@@ -84,7 +86,7 @@ def test_what_one_target_has_taken_is_not_sent_again_with_what_another_refused()
     talk.answer(LEG, leg, produced(("orders", 0, 0, BASE), ("other", 0, REFUSED, -1)))
     talk.wait(0.25)
     (again,) = talk.asked(LEG)
-    assert [one["name"] for one in again[3]["topic_data"]] == ["other"]
+    assert again.topics == ["other"]
     talk.answer(LEG, again, produced(("other", 0, 0, BASE)))
     found = [p for one in talk.answers()[0]["responses"] for p in one["partition_responses"]]
     assert [(p["error_code"], p["base_offset"]) for p in found] == [(TAKEN, CUT), (TAKEN, CUT)]

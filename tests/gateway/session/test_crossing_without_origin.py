@@ -6,10 +6,21 @@ import pytest
 
 from gateway.session.produce.split import PROPOSED_HOLD_S
 from ha_core.model import Topic
+from tests.gateway.session.crossings import (
+    CUT,
+    RAISED,
+    REFUSED,
+    TAKEN,
+    answer,
+    arrived,
+    cut_at,
+    outcome,
+    plain,
+    records,
+    topic,
+)
+from tests.gateway.session.messages import PRODUCE, entry, produce, produced, state
 from tests.gateway.session.talk import EAST, Talk
-from tests.gateway.session.test_crossing import CUT, REFUSED, TAKEN, answer, arrived, outcome, records, topic
-from tests.gateway.session.test_crossing_held import RAISED, cut_at, plain
-from tests.gateway.session.test_data_path import PRODUCE, entry, produce, produced, state
 
 
 def without_origin(name: str, unread: str = "wait") -> Topic:

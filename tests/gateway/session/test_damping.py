@@ -7,8 +7,8 @@ from gateway.session.snapshot import Port
 from ha_core.model import Fence, Topic
 from ha_core.wire import ErrorCode
 from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import PRODUCE, entry, moved, produce, produced, state
 from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_data_path import PRODUCE, entry, moved, produce, produced, state
 
 
 def refused_at_once(talk: Talk, topic: str = "orders", partition: int = 0) -> bool:

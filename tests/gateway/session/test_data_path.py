@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import google_crc32c
 import pytest
@@ -12,110 +11,25 @@ from gateway.session.commands import Cause
 from gateway.session.produce.recalled import held as held_batch
 from gateway.session.snapshot import Port
 from gateway.session.state import MAX_HOLD_S
-from ha_core.model import Extent, Fence, LastSequences, Topic, UserBindings, View
+from ha_core.model import Fence, LastSequences, Topic, UserBindings, View
 from ha_core.model.producer import upstream_id
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import batches
 from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import (
+    CHUNKINGS,
+    CLIENT_PID,
+    FETCH,
+    PRODUCE,
+    entry,
+    fetch,
+    fetched,
+    moved,
+    produce,
+    produced,
+    state,
+)
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
-
-PRODUCE, FETCH = 0, 1
-CLIENT_PID = (1 << 44) + 5
-
-
-def moved(cut: int = 100, base: int = 0, **fields: Any) -> Topic:
-    """`orders`, carried from east to west at `cut`."""
-    extents = (
-        Extent(cluster="east", start=0, end=cut, base=0, term=0),
-        Extent(cluster="west", start=cut, base=base, term=1),
-    )
-    return Topic(name="orders", writer="west", partitions={0: extents}, **fields)
-
-
-def state(*topics: Topic, sequences: LastSequences | None = None, revision: int = 1) -> Any:
-    view = View(
-        revision,
-        CLUSTERS,
-        topics={t.name: t for t in topics},
-        sequences={sequences.name: sequences} if sequences else {},
-    )
-    leaders = {"orders": {0: 1, 1: 1}, "other": {0: 1}}
-    return snapshot(view, topology(east=leaders, west=leaders))
-
-
-def produce(*partitions: tuple[str, int, bytes], acks: int = -1) -> dict[str, Any]:
-    return {
-        "transactional_id": None,
-        "acks": acks,
-        "timeout_ms": 1000,
-        "topic_data": [{"name": t, "partition_data": [{"index": p, "records": r}]} for t, p, r in partitions],
-    }
-
-
-def produced(*partitions: tuple[str, int, int, int]) -> dict[str, Any]:
-    return {
-        "responses": [
-            {"name": t, "partition_responses": [{"index": p, "error_code": e, "base_offset": o, "log_start_offset": 0}]}
-            for t, p, e, o in partitions
-        ],
-        "throttle_time_ms": 0,
-    }
-
-
-def fetch(*partitions: tuple[str, int, int], session: tuple[int, int] = (0, -1)) -> dict[str, Any]:
-    return {
-        "max_wait_ms": 500,
-        "min_bytes": 1,
-        "max_bytes": 1 << 20,
-        "session_id": session[0],
-        "session_epoch": session[1],
-        "topics": [
-            {
-                "topic": t,
-                "partitions": [
-                    {"partition": p, "fetch_offset": o, "current_leader_epoch": 3, "partition_max_bytes": 1 << 20}
-                ],
-            }
-            for t, p, o in partitions
-        ],
-    }
-
-
-def fetched(*partitions: tuple[str, int, int, bytes], session_id: int = 0, error: int = 0) -> dict[str, Any]:
-    """(topic, partition, high watermark, records)."""
-    return {
-        "session_id": session_id,
-        "responses": [
-            {
-                "topic": t,
-                "partitions": [
-                    {
-                        "partition_index": p,
-                        "error_code": error,
-                        "high_watermark": hw,
-                        "last_stable_offset": hw,
-                        "log_start_offset": 0,
-                        "aborted_transactions": [{"producer_id": 7, "first_offset": hw - 1}],
-                        "records": r,
-                    }
-                ],
-            }
-            for t, p, hw, r in partitions
-        ],
-    }
-
-
-def entry(answer: dict[str, Any]) -> dict[str, Any]:
-    topic = answer["responses"][0]
-    found: dict[str, Any] = (topic.get("partition_responses") or topic["partitions"])[0]
-    return found
-
-
-CHUNKINGS = {
-    "whole": lambda data: [data],
-    "byte by byte": lambda data: [data[i : i + 1] for i in range(len(data))],
-    "in sevens": lambda data: [data[i : i + 7] for i in range(0, len(data), 7)],
-}
 
 
 @pytest.mark.parametrize("chunking", CHUNKINGS)
@@ -128,7 +42,7 @@ def test_a_produce_of_an_unmapped_topic_reaches_the_broker_byte_for_byte(version
     talk.ask(PRODUCE, version, sent)
     # Then the broker sees the same records, and the client the broker's offset
     (request,) = talk.asked(EAST)
-    assert request[3]["topic_data"] == sent["topic_data"]
+    assert request.body["topic_data"] == sent["topic_data"]
     talk.answer(EAST, request, produced(("orders", 0, 0, 41)))
     assert entry(talk.answers()[0])["base_offset"] == 41
 
@@ -144,7 +58,7 @@ def test_a_produce_after_the_cut_carries_the_terms_producer_id_and_is_answered_i
     talk.ask(PRODUCE, version, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=9))))
     # Then the broker sees the id of term 1 under a valid checksum
     (request,) = talk.asked(WEST)
-    records = request[3]["topic_data"][0]["partition_data"][0]["records"]
+    records = request.records
     (seen,) = batches(records, 0, len(records))
     assert (seen.producer_id, seen.base_sequence) == (upstream_id(CLIENT_PID, 1), 9)
     assert seen.crc == google_crc32c.value(records[21:])
@@ -156,7 +70,7 @@ def test_a_produce_after_the_cut_carries_the_terms_producer_id_and_is_answered_i
 def test_an_id_that_is_not_the_gateways_is_left_as_it_is() -> None:
     talk = Talk(state(moved()), Port("west", 1))
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=12, epoch=0, sequence=0))))
-    records = talk.asked(WEST)[0][3]["topic_data"][0]["partition_data"][0]["records"]
+    records = talk.asked(WEST)[0].records
     assert next(iter(batches(records, 0, len(records)))).producer_id == 12
 
 
@@ -165,7 +79,7 @@ def test_a_corrupt_batch_stays_corrupt_so_that_the_broker_sees_it() -> None:
     broken = bytearray(batch(producer_id=CLIENT_PID, epoch=0, sequence=0))
     broken[-1] ^= 1
     talk.ask(PRODUCE, 9, produce(("orders", 0, bytes(broken))))
-    records = talk.asked(WEST)[0][3]["topic_data"][0]["partition_data"][0]["records"]
+    records = talk.asked(WEST)[0].records
     assert google_crc32c.value(records[21:]) != int.from_bytes(records[17:21], "big")
 
 
@@ -215,7 +129,7 @@ def test_only_the_fenced_partition_of_a_request_is_held_out_and_the_order_of_the
     talk = Talk(state(fenced))
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch())))
     (request,) = talk.asked(EAST)
-    assert [t["name"] for t in request[3]["topic_data"]] == ["other"]
+    assert request.topics == ["other"]
     talk.answer(EAST, request, produced(("other", 0, 0, 5)))
     (answer,) = talk.answers()
     assert [t["name"] for t in answer["responses"]] == ["orders", "other"]
@@ -292,7 +206,7 @@ def test_a_fetch_above_the_cut_is_translated_both_ways(version: int, chunking: s
     # When client offset 103 is fetched
     talk.ask(FETCH, version, fetch(("orders", 0, 103)))
     (request,) = talk.asked(WEST)
-    asked = request[3]["topics"][0]["partitions"][0]
+    asked = request.partition
     assert (asked["fetch_offset"], asked["current_leader_epoch"]) == (10, -1)
     # Then the answer's offsets are the client's
     talk.answer(WEST, request, fetched(("orders", 0, 12, batch(10, leader_epoch=4) + batch(11, leader_epoch=4))))
@@ -308,7 +222,7 @@ def test_a_fetch_below_the_cut_is_served_by_the_old_cluster_and_cut_off_at_its_e
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
     assert not talk.asked(WEST)
     (request,) = talk.asked(EAST)
-    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 98
+    assert request.partition["fetch_offset"] == 98
     # The old log has a record behind the cut: it must never be seen
     talk.answer(EAST, request, fetched(("orders", 0, 101, batch(98) + batch(99) + batch(100))))
     found = entry(talk.answers()[0])
@@ -323,7 +237,7 @@ def test_a_fetch_over_both_clusters_is_split_and_merged_in_the_order_of_the_requ
     talk.ask(FETCH, 12, body)
     (west,) = talk.asked(WEST)
     (east,) = talk.asked(EAST)
-    assert west[3]["max_wait_ms"] == 0, "old records are there: nothing waits for new ones"
+    assert west.body["max_wait_ms"] == 0, "old records are there: nothing waits for new ones"
     talk.answer(WEST, west, fetched(("other", 0, 9, batch(3))))
     assert not talk.answers()
     talk.answer(EAST, east, fetched(("orders", 0, 100, batch(50))))
@@ -342,7 +256,7 @@ def test_a_reader_at_the_hollow_end_of_an_old_log_goes_on_behind_the_cut() -> No
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
     # Then it is served from the next extent, as over a hole of a compacted log
     (request,) = talk.asked(WEST)
-    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 7
+    assert request.partition["fetch_offset"] == 7
 
 
 def test_an_empty_partition_beside_a_full_one_is_not_taken_for_hollow() -> None:
@@ -358,7 +272,7 @@ def test_an_empty_partition_beside_a_full_one_is_not_taken_for_hollow() -> None:
     talk.ask(FETCH, 12, fetch(("orders", 1, 60)))
     # Then it is still read from the old cluster: nothing was skipped
     (request,) = talk.asked(EAST)
-    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 60
+    assert request.partition["fetch_offset"] == 60
 
 
 def test_a_log_whose_records_go_on_behind_the_cut_only_is_hollow_below_it() -> None:
@@ -431,7 +345,7 @@ def test_a_fetch_session_that_holds_a_topic_is_renewed_when_the_topic_gets_a_map
     assert talk.answers()[0]["error_code"] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     talk.ask(FETCH, 12, fetch(("orders", 0, 5), session=(0, 0)))
     (request,) = talk.asked(EAST)
-    assert (request[3]["session_id"], request[3]["session_epoch"]) == (0, -1)
+    assert (request.body["session_id"], request.body["session_epoch"]) == (0, -1)
 
 
 def test_a_reader_behind_the_cut_is_served_through_the_port_that_it_is_on() -> None:
@@ -441,7 +355,7 @@ def test_a_reader_behind_the_cut_is_served_through_the_port_that_it_is_on() -> N
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     # Then it is served from the new cluster, and sees no error
     (request,) = talk.asked(WEST)
-    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 7
+    assert request.partition["fetch_offset"] == 7
     talk.answer(WEST, request, fetched(("orders", 0, 8, batch(7))))
     found = entry(talk.answers()[0])
     assert [b.base_offset for b in batches(found["records"], 0, len(found["records"]))] == [100]
@@ -453,7 +367,7 @@ def test_a_reader_of_both_clusters_through_the_old_port_is_sent_to_the_new_leade
     talk.ask(FETCH, 12, fetch(("orders", 0, 100), ("other", 0, 3)))
     assert not talk.asked(WEST)
     (request,) = talk.asked(EAST)
-    assert request[3]["max_wait_ms"] == 0
+    assert request.body["max_wait_ms"] == 0
     talk.answer(EAST, request, fetched(("other", 0, 9, b"")))
     (answer,) = talk.answers()
     assert entry(answer)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -11,8 +11,8 @@ from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Crossing, Topic
 from ha_core.wire import ErrorCode
 from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, entry, fetch, fetched, moved, state
 from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_data_path import FETCH, entry, fetch, fetched, moved, state
 
 NOTHING: dict[str, Any] = {"session_id": 0, "responses": []}
 

@@ -11,8 +11,7 @@ from gateway.session.commands import Compose, LookAfter
 from gateway.session.open_transactions import LONG_S, Holders, told
 from gateway.session.snapshot import fences
 from ha_core.model import Fence, Topic
-from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_transactions import (
+from tests.gateway.session.coordination import (
     ADD_PARTITIONS,
     EAST_PORT,
     EASTS,
@@ -23,6 +22,7 @@ from tests.gateway.session.test_transactions import (
     bound,
     end,
 )
+from tests.gateway.session.talk import EAST, WEST, Talk
 
 NOT_FOUND = 105
 QUIET = frozenset({b"orders"})

@@ -13,13 +13,13 @@ from gateway.session.pending import Passed
 from gateway.session.snapshot import Lease, Port, Snapshot
 from ha_core.model import UserBindings, View
 from ha_core.model.producer import issued_id
-from tests.gateway.session import test_crossing as crossing
 from tests.gateway.session.batch import batch
+from tests.gateway.session.coordination import COMMIT, END, commit
+from tests.gateway.session.crossings import ask as cross
+from tests.gateway.session.crossings import records
+from tests.gateway.session.crossings import topic as crossing_topic
+from tests.gateway.session.messages import FETCH, LARGE, PRODUCE, fetch, fetched, half, moved, produce, produced, state
 from tests.gateway.session.talk import CLUSTERS, EAST, NODES, WEST, Talk, snapshot
-from tests.gateway.session.test_coordination import COMMIT, commit
-from tests.gateway.session.test_data_path import FETCH, PRODUCE, fetch, fetched, moved, produce, produced, state
-from tests.gateway.session.test_streaming import LARGE, half
-from tests.gateway.session.test_transactions import END
 
 WEST_PORT = Port("west", 1)
 DELETE_GROUPS = 42
@@ -83,7 +83,7 @@ WAYS = {
     "a produce that is passed": Way(state(), Port("east", 1), _produce, _produced(EAST)),
     "a produce that is mapped": Way(state(moved()), WEST_PORT, _produce, _produced(WEST)),
     "a produce below a cut that lies ahead": Way(
-        state(crossing.topic()), Port("east", 1), lambda talk: crossing.ask(talk, crossing.records(0)), _produced(EAST)
+        state(crossing_topic()), Port("east", 1), lambda talk: cross(talk, records(0)), _produced(EAST)
     ),
     "a commit of a group": Way(_bound("east"), Port("east", 1), lambda talk: talk.ask(COMMIT, 8, commit()), _committed),
     "the end of a transaction": Way(

@@ -13,11 +13,11 @@ from ha_core.model.producer import upstream_id
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import Batch, batches
 from tests.gateway.session.batch import batch
+from tests.gateway.session.crossings import arrived, outcome, records, settled
+from tests.gateway.session.crossings import ask as cross
+from tests.gateway.session.crossings import topic as crossing_topic
+from tests.gateway.session.messages import CLIENT_PID, PRODUCE, entry, moved, produce, produced, state
 from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_crossing import arrived, outcome, records, settled
-from tests.gateway.session.test_crossing import ask as cross
-from tests.gateway.session.test_crossing import topic as crossing_topic
-from tests.gateway.session.test_data_path import CLIENT_PID, PRODUCE, entry, moved, produce, produced, state
 
 REFUSED = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -127,7 +127,7 @@ def test_a_request_with_many_partitions_loses_only_the_one_that_overtakes() -> N
     )
     talk.ask(PRODUCE, 9, body)
     (asked,) = talk.asked(EAST)
-    assert [topic["name"] for topic in asked[3]["topic_data"]] == ["other"]
+    assert asked.topics == ["other"]
     talk.answer(EAST, asked, produced(("other", 0, 0, 7)))
     (answer,) = talk.answers()
     found = {topic["name"]: topic["partition_responses"][0]["error_code"] for topic in answer["responses"]}
@@ -149,7 +149,7 @@ def test_a_moved_topic_waits_as_well_and_its_batches_are_renamed_only_when_they_
 
 
 def batch_of(asked: tuple[int, int, int, dict[str, Any]]) -> Batch:
-    records = asked[3]["topic_data"][0]["partition_data"][0]["records"]
+    records = asked.records
     (found,) = batches(records, 0, len(records))
     return found
 

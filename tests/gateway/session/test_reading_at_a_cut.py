@@ -7,8 +7,8 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from gateway.session.snapshot import Port
 from ha_core.model import Crossing
+from tests.gateway.session.messages import FETCH, entry, fetch, fetched, moved, state
 from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_data_path import FETCH, entry, fetch, fetched, moved, state
 
 
 def straddling(first: int, count: int, codec: int) -> bytes:
@@ -39,7 +39,7 @@ def test_a_batch_through_which_the_cut_runs_is_read_in_the_new_cluster_alone(cod
     assert not entry(talk.answers()[0])["records"]
     talk.ask(FETCH, 12, fetch(("orders", 0, 97)))
     (request,) = talk.asked(WEST)
-    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 7
+    assert request.partition["fetch_offset"] == 7
 
 
 def test_a_reader_before_the_batch_waits_there_while_the_cut_is_only_proposed_because_a_higher_one_may_come() -> None:
@@ -78,4 +78,4 @@ def test_behind_a_cut_that_is_only_proposed_nothing_is_read_because_a_higher_one
     talk.follow(state(opened, revision=2))
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     (request,) = talk.asked(WEST)
-    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 7
+    assert request.partition["fetch_offset"] == 7

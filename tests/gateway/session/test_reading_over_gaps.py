@@ -11,8 +11,8 @@ from ha_core.model import Crossing, Extent, Topic
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import batches
 from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, entry, fetch, fetched, moved, state
 from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_data_path import FETCH, entry, fetch, fetched, moved, state
 
 LIST_OFFSETS = 2
 OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -50,7 +50,7 @@ def test_a_reader_gets_over_two_hollow_stays_in_a_row() -> None:
     # Then it is served from the last stay
     assert not talk.asked(WEST)
     (request,) = talk.asked(EAST)
-    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 100
+    assert request.partition["fetch_offset"] == 100
     talk.answer(EAST, request, fetched(("orders", 0, 101, batch(100))))
     assert [offsets(answer) for answer in talk.answers()] == [[], [], [150]]
 
@@ -66,7 +66,7 @@ def test_a_reader_gets_over_a_hollow_end_while_another_partition_of_that_broker_
     # Then it is read from behind the cut
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
     (request,) = talk.asked(WEST)
-    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 7
+    assert request.partition["fetch_offset"] == 7
 
 
 def test_a_cut_that_was_raised_while_a_reader_stood_below_it_hides_no_record() -> None:
@@ -81,7 +81,7 @@ def test_a_cut_that_was_raised_while_a_reader_stood_below_it_hides_no_record() -
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
     # Then what lies between the two is read
     (request,) = talk.asked(EAST)
-    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 98
+    assert request.partition["fetch_offset"] == 98
 
 
 @pytest.mark.parametrize("state_of_it", ["live", "closed"])
@@ -98,14 +98,14 @@ def test_where_retention_has_taken_the_first_records_behind_a_cut_a_reader_goes_
     # Then it is not sent back to the old log's start, from which it would come here again, for ever
     (question,) = talk.asked(WEST)
     assert question[0] == LIST_OFFSETS
-    assert question[3]["topics"][0]["partitions"][0]["timestamp"] == -2
+    assert question.partition["timestamp"] == -2
     talk.answer(WEST, question, starts_at(30))
     talk.wait(0.1)
     assert [(entry(answer)["error_code"], offsets(answer)) for answer in talk.answers()] == [(0, [])]
     # But goes on at the first record that is left
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     (request,) = talk.asked(WEST)
-    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 30
+    assert request.partition["fetch_offset"] == 30
     talk.answer(WEST, request, fetched(("orders", 0, 40, batch(30))))
     assert [offsets(answer) for answer in talk.answers()] == [[130]]
 
@@ -118,7 +118,7 @@ def test_a_stay_of_which_nothing_is_left_is_gone_over() -> None:
     talk.answer(WEST, talk.asked(WEST)[0], starts_at(80))
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
     (request,) = talk.asked(EAST)
-    assert request[3]["topics"][0]["partitions"][0]["fetch_offset"] == 100
+    assert request.partition["fetch_offset"] == 100
 
 
 def test_a_log_that_ends_below_what_it_held_is_out_of_range_as_any_other() -> None:
@@ -155,7 +155,7 @@ def test_only_the_first_answer_behind_a_cut_is_looked_at_whole() -> None:
     talk.ask(FETCH, 12, {**fetch(("orders", 0, 100)), "max_wait_ms": 30_000})
     # Then it waits as long as it wants to, and its answer streams
     (request,) = talk.asked(WEST)
-    assert request[3]["max_wait_ms"] == 30_000
+    assert request.body["max_wait_ms"] == 30_000
     talk.chunks = lambda data: [data[:-1], data[-1:]]
     data = fetched(("orders", 0, 8, batch(7)))
     talk.answer(WEST, request, data)
@@ -181,7 +181,7 @@ def test_parts_of_one_answer_share_what_the_client_takes() -> None:
     # Given a reader of two clusters. librdkafka drops a connection by which more comes than it takes, and asks again
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, {**fetch(("orders", 0, 50), ("other", 0, 3)), "max_bytes": 1000})
-    assert [talk.asked(node)[0][3]["max_bytes"] for node in (EAST, WEST)] == [500, 500]
+    assert [talk.asked(node)[0].body["max_bytes"] for node in (EAST, WEST)] == [500, 500]
 
 
 def test_an_answer_that_waits_behind_one_which_a_cut_ends_is_not_forgotten() -> None:

@@ -10,8 +10,8 @@ from gateway.session.snapshot import Port
 from ha_core.model import LastSequences
 from ha_core.wire import ErrorCode
 from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import CLIENT_PID, PRODUCE, entry, moved, produce, produced, state
 from tests.gateway.session.talk import WEST, Talk
-from tests.gateway.session.test_data_path import CLIENT_PID, PRODUCE, entry, moved, produce, produced, state
 
 HELD = LastSequences(name="orders", partitions={0: {CLIENT_PID: (0, 19)}}, terms={0: 1})
 

@@ -12,8 +12,7 @@ from ha_core.model.producer import upstream_id
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import batches
 from tests.gateway.session.batch import batch
-from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_data_path import (
+from tests.gateway.session.messages import (
     CLIENT_PID,
     FETCH,
     PRODUCE,
@@ -24,6 +23,7 @@ from tests.gateway.session.test_data_path import (
     produced,
     state,
 )
+from tests.gateway.session.talk import EAST, WEST, Talk
 
 CUT, BASE = 100, 7
 REFUSED = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -69,7 +69,7 @@ def test_a_reader_of_all_partitions_is_answered_by_both_clusters() -> None:
     body["topics"][0]["partitions"].append({**body["topics"][0]["partitions"][0], "partition": 1, "fetch_offset": 50})
     talk.ask(FETCH, 12, body)
     asked = talk.asked(EAST)
-    offsets = {p["partition"]: p["fetch_offset"] for one in asked for p in one[3]["topics"][0]["partitions"]}
+    offsets = {p["partition"]: p["fetch_offset"] for one in asked for p in one.body["topics"][0]["partitions"]}
     assert offsets == {0: 40, 1: 50}, "what partition 1 held before its cut is in east still"
 
 
@@ -84,7 +84,7 @@ def test_only_the_partition_that_crosses_over_is_held_to_its_cut() -> None:
     (asked,) = talk.asked(EAST)
     talk.answer(EAST, asked, produced(("orders", 1, 0, CUT + 3)))
     (leg,) = talk.asked(BrokerLane("west", 1, lane=1))
-    data = leg[3]["topic_data"][0]["partition_data"][0]["records"]
+    data = leg.records
     assert next(batches(data, 0, len(data))).producer_id == upstream_id(CLIENT_PID, 1)
 
 

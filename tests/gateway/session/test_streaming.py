@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from gateway.session.commands import Cause, Shut
 from gateway.session.snapshot import Port
 from gateway.session.streaming import STALLED_S
 from ha_core.model import Fence, Topic, View
-from ha_core.wire import encode, encode_request
 from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import (
+    FETCH,
+    LARGE,
+    PRODUCE,
+    entry,
+    fetch,
+    fetched,
+    frame,
+    half,
+    moved,
+    produce,
+    produced,
+    state,
+)
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
-from tests.gateway.session.test_data_path import FETCH, PRODUCE, entry, fetch, fetched, moved, produce, produced, state
 
-LARGE = b"r" * 4000
 FENCED = Topic(name="orders", fence=Fence(operation="op-1"))
-
-
-def frame(body: dict[str, Any], version: int = 9) -> bytes:
-    return encode_request(PRODUCE, version, 1, "app", encode(PRODUCE, version, "request", body))
-
-
-def half(talk: Talk, *partitions: tuple[str, int, bytes], acks: int) -> bytes:
-    """Sends one half of a request; returns the other."""
-    data = frame(produce(*partitions, acks=acks))
-    talk.versions.append((1, PRODUCE, 9)) if acks else None
-    middle = len(data) // 2
-    talk.send(data[:middle])
-    return data[middle:]
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
@@ -71,7 +67,7 @@ def test_nothing_is_asked_in_the_middle_of_a_silent_request_and_the_fence_waits_
     # And behind it the broker is asked whether it has all
     talk.send(rest)
     written, probe = talk.asked(EAST)
-    assert written[3]["topic_data"] == produce(("orders", 0, batch(payload=LARGE)))["topic_data"]
+    assert written.body["topic_data"] == produce(("orders", 0, batch(payload=LARGE)))["topic_data"]
     assert talk.session.holds_back(*scope)
     talk.answer(EAST, probe, {"error_code": 0, "api_keys": []})
     assert not talk.session.holds_back(*scope)
@@ -114,7 +110,7 @@ def test_a_silent_request_of_which_one_partition_is_elsewhere_ends_the_connectio
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch()), acks=0))
     # Then what can be written is, and the end of the connection says that something was not
     written, probe = talk.asked(EAST)
-    assert [topic["name"] for topic in written[3]["topic_data"]] == ["other"]
+    assert written.topics == ["other"]
     talk.answer(EAST, probe, {"error_code": 0, "api_keys": []})
     assert talk.closed is not None
     assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER

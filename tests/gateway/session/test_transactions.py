@@ -8,30 +8,32 @@ import google_crc32c
 import pytest
 
 from gateway.session.commands import Compose
-from gateway.session.snapshot import Port, Snapshot
-from ha_core.model import Crossing, Extent, Fence, Group, Member, Topic, UserBindings, View
+from gateway.session.snapshot import Snapshot
+from ha_core.model import Crossing, Extent, Fence, Group, Member, Topic
 from ha_core.model.extent import identity
 from ha_core.model.producer import issued_id
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import batches
 from tests.gateway.session.batch import batch
-from tests.gateway.session.talk import CLUSTERS, EAST, NODES, WEST, Talk, snapshot, topology
+from tests.gateway.session.coordination import (
+    ADD_OFFSETS,
+    ADD_PARTITIONS,
+    EAST_PORT,
+    EASTS,
+    END,
+    INIT,
+    PRODUCE,
+    TXN_COMMIT,
+    WEST_PORT,
+    WESTS,
+    add,
+    added,
+    bound,
+    end,
+)
+from tests.gateway.session.talk import EAST, WEST, Talk
 
-PRODUCE, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT = 0, 22, 24, 25, 26, 28
-EAST_PORT, WEST_PORT = Port("east", 1), Port("west", 1)
-EASTS, WESTS = issued_id(7, NODES.ids["east", 1]), issued_id(7, NODES.ids["west", 1])
-"""The clusters count alike: both have issued 7."""
 MAPPING, ILLEGAL_GENERATION = ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.ILLEGAL_GENERATION
-
-
-def bound(cluster: str, *topics: Topic, group: Group | None = None, masked: str = "") -> Snapshot:
-    """Everybody is bound to `cluster`."""
-    known = {name: c for name, c in CLUSTERS.items() if name != masked}
-    bindings = {"anonymous": UserBindings(user="anonymous", cluster=cluster)}
-    groups = {group.name: group} if group else {}
-    leaders = {"orders": {0: 1}, "other": {0: 1}}
-    view = View(1, known, bindings, topics={t.name: t for t in topics}, groups=groups)
-    return snapshot(view, topology(east=leaders, west=leaders))
 
 
 def moved(fence: str = "") -> Topic:
@@ -51,20 +53,6 @@ def init(producer_id: int = -1, epoch: int = -1) -> dict[str, Any]:
     }
 
 
-def add(producer_id: int, *topics: str) -> dict[str, Any]:
-    named = [{"name": name, "partitions": [0]} for name in topics or ("orders",)]
-    return {"transactional_id": "tx", "producer_id": producer_id, "producer_epoch": 0, "topics": named}
-
-
-def added(error: int = 0, *topics: str) -> dict[str, Any]:
-    result = [{"partition_index": 0, "partition_error_code": error}]
-    return {"results_by_topic": [{"name": name, "results_by_partition": result} for name in topics or ("orders",)]}
-
-
-def end(producer_id: int, committed: bool = True) -> dict[str, Any]:
-    return {"transactional_id": "tx", "producer_id": producer_id, "producer_epoch": 0, "committed": committed}
-
-
 def commit(producer_id: int) -> dict[str, Any]:
     return {
         "transactional_id": "tx",
@@ -80,7 +68,7 @@ def commit(producer_id: int) -> dict[str, Any]:
 REQUESTS: dict[int, dict[str, Any]] = {
     ADD_PARTITIONS: add(EASTS),
     ADD_OFFSETS: {"transactional_id": "tx", "producer_id": EASTS, "producer_epoch": 0, "group_id": "billing"},
-    COMMIT: commit(EASTS),
+    TXN_COMMIT: commit(EASTS),
     END: end(EASTS),
 }
 
@@ -174,7 +162,7 @@ def test_a_batch_refused_for_its_producer_does_not_hold_up_what_the_new_one_writ
 
 
 @pytest.mark.parametrize(
-    ("api_key", "expected"), [(ADD_PARTITIONS, MAPPING), (ADD_OFFSETS, MAPPING), (COMMIT, ILLEGAL_GENERATION)]
+    ("api_key", "expected"), [(ADD_PARTITIONS, MAPPING), (ADD_OFFSETS, MAPPING), (TXN_COMMIT, ILLEGAL_GENERATION)]
 )
 @pytest.mark.parametrize("version", [0, 3])
 def test_a_transaction_of_another_cluster_gets_no_further(api_key: int, version: int, expected: ErrorCode) -> None:
@@ -219,7 +207,7 @@ def test_a_producer_that_asks_to_go_on_after_a_move_is_new_to_the_target() -> No
     talk.ask(INIT, 4, init(EASTS, 3))
     # Then the west is not asked about a producer that it never had, which it would answer PRODUCER_FENCED
     (request,) = talk.asked(WEST)
-    assert (request[3]["producer_id"], request[3]["producer_epoch"]) == (-1, -1)
+    assert (request.body["producer_id"], request.body["producer_epoch"]) == (-1, -1)
     talk.answer(WEST, request, {"error_code": 0, "producer_id": 7, "producer_epoch": 4})
     (answer,) = talk.answers()
     assert (answer["producer_id"], answer["producer_epoch"]) == (WESTS, 4)
@@ -229,7 +217,7 @@ def test_a_producer_that_was_not_moved_keeps_its_id_when_its_epoch_rises() -> No
     talk = Talk(bound("west"), WEST_PORT)
     talk.ask(INIT, 4, init(WESTS, 3))
     (request,) = talk.asked(WEST)
-    assert (request[3]["producer_id"], request[3]["producer_epoch"]) == (7, 3)
+    assert (request.body["producer_id"], request.body["producer_epoch"]) == (7, 3)
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -267,7 +255,7 @@ def test_offsets_are_committed_in_a_transaction_under_the_names_that_the_target_
     # Given a group that was carried to the west with its members, and a producer that began anew there
     carried = Group(name="billing", cluster="west", aliases={"4:m-1": Member(member_id="w-9", generation=1)})
     talk = Talk(bound("west", group=carried), WEST_PORT)
-    talk.ask(COMMIT, 3, commit(WESTS))
+    talk.ask(TXN_COMMIT, 3, commit(WESTS))
     ((_, _, _, body),) = talk.asked(WEST)
     assert (body["producer_id"], body["member_id"], body["generation_id"]) == (7, "w-9", 1)
 
@@ -275,7 +263,7 @@ def test_offsets_are_committed_in_a_transaction_under_the_names_that_the_target_
 def test_the_offsets_of_a_fenced_group_wait_for_the_cut() -> None:
     fenced = Group(name="billing", fence=Fence(operation="op-1"))
     talk = Talk(bound("east", group=fenced), EAST_PORT)
-    talk.ask(COMMIT, 3, commit(EASTS))
+    talk.ask(TXN_COMMIT, 3, commit(EASTS))
     assert not talk.answers()
     talk.wait(0.2)
     assert errors(talk.answers()[0]) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]

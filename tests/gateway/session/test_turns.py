@@ -10,22 +10,23 @@ from gateway.session.commands import Compose
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import UserBindings, View
 from ha_core.wire import ApiKey, encode_request
-from tests.gateway.session import test_coordination as groups
 from tests.gateway.session.batch import batch
-from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
-from tests.gateway.session.test_data_path import (
+from tests.gateway.session.coordination import COMMIT, HEARTBEAT, commit, heartbeat
+from tests.gateway.session.messages import (
     CHUNKINGS,
     FETCH,
+    LARGE,
     PRODUCE,
     entry,
     fetch,
     fetched,
+    half,
     moved,
     produce,
     produced,
     state,
 )
-from tests.gateway.session.test_streaming import LARGE, half
+from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
 
 LIST_OFFSETS, METADATA, DELETE_RECORDS = int(ApiKey.LIST_OFFSETS), int(ApiKey.METADATA), int(ApiKey.DELETE_RECORDS)
 ENDS = {"replica_id": -1, "isolation_level": 0, "topics": []}
@@ -127,7 +128,7 @@ def test_the_long_poll_of_a_reader_delays_no_heartbeat_and_no_metadata() -> None
     talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
     (reading,) = talk.asked(EAST)
     # When it sends a heartbeat, and asks for metadata, by the same connection
-    talk.ask(groups.HEARTBEAT, 4, groups.heartbeat())
+    talk.ask(HEARTBEAT, 4, heartbeat())
     talk.ask(METADATA, 9, {"topics": []})
     # Then both are on their way at once
     (beating,) = talk.asked(WEST)
@@ -141,9 +142,9 @@ def test_the_long_poll_of_a_reader_delays_no_heartbeat_and_no_metadata() -> None
 def test_two_requests_of_one_group_are_kept_in_order() -> None:
     # Given a commit to the coordinator in another cluster
     talk = Talk(bound_elsewhere())
-    talk.ask(groups.COMMIT, 8, groups.commit())
+    talk.ask(COMMIT, 8, commit())
     # Then another request of the group follows by the same way, and a question about groups waits for it
-    talk.ask(groups.HEARTBEAT, 4, groups.heartbeat())
+    talk.ask(HEARTBEAT, 4, heartbeat())
     talk.ask(int(ApiKey.LIST_GROUPS), 4, {"states_filter": []})
     committing, beating = talk.asked(WEST)
     assert not asked_elsewhere(talk)

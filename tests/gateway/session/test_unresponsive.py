@@ -9,8 +9,8 @@ from gateway.session.snapshot import Port, Snapshot
 from gateway.session.state import MAX_HOLD_S
 from ha_core.model import Fence, Topic
 from tests.gateway.session.batch import batch
+from tests.gateway.session.messages import FETCH, PRODUCE, entry, fetch, fetched, moved, produce, state
 from tests.gateway.session.talk import EAST, WEST, Talk
-from tests.gateway.session.test_data_path import FETCH, PRODUCE, entry, fetch, fetched, moved, produce, state
 
 
 def without_east() -> Snapshot:
