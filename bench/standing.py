@@ -24,7 +24,7 @@ from bench.figures import Outcome, Table
 from bench.ground import BenchError, Say, Scale
 from gateway import cycles
 from gateway.config import Config
-from gateway.driver.caretaker import Caretaker
+from gateway.driver.companions import Caretaker
 from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
 from ha_core.model import Cluster, Extent, Fence, Topic

@@ -10,14 +10,12 @@ from collections.abc import Callable
 
 from gateway import clock, descriptors
 from gateway.config import Config
-from gateway.driver import stopping
+from gateway.driver.admission import Shares, Strangers, share
 from gateway.driver.connection import Connection
 from gateway.driver.damped import Damped
-from gateway.driver.farewell import Farewells
+from gateway.driver.farewell import Farewells, part
 from gateway.driver.listeners import Listeners
 from gateway.driver.rounds import Rounds
-from gateway.driver.shares import Shares, share
-from gateway.driver.strangers import Strangers
 from gateway.session.commands import Cause
 from gateway.session.snapshot import Port
 from ha_core.model import ANONYMOUS
@@ -94,7 +92,7 @@ class Clients:
     async def stop(self) -> None:
         """Takes nothing more from clients, and answers what is in flight."""
         self.listeners.close()
-        await stopping.part(self.open, self.farewells)
+        await part(self.open, self.farewells)
 
     @property
     def _most_per_user(self) -> int:

@@ -1,4 +1,8 @@
-"""This gateway among all: what it says of itself in the store, which others live, and what it does for all of them."""
+"""This gateway among all: what it says of itself in the store, which others live, and what it does for all of them.
+
+Invariant: a report of a revision is stored only when everything that clients were seen to use before it is stored too.
+So whoever has waited for the report knows what this gateway knew (see `ha_core/operations`).
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,49 @@ from collections.abc import Awaitable, Callable
 
 from gateway.composed.ask import NodeAddress
 from gateway.config import Config
-from gateway.driver import caretaker, companion, recorder
-from gateway.driver.answering import Answering, Lately
-from gateway.driver.caretaker import Caretaker
-from gateway.driver.peers import Peer, peer
-from gateway.driver.recorder import Recorder
-from gateway.driver.reports import Reports
-from gateway.driver.sightings import Sightings
+from gateway.driver.companions import Caretaker, Recorder, elected_caretakers, elected_recorder, order, recorder_order
+from gateway.driver.peers import Answering, Lately, Peer, peer
+from gateway.driver.sightings import FLUSH_S, Sightings
 from gateway.nodes import NodePortError
 from ha_core.model import GatewayRecord
 from ha_core.store import Registration, Store, StoreError
+
+
+class Reports:
+    """Gives out the newest record; one that waits for sightings never replaces a newer one."""
+
+    def __init__(self, sightings: Sightings, update: Callable[[GatewayRecord], None]) -> None:
+        self._sightings = sightings
+        self._update = update
+        self._made = 0
+        self._given = 0
+        self._waiting: set[asyncio.Task[None]] = set()
+
+    def report(self, record: GatewayRecord) -> None:
+        self._made += 1
+        if self._sightings.pending:
+            task = asyncio.get_running_loop().create_task(self._later(record, self._made))
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
+        else:
+            self._give(record, self._made)
+
+    def close(self) -> None:
+        for task in self._waiting:
+            task.cancel()
+
+    async def _later(self, record: GatewayRecord, number: int) -> None:
+        while not await self._sightings.flush():
+            if number < self._made:
+                return
+            await asyncio.sleep(FLUSH_S)
+        self._give(record, number)
+
+    def _give(self, record: GatewayRecord, number: int) -> None:
+        if number > self._given:
+            self._given = number
+            self._update(record)
+
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +70,8 @@ class Membership:
         self.listed: tuple[NodeAddress, ...] = ()
         """Gateways that clients may try when they know nobody else."""
         self.registration: Registration | None = None
-        self.recorder = Recorder(recorder.order(config), config.record_facts_s, self.report)
-        self.caretaker = Caretaker(companion.order(config), self.report)
+        self.recorder = Recorder(recorder_order(config), config.record_facts_s, self.report)
+        self.caretaker = Caretaker(order(config), self.report)
         self._answering = Answering(config.id)
         self._lately = Lately()
         self._reports = Reports(sightings, self._update)
@@ -62,8 +99,8 @@ class Membership:
             try:
                 records = await asyncio.to_thread(self._store.gateways)
                 registered = tuple(map(peer, records))
-                caring = caretaker.elected(records)
-                self.peers, recording = await self._answering.of(registered), recorder.elected(records)
+                caring = elected_caretakers(records)
+                self.peers, recording = await self._answering.of(registered), elected_recorder(records)
                 self.listed = self._lately.of(registered, asyncio.get_running_loop().time())
                 await allocated()
             except (StoreError, NodePortError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Which gateway's ports a client is shown.
+"""Which other gateways live, and which gateway's ports a client is shown.
 
 Every gateway has a port for every virtual node. If each named its own, the address of a node would change with every
 answer of another gateway, and clients close their connections when it does (librdkafka: "nodename change"). So all
@@ -7,16 +7,29 @@ hashing). When it dies, the next one in that order takes over for its clients an
 
 A client is its user, its client.id and the address that it comes from: whole fleets share the first two. Whoever comes
 from several addresses, as behind a pool of translated ones, may be shown several gateways, one after the other.
+
+A gateway's record in ZooKeeper outlives it by a session timeout, because operations must wait until it has stopped for
+certain. Clients need not wait: which gateway an answer names is no question of safety. Meanwhile each attempt at an
+address where nobody listens doubles a client's pause before the next one (up to 10 s in librdkafka, 30 s in
+kafka-python), so what an old address costs grows with the time for which it is shown.
+
+A connection that is refused says that nobody listens. No answer at all may be a network's hiccup: only the second in a
+row counts. Only what has answered before can fall silent: where clients' addresses do not lead from one gateway to
+another (a container's port on its host) nothing is known, and all that are registered are shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from typing import NamedTuple
 
 from gateway.composed.ask import BrokerKey, NodeAddress
 from ha_core.model import GatewayRecord, Identity
+from ha_core.wire import ApiKey, encode, encode_request
 
 
 class Peer(NamedTuple):
@@ -56,3 +69,80 @@ def addresses(
             host, first = candidate.address.host, candidate.first_node_port
             return {broker: NodeAddress(n.node_id, host, first + n.node_id) for broker, n in own.items()}
     return dict(own)
+
+
+_log = logging.getLogger(__name__)
+
+TIMEOUT_S = 1.0
+SILENCES = 2
+"""So many in a row, and the gateway is taken for dead."""
+KEPT_S = 60.0
+"""Longer than a restart takes. Not for ever: who asks every listed node (Java's AdminClient, for groups) gets no answer
+from this one."""
+_QUESTION = encode_request(ApiKey.API_VERSIONS, 0, 0, None, encode(ApiKey.API_VERSIONS, 0, "request", {}))
+"""Every gateway answers it, before any login too."""
+
+
+class Answering:
+    """Asks all gateways but its own, again and again."""
+
+    def __init__(self, own_id: str, timeout_s: float = TIMEOUT_S) -> None:
+        self._own_id, self._timeout_s = own_id, timeout_s
+        self._silences: dict[str, int] = {}
+        """How often in a row each did not answer; of those that ever have."""
+        self._dead: set[str] = set()
+
+    async def of(self, peers: Collection[Peer]) -> tuple[Peer, ...]:
+        """Asks each once, side by side; those that live, as far as can be told. The own gateway always does."""
+        others = [peer for peer in peers if peer.id != self._own_id]
+        found = await asyncio.gather(*(self._silence(peer) for peer in others))
+        self._silences = {
+            peer.id: self._silences[peer.id] + silence if silence else 0
+            for peer, silence in zip(others, found, strict=True)
+            if not silence or peer.id in self._silences
+        }
+        dead = {peer.id for peer in others if self._silences.get(peer.id, 0) >= SILENCES}
+        for name in sorted(dead - self._dead):
+            _log.warning("gateway %s does not answer: clients are not sent there any more", name)
+        for name in sorted(self._dead - dead):
+            _log.info("gateway %s answers again, or is not registered any more", name)
+        self._dead = dead
+        return tuple(peer for peer in peers if peer.id not in dead)
+
+    async def _silence(self, peer: Peer) -> int:
+        """What is added to its silences; 0 when it has answered."""
+        writer = None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                reader, writer = await asyncio.open_connection(peer.address.host, peer.address.port)
+                writer.write(_QUESTION)
+                await reader.readexactly(4)
+        except ConnectionRefusedError:
+            return SILENCES
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            return 1
+        else:
+            return 0
+        finally:
+            if writer is not None:
+                writer.close()
+                with suppress(OSError):
+                    await writer.wait_closed()
+
+
+class Lately:
+    """Gateways that were registered within the time that a restart may take.
+
+    They are listed beside the live ones, as nodes that lead nothing. A client that asked while a gateway was away would
+    otherwise know of the others only, and of nobody when these restart next.
+    """
+
+    def __init__(self, kept_s: float = KEPT_S) -> None:
+        self._kept_s = kept_s
+        self._seen: dict[str, tuple[NodeAddress, float]] = {}
+
+    def of(self, peers: Collection[Peer], now: float) -> tuple[NodeAddress, ...]:
+        """The addresses of all that are registered now, or were lately."""
+        self._seen |= {peer.id: (peer.address, now) for peer in peers}
+        self._seen = {name: seen for name, seen in self._seen.items() if now - seen[1] <= self._kept_s}
+        return tuple(sorted(address for address, _ in self._seen.values()))

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.composed.delete_records import delete_records
-from gateway.composed.leader_epoch import offset_for_leader_epoch
-from gateway.composed.list_offsets import list_offsets
 from gateway.composed.metadata import metadata
+from gateway.composed.offsets import list_offsets, offset_for_leader_epoch
 from ha_core.model import Crossing, Topic
 from ha_core.wire.codes import ApiKey
 from tests.gateway.composed.playbook import Playbook, away, moved, requested, world

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.composed.ask import Coordinator
-from gateway.composed.end_transaction import end_transaction
+from gateway.composed.transactions import end_transaction
 from ha_core.model import UserBindings
 from ha_core.model.producer import issued_id
 from ha_core.wire.codes import ApiKey, ErrorCode

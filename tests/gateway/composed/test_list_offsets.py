@@ -9,8 +9,7 @@ import pytest
 
 from gateway.composed.ask import Ask, Broker, ClusterUnavailableError
 from gateway.composed.delete_records import delete_records
-from gateway.composed.leader_epoch import offset_for_leader_epoch
-from gateway.composed.list_offsets import list_offsets
+from gateway.composed.offsets import list_offsets, offset_for_leader_epoch
 from ha_core.model import Extent, Topic, UserBindings
 from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.composed.ask import Ask, Broker, Coordinator
-from gateway.composed.transactions_admin import describe_producers, describe_transactions, list_transactions
+from gateway.composed.transactions import describe_producers, describe_transactions, list_transactions
 from ha_core.model import UserBindings
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.wire.codes import ApiKey, ErrorCode

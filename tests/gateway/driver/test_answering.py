@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.composed.ask import NodeAddress
-from gateway.driver.answering import Answering, Lately
-from gateway.driver.peers import Peer
+from gateway.driver.peers import Answering, Lately, Peer
 
 TIMEOUT_S = 0.2
 

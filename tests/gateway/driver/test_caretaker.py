@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from gateway.driver.caretaker import Caretaker, elected
+from gateway.driver.companions import Caretaker, elected_caretakers
 from ha_core.model import GatewayRecord
 
 
@@ -24,7 +24,7 @@ def gateway(name: str, able: bool = True) -> GatewayRecord:
     ],
 )
 def test_the_first_two_live_gateways_that_can_take_care_do(records: list[GatewayRecord], who: tuple[str, ...]) -> None:
-    assert elected(records) == who
+    assert elected_caretakers(records) == who
 
 
 def test_what_came_of_an_operation_is_in_the_gateways_log_and_silence_ends_the_process(

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway import clock
 from gateway.driver.connection import STUCK_S
-from gateway.driver.stopping import part
+from gateway.driver.farewell import part
 from gateway.session.commands import Cause
 from gateway.session.streaming import STALLED_S
 from ha_core.wire import encode, encode_request, encode_response

@@ -13,11 +13,10 @@ import yaml
 
 from gateway import descriptors
 from gateway.config import Config, load
+from gateway.driver.admission import HURRY_S, Shares, Strangers, share
 from gateway.driver.damped import Damped
 from gateway.driver.gateway import Gateway
 from gateway.driver.listeners import ACCEPTS_PER_TURN, Listeners
-from gateway.driver.shares import Shares, share
-from gateway.driver.strangers import HURRY_S, Strangers
 from gateway.session.snapshot import Port
 from ha_core.store import MemoryStore
 from ha_core.wire import encode, encode_request

@@ -13,8 +13,7 @@ import pytest
 from gateway import clock
 from gateway.composed.ask import NodeAddress
 from gateway.driver import lease as leases
-from gateway.driver.answering import Answering
-from gateway.driver.peers import Peer
+from gateway.driver.peers import Answering, Peer
 from gateway.session.snapshot import Lease
 
 LEASE_MS = 400

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config
-from gateway.driver.recorder import Recorder, elected, order
+from gateway.driver.companions import Recorder, elected_recorder, recorder_order
 from ha_core.kafka.security import profiles
 from ha_core.model import GatewayRecord
 
@@ -42,13 +42,13 @@ def gateway(name: str, able: bool = True) -> GatewayRecord:
     ],
 )
 def test_the_first_live_gateway_that_can_record_does(records: list[GatewayRecord], first: str | None) -> None:
-    assert elected(records) == first
+    assert elected_recorder(records) == first
 
 
 def test_a_gateway_of_an_earlier_version_is_never_elected() -> None:
     earlier = GatewayRecord.from_bytes(b'{"id": "gw-0", "host": "h", "port": 1, "node_id": 1}', "/gateways/gw-0")
 
-    assert elected([earlier, gateway("gw-1")]) == "gw-1"
+    assert elected_recorder([earlier, gateway("gw-1")]) == "gw-1"
 
 
 def test_the_process_is_told_the_accounts_of_the_gateway_by_its_input(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_the_process_is_told_the_accounts_of_the_gateway_by_its_input(tmp_path: 
     )
     config: Config = load(tmp_path / "gateway.yaml")
 
-    told = json.loads(order(config))
+    told = json.loads(recorder_order(config))
 
     assert (told["zookeeper"], told["root"], told["every_s"]) == ("zk:2181", "/ha", 60)
     found = profiles(told["profiles"], "the gateway")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from gateway.driver.reports import Reports
+from gateway.driver.membership import Reports
 from gateway.driver.sightings import Sightings
 from gateway.session.commands import Saw
 from ha_core.model import GatewayRecord, Identity

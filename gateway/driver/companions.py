@@ -1,7 +1,17 @@
-"""A process that works on behalf of a gateway, so that the event loop pays nothing: kept up while it is wanted.
+"""Processes that work on behalf of a gateway, so that the event loop pays nothing: kept up while they are wanted.
 
-It is told what to do by its standard input, since that holds passwords, and ends with it, however this process dies.
-What it says are lines of JSON.
+They are told what to do by their standard input, since that holds passwords, and end with it, however this process
+dies. What they say are lines of JSON.
+
+The caretakers see to it that no operation is left behind by its executor. Clients stand at a fence, and only gateways
+have clients: so as long as somebody stands there is a gateway that can have it lifted. The first two by id do: the
+executor may have died together with one of them, whose end is seen only when its session ends. Two at once are
+harmless, as each step is taken under an epoch.
+
+The recorder keeps what is known of clusters fresh: the first gateway by id that can. Their records in ZooKeeper say who
+lives and who can, and every gateway reads them each second, so there is nothing else to elect with. Two may differ for
+a moment, and a gateway that was cut off may go on until its lease ends; that is harmless: both look at the same
+clusters, whatever is written says when it was read, and what an older look has overwritten comes back with the next.
 """
 
 from __future__ import annotations
@@ -10,13 +20,15 @@ import asyncio
 import json
 import logging
 import sys
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from gateway.config import Config
+from ha_core.model import GatewayRecord
 
 _log = logging.getLogger(__name__)
 
@@ -147,3 +159,82 @@ class Companion(ABC):
         except (ConnectionError, ValueError, KeyError, TypeError) as error:
             return f"it could not be talked to ({error!r})"
         return ""
+
+
+CARETAKERS = 2
+CARETAKER_SILENT_S = 60.0
+
+
+def elected_caretakers(records: Iterable[GatewayRecord]) -> tuple[str, ...]:
+    """The ids of the gateways that take care."""
+    return tuple(sorted(record.id for record in records if record.takes_care)[:CARETAKERS])
+
+
+class Caretaker(Companion):
+    """Runs the process while this gateway is one of the elected."""
+
+    doing, module = "taking care of operations without an executor", "ha_core.operations.caretaker"
+
+    def __init__(
+        self, told: bytes, changed: Callable[[], None], *, silent_s: float = CARETAKER_SILENT_S, **settings: Any
+    ) -> None:
+        super().__init__(told, changed, silent_s, **settings)
+
+    def take(self, said: Mapping[str, Any]) -> bool:
+        """`{"operation": …, "outcome": …}`, or nothing but that it still looks."""
+        if "operation" in said:
+            _log.warning("operation %s was left behind by its executor: %s", said["operation"], said["outcome"])
+        return True
+
+
+RECORDER_SILENT_S = 300.0
+"""How much longer than the pause between two looks a process may say nothing; a look at dead clusters takes minutes."""
+
+
+def elected_recorder(records: Iterable[GatewayRecord]) -> str | None:
+    """The id of the gateway that records; None while none can."""
+    return min((record.id for record in records if record.records_facts), default=None)
+
+
+def recorder_order(config: Config) -> bytes:
+    session_timeout_s = config.zookeeper.session_timeout_ms / 1000
+    return order(config, session_timeout_s=session_timeout_s, every_s=config.record_facts_s)
+
+
+class Recorder(Companion):
+    """Runs the process while this gateway is the elected one."""
+
+    doing, module = "recording what is known of clusters", "ha_core.operations.recorder"
+
+    def __init__(
+        self,
+        told: bytes,
+        every_s: float,
+        changed: Callable[[], None],
+        *,
+        silent_s: float = RECORDER_SILENT_S,
+        **settings: Any,
+    ) -> None:
+        """:param every_s: 0: this gateway never records."""
+        super().__init__(told, changed, every_s + silent_s, enabled=every_s > 0, **settings)
+        self._errors: dict[str, str] = {}
+        self.looked_at: dict[str, float] = {}
+        """Cluster → when its last complete look from here ended, in seconds since 1970."""
+
+    def take(self, said: Mapping[str, Any]) -> bool:
+        """One round: `{"looks": [{"cluster": …, "error": …}]}`; of use if a cluster could be looked at."""
+        errors = {}
+        useful = False
+        for look in said["looks"]:
+            cluster, error = look["cluster"], look["error"]
+            if error:
+                errors[cluster] = error
+                if cluster not in self._errors:
+                    _log.warning("%s could not be looked at, what was known of it stays: %s", cluster, error)
+            else:
+                useful = True
+                self.looked_at[cluster] = time.time()
+                if cluster in self._errors:
+                    _log.info("%s is looked at again", cluster)
+        self._errors = errors
+        return useful
