@@ -16,8 +16,9 @@ runner = CliRunner()
 
 
 def test_the_help_lists_every_command() -> None:
+    # When the help is shown
     shown = runner.invoke(tree.build(), ["--help"])
-
+    # Then it has the exit codes and every command
     assert shown.exit_code == 0
     assert "Exit codes: 0 done" in shown.stdout
     for name in [

@@ -97,15 +97,18 @@ def test_a_binding_is_set_listed_and_deleted(store: MemoryStore) -> None:
 
 
 def test_a_declared_file_is_shown_by_a_dry_run_and_then_applied_once(store: MemoryStore, tmp_path: Path) -> None:
+    # Given a file that binds two users
     file = tmp_path / "team.yaml"
     file.write_text("bindings: {alice: {cluster: east}, bob: {cluster: west}}")
-
+    # When it is shown by a dry run
     code, plan = run("bindings", "set", "--file", str(file), "--dry-run")
+    # Then both differ, and nothing has changed
     assert code == 0
     assert [d["user"] for d in plan["differences"]] == ["alice", "bob"]
     assert store.load().revision == 1
-
+    # When it is applied twice
     code, report = run("bindings", "set", "--file", str(file))
+    # Then the first time makes a revision, and the second one finds no difference
     assert (code, report["result"], report["revision"]) == (0, "succeeded", 2)
     code, again = run("bindings", "set", "--file", str(file))
     assert (code, again["differences"]) == (0, [])
@@ -186,13 +189,14 @@ def test_registering_a_known_cluster_under_a_second_name_is_refused(
 def test_a_cluster_with_topics_that_never_moved_is_removed_only_by_force(
     store: MemoryStore,
 ) -> None:
+    # Given a cluster with a topic that never moved
     run("clusters", "add", "north", "--unprobed", "--bootstrap", "127.0.0.1:1")
     seen = KnownTopic(cluster="north", name="bills", at="2026-08-01T12:00:00.000Z", partitions=1, replication=1)
     store.keep_known(KnownTopic, "north", [seen])
     before = store.load()
-
+    # When it is removed
     code, data = run("clusters", "remove", "north")
-
+    # Then that is refused with the topic's name, and done by force
     assert code == 2
     assert "topics that never moved are written in north: bills" in data["error"]
     assert store.load() == before
@@ -211,13 +215,14 @@ def test_changing_an_address_keeps_a_cluster_the_default_unless_told_otherwise(s
 
 
 def test_adding_changing_and_removing_a_cluster_are_in_the_history(store: MemoryStore) -> None:
+    # When a cluster is added, changed, changed to what it is, and removed
     add = ("clusters", "add", "north", "--unprobed", "--reason", "a third hall", "--bootstrap")
 
     assert run(*add, "127.0.0.1:2")[1]["changed"]
     assert run(*add, "127.0.0.1:3")[1]["changed"]
     assert not run(*add, "127.0.0.1:3")[1]["changed"]
     assert run("clusters", "remove", "north")[0] == 0
-
+    # Then the history has the three changes, with what was there before
     found = sorted(store.operations(10), key=lambda operation: operation.revision)
     assert [operation.kind for operation in found] == ["add-cluster", "add-cluster", "remove-cluster"]
     assert found[0].reason == "a third hall"
@@ -230,6 +235,7 @@ def test_adding_changing_and_removing_a_cluster_are_in_the_history(store: Memory
 
 
 def test_history_shows_scope_origin_and_target_of_an_operation(store: MemoryStore) -> None:
+    # Given a switch and a mask
     request = MoveRequest(
         scope=Scope(users=("ann",), topics=("a",), partitions={"a": (0, 1)}), origin="east", target="west", reason="t"
     )
@@ -238,9 +244,9 @@ def test_history_shows_scope_origin_and_target_of_an_operation(store: MemoryStor
     )
     store.create_operation(moved, ["topic:a"])
     run("mask", "east", "--reason", "power failure")
-
+    # When the history is shown
     lines = shown("history").splitlines()
-
+    # Then each has what it was about
     assert lines[0].split()[4:7] == ["scope", "from", "to"]
     assert any("user:ann, topic:a:0-1" in line and "east" in line and "west" in line for line in lines)
     assert any("cluster:east" in line and "power failure" in line for line in lines)
@@ -276,15 +282,18 @@ def test_the_status_check_finds_no_problem_in_a_healthy_system(
 def test_the_status_check_names_a_gateway_that_lags_but_not_one_that_catches_up(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given a gateway at an older revision
     monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
     monkeypatch.setattr(health, "BEHIND_S", 0.5)
     record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=0, records_facts=True)
     follows = store.client().register_gateway(record)
+    # When the status is checked
+    # Then it is named
     assert [one["about"] for one in run("status", "--check")[1]["problems"]] == ["gateway gw-1"]
-
+    # When it catches up while the check waits
     catching_up = threading.Timer(0.2, lambda: follows.update(record.model_copy(update={"revision": 1})))
     catching_up.start()
-
+    # Then it is not
     assert run("status", "--check")[0] == 0
     catching_up.join()
 
@@ -292,6 +301,7 @@ def test_the_status_check_names_a_gateway_that_lags_but_not_one_that_catches_up(
 def test_the_status_check_names_an_abandoned_operation_but_not_an_open_crossing(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given an operation abandoned under its fence, one that has just begun, and an open crossing
     monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
     monkeypatch.setattr(health, "LEFT_S", 0.8)
     left: dict[str, Any] = {"by": "cli:somebody", "reason": "test", "started": "2026-01-01T12:00:00Z"}
@@ -303,9 +313,9 @@ def test_the_status_check_names_an_abandoned_operation_but_not_an_open_crossing(
         id="migrate-1", kind="migrate", state="crossing", request=request, moves=MoveSet(topics=("b",)), **left
     )
     store.create_operation(crossing, ["topic:b"])
-
+    # When the status is checked
     found = run("status", "--check")[1]["problems"]
-
+    # Then the first one alone is named
     (one,) = [problem for problem in found if problem["about"].startswith("operation")]
     assert one["about"] == "operation switch-1"
     assert "Its fence stands: clients wait." in one["text"]
@@ -334,6 +344,7 @@ def test_the_status_check_knows_a_live_executor_by_its_hold_not_by_its_history(
 def test_the_status_check_ignores_an_operation_that_is_taken_over_while_it_looks(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given an abandoned operation, which somebody takes over in a moment
     monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
     begun = {"by": "cli:somebody", "reason": "test", "state": "fenced", "started": utc_now()}
     store.create_operation(Operation.model_validate({"id": "switch-1", "kind": "switch", **begun}), ["topic:a"])
@@ -348,9 +359,9 @@ def test_the_status_check_ignores_an_operation_that_is_taken_over_while_it_looks
     working = threading.Thread(target=take_up)
     working.start()
     threading.Timer(0.4, looked.set).start()
-
+    # When the status is checked meanwhile
     found = run("status", "--check")[1]["problems"]
-
+    # Then it is not named
     done.set()
     working.join()
     assert not any("operation" in one["about"] for one in found)
@@ -368,6 +379,7 @@ def test_the_status_check_names_a_masked_cluster_only_when_topics_are_written_th
         found = run("status", "--check")[1]["problems"]
         return {one["about"]: one["text"] for one in found if one["about"].startswith("cluster ")}
 
+    # When the status is checked
     # Then that is said of it alone
     assert list(masked()) == ["cluster west"]
     assert "1 topics are written there and nowhere else: orders" in masked()["cluster west"]
@@ -400,10 +412,10 @@ def test_groups_and_topics_are_listed_with_their_lag(store: MemoryStore, monkeyp
         lambda _self, names, **_options: {n: GroupDescription(n, "Empty", "", "", (), 1) for n in names},
     )
     monkeypatch.setattr(Admin, "group_offsets", lambda *_args, **_options: {"billing": {("orders", 0): (5, "")}})
-
+    # When groups and topics are listed
     (group,) = run("groups")[1]["groups"]
     topics = {one["topic"]: one for one in run("topics")[1]["topics"]}
-
+    # Then each has its records and its lag over both clusters
     assert (group["group"], group["lag_records"], group["age_s"]) == ("billing", 8, None)
     assert (topics["orders"]["written_in"], topics["orders"]["older_in"]) == (["west"], ["east"])
     assert (topics["orders"]["records"], topics["orders"]["furthest"], topics["orders"]["lag_records"]) == (
@@ -429,11 +441,13 @@ def test_a_group_with_an_unreachable_coordinator_is_shown_with_its_last_seen_com
 
 
 def test_masking_and_history_show_who_did_what_and_why(store: MemoryStore) -> None:
+    # When a cluster is masked twice
     code, report = run("mask", "west", "--reason", "power failure", "--force")
-
+    # Then the first time shows what depends on it, and the second one changes nothing
     assert (code, report["result"], report["depends"]["written"]) == (0, "succeeded", ["orders"])
     _, again = run("mask", "west", "--reason", "power failure")
     assert (again["changed"], again["operation"]) == (False, None)
+    # And the history has one operation with its reason and its steps
     (operation,) = run("history")[1]["operations"]
     assert (operation["kind"], operation["reason"]) == ("mask", "power failure")
     assert operation["by"].startswith("cli:")

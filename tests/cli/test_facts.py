@@ -95,6 +95,7 @@ def test_facts_too_large_for_the_store_are_reported_and_do_not_stop_recording(
 
 
 def test_a_topic_whose_leader_does_not_answer_keeps_its_older_facts() -> None:
+    # Given a topic all of whose leaders have answered, one without one of them, and an internal one
     def described(name: str, ends: int, internal: bool = False) -> TopicDescription:
         found = {partition: LogEnds(0, 7, 7, 7, 1, 0) for partition in range(ends)}
         return TopicDescription(name, 2, 1, {}, found, internal)
@@ -108,8 +109,9 @@ def test_a_topic_whose_leader_does_not_answer_keeps_its_older_facts() -> None:
         asked.append(names)
         return {"half": older}
 
+    # When their facts are recorded
     seen = last_seen.known_topics(admin, "2026-02-02T00:00:00Z", before)
-
+    # Then the second keeps what was known of it, and nothing else was read
     assert asked == [["half"]]
     assert set(seen) == {"whole", "half"}
     assert seen["half"] == older

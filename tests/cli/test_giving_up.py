@@ -79,10 +79,11 @@ def answers(monkeypatch: pytest.MonkeyPatch, probe: Probe) -> None:
 
 
 def test_a_dry_run_of_giving_up_reports_the_exact_loss_and_changes_nothing(store: MemoryStore) -> None:
+    # Given topics of which a dead cluster holds older records
     before = store.load()
-
+    # When giving it up is tried
     code, plan = run(*DONE, "--dry-run")
-
+    # Then the loss of each extent and of each group is counted, and nothing has changed
     assert (code, plan["result"], plan["changed"]) == (0, "planned", False)
     assert (plan["known_lost"], plan["most_lost"]) == (40 + 40 + 9, CUT + CUT + 9)
     rows = [(one["topic"], one["partition"], one["known_lost"], one["most_lost"]) for one in plan["extents"]]
@@ -112,8 +113,9 @@ def test_giving_up_shows_what_is_lost_and_what_remains_to_be_done() -> None:
 
 
 def test_giving_up_removes_the_extents_records_the_loss_and_lets_the_cluster_be_removed(store: MemoryStore) -> None:
+    # When a cluster is given up
     code, done = run(*DONE)
-
+    # Then its extents are gone, and the history has the loss
     assert (code, done["result"]) == (0, "succeeded")
     topics = store.load().topics
     assert topics["orders"].partitions == {0: FORCED[1:], 1: FORCED[1:]}
@@ -132,6 +134,7 @@ def test_giving_up_removes_the_extents_records_the_loss_and_lets_the_cluster_be_
         },
     }
     assert store.locks() == []
+    # And it can be removed, by force since a topic never moved
     code, kept = run("clusters", "remove", "east")
     assert (code, "topics that never moved are written in east: forgotten" in kept["error"]) == (2, True)
     assert run("clusters", "remove", "east", "--force")[0] == 0
@@ -217,11 +220,12 @@ def test_giving_up_is_refused_for_all_topics_when_an_operation_has_locked_one(st
 def test_a_cluster_that_answers_is_given_up_only_by_force(
     probe: Probe, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given a cluster that answers
     answers(monkeypatch, probe)
     before = store.load()
-
+    # When it is given up
     code, refused = run(*DONE)
-
+    # Then that is refused with the way out, and done by force
     assert code == 2
     assert "--force" in refused["error"]
     assert "origins check" in refused["error"]
@@ -233,14 +237,15 @@ def test_a_cluster_that_answers_is_given_up_only_by_force(
 def test_giving_up_interrupted_after_its_revision_is_finished_by_the_next_run(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given a run for one topic that has died after its revision
     with monkeypatch.context() as patched, opened(store) as environment:
         patched.setattr(single, "settle", lambda journal: Report(journal.operation.id, "failed", 0))
         give_up(environment, plan_giving_up(environment, "east", ["orders"]), "fire")
     assert store.locks() != []
     monkeypatch.setattr(given_up, "QUIET_S", 0.0)
-
+    # When all is given up
     code, again = run(*DONE)
-
+    # Then the first run is ended, and the rest is done
     assert (code, again["result"]) == (0, "succeeded")
     assert [one["topic"] for one in again["extents"]] == ["bills"]
     assert store.locks() == []
@@ -248,13 +253,14 @@ def test_giving_up_interrupted_after_its_revision_is_finished_by_the_next_run(
 
 
 def test_giving_up_leaves_a_map_that_changed_since_the_plan_to_the_next_run(store: MemoryStore) -> None:
+    # Given a plan, and a map that has changed since
     with opened(store) as environment:
         plan = plan_giving_up(environment, "east")
         changed = Topic(name="orders", writer="west", partitions={0: FORCED, 1: FORCED, 2: identity("west")})
         put(store, changed, "orders")
-
+        # When the plan is carried out
         done = give_up(environment, plan, "fire")
-
+    # Then that map is as it was, the others are done, and the next run takes it
     assert not done.succeeded
     assert done.to_json()["result"] == "failed"
     assert done.put_off == ("orders: its map has changed since it was judged",)

@@ -72,8 +72,9 @@ def shown(*words: str) -> str:
 
 @pytest.mark.usefixtures("store")
 def test_migrations_lists_every_moved_or_moving_topic_with_its_status() -> None:
+    # When migrations are listed
     code, data = run("migrations")
-
+    # Then each topic that has moved, or moves, has its status and its partitions
     assert code == 0
     found = {one["topic"]: one for one in data["migrations"]}
     assert {name: one["status"] for name, one in found.items()} == {

@@ -56,10 +56,11 @@ def given(t: float, value: str) -> Delivered:
 
 
 def test_the_json_report_has_its_promised_fields(tmp_path: Path) -> None:
+    # Given a report of a switch and a migration
     path = tmp_path / "new" / "report.json"
-
+    # When it is written
     REPORT.write(path)
-
+    # Then its document has what is promised of both
     document = json.loads(path.read_text("utf-8"))
     assert {"operations", "clients", "lost", "doubled", "airflow_url"} <= set(document)
     assert set(document["clients"][0]) == {"name", "role", "blackout_ms", "acknowledged", "delivered"}
@@ -109,6 +110,7 @@ def test_a_demo_migration_is_sound_only_when_all_clients_crossed_and_the_origin_
 
 
 def test_a_client_line_has_its_blackout_and_its_counts() -> None:
+    # Given a producer with a pause over the move, and a consumer with a longer one
     producer: tuple[Event, ...] = (
         Started("p", 1.0, "producer", "test", ("orders",)),
         acked(9.9, "p-1"),
@@ -121,9 +123,9 @@ def test_a_client_line_has_its_blackout_and_its_counts() -> None:
         given(9.9, "p-1"),
         given(12.0, "p-2"),
     )
-
+    # When their lines are made
     lines = client_lines(History({"c": consumer, "p": producer}), [MOVE])
-
+    # Then each has its longest pause, and its records
     assert lines == (
         ClientLine("p", "producer", (1100.0,), 3, 2),
         ClientLine("c", "consumer", (2100.0,), 0, 2),

@@ -64,12 +64,13 @@ def test_services_use_exactly_the_defined_configs_secrets_and_volumes(kind: str)
 def test_the_secrets_script_makes_every_secret_file_private_and_keeps_existing_ones(secrets: Path) -> None:
     import subprocess
 
+    # Given the files that services read, and those that the script has made
     binds = [one["source"] for s in SERVICES.values() for one in s.get("volumes", ()) if isinstance(one, dict)]
     named = {Path(one["file"]).name for one in COMPOSE["secrets"].values()} | {Path(one).name for one in binds}
     made = {file.name: file.read_text() for file in secrets.iterdir()}
-
+    # When the script is run again
     again = subprocess.run(["sh", ROOT / "deploy" / "secrets.sh", secrets], check=True, capture_output=True)
-
+    # Then it has made each of them, private and different, and changed none
     assert named == set(made)
     assert again.stdout == b""
     assert {file.name: file.read_text() for file in secrets.iterdir()} == made
@@ -126,11 +127,13 @@ def test_only_trial_clusters_and_tools_need_a_profile() -> None:
 
 @pytest.mark.parametrize("name", GATEWAYS)
 def test_a_gateways_ports_are_published_as_they_are_advertised(name: str) -> None:
+    # Given the ports that a gateway listens on
     config = gateway_config(name)
     first = config["nodes"]["first_port"]
     nodes = f"{first}-{first + config['nodes']['count'] - 1}"
     http = config["http"]["port"]
-
+    # When its service is read
+    # Then it publishes the same
     assert SERVICES[name]["ports"] == [
         f"{config['listen']['port']}:{config['listen']['port']}",
         f"{nodes}:{nodes}",

@@ -103,13 +103,15 @@ def test_driver_and_executors_have_the_same_packages() -> None:
 
 
 def test_the_part_of_a_lock_for_an_image_has_all_dependencies_with_every_hash() -> None:
+    # Given a lock of four packages
     lock = entries(
         "a==1 \\\n    --hash=sha256:aa\n    # via -r requirements.in\n"
         "b[extra]==2 \\\n    --hash=sha256:b1 \\\n    --hash=sha256:b2\n    # via\n    #   -r x\n    #   a\n"
         "c-c==3 \\\n    --hash=sha256:cc\n    # via b\n"
         "d==4 \\\n    --hash=sha256:dd\n    # via other\n"
     )
-
+    # When the part of one is asked for
+    # Then it has what that one needs, and nothing else
     assert set(needed(lock, ["A"])) == {"a", "b", "c-c"}
     assert set(needed(lock, ["c_c"])) == {"c-c"}
     assert lock["b"].count("--hash") == 2

@@ -68,9 +68,10 @@ def environment(service: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", GATEWAYS)
 def test_a_gateways_configuration_passes_its_own_check(name: str, secrets: Path, tmp_path: Path) -> None:
+    # Given a gateway's configuration with the secrets of this machine
     file = tmp_path / "gateway.yaml"
     file.write_text(yaml.safe_dump(at_secrets(gateway_config(name), secrets)))
-
+    # When it is checked
     done = subprocess.run(
         [sys.executable, "-m", "gateway", "--config", file, "--check"],
         cwd=ROOT,
@@ -78,7 +79,7 @@ def test_a_gateways_configuration_passes_its_own_check(name: str, secrets: Path,
         text=True,
         check=False,
     )
-
+    # Then it is sound
     assert done.returncode == 0, done.stderr
     assert f"gateway {gateway_config(name)['id']}" in done.stdout
 
@@ -135,6 +136,7 @@ def test_zookeeper_grants_the_session_that_gateways_ask_for(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["kafka-east", "kafka-west"])
 def test_a_broker_is_configured_as_in_the_stack(name: str) -> None:
+    # Given a broker's settings in the stack, and those of its service
     version = SERVICES[name]["image"].partition(":")[2]
     cluster = KafkaCluster(name, version, "id", CLUSTER.brokers, service_password=None)
     stack = BrokerPart(cluster, CLUSTER.brokers[0], Path("/home"), Path("/jars"), JAVA).settings()
@@ -144,7 +146,8 @@ def test_a_broker_is_configured_as_in_the_stack(name: str) -> None:
         for key, value in environment(name).items()
         if key.startswith("KAFKA_") and key != "KAFKA_HEAP_OPTS"
     }
-
+    # When they are compared
+    # Then they differ in what belongs to the place only
     assert set(given) == set(stack)
     assert {k: v for k, v in given.items() if k not in of_the_place} == {
         k: v for k, v in stack.items() if k not in of_the_place
@@ -195,11 +198,14 @@ def test_airflow_is_configured_as_in_the_stack() -> None:
 def test_every_airflow_setting_is_known_and_secret_ones_come_from_files() -> None:
     from airflow.configuration import conf
 
+    # Given the settings that Airflow knows
     known = {
         f"AIRFLOW__{section}__{option}".upper(): bool(about.get("sensitive"))
         for section, about_section in conf.configuration_description.items()
         for option, about in about_section["options"].items()
     }
+    # When those of each service are compared
+    # Then each is known, and sensitive ones are commands that read a file
     for name in AIRFLOW:
         given = {key for key in environment(name) if key.startswith("AIRFLOW__")}
         assert {key.removesuffix("_CMD") for key in given} <= set(known)
@@ -213,6 +219,7 @@ def test_airflow_reads_its_secrets_from_the_files(secrets: Path, monkeypatch: py
     from airflow.configuration import conf
     from cryptography.fernet import Fernet
 
+    # Given the commands that read secrets
     for key, command in environment("airflow-scheduler").items():
         if key.endswith("_CMD"):
             *words, file = command.split()
@@ -220,7 +227,8 @@ def test_airflow_reads_its_secrets_from_the_files(secrets: Path, monkeypatch: py
             assert file.removeprefix("/run/secrets/") in SERVICES["airflow-scheduler"]["secrets"]
             monkeypatch.delenv(key.removesuffix("_CMD"), raising=False)
             monkeypatch.setenv(key, shlex.join([*words, at_secrets(file, secrets)]))
-
+    # When Airflow reads its settings
+    # Then they are the contents of the files
     assert Fernet(conf.get("core", "fernet_key"))
     assert conf.get("api_auth", "jwt_secret") == (secrets / "airflow-jwt-secret").read_text().strip()
     assert conf.get("api", "secret_key") == (secrets / "airflow-api-secret").read_text().strip()
@@ -241,10 +249,12 @@ def test_airflow_connections_have_known_types_and_lead_to_services() -> None:
     from ha_core.hooks.zookeeper import SwitchyardHook, hosts
     from ha_core.provider import get_provider_info
 
+    # Given the connections of the scheduler
     given = environment("airflow-scheduler")
     connection: dict[str, Any] = json.loads(given["AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER"])
     fields = {one["connection-type"]: set(one["conn-fields"]) for one in get_provider_info()["connection-types"]}
-
+    # When they are compared with hook, provider and services
+    # Then all of them fit
     assert SwitchyardHook.default_conn_name == "switchyard_zookeeper"
     assert set(connection["extra"]) <= fields[connection["conn_type"]]
     assert hosts(connection["host"], None) == given["SWITCHYARD_ZOOKEEPER"] == "zookeeper:2181"

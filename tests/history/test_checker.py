@@ -129,6 +129,7 @@ def copied(history: History, event: Delivered) -> History:
 
 @given(planted("java-"))
 def test_two_records_that_changed_places_are_disordered(case: tuple[History, Delivered]) -> None:
+    # Given a history in which two records of a producer have changed places
     history, event = case
     other = next(
         (
@@ -141,7 +142,9 @@ def test_two_records_that_changed_places_are_disordered(case: tuple[History, Del
     assume(other is not None)
     assert other is not None
     swap = {event.value: other.value, other.value: event.value}
+    # When it is checked
     result = run(renamed(history, swap))
+    # Then that is a disorder, and nothing else
     assert {kind for kind, _ in kinds(result)} == {"disordered"}
 
 
@@ -183,6 +186,7 @@ def test_wrong_acknowledged_offsets_are_renumbered_and_missing_ones_are_not(case
 
 @given(planted())
 def test_offsets_that_differ_from_the_acknowledged_ones_are_renumbered(case: tuple[History, Delivered]) -> None:
+    # Given a reader whose offsets are shifted from some record on
     history, event = case
     events = tuple(
         replace(e, offset=e.offset + 7_000_000)
@@ -190,7 +194,9 @@ def test_offsets_that_differ_from_the_acknowledged_ones_are_renumbered(case: tup
         else e
         for e in history.clients[event.client]
     )
+    # When the history is checked
     result = run(replace(history, clients={**history.clients, event.client: events}))
+    # Then the record is renumbered
     assert ("renumbered", event.value) in kinds(result)
 
 
@@ -204,6 +210,7 @@ def test_an_offset_with_two_records_is_overwritten(case: tuple[History, Delivere
 
 @given(worlds(transactions=False, least_sent=3))
 def test_a_record_appended_to_the_origin_after_the_cut_is_a_late_append(world: World) -> None:
+    # Given a record in the origin above its cut
     origin = world.writer
     world.cut("north" if origin != "north" else "east")
     history = world.history()
@@ -214,7 +221,9 @@ def test_a_record_appended_to_the_origin_after_the_cut_is_a_late_append(world: W
         else dump
         for dump in history.logs
     )
+    # When the history is checked
     result = run(replace(history, logs=dumps))
+    # Then it is a late append
     assert any((v.kind, v.about) == ("late append", origin) for v in result.violations)
     # But where the log ran into the cut by itself, it is surplus
     ran_into = replace(history, logs=dumps, cuts=tuple(replace(cut, ahead=True) for cut in history.cuts))
@@ -251,6 +260,7 @@ def test_a_delivered_record_that_its_producer_saw_definitely_fail_is_a_phantom(
 def test_a_record_that_failed_with_unknown_outcome_may_be_delivered() -> None:
     import random
 
+    # Given a producer that was told of a timeout, and readers that were given the record
     world = World(random.Random(1), partitions=1)
     world.producer("java")
     world.produce("java", 3)
@@ -259,6 +269,8 @@ def test_a_record_that_failed_with_unknown_outcome_may_be_delivered() -> None:
     history = world.history()
     ack = next(e for e in history.clients["java"] if isinstance(e, Acked))
     told = Failed("java", ack.t, TOPIC, ack.value, definite=False, error="timed out")
+    # When the history is checked
+    # Then it is sound
     assert run(rewrite(history, "java", ack, told)).sound
 
 

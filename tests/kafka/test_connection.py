@@ -133,8 +133,10 @@ def test_an_interrupted_request_leaves_no_answer_for_the_next_one() -> None:
         brokers = Brokers(Cluster(name="east", bootstrap=f"127.0.0.1:{port}"), NO_SECURITY, 5)
         deadline = brokers.deadline()
         assert brokers.call(None, ApiKey.METADATA, {"topics": []}, deadline)["controller_id"] == 2
+        # When a request is interrupted before its answer has been read
         with pytest.raises(KeyboardInterrupt):
             brokers.converse(None, interrupted, deadline)
+        # Then the next one is answered by its own
         # The same correlation id again: it comes from a new connection.
         assert brokers.call(None, ApiKey.METADATA, {"topics": []}, deadline)["controller_id"] == 2
         brokers.close()

@@ -26,13 +26,14 @@ Fresh = Callable[[str], str]
 
 
 def test_committed_offsets_are_copied_with_their_metadata(either: Admin, fresh: Fresh) -> None:
+    # Given a topic, and offsets with and without metadata
     topic, group, other = fresh("t"), fresh("g"), fresh("g")
     either.create_topics([TopicSpec(topic, 3, 1)])
     offsets = {(topic, 0): (1 << 40, "note é"), (topic, 2): (0, "")}
-
+    # When they are committed for one group, and others for another
     either.set_group_offsets(group, offsets)
     either.set_group_offsets(other, {(topic, 1): (5, "")})
-
+    # Then each group has its own, and an unknown one has none
     nobody = fresh("nobody")
     found = either.group_offsets([group, other, nobody])
     assert found[group] == offsets
@@ -143,8 +144,10 @@ def test_adopting_a_group_again_recognises_the_first_adoption(either: Admin, fre
 
 def test_forty_members_are_adopted_in_one_generation(either: Admin, fresh: Fresh) -> None:
     group = _group(fresh("g"), 40)
+    # When a group of forty members is adopted
     adopted = either.adopt(group)
     found = either.describe_groups([group.name])[group.name]
+    # Then each of them holds the assignment that it had
     held = {member.member_id: member.assignment for member in found.members}
     assert {member.member_id: held[adopted.members[member.member_id]] for member in group.members} == {
         member.member_id: member.assignment for member in group.members
@@ -170,12 +173,16 @@ def test_too_many_members_are_refused_before_anybody_joins(east: Admin, fresh: F
 
 
 def test_the_generation_of_a_group_is_found_after_many_rebalances(either: Admin, fresh: Fresh) -> None:
+    # Given a group that has been adopted and left twelve times
     group = _group(fresh("g"), 1)
     adopted: Adopted | None = None
     for _ in range(12):  # each leave and each join makes a new generation
+        # When it is adopted and left each time
         adopted = either.adopt(group)
         either.leave(adopted)
+    # When it is adopted once more
     adopted = either.adopt(group)
+    # Then its generation is found
     assert adopted.generation > 12
     assert either.group_generation(either.describe_groups([group.name])[group.name]) == adopted.generation
     either.leave(adopted)

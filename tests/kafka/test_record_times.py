@@ -67,12 +67,13 @@ def test_first_and_newest_records_have_the_timestamps_of_the_log(
 
 
 def test_a_broker_without_max_timestamp_is_asked_for_the_first_record_only() -> None:
+    # Given a broker of an older version, with three of four partitions, one of them too old
     asked: list[int] = []
     said = {0: (0, OLD_MS, 3), 1: (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1, -1), 2: (0, -1, -1)}
     answer = scripted(5, asked, said)
-
+    # When record times are asked for
     found = ask(answer, 4)
-
+    # Then the first record is known where the broker said so, and nothing else was asked
     # The last one was elected away: its leader says nothing of it
     assert found == {
         ("t", 0): RecordTimes(OLD_MS, None),

@@ -31,6 +31,7 @@ def test_the_last_sequence_before_a_cut_is_known_wherever_in_a_batch_the_cut_fal
     produce(base, name, 5)
     # Then the last sequence of each below any cut is what it had written there
     known = [ProducerFacts(o.producer_id, o.epoch, o.last_sequence, 0) for o in either.producers([key])[key]]
+    # When surplus is read for cuts anywhere in the batches
     for cut in (0, 1, 17, 39, 40, 41, 55, 69, 70, 72, 75):
         found = either.surplus({key: (cut, 75)})[key]
         assert found.whole
@@ -45,13 +46,14 @@ def test_surplus_of_which_records_were_deleted_is_marked_incomplete(
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
+    # Given a log whose first ten records were deleted
     name, base = fresh("cut"), settings(clusters["east"], account)
     east.create_topics([TopicSpec(name, 1, 1)])
     produce(base, name, 20)
     admin = AdminClient(base)
     (deleted,) = admin.delete_records([TopicPartition(name, 0, 10)]).values()
     assert deleted.result(20).low_watermark == 10
-
+    # When surplus is read from a deleted offset, and from the first that is there
     assert not east.surplus({(name, 0): (5, 20)})[name, 0].whole
     assert east.surplus({(name, 0): (10, 20)})[name, 0].whole
     assert east.min_in_sync() == 1

@@ -27,13 +27,14 @@ Fresh = Callable[[str], str]
 
 
 def test_a_topic_is_created_like_its_original(east: Admin, west: Admin, fresh: Fresh) -> None:
+    # Given a topic with a configuration of its own
     name = fresh("orders")
     east.create_topics(
         [TopicSpec(name, 5, 1, {"cleanup.policy": "compact", "retention.ms": "3600000", "min.insync.replicas": "1"})]
     )
-
+    # When it is created in another cluster
     made = west.create_topics([east.topics([name])[name].spec()])
-
+    # Then the copy is like it
     assert made.created == (name,)
     assert made.notes == ()
     copy = west.topics([name])[name]
@@ -43,6 +44,7 @@ def test_a_topic_is_created_like_its_original(east: Admin, west: Admin, fresh: F
 
 
 def test_topic_config_keys_unknown_to_the_cluster_are_dropped_with_a_note(west: Admin, fresh: Fresh) -> None:
+    # Given a configuration with keys that the cluster does not know
     name = fresh("old")
     config = {
         "message.format.version": "2.8",
@@ -50,9 +52,9 @@ def test_topic_config_keys_unknown_to_the_cluster_are_dropped_with_a_note(west: 
         "vendor.special": "x",
         "min.insync.replicas": "1",
     }
-
+    # When a topic is created with it
     made = west.create_topics([TopicSpec(name, 1, 1, config)])
-
+    # Then these keys are left out, and named
     assert made.created == (name,)
     assert [note.split(" is not")[0] for note in made.notes] == [
         f"{name}: message.format.version=2.8",
@@ -127,16 +129,20 @@ def test_a_topic_recreated_since_it_was_checked_is_not_deleted(
 
 
 def test_an_executor_that_was_taken_over_neither_creates_nor_deletes_topics(either: Admin, fresh: Fresh) -> None:
+    # Given an executor whose operation another one has taken over
     spec = TopicSpec(fresh("kept"), 1, 1)
 
     def taken_over() -> None:
         raise FencedOffError("op", 1, 2)
 
+    # When it creates a topic
+    # Then it does not
     with pytest.raises(FencedOffError):
         either.create_topics([spec], still_ours=taken_over)
     assert either.topics([spec.name]) == {}
     either.create_topics([spec])
-
+    # When it deletes one that is there
+    # Then that stays
     with pytest.raises(FencedOffError):
         either.delete_empty_topics([spec.name], taken_over)
     assert set(either.topics([spec.name])) == {spec.name}
@@ -216,6 +222,7 @@ def test_records_acknowledged_by_the_leader_alone_count_to_an_end_that_is_not_se
 def test_an_open_transaction_shows_in_log_ends_and_producer_states(
     either: Admin, fresh: Fresh, account: SecurityProfile
 ) -> None:
+    # Given a producer with an open transaction
     name = fresh("ledger")
     either.create_topics([TopicSpec(name, 1, 1)])
     producer = Producer(settings(either.cluster, account) | {"transactional.id": fresh("tx")})
@@ -223,10 +230,10 @@ def test_an_open_transaction_shows_in_log_ends_and_producer_states(
     producer.begin_transaction()
     producer.produce(name, b"x", partition=0)
     producer.flush(20)
-
+    # When ends and producers are read, before the commit and after it
     during, states = settled_ends(either, [(name, 0)])[name, 0], either.producers([(name, 0)])[name, 0]
     producer.commit_transaction(30)
-
+    # Then the transaction shows in both, until its marker is appended
     assert during.settled
     assert during.open_transaction
     assert [state.transaction_start_offset for state in states] == [0]
@@ -239,15 +246,16 @@ def test_an_open_transaction_shows_in_log_ends_and_producer_states(
 def test_leaders_report_the_last_sequence_of_each_producer(
     either: Admin, fresh: Fresh, account: SecurityProfile
 ) -> None:
+    # Given two idempotent producers in one partition, none in the next, and one without idempotence in the last
     name = fresh("sequences")
     either.create_topics([TopicSpec(name, 3, 1)])
     base = settings(either.cluster, account)
     produce(base, name, 7, 0, enable_idempotence=True)
     produce(base, name, 4, 0, enable_idempotence=True)
     produce(base, name, 5, 2, enable_idempotence=False)
-
+    # When leaders are asked for their producers
     found = either.producers([(name, 0), (name, 1), (name, 2)])
-
+    # Then those with idempotence have their last sequences
     assert sorted(state.last_sequence for state in found[name, 0]) == [3, 6]
     assert len({state.producer_id for state in found[name, 0]}) == 2
     assert found[name, 1] == ()
@@ -258,10 +266,12 @@ def test_leaders_report_the_last_sequence_of_each_producer(
 def test_a_paused_leader_is_left_out_of_topic_descriptions_and_named_by_reading_ends(
     running: Stack, west: Admin, fresh: Fresh
 ) -> None:
+    # Given a topic with partitions on three brokers
     name = fresh("headless")
     west.create_topics([TopicSpec(name, 6, 1)])
     keys = [(name, partition) for partition in range(6)]
     leaders = {key: one.leader for key, one in west.ends(keys).items()}
+    # When one of them stands still
     running.pause("cluster/west/3")
     try:
         found = west.topics([name], timeout_s=4)[name]
@@ -269,6 +279,7 @@ def test_a_paused_leader_is_left_out_of_topic_descriptions_and_named_by_reading_
             west.ends(keys, timeout_s=2)
     finally:
         running.resume("cluster/west/3")
+    # Then its partitions are left out, and read again when it goes on
     assert set(found.ends) == {part for (_, part), leader in leaders.items() if leader != 3}
     assert len(settled_ends(west, keys)) == 6
 

@@ -77,6 +77,7 @@ def test_a_document_of_a_newer_schema_is_refused() -> None:
 
 
 def test_evidence_is_of_its_kind_and_keeps_its_unknown_fields() -> None:
+    # Given stored evidence with an unknown field
     evidence = {
         "cuts": {"t": [[0, 10, 3, 1]]},
         "below": {"t": {"0": None, "1": [[7, 0, 5, 1]]}},
@@ -84,15 +85,16 @@ def test_evidence_is_of_its_kind_and_keeps_its_unknown_fields() -> None:
         **NEW,
     }
     data = json.dumps({**OPERATION, "kind": "migrate", "state": "undone", "evidence": evidence}).encode()
-
+    # When it is read
     operation = Operation.from_bytes(data, "/operations/op-1")
-
+    # Then known fields are typed, and all of it is written back
     assert operation.crossing.cuts["t"][0].start == 10
     assert operation.crossing.below == {"t": {0: None, 1: ((7, 0, 5, 1),)}}
     assert kept(fields(operation)["evidence"], evidence)
 
 
 def test_a_move_keeps_unknown_fields_of_every_document_it_writes() -> None:
+    # Given a fenced move whose documents all have unknown fields
     operation = stored(Operation)
     scope = {"topics": ("t",), "users": ("ann",)}
     operation = operation.model_copy(
@@ -114,10 +116,10 @@ def test_a_move_keeps_unknown_fields_of_every_document_it_writes() -> None:
         bindings=view.bindings,
         sequences=view.sequences,
     )
-
+    # When its cut is made
     producers = {("t", 0): (ProducerFacts(1 << 44, 0, 7, 1),)}
     documents = cut_change(fenced[Operation], view, {("t", 0): PartitionEnds(0, 5)}, producers, {})  # type: ignore[arg-type]
-
+    # Then every document still has them
     written = {type(put): fields(put) for put in documents.puts}
     assert written.keys() == {Topic, Group, UserBindings, LastSequences, Operation}
     assert all(one["new"] == NEW["new"] for one in written.values())
@@ -138,10 +140,11 @@ def test_a_crossing_keeps_unknown_fields_of_a_map() -> None:
 
 def test_registering_a_cluster_again_keeps_its_unknown_fields() -> None:
     with Environment(MemoryStore(), by="test") as environment:
+        # Given a cluster with unknown fields
         environment.store.commit(Change(change_id="1", puts=(stored(Cluster),), expected={(Cluster, "east"): None}))
-
+        # When it is registered again with another address
         add_cluster(environment, "east", "h:2")
-
+        # Then it has them still
         found = environment.store.read(Cluster, "east")
         assert found is not None
         assert fields(found[0]) == {**STORED[Cluster], **NEW, "bootstrap": "h:2", "schema": 1} | {

@@ -66,14 +66,17 @@ def test_verified_jars_are_not_fetched_again(locked: Path, monkeypatch: pytest.M
 
 
 def test_a_changed_lock_file_gets_a_folder_of_its_own(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given jars that were fetched for a lock file
     def serve(modules: list[Module], target: Path, _java: object) -> None:
         for module in modules:
             (target / module.jar).write_bytes(GOOD)
 
     monkeypatch.setattr(jars, "fetch", serve)
     first = kafka_jars("1.2.3", find_java(), _silent)
+    # When the lock file has changed
     (locked / "kafka-1.2.3.lock").write_text(f"org.example first 1.0 {MODULES[0].sha256}\n")
     second = kafka_jars("1.2.3", find_java(), _silent)
+    # Then other jars are fetched, into a folder of their own
     assert first != second
     assert [file.name for file in second.glob("*.jar")] == [MODULES[0].jar]
 

@@ -55,10 +55,15 @@ def test_random_bytes_are_read_or_refused_as_a_remote_error(case: Any, body: byt
 
 @pytest.mark.parametrize(("key", "version", "kind"), CASES[::3])
 def test_a_body_truncated_anywhere_is_refused(key: int, version: int, kind: Any) -> None:
+    # Given a body
     body = encode(key, version, kind, message(SCHEMAS[key].fields(kind), version, random.Random(1)))
+    # When it is cut anywhere
+    # Then it is refused
     for cut in range(len(body)):
         with pytest.raises(RemoteProtocolError):
             decode(key, version, kind, body[:cut])
+    # When a byte follows it
+    # Then it is refused in a response, and ignored in a request
     if kind == "response":
         with pytest.raises(RemoteProtocolError, match="1 bytes follow"):
             decode(key, version, kind, body + b"\0")
@@ -74,6 +79,8 @@ def test_the_extra_byte_of_librdkafka_after_a_metadata_request_for_all_topics_is
 def test_a_count_above_the_bytes_left_is_refused_before_anything_is_allocated() -> None:
     tracemalloc.start()
     try:
+        # When a count claims more than there is, in either form
+        # Then it is refused, and next to nothing was allocated
         for body in (pack(">i", 0x7FFFFFFF), pack(">i", 900_000) + bytes(100)):
             with pytest.raises(RemoteProtocolError, match="topics: "):
                 decode(ApiKey.METADATA, 8, "request", body)
@@ -116,12 +123,15 @@ def test_defaults_of_lists_are_not_shared_between_messages() -> None:
 
 
 def test_unknown_tags_survive_at_every_level() -> None:
+    # Given a message with unknown tags
     given_message = {
         "topics": [{"name": "t", "_tags": {0: b"zero", 300: b"x" * 200}}],
         "_tags": {5: b""},
     }
+    # When it is written and read
     body = encode(ApiKey.METADATA, 9, "request", given_message)
     read = decode(ApiKey.METADATA, 9, "request", body)
+    # Then it has them, where its version has tags at all
     assert read["topics"][0]["_tags"] == {0: b"zero", 300: b"x" * 200}
     assert read["_tags"] == {5: b""}
     assert encode(ApiKey.METADATA, 9, "request", read) == body

@@ -109,11 +109,14 @@ def test_a_body_written_by_kio_is_read_field_by_field_and_written_back_byte_for_
     write = entity_writer(cls)
     rnd = random.Random(key * 1000 + version)
     for nulls in (0.0, 0.3, 0.3, 1.0):
+        # Given a message that kio has written
         entity = instance(cls, rnd, nulls)
         buffer = io.BytesIO()
         write(buffer, entity)
         body = buffer.getvalue()
+        # When it is read
         message = decode(key, version, kind, body)  # type: ignore[arg-type]
+        # Then it has the same fields, and is written as kio does
         assert same(message, entity)
         assert encode(key, version, kind, message) == body  # type: ignore[arg-type]
 

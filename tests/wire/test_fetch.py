@@ -24,11 +24,14 @@ Shifts = dict[tuple[bytes, int], FetchShift]
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=300, deadline=None)
 def test_a_fetch_request_is_scanned_as_the_codec_reads_it(version: int, seed: int) -> None:
+    # Given a request within a larger buffer
     found = message(SCHEMAS[1].fields("request"), version, random.Random(seed))
     body = encode(ApiKey.FETCH, version, "request", found)
     found = decode(ApiKey.FETCH, version, "request", body)
     buf = b"123" + body + b"\xff" * 9
+    # When it is scanned
     scan = scan_fetch_request(buf, 3, 3 + len(body), version)
+    # Then the scan has what the codec reads, and where offsets and epochs stand
     assert scan[:7] == tuple(
         found[name]
         for name in (
@@ -202,9 +205,11 @@ def test_a_fetch_response_without_shifts_is_unchanged() -> None:
 @given(st.sampled_from(VERSIONS), seeds, cut_lists)
 @settings(max_examples=600, deadline=None)
 def test_a_damaged_fetch_response_has_the_same_outcome_in_any_chunks(version: int, seed: int, cuts: list[int]) -> None:
+    # Given a damaged response
     rnd = random.Random(seed)
     answer, shifts = response(version, rnd)
     frame = damaged(encode_response(1, version, 5, encode(1, version, "response", answer))[4:], rnd)
+    # When it is patched in chunks and as a whole
     outcomes = []
     for chunks in (cuts, []):
         patcher = FetchPatcher(version, len(frame), shifts)
@@ -215,6 +220,7 @@ def test_a_damaged_fetch_response_has_the_same_outcome_in_any_chunks(version: in
         except AssertionError:
             assert not patcher.done
             outcomes.append(b"refused")
+    # Then both are refused, or have the same bytes
     assert outcomes[0] == outcomes[1]
 
 
@@ -237,16 +243,19 @@ def test_a_topic_name_longer_than_kafka_allows_is_refused_at_its_length() -> Non
 
 
 def test_huge_records_pass_the_patcher_without_being_buffered() -> None:
+    # Given a response with 200 MB of records
     head = pack(">iihi", 1, 0, 0, 0) + pack(">ih1sii", 1, 1, b"t", 1, 0) + pack(">hqqqii", 0, 9, 9, 0, -1, -1)
     head += pack(">i", 200_000_000)
     patcher = FetchPatcher(11, len(head) + 200_000_000, {})
     assert patcher.feed(bytearray(head), 0, len(head)) == len(head)
+    # When it is fed in chunks
     chunk = bytearray(65536)
     tracemalloc.start()
     try:
         while patcher.left > len(chunk):
             assert patcher.feed(chunk, 0, len(chunk)) == len(chunk)
         assert patcher.feed(chunk, 0, len(chunk)) < len(chunk)
+        # Then next to nothing is kept of it
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()

@@ -29,9 +29,12 @@ client_ids = st.none() | st.text(max_size=20)
 def test_a_request_header_is_read_as_soon_as_it_is_whole(
     key: int, version: int, correlation: int, client_id: str | None, body: bytes
 ) -> None:
+    # Given a request in a shared buffer
     frame = encode_request(key, version, correlation, client_id, body)
     shared = frame + b"\xee" * 64  # what a shared buffer holds behind the bytes that have arrived
     body_at = len(frame) - len(body)
+    # When more and more of it has arrived
+    # Then its header is read once it is whole, and not before
     for end in range(4, len(frame) + 1):
         header = read_request_header(shared, 4, end)
         if end < body_at:
@@ -110,14 +113,17 @@ def test_numbers_that_do_not_fit_a_header_are_a_local_error() -> None:
 @given(st.lists(st.binary(min_size=8, max_size=50), max_size=8), cut_lists)
 @settings(deadline=None)
 def test_frames_are_the_same_however_their_bytes_arrive(bodies: list[bytes], cuts: list[int]) -> None:
+    # Given frames one after the other
     stream = b"".join(pack(">i", len(body)) + body for body in bodies)
     reader = FrameReader()
     out = []
+    # When they arrive in any pieces
     for piece in pieces(stream, cuts):
         reader.receive_data(piece)
         while (event := reader.next_event()) is not NEED_DATA:
             out.append(event)
     reader.receive_data(b"")
+    # Then the frames are those that were sent
     assert reader.next_event() is CLOSED
     assert out == bodies
 

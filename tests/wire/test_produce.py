@@ -36,9 +36,12 @@ def expected(found: dict[str, Any]) -> list[Any]:
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=300, deadline=None)
 def test_a_produce_request_is_scanned_as_the_codec_reads_it(version: int, seed: int) -> None:
+    # Given a request within a larger buffer
     found, body = request(version, seed)
     buf = b"12345" + body + b"\xff" * 20
+    # When it is scanned
     scan = scan_produce(buf, 0, len(buf), version, 5, 5 + len(body))
+    # Then the scan has what the codec reads
     assert scan is not None
     assert scan.complete
     assert entries(scan, buf) == expected(found)
@@ -50,10 +53,13 @@ def test_a_produce_request_is_scanned_as_the_codec_reads_it(version: int, seed: 
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=100, deadline=None)
 def test_the_scan_of_a_truncated_produce_request_is_a_prefix_of_the_whole_scan(version: int, seed: int) -> None:
+    # Given a request and its whole scan
     _, body = request(version, seed)
     whole = scan_produce(body, 0, len(body), version, 0, len(body))
     assert whole is not None
     last = 0
+    # When less of it has arrived
+    # Then its scan is a beginning of the whole one
     for end in range(len(body)):
         shared = body[:end] + b"\xff" * 20
         part = scan_produce(shared, 0, end, version, 0, len(body))
@@ -73,6 +79,7 @@ def test_the_scan_of_a_truncated_produce_request_is_a_prefix_of_the_whole_scan(v
 def test_a_produce_request_of_one_partition_is_complete_once_its_header_has_arrived(
     version: int, transactional_id: str | None
 ) -> None:
+    # Given a request of one partition
     partition = {"index": 3, "records": b"r" * 5000}
     topics = [{"name": "orders", "partition_data": [partition]}]
     body = encode(
@@ -84,6 +91,8 @@ def test_a_produce_request_of_one_partition_is_complete_once_its_header_has_arri
     at = body.index(b"rrrr")
     name = None if transactional_id is None else transactional_id.encode()
     wanted = ProduceScan(-1, 30, name, [(b"orders", 3, at, 5000)], True)
+    # When it has arrived up to its records
+    # Then the scan is whole, and not before
     assert scan_produce(body, 0, at - 1, version, 0, len(body)) is None
     for end in (at, at + 1, at + 4999, at + 5000, len(body)):
         assert scan_produce(body, 0, end, version, 0, len(body)) == wanted
@@ -92,7 +101,9 @@ def test_a_produce_request_of_one_partition_is_complete_once_its_header_has_arri
 @given(st.sampled_from(VERSIONS), seeds, st.floats(0, 1))
 @settings(max_examples=500, deadline=None)
 def test_a_damaged_produce_request_is_scanned_or_refused(version: int, seed: int, share: float) -> None:
+    # Given a damaged request
     body = damaged(request(version, seed)[1], random.Random(seed))
+    # When it is scanned
     try:
         scan = scan_produce(body, 0, int(len(body) * share), version, 0, len(body))
     except RemoteProtocolError as error:
@@ -100,6 +111,7 @@ def test_a_damaged_produce_request_is_scanned_or_refused(version: int, seed: int
             with pytest.raises(RemoteProtocolError):
                 decode(ApiKey.PRODUCE, version, "request", body)
         return
+    # Then it is refused as by the codec, or lies within its frame
     for _, _, at, size in scan.partitions if scan else ():
         assert at + max(size, 0) <= len(body)
 
@@ -129,6 +141,7 @@ def test_other_versions_are_refused() -> None:
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=300, deadline=None)
 def test_a_patched_produce_response_equals_the_codecs(version: int, seed: int) -> None:
+    # Given a response, and shifts for some of its partitions
     rnd = random.Random(seed)
     answer = message(SCHEMAS[0].fields("response"), version, rnd)
     shift = {}
@@ -139,6 +152,7 @@ def test_a_patched_produce_response_equals_the_codecs(version: int, seed: int) -
                 partition["_tags"] = {4: rnd.randbytes(9)}
             if rnd.random() < 0.6:
                 shift[topic["name"].encode(), partition["index"]] = rnd.randrange(1000)
+    # When it is patched, and the same is done to its fields
     frame = bytearray(encode_response(0, version, 9, encode(0, version, "response", answer))[4:])
     changed = 0
     for topic in answer["responses"]:
@@ -149,6 +163,7 @@ def test_a_patched_produce_response_equals_the_codecs(version: int, seed: int) -
                 if partition["base_offset"] >= 0:
                     partition["base_offset"] += delta
                     changed += 1
+    # Then both are the same bytes
     assert patch_produce_response(frame, version, shift) == changed
     assert frame == encode_response(0, version, 9, encode(0, version, "response", answer))[4:]
 
@@ -156,13 +171,16 @@ def test_a_patched_produce_response_equals_the_codecs(version: int, seed: int) -
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=300, deadline=None)
 def test_a_damaged_produce_response_is_patched_or_refused(version: int, seed: int) -> None:
+    # Given a damaged response
     rnd = random.Random(seed)
     answer = message(SCHEMAS[0].fields("response"), version, rnd)
     frame = encode_response(0, version, 9, encode(0, version, "response", answer))[4:]
     broken = bytearray(damaged(frame, rnd))
     size = len(broken)
+    # When it is patched
     try:
         patch_produce_response(broken, version, {(b"t", 0): 5})
     except RemoteProtocolError:
         return
+    # Then it is refused, or has its length
     assert len(broken) == size

@@ -19,7 +19,9 @@ THREE = batch(100, 10, producer=7, sequence=5) + batch(110, 5) + batch(115, 1)
 
 
 def test_batches_are_listed_with_what_their_headers_say() -> None:
+    # When the batches of a log are listed
     found = list(batches(b"xx" + THREE, 2, 2 + len(THREE)))
+    # Then each has what its header says
     assert [(b.base_offset, b.last_offset, b.records_count) for b in found] == [
         (100, 109, 10),
         (110, 114, 5),
@@ -56,13 +58,16 @@ def test_an_impossible_batch_is_refused(prefix: bytes, named: str) -> None:
 
 
 def test_shifting_batches_changes_offsets_and_epochs_and_keeps_the_checksum_valid() -> None:
+    # When batches are shifted
     buf = bytearray(THREE)
     assert shift_batches(buf, 0, len(buf), -100, leader_epoch=9) == 3
+    # Then offsets and epochs have changed, and checksums fit
     found = list(batches(buf, 0, len(buf)))
     assert [b.base_offset for b in found] == [0, 10, 15]
     assert {b.leader_epoch for b in found} == {9}
     for b in found:
         assert google_crc32c.value(bytes(buf[b.at + 21 : b.end])) == unpack_from(">I", buf, b.at + 17)[0]
+    # And shifting them back gives what was there
     shift_batches(buf, 0, len(buf), 100, leader_epoch=3)
     assert buf == THREE
 
@@ -78,13 +83,16 @@ def test_a_truncated_batch_is_shifted_when_its_beginning_is_there() -> None:
 
 
 def test_shifting_old_messages_changes_only_their_offsets() -> None:
+    # When messages of older formats are shifted
     old = legacy(50, 0) + legacy(51, 1) + legacy(59, 1, attributes=1)
     buf = bytearray(old)
     assert shift_batches(buf, 0, len(buf), 1000) == 3
+    # Then their offsets have changed
     found = list(batches(buf, 0, len(buf)))
     assert [b.base_offset for b in found] == [1050, 1051, 1059]
     assert [b.magic for b in found] == [0, 1, 1]
     assert found[2].compressed
+    # And shifting them back gives what was there
     shift_batches(buf, 0, len(buf), -1000)
     assert buf == old
 
@@ -184,7 +192,10 @@ def test_old_messages_are_trimmed_by_the_offset_of_their_last_record() -> None:
 @given(seeds)
 @settings(max_examples=300, deadline=None)
 def test_a_damaged_batch_is_walked_or_refused(seed: int) -> None:
+    # Given damaged batches
     data = damaged(THREE, random.Random(seed))
+    # When they are listed, shifted or trimmed
+    # Then that is done, or refused as a remote error
     for walk in (
         lambda: list(batches(data, 0, len(data))),
         lambda: shift_batches(bytearray(data), 0, len(data), 5),
