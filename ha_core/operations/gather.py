@@ -81,7 +81,7 @@ def _one(
     if not found.reachable:
         return known, {}, {}
     try:
-        return known, _topics(admin, moves.topics, timeout_s), _groups(admin, moves.groups, timeout_s)
+        return known, _topics(admin, moves.topics, timeout_s), groups_of(admin, moves.groups, timeout_s)
     except KafkaAdminError as error:
         # It has just answered, so it is not out of reach, whatever this is.
         return ClusterFacts(cluster.name, False, str(error), answers=True), {}, {}
@@ -111,7 +111,8 @@ def _topics(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str,
     return facts
 
 
-def _groups(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str, GroupFacts]:
+def groups_of(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str, GroupFacts]:
+    """What the coordinators of one cluster say of groups; of one that does not exist that it is dead."""
     if not names:
         return {}
     described = admin.describe_groups(names, timeout_s=timeout_s)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import Cluster, KnownGroup, KnownTopic, View
+from ha_core.model import Cluster, KnownTopic, View
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.gather import groups_of
+from ha_core.operations.last_seen import groups_last_seen
 from ha_core.operations.sides import PROBE_S
 from ha_core.plan.aging import Commit, at_home, group_homes
-from ha_core.plan.facts import Partition
-from ha_core.plan.lag import GroupLag, GroupSeen, Held, TopicRow, by_topic, group_lag, topic_row
+from ha_core.plan.facts import GroupFacts, Partition
+from ha_core.plan.lag import GroupLag, Held, TopicRow, by_topic, group_lag, topic_row
 
 LOOK_S = 10.0
 COMMITS_S = 30.0
@@ -26,7 +28,7 @@ class Look:
     """What the clusters say of groups now."""
 
     up: Mapping[str, Admin]
-    groups: Mapping[str, Mapping[str, GroupSeen]]
+    groups: Mapping[str, Mapping[str, GroupFacts]]
     """Cluster → group."""
     why: Mapping[str, str]
     """Cluster → why its coordinators could not be asked; its groups are as they were last seen."""
@@ -57,7 +59,7 @@ class Commits:
 def look_at_groups(environment: Environment, view: View, wanted: Collection[str] | None = None) -> Look:
     """`wanted` groups (None: all) in every cluster; of coordinators that do not answer as they were last seen."""
 
-    def look(cluster: Cluster) -> tuple[Admin | None, dict[str, GroupSeen], str]:
+    def look(cluster: Cluster) -> tuple[Admin | None, dict[str, GroupFacts], str]:
         admin, why = _admin(environment, cluster)
         groups, error = _groups(environment, cluster.name, admin, wanted, LOOK_S)
         return admin, groups, error or why
@@ -116,7 +118,7 @@ def commits(environment: Environment, view: View, topics: Collection[str], up: M
     left_over: set[str] = set()
     found: dict[Partition, list[Commit]] = {}
 
-    def ask(cluster: str) -> dict[str, GroupSeen] | None:
+    def ask(cluster: str) -> dict[str, GroupFacts] | None:
         groups, error = _groups(environment, cluster, up.get(cluster), None, COMMITS_S)
         if error:
             environment.say(f"the groups of {cluster} cannot be asked: {error}")
@@ -130,7 +132,7 @@ def commits(environment: Environment, view: View, topics: Collection[str], up: M
             continue
         for name, group in groups.items():
             for key, offset in group.offsets.items():
-                commit = Commit(name, cluster, offset, group.members > 0)
+                commit = Commit(name, cluster, offset, bool(group.members))
                 if key[0] not in wanted:
                     continue
                 if at_home(commit, homes):
@@ -152,32 +154,18 @@ def _admin(environment: Environment, cluster: Cluster) -> tuple[Admin | None, st
 
 def _groups(
     environment: Environment, cluster: str, admin: Admin | None, wanted: Collection[str] | None, timeout_s: float
-) -> tuple[dict[str, GroupSeen], str]:
+) -> tuple[dict[str, GroupFacts], str]:
     """What the coordinators say; where they cannot be asked, what was last seen, and why."""
     error = ""
     if admin is not None:
         try:
-            return dict(_asked(admin, wanted, timeout_s)), ""
+            names = admin.list_groups(timeout_s=timeout_s) if wanted is None else wanted
+            asked = groups_of(admin, sorted(names), timeout_s)
         except KafkaAdminError as refused:
             error = str(refused)
-    known = environment.store.known(KnownGroup, cluster, wanted)
-    return {name: _last_seen(group, environment.age_s(group.at)) for name, group in known.items()}, error
-
-
-def _asked(admin: Admin, wanted: Collection[str] | None, timeout_s: float) -> Iterator[tuple[str, GroupSeen]]:
-    names = sorted(admin.list_groups(timeout_s=timeout_s)) if wanted is None else list(wanted)
-    if not names:
-        return
-    described = admin.describe_groups(names, timeout_s=timeout_s)
-    committed = admin.group_offsets(names, stable=False, timeout_s=timeout_s)
-    for name in names:
-        offsets = {key: offset for key, (offset, _) in committed.get(name, {}).items()}
-        if offsets or described[name].members:
-            yield name, GroupSeen(described[name].state, len(described[name].members), offsets)
-
-
-def _last_seen(group: KnownGroup, seen_age_s: float) -> GroupSeen:
-    return GroupSeen(group.state, 0, group.committed, seen_age_s)
+        else:
+            return {name: one for name, one in asked.items() if one.offsets or one.members}, ""
+    return groups_last_seen(environment, cluster, wanted), error
 
 
 def _topics(

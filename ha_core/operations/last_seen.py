@@ -226,12 +226,17 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
         )
         for name, topic in store.known(KnownTopic, origin, moves.topics).items()
     }
-    groups = {
-        (origin, name): GroupFacts(
-            state=group.state or "Dead",
-            offsets=group.committed,
-            age_s=environment.age_s(group.at),
-        )
-        for name, group in store.known(KnownGroup, origin, moves.groups).items()
-    }
+    known = groups_last_seen(environment, origin, moves.groups)
+    groups = {(origin, name): group for name, group in known.items()}
     return replace(facts, topics={**facts.topics, **topics}, groups={**facts.groups, **groups})
+
+
+def groups_last_seen(
+    environment: Environment, cluster: str, names: Collection[str] | None = None
+) -> dict[str, GroupFacts]:
+    """Groups (None: all) as they were last seen in the cluster, with their ages."""
+    known = environment.store.known(KnownGroup, cluster, names)
+    return {
+        name: GroupFacts(state=group.state, offsets=group.committed, age_s=environment.age_s(group.at))
+        for name, group in known.items()
+    }

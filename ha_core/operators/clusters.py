@@ -153,7 +153,7 @@ class CountLossOperator(_ClusterOperator):
         given_up.require_reason(self.name, str(self.reason).strip())
         settled = self.settled(context, environment)
         if not self.is_dry_run:
-            given_up.settle_interrupted(environment)
+            given_up.end_interrupted(environment)
         plan = given_up.plan_giving_up(environment, self.name, self.topics or (), force=truth(self.force))
         self.say(giving_up_page(plan), MAX_LISTED)
         lost = next(giving_up_lines(plan))

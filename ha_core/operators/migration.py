@@ -287,6 +287,7 @@ class ReportMigrationOperator(OutcomeOperator):
     def details(self, context: Context, found: Outcome) -> dict[str, Any]:
         from ha_core.operations.dependents import words
         from ha_core.operations.migration.listing import migrations
+        from ha_core.present.state import migrations_page
 
         proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
         if not proposal:
@@ -298,7 +299,7 @@ class ReportMigrationOperator(OutcomeOperator):
             ended = [operation for one in ids if (operation := environment.operation(one)) is not None]
             moved = {name for operation in ended if operation.moves is not None for name in operation.moves.topics}
             shown = [one for one in migrations(environment) if one.status.topic in moved]
-        self.say(f"{one.status.topic} is {one.status.status}, {one.progress}" for one in shown)
+        self.say(migrations_page(shown))
         groups = {operation.id: words(operation) for operation in ended if words(operation)}
         self.say(f"{operation_id}: {text}" for operation_id, text in groups.items())
         return {"operations": ids, "migrations": [one.to_json() for one in shown], "groups": groups}

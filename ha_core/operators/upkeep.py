@@ -117,6 +117,7 @@ class SettleMigrationsOperator(SwitchyardOperator):
     def work(self, context: Context) -> list[dict[str, Any]]:
         from ha_core.operations.crossing.settling import crossing_operations, wait_for
         from ha_core.operations.migration.listing import migrations
+        from ha_core.present.state import migrations_page
 
         with self.environment(context) as environment:
             crossing = crossing_operations(environment)
@@ -124,9 +125,7 @@ class SettleMigrationsOperator(SwitchyardOperator):
                 raise AirflowSkipException("No topic crosses over.")
             looks = wait_for(environment, crossing, timeout_s=0.0)
             left = migrations(environment, running_only=True)
-        for one in left:
-            status = one.status
-            self.log.info("%s is %s, %s: %s", status.topic, status.status, one.progress, "; ".join(one.blocks))
+        self.say(migrations_page(left))
         failed = [look for look in looks if look.error or look.operation.state == "failed"]
         if failed:
             raise AirflowFailException(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ha_core.plan.verdict import duration
+
 Partition = tuple[str, int]
 """(topic, partition)."""
 
@@ -65,7 +67,13 @@ class GroupFacts:
     offsets: Mapping[Partition, int] = field(default_factory=dict)
     """Committed offsets, which are client offsets."""
     age_s: float | None = None
-    """As of `TopicFacts`."""
+    """As of `TopicFacts`. Members of what was last seen are not known."""
+
+    @property
+    def words(self) -> str:
+        if self.age_s is not None:
+            return f"last seen {duration(self.age_s)} ago{f' as {self.state}' if self.state else ''}"
+        return f"{self.state}, {len(self.members)} members"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from typing import Any
 
 from ha_core.model import Extent, View
 from ha_core.model.extent import identity
-from ha_core.plan.facts import Partition
-from ha_core.plan.verdict import duration
+from ha_core.plan.facts import GroupFacts, Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +26,6 @@ class Held:
 
 Logs = Mapping[str, Mapping[str, Mapping[int, Held | None]]]
 """Cluster → topic → every partition; None: its leader does not answer. A cluster that does not answer is missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSeen:
-    """One group in one cluster, as its coordinator says it or as it was last seen."""
-
-    state: str
-    members: int
-    """None are counted of what was last seen."""
-    offsets: Mapping[Partition, int]
-    age_s: float | None = None
-    """None: the coordinator said it just now. Else it cannot be asked, and this was seen so many seconds ago."""
-
-    @property
-    def words(self) -> str:
-        if self.age_s is not None:
-            return f"last seen {duration(self.age_s)} ago{f' as {self.state}' if self.state else ''}"
-        return f"{self.state}, {self.members} members"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +42,7 @@ class PartitionLag:
     coordinator: str
     """Cluster that holds the commit."""
     age_s: float | None = None
-    """As of `GroupSeen`."""
+    """As of `GroupFacts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +92,7 @@ class TopicRow:
 
 
 def group_lag(
-    view: View, group: str, seen: Mapping[str, Mapping[str, GroupSeen]], unasked: Mapping[str, str], logs: Logs
+    view: View, group: str, seen: Mapping[str, Mapping[str, GroupFacts]], unasked: Mapping[str, str], logs: Logs
 ) -> GroupLag | None:
     """The lag of a group; None: no cluster knows it.
 
@@ -181,7 +162,7 @@ def total(counts: Iterable[int | None]) -> int | None:
     return None if None in known else sum(count for count in known if count is not None)
 
 
-def _partitions(view: View, coordinator: str, seen: GroupSeen, logs: Logs) -> Iterator[PartitionLag]:
+def _partitions(view: View, coordinator: str, seen: GroupFacts, logs: Logs) -> Iterator[PartitionLag]:
     for key, offset in sorted(seen.offsets.items()):
         found = _behind(view, key, offset, coordinator, logs)
         yield PartitionLag(*key, offset, found.end, found.lag_records, found.next, coordinator, seen.age_s)

@@ -101,7 +101,7 @@ def look_at(topic: str, partition: int, extent: Extent, log_end: int | None, acc
     return Return(topic, partition, extent.cluster, known, found, extent.end, outcome, extent.ignored)
 
 
-def settled(extents: Sequence[Extent], found: Return) -> tuple[Extent, ...]:
+def confirmed(extents: Sequence[Extent], found: Return) -> tuple[Extent, ...]:
     """The partition's extents after `found`: closed at the true end, or marked with what was found."""
     if found.outcome in {"less", "more"}:
         return tuple(

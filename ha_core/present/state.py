@@ -162,7 +162,7 @@ def migrations_page(found: Collection[Migration]) -> Page:
             )
         )
     columns = ("topic", "status", "from", "to", "cut", "progress", "age", "operation", "groups", "what blocks")
-    yield Table(columns, rows)
+    yield Table(columns, rows, line="{0} is {1}, {5}: {9}".format)
 
 
 def looks_page(looks: Collection[Look]) -> Page:

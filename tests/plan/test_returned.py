@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import Place, append, check, identity, live, locate
-from ha_core.plan.returned import look_at, read_again, settled, unconfirmed
+from ha_core.plan.returned import confirmed, look_at, read_again, unconfirmed
 
 CUT = 1_000_000
 MOVED = append(identity("east"), "west", CUT, 0, known_end=100)
@@ -33,12 +33,12 @@ def test_a_returned_log_above_the_cut_is_marked_until_the_loss_is_accepted() -> 
     found = look_at("orders", 0, OLD, CUT + 500)
     # Then the extent is marked with what was found, and closed at the cut once that is accepted
     assert (found.outcome, found.above, found.beyond, found.missing) == ("more", 500, CUT - 100, 0)
-    after = settled(MOVED, found)
+    after = confirmed(MOVED, found)
     assert after[0] == OLD.model_copy(update={"found_end": CUT + 500})
     assert check(after) == []
     assert look_at("orders", 0, after[0], CUT + 500).outcome == "more"
     accepted = look_at("orders", 0, after[0], CUT + 500, accept_loss=True)
-    assert settled(after, accepted) == (Extent(cluster="east", start=0, end=CUT, base=0, term=0), MOVED[1])
+    assert confirmed(after, accepted) == (Extent(cluster="east", start=0, end=CUT, base=0, term=0), MOVED[1])
 
 
 def test_a_returned_log_with_surplus_of_a_crossing_above_the_cut_counts_as_whole() -> None:
@@ -47,11 +47,11 @@ def test_a_returned_log_with_surplus_of_a_crossing_above_the_cut_counts_as_whole
     found = look_at("orders", 0, surplus, CUT + 500)
 
     assert (found.outcome, found.found_end, found.above) == ("whole", CUT, 0)
-    assert settled((surplus, MOVED[1]), found)[0] == Extent(cluster="east", start=0, end=CUT, base=0, term=0)
+    assert confirmed((surplus, MOVED[1]), found)[0] == Extent(cluster="east", start=0, end=CUT, base=0, term=0)
 
 
 def test_a_returned_extent_is_closed_at_its_true_end_and_served_in_its_place() -> None:
-    after = settled(MOVED, look_at("orders", 0, OLD, 140))
+    after = confirmed(MOVED, look_at("orders", 0, OLD, 140))
 
     assert after == (Extent(cluster="east", start=0, end=140, base=0, term=0), MOVED[1])
     assert locate(after, 139) == Place(after[0], 139)
@@ -59,7 +59,7 @@ def test_a_returned_extent_is_closed_at_its_true_end_and_served_in_its_place() -
 
 
 def test_a_returned_log_with_less_is_marked_and_nothing_changes_for_readers() -> None:
-    after = settled(MOVED, look_at("orders", 0, OLD, 60))
+    after = confirmed(MOVED, look_at("orders", 0, OLD, 60))
 
     assert after[0] == OLD.model_copy(update={"found_end": 60})
     assert check(after) == []
@@ -67,11 +67,11 @@ def test_a_returned_log_with_less_is_marked_and_nothing_changes_for_readers() ->
 
 
 def test_an_accepted_loss_becomes_a_hole() -> None:
-    after = settled(MOVED, look_at("orders", 0, OLD, 60, accept_loss=True))
+    after = confirmed(MOVED, look_at("orders", 0, OLD, 60, accept_loss=True))
 
     assert after[0].end == 60
     assert (after[0].known_end, after[0].found_end) == (None, None)
-    assert settled(MOVED, look_at("orders", 0, OLD, None, accept_loss=True)) == (MOVED[1],)
+    assert confirmed(MOVED, look_at("orders", 0, OLD, None, accept_loss=True)) == (MOVED[1],)
 
 
 def test_a_missing_topic_is_a_loss_even_when_its_known_end_is_zero() -> None:
@@ -84,7 +84,7 @@ def test_a_missing_topic_is_a_loss_even_when_its_known_end_is_zero() -> None:
 def test_a_returned_extent_stays_skipped_until_it_is_to_be_read_again() -> None:
     skipped = (OLD.model_copy(update={"ignored": True}), MOVED[1])
 
-    after = settled(skipped, look_at("orders", 0, skipped[0], 140))
+    after = confirmed(skipped, look_at("orders", 0, skipped[0], 140))
     assert after[0].ignored
     again = read_again(Topic(name="orders", writer="west", partitions={0: after}), "east")
     assert not again.partitions[0][0].ignored
@@ -114,7 +114,7 @@ def test_no_record_changes_its_place_whatever_a_cluster_returns_with(
     )
     extent = next(one for one in moved if one.cluster == "east")
     # When the cluster returns with whatever it holds
-    after = settled(moved, look_at("orders", 0, extent, base + held, accept))
+    after = confirmed(moved, look_at("orders", 0, extent, base + held, accept))
     # Then each offset that leads to a record leads to the one it led to before
     assert check(after) == []
     assert live(after) == live(moved)

@@ -12,10 +12,10 @@ from ha_core.cli.session import Session
 from ha_core.operations.lifecycle.aging import age
 from ha_core.operations.lifecycle.given_up import (
     NOT_SERVED,
+    end_interrupted,
     give_up,
     plan_giving_up,
     require_reason,
-    settle_interrupted,
 )
 from ha_core.operations.lifecycle.returned import check_origins
 from ha_core.present.lifecycle import aging_page, given_up_page, giving_up_page, returned_page
@@ -62,7 +62,7 @@ def give_up_now(
     environment = session.environment
     require_reason(cluster, reason)
     if not dry_run:
-        settle_interrupted(environment)
+        end_interrupted(environment)
     plan = plan_giving_up(environment, cluster, topics or (), force=force)
     session.out.page(giving_up_page(plan))
     if dry_run or not plan.losses:

@@ -172,7 +172,7 @@ def require_reason(cluster: str, reason: str) -> None:
         raise RefusedError(f"Giving up cluster {cluster} needs a reason. Say --reason.")
 
 
-def settle_interrupted(environment: Environment) -> None:
+def end_interrupted(environment: Environment) -> None:
     """Bring to their end the operations of a giving up whose process has died; what they had not begun is left."""
     for operation in running_operations(environment):
         if operation.kind == "give-up" and quiet_s(environment, operation) >= QUIET_S:

@@ -13,7 +13,7 @@ from ha_core.operations.report import Report
 from ha_core.operations.requests import chosen_by, require_named
 from ha_core.operations.sides import PROBE_S
 from ha_core.operations.single import write_maps
-from ha_core.plan.returned import Return, gone_for_good, look_at, read_again, settled, unconfirmed
+from ha_core.plan.returned import Return, confirmed, gone_for_good, look_at, read_again, unconfirmed
 
 LOOK_S = 30.0
 
@@ -183,7 +183,7 @@ def _after(topic: Topic, returns: Iterable[Return], served: Iterable[str]) -> To
     for one in returns:
         # What was looked at may have been closed by somebody else meanwhile.
         if any(e.cluster == one.cluster and e.known_end == one.known_end for e in partitions[one.partition]):
-            partitions[one.partition] = settled(partitions[one.partition], one)
+            partitions[one.partition] = confirmed(partitions[one.partition], one)
     after = topic.model_copy(update={"partitions": partitions})
     for cluster in served:
         after = read_again(after, cluster)

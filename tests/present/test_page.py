@@ -1,0 +1,36 @@
+"""A page as a log and as an approval show it."""
+
+from __future__ import annotations
+
+from ha_core.present.page import MAX_ROWS, Marked, Table, log_lines, markdown
+
+ROWS = [(f"orders-{number}", "" if number else "named") for number in range(MAX_ROWS + 5)]
+MANY = Table(("topic", "because"), ROWS, title="what moves")
+
+
+def test_a_log_has_every_row_unless_it_is_bounded() -> None:
+    assert len(list(log_lines([MANY]))) == 1 + len(ROWS)
+    assert list(log_lines([MANY], most=1)) == [
+        "what moves:",
+        "  topic orders-0, because named",
+        f"  … and {len(ROWS) - 1} more",
+    ]
+
+
+def test_a_row_of_a_log_is_a_sentence_where_the_table_has_one() -> None:
+    table = Table(("topic", "because"), [("orders", "it is named")], line="{} moves, because {}".format)
+
+    assert list(log_lines(["a title", table])) == ["a title", "  orders moves, because it is named"]
+
+
+def test_an_approval_is_bounded_and_says_where_the_rest_is() -> None:
+    text = markdown([Marked("east → west", "strong"), MANY])
+
+    assert text.startswith("**east → west**\n\nwhat moves:\n\n| topic | because |\n| --- | --- |\n| orders-0 | named |")
+    assert text.count("orders-") == MAX_ROWS
+    assert text.endswith("… and 5 more: the log of the task `plan` has them all.")
+
+
+def test_markup_in_names_of_clients_is_shown_and_not_obeyed() -> None:
+    assert "\\*\\*bold\\*\\* \\<script\\>" in markdown([Table(("who",), [("**bold**\n<script>",)])])
+    assert markdown([Marked("a_b", "strong")]) == "**a\\_b**"
