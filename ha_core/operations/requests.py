@@ -1,7 +1,8 @@
-"""The scope of a move as operators write it.
+"""From what operators write to a request: scopes of moves, names and patterns of topics, cuts.
 
-`user:NAME`, `user:NAME+INSTANCE`, `user:NAME#TOPIC`, `user:NAME##GROUP`, `topic:NAME`, `topic:NAME:PARTITIONS`. Names
-are percent-decoded, so that a user called `a+b` is written `user:a%2Bb`. Partitions are numbers and ranges: `0,4-7`.
+A scope is `user:NAME`, `user:NAME+INSTANCE`, `user:NAME#TOPIC`, `user:NAME##GROUP`, `topic:NAME` or
+`topic:NAME:PARTITIONS`. Names are percent-decoded, so that a user called `a+b` is written `user:a%2Bb`. Partitions are
+numbers and ranges: `0,4-7`.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.move import Documents, MoveDamagedError
 from ha_core.plan.moving import of_all
 from ha_core.plan.pinning import pin_change, to_pin, unpin_change
-from ha_core.plan.returned import look_at, settled, unconfirmed
+from ha_core.plan.returned import confirmed, look_at, unconfirmed
 from ha_core.plan.revision import asked
 
 TOPIC, ORIGIN, TARGET = "orders", "east", "west"
@@ -517,7 +517,7 @@ class World:
             found = look_at(TOPIC, p, extent, len(self.logs[ORIGIN, p].records))
             if found.outcome != "whole":
                 raise BrokenError(f"what came back is {found}")
-            partitions[p] = settled(partitions[p], found)
+            partitions[p] = confirmed(partitions[p], found)
         self.view = replace(self.view, topics={TOPIC: topic.model_copy(update={"partitions": partitions})})
 
     def begin_back(self) -> None:
