@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.session import answers
 from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Passed
-from gateway.session.request import Message, Request
+from gateway.session.request import Message, Request, text
 from gateway.session.state import ConnectionState
 from ha_core.model import Group, Member
 from ha_core.wire import ApiKey, ErrorCode
@@ -25,7 +25,7 @@ def group(session: ConnectionState, request: Request) -> None:
     route = session.routes(request.client_id).group(name)
     error: ErrorCode | None = None
     fence: str | None = None
-    if not session.settings.lease.holds(session.now):
+    if not session.leased():
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     elif route.group is not None and route.group.fence is not None:
         error = request.api.fenced
@@ -72,7 +72,7 @@ def wake_joiners(session: ConnectionState) -> None:
     for pending in tuple(session.queue):
         if not isinstance(pending, Passed) or pending.group is None:
             continue
-        group = known.get(pending.group.decode("utf-8", "replace"))
+        group = known.get(text(pending.group))
         if group is None or group.fence is None:
             continue
         request = pending.request

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from gateway.session.commands import LookAfter
+from gateway.session.request import text
 from ha_core.model import View
 from ha_core.wire.codes import ErrorCode
 
@@ -92,7 +93,7 @@ class OpenTransactions:
     def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View) -> str | None:
         """The operation whose fence keeps the transaction from taking in `topics`; None if it may."""
         for name in topics:
-            topic = view.topics.get(name.decode("utf-8", "replace"))
+            topic = view.topics.get(text(name))
             if topic is None:
                 continue
             if topic.fence is not None:
@@ -107,7 +108,7 @@ class OpenTransactions:
 
     def _goes_on(self, transactional_id: str, operation: str, view: View) -> bool:
         """Whether it writes already to something that the operation has put a transaction fence on."""
-        held = (view.topics.get(name.decode("utf-8", "replace")) for name in self.topics(transactional_id))
+        held = (view.topics.get(text(name)) for name in self.topics(transactional_id))
         fences = (topic.transaction_fence for topic in held if topic is not None)
         return any(fence is not None and fence.operation == operation for fence in fences)
 

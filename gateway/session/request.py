@@ -28,6 +28,11 @@ OWN_CORRELATION_ID = 0x7FFF_FFFF
 _NO_BYTES = bytearray()
 
 
+def text(name: bytes) -> str:
+    """A name from the wire, which may be anything."""
+    return name.decode("utf-8", "replace")
+
+
 class Request:
     """`buf[start:end]` is the frame, size first; `missing` bytes of it have not arrived.
 

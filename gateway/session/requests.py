@@ -129,17 +129,8 @@ def _handle(session: ConnectionState, request: Request) -> None:
         common = f"the clusters have {low} to {high} in common" if low <= high else "not every cluster has it"
         streaming.leave(session, Cause.UNSUPPORTED, f"API key {key} version {version}: {common}")
         return
-    handle = HANDLERS.get(key)
-    if handle is not None:
-        handle(session, request)
-    elif line.route is Route.GROUP:
-        groups.group(session, request)
-    elif line.route is Route.TRANSACTION:
-        transactions.transaction(session, request)
-    elif line.route is Route.NODE:
-        groups.node(session, request)
-    else:
-        _compose(session, request)
+    handle = HANDLERS.get(key) or _BY_ROUTE.get(line.route, _compose)
+    handle(session, request)
 
 
 def _handle_beginning(session: ConnectionState, request: Request) -> bool:
@@ -153,7 +144,7 @@ def _handle_beginning(session: ConnectionState, request: Request) -> bool:
 
 
 def _compose(session: ConnectionState, request: Request) -> None:
-    if request.api.by_map and not session.settings.lease.holds(session.now):
+    if request.api.by_map and not session.leased():
         # There is no one retriable error for them all; whose connection ends asks again.
         streaming.leave(session, Cause.LEASE_LOST, "a change of topics or groups came while the lease was lost")
         return
@@ -167,4 +158,9 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.newer_protocol,
     ApiKey.SASL_HANDSHAKE: authentication.handshake,
     ApiKey.SASL_AUTHENTICATE: authentication.authenticate,
+}
+_BY_ROUTE: dict[Route, Handler] = {
+    Route.GROUP: groups.group,
+    Route.TRANSACTION: transactions.transaction,
+    Route.NODE: groups.node,
 }

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from gateway.session.commands import BrokerLane
+from gateway.session.request import text
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Group, Identity, LastSequences, Member, Topic
 from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
@@ -87,7 +88,7 @@ class Routes:
         here = self.port.cluster
         if here is None or self.closed:
             return _REFUSE
-        name = raw.decode("utf-8", "replace")
+        name = text(raw)
         topic = view.topics.get(name)
         if topic is None and self._in_doubt(name):
             return _REFUSE
@@ -115,12 +116,12 @@ class Routes:
         if route is None:
             if len(self._groups) > 10_000:
                 self._groups.clear()
-            text = name.decode("utf-8", "replace")
-            cluster = cluster_for_group(self.snapshot.view, self.identity, text)
+            group_name = text(name)
+            cluster = cluster_for_group(self.snapshot.view, self.identity, group_name)
             here = not self.closed and cluster == self.port.cluster
-            group = self.snapshot.view.groups.get(text)
+            group = self.snapshot.view.groups.get(group_name)
             members = _members_by_id(group) if group is not None and group.cluster == cluster else {}
-            coordinator = self._coordinator(cluster, text)
+            coordinator = self._coordinator(cluster, group_name)
             route = self._groups[name] = GroupRoute(here, coordinator, group, members)
         return route
 

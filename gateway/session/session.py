@@ -14,6 +14,7 @@ from gateway.session.commands import BrokerLane, Cause, Command
 from gateway.session.fetch import log_starts, unresponsive
 from gateway.session.fetch.handle import wake_readers
 from gateway.session.pending import InFlight, Passed, Ready, concerns
+from gateway.session.request import text
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
 from ha_core.wire import ApiKey, RemoteProtocolError, WireError
@@ -92,7 +93,7 @@ class Session(ConnectionState):
             wake_readers(self, before.view)
             groups.wake_joiners(self)
             streaming.probe(self)
-            if any(topic.decode("utf-8", "replace") in snapshot.view.topics for topic in self.fetch_topics):
+            if any(text(topic) in snapshot.view.topics for topic in self.fetch_topics):
                 self.fetch_reset = True
         unresponsive.give_up(self)
         exchange.proceed(self)

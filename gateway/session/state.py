@@ -22,7 +22,7 @@ from gateway.session.damping import Damping
 from gateway.session.fetch.plan import Gap
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
-from gateway.session.request import Message, Request
+from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.settings import Settings
 from gateway.session.snapshot import Port, Snapshot
@@ -83,7 +83,7 @@ class ConnectionState:
         """What the last answers told of the place at which a partition is read."""
         self._awaits_lease = False
         self.here = port.lane
-        """The port's broker."""
+        """The port's broker, where it has one."""
         self.turn: Turn | None = None
         """What the first of the held requests waits for (`turns`)."""
         self.only_produce = False
@@ -109,6 +109,12 @@ class ConnectionState:
         """Exchanges that go on one after the other (`exchange`)."""
         self.kept_bytes = 0
         """Batches that may have to go to the target of a crossing (`produce.split`)."""
+
+    @property
+    def broker(self) -> BrokerLane:
+        """The port's broker, for what is decided to go there."""
+        assert self.here is not None
+        return self.here
 
     @property
     def entered(self) -> bool:
@@ -146,7 +152,7 @@ class ConnectionState:
         key = hash((how, name))  # names come from the wire, and may be long
         if key not in self.seen and len(self.seen) < MAX_SEEN:
             self.seen.add(key)
-            self.emit(Saw(self.identity(request.client_id), what, name.decode("utf-8", "replace"), how))
+            self.emit(Saw(self.identity(request.client_id), what, text(name), how))
 
     def send(self, lane: BrokerLane, data: bytes | bytearray | memoryview) -> Upstream:
         """To a broker, whose connection is opened on first use."""
@@ -213,6 +219,10 @@ class ConnectionState:
         lease = self.settings.lease
         return lease.generation if lease.holds(self.now) else NO_LEASE, self.snapshot.view.revision
 
+    def leased(self) -> bool:
+        """Whether produce and requests of groups may be forwarded."""
+        return self.settings.lease.holds(self.now)
+
     def stands(self, basis: Basis) -> bool | None:
         """Whether no operation can have gone on without this gateway since then; None: it is not known yet.
 
@@ -266,8 +276,7 @@ class ConnectionState:
 
         :param what: was refused, if not all requests of that kind.
         """
-        lease = self.settings.lease.holds(self.now)
-        self.settings.counts.refusals["fence" if fence else "elsewhere" if lease else "lease"] += 1
+        self.settings.counts.refusals["fence" if fence else "elsewhere" if self.leased() else "lease"] += 1
         hold_s = self.damping.refused((request.api_key,) if what is None else what) if fence is None else MAX_HOLD_S
         self.reply(request, message, "refused", self.now + hold_s, fence)
 

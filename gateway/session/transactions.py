@@ -60,20 +60,18 @@ def _refuse(
 
 
 def _pass(session: ConnectionState, request: Request, message: Message, group: bytes | None = None) -> None:
-    assert session.here is not None
-    session.pass_on(Passed(request, group=group), session.here, request.rewritten(message))
+    session.pass_on(Passed(request, group=group), session.broker, request.rewritten(message))
 
 
 def _ask(session: ConnectionState, request: Request, message: Message) -> Generator[Send, Any, Message]:
     """What the port's broker answers."""
-    assert session.here is not None
-    frames = yield Send({session.here: request.rewritten(message)})
-    return request.decode_answer(frames[session.here])
+    frames = yield Send({session.broker: request.rewritten(message)})
+    return request.decode_answer(frames[session.broker])
 
 
 def _able(session: ConnectionState) -> bool:
     """Whether anything may be forwarded to the port's broker."""
-    return session.settings.lease.holds(session.now) and session.here is not None
+    return session.leased() and session.here is not None
 
 
 def _idempotent(session: ConnectionState, request: Request, message: Message) -> None:
@@ -112,9 +110,7 @@ def _initialise(session: ConnectionState, request: Request, message: Message) ->
 def _initialised(session: ConnectionState, request: Request, message: Message) -> Exchange:
     answer = yield from _ask(session, request, message)
     if answer["error_code"] == ErrorCode.NONE:
-        assert session.here is not None
-        broker = session.here.cluster, session.here.broker
-        answer["producer_id"] = shown(session.settings.nodes, broker, answer["producer_id"])
+        answer["producer_id"] = shown(session.settings.nodes, session.broker[:2], answer["producer_id"])
         # What the producer had open, the coordinator has aborted.
         session.transactions.ended(message["transactional_id"])
     return Answer(request.answer(answer))
@@ -191,7 +187,7 @@ def _end(session: ConnectionState, request: Request, message: Message) -> None:
     """
     issued = issued_by(session.settings.nodes, message["producer_id"])
     name = message["transactional_id"]
-    if not session.settings.lease.holds(session.now) or not session.snapshot.fresh:
+    if not session.leased() or not session.snapshot.fresh:
         _refuse(session, request, message, ErrorCode.NOT_COORDINATOR)
     elif not message["committed"] and session.transactions.never_begun(name):
         # librdkafka aborts what was never begun, and the coordinator's INVALID_TXN_STATE would end its producer.

@@ -8,7 +8,7 @@ from gateway.session.fetch import log_starts, unresponsive
 from gateway.session.fetch.merge import merge
 from gateway.session.fetch.plan import FetchPlan, no_records, part_of
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
-from gateway.session.request import Message, Request
+from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes, Way
 from gateway.session.state import ConnectionState
 from ha_core.model import View
@@ -56,7 +56,6 @@ def fetch(session: ConnectionState, request: Request) -> None:
 
 
 def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: list[bytes]) -> None:
-    assert session.here is not None
     in_session = scan.session_epoch >= 0
     if in_session:
         session.fetch_topics.update(topic for topic in topics if len(topic) <= MAX_NAME_BYTES)
@@ -65,7 +64,7 @@ def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: l
         # KIP-392: a broker would send this consumer to a replica by its own node id, which is no virtual node.
         request.buf[scan.rack_at : scan.rack_at + scan.rack_bytes] = b"-" * scan.rack_bytes
     reads = tuple(session.fetch_topics if in_session else topics)
-    session.pass_on(Passed(request, reads=reads, in_session=in_session), session.here, request.frame)
+    session.pass_on(Passed(request, reads=reads, in_session=in_session), session.broker, request.frame)
 
 
 def _empty(error: ErrorCode) -> Message:
@@ -80,7 +79,7 @@ def _refuse_follower(session: ConnectionState, request: Request, scan: FetchScan
     """
     refused = [
         {
-            "topic": entry.topic.decode("utf-8", "replace"),
+            "topic": text(entry.topic),
             "partitions": [
                 no_records(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for asked in entry.partitions
             ],
@@ -158,7 +157,7 @@ def wake_readers(session: ConnectionState, before: View) -> None:
 
 
 def _left(topic: bytes, before: View, after: View) -> bool:
-    name = topic.decode("utf-8", "replace")
+    name = text(topic)
     now, then = after.topics.get(name), before.topics.get(name)
     if now is then:
         return False

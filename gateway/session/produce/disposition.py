@@ -13,6 +13,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from gateway.session.request import text
 from gateway.session.routes import Routes, Way
 from ha_core.model import Extent
 from ha_core.model.extent import identity, live
@@ -51,7 +52,7 @@ def dispose(
     :param lease: whether the lease holds.
     """
     after = first + sent.batch.records_count
-    topic = routes.snapshot.view.topics.get(name.decode("utf-8", "replace"))
+    topic = routes.snapshot.view.topics.get(text(name))
     mapped = topic is not None and topic.mapped
     extents = topic.extents(partition) if topic is not None and mapped else _unmapped(sent, name, routes)
     held = next((extent for extent in extents if extent.same_stay(sent.origin)), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from gateway.session import exchange, streaming
-from gateway.session.commands import BrokerLane, Cause, Inquire, LookUp
+from gateway.session.commands import Cause, Inquire, LookUp
 from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send
 from gateway.session.produce.split import batches_at_cuts, split
 from gateway.session.produce.verdict import (
@@ -21,7 +21,7 @@ from gateway.session.produce.verdict import (
     passes,
     without,
 )
-from gateway.session.request import Request
+from gateway.session.request import Request, text
 from gateway.session.state import ConnectionState
 from ha_core.wire import ErrorCode, RemoteProtocolError
 from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
@@ -33,7 +33,7 @@ def produce(session: ConnectionState, request: Request) -> None:
     if scan is None or not scan.complete:
         raise RemoteProtocolError("a produce request ends inside its partitions")
     routes = session.routes(request.client_id)
-    if not session.settings.lease.holds(session.now):
+    if not session.leased():
         batches = batch_of_each(request, scan)
         verdict = Verdict(batches)
         verdict.refused = dict.fromkeys(batches, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -52,7 +52,7 @@ def produce(session: ConnectionState, request: Request) -> None:
     for wanted in verdict.look_up:
         session.emit(LookUp(wanted))
     for topic, partition in verdict.early:
-        session.emit(Inquire(_here(session).cluster, topic.decode("utf-8", "replace"), partition))
+        session.emit(Inquire(session.broker.cluster, text(topic), partition))
     if len(verdict.refused) == len(batches):
         _refuse(session, request, scan, verdict)
         return
@@ -68,7 +68,7 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
     """Forwards the beginning of a request whose rest has not arrived, if it is certain that all of it passes."""
     scan = _scan(request)
     routes = session.routes(request.client_id)
-    if scan is None or scan.transactional_id is not None or not session.settings.lease.holds(session.now):
+    if scan is None or scan.transactional_id is not None or not session.leased():
         return False
     in_order = not session.settings.producer_order.watches(session.now)
     if in_order and (routes.plain or scan.complete) and passes(scan, routes):
@@ -80,7 +80,7 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
         pending = _write(session, request, scan, verdict)
     else:
         return False
-    streaming.begin(session, _here(session), request.missing, pending)
+    streaming.begin(session, session.broker, request.missing, pending)
     return True
 
 
@@ -94,10 +94,10 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan) -> InFl
     _notice(session, request, scan)
     topics = {partition[0] for partition in scan.partitions}
     if scan.acks == 0:
-        session.send_unacknowledged(_here(session), request.frame, topics, scan.complete)
+        session.send_unacknowledged(session.broker, request.frame, topics, scan.complete)
         return None
     pending = Passed(request, tuple(topics) if scan.complete else None)
-    session.pass_on(pending, _here(session), request.frame)
+    session.pass_on(pending, session.broker, request.frame)
     return pending
 
 
@@ -106,14 +106,14 @@ def _write(session: ConnectionState, request: Request, scan: ProduceScan, verdic
     _notice(session, request, scan, verdict.refused)
     if scan.acks != 0:
         return exchange.begin(session, request, _written(session, request, verdict), verdict.topics)
-    session.send_unacknowledged(_here(session), without(request, verdict), verdict.topics, complete=True)
+    session.send_unacknowledged(session.broker, without(request, verdict), verdict.topics, complete=True)
     if not TAKEN.issuperset(verdict.refused.values()):
         _leave_unanswered(session)
     return None
 
 
 def _written(session: ConnectionState, request: Request, verdict: Verdict) -> Exchange:
-    lane = _here(session)
+    lane = session.broker
     frames = yield Send({lane: without(request, verdict)})
     frame = frames[lane]
     if verdict.refused or verdict.openers:
@@ -128,11 +128,6 @@ def _notice(session: ConnectionState, request: Request, scan: ProduceScan, refus
         if (topic, partition) not in refused:
             session.notice(request, "topic", topic, "produce")
             session.damping.forwarded((topic, partition))
-
-
-def _here(session: ConnectionState) -> BrokerLane:
-    assert session.here is not None
-    return session.here
 
 
 def _refuse(session: ConnectionState, request: Request, scan: ProduceScan, verdict: Verdict) -> None:

@@ -73,7 +73,6 @@ def split(
     crossing: Mapping[Key, SentBatch],
 ) -> Exchange:
     """Sends to the port's broker what was not refused, and to the targets what turns out to belong there."""
-    assert session.here is not None
     order = session.settings.producer_order
     open_writes = dict(crossing)
     kept_bytes = sum(len(sent.records) for sent in crossing.values())
@@ -82,8 +81,8 @@ def split(
         order.departed(key, sent.batch, session.now)
     until = session.now + min(PROPOSED_HOLD_S, max(0, scan.timeout_ms) / 2000)
 
-    frames = yield Send({session.here: without(request, verdict, acks=_ALL)})
-    answer = merged(session, request, verdict, frames[session.here])
+    frames = yield Send({session.broker: without(request, verdict, acks=_ALL)})
+    answer = merged(session, request, verdict, frames[session.broker])
     # After one that still waits it is decided in its turn: what comes first may be refused by then.
     decided = _dispositions(session, request, answer, open_writes)
     if session.turn_takers or any(disposition is not Disposition.TAKEN for _, _, disposition in decided):
@@ -164,7 +163,7 @@ def _dispositions(
 ) -> Iterator[tuple[Key, Message, Disposition | Extent]]:
     """What becomes of each partition that the origin has taken, by the newest state."""
     routes = session.routes(request.client_id)
-    lease = session.settings.lease.holds(session.now)
+    lease = session.leased()
     for key, entry in entries(answer):
         sent = open_writes.get(key)
         if sent is not None and entry["error_code"] == ErrorCode.NONE and entry["base_offset"] >= 0:

@@ -13,7 +13,7 @@ from gateway.session.produce.issuing import issued_by
 from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Known
 from gateway.session.produce.recalled import held as of_batch
 from gateway.session.produce.terms import Terms, opens
-from gateway.session.request import Message, Request
+from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes, Way
 from gateway.session.state import ConnectionState
 from ha_core.model import LastSequences
@@ -65,10 +65,7 @@ class Verdict:
         topics: dict[bytes, list[Message]] = {}
         for key in self.keys:
             topics.setdefault(key[0], []).append(said.get(key) or self._refusal(key))
-        responses = [
-            {"name": name.decode("utf-8", "replace"), "partition_responses": entries}
-            for name, entries in topics.items()
-        ]
+        responses = [{"name": text(name), "partition_responses": entries} for name, entries in topics.items()]
         return {"throttle_time_ms": throttle_time_ms, "responses": responses}
 
     def _refusal(self, key: Key) -> Message:
