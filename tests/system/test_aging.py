@@ -43,6 +43,7 @@ def clusters_with(stack: Stack, name: str) -> set[str]:
 def test_the_origin_topic_is_deleted_under_load_once_its_readers_are_past_the_cut(
     run: Run, stack: Stack, name: str
 ) -> None:
+    # Given a topic that has moved under load, and a group that is past its cuts
     producer = run.start("confluent-producer", "w", name, rate=100, idempotence="on")
     member = run.start("confluent-consumer", "r", name, group=name, commit="batch")
     producer.wait_for(150, "acknowledged")
@@ -53,17 +54,18 @@ def test_the_origin_topic_is_deleted_under_load_once_its_readers_are_past_the_cu
         lambda: {p for one in given(member) for p in cut if one.partition == p and one.offset > cut[p]} == set(cut),
         "the member is past the cut in every partition",
     )
-
+    # When it is aged while its old log still holds records
     held = switchyard(stack, "age", name, "--delete-origin")
+    # Then it is kept
     assert {block["reason"] for one in held["extents"] for block in one["blocks"]} >= {"held"}
     assert clusters_with(stack, name) == {"east", "west"}
-
+    # When retention has taken them, and it is aged
     expire(stack, name, cut)
     until(lambda: all(one["aged"] for one in switchyard(stack, "age", name, "--dry-run")["extents"]), "all is aged")
     aged = switchyard(stack, "age", name, "--delete-origin")
     producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
     member.wait_for(member.count("delivered") + 100, "delivered")
-
+    # Then its old topic is gone, and clients have noticed nothing
     assert aged["deleted"] == {"east": [name]}
     assert clusters_with(stack, name) == {"west"}
     producer.stop()

@@ -29,7 +29,9 @@ def run(request: pytest.FixtureRequest, stack: Stack, make_run: MakeRun, name: s
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_every_consumer_reads_what_every_producer_wrote(run: Run, name: str, compression: str) -> None:
+    # Given consumers of every kind
     consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in CONSUMERS]
+    # When producers of every kind write with a codec
     producers = [
         run.start(kind, f"w-{kind}", name, compression=compression, count=150, rate=150, size_bytes=200)
         for kind in PRODUCERS
@@ -37,7 +39,7 @@ def test_every_consumer_reads_what_every_producer_wrote(run: Run, name: str, com
     for producer in producers:
         producer.wait_for(150, "acknowledged")
     run.finish(producers, consumers)
-
+    # Then every group has got every record, once
     result = run.verdict(name, complete=[f"{name}-{kind}" for kind in CONSUMERS], redelivery="never")
     assert result.sound, str(result)
     assert result.acknowledged == 150 * len(PRODUCERS)
@@ -46,22 +48,25 @@ def test_every_consumer_reads_what_every_producer_wrote(run: Run, name: str, com
 
 @pytest.mark.parametrize("kind", CONSUMERS)
 def test_a_group_loses_no_record_when_a_member_is_killed_and_replaced(run: Run, name: str, kind: str) -> None:
+    # Given a member of a group, at work
     producer = run.start("confluent-producer", "w", name, rate=200)
     first = run.start(kind, "r1", name, group=name, commit="batch", instance_id="one")
     first.wait_for(100, "delivered")
-
+    # When it is killed, and another one takes its place
     first.kill()
     second = run.start(kind, "r2", name, group=name, commit="batch", instance_id="one")
     second.wait_for(100, "delivered")
     run.finish([producer], [second])
-
+    # Then the group has got everything
     result = run.verdict(name, complete=[name])
     assert result.sound, str(result)
     assert any(isinstance(event, Committed) for event in second.history().clients["r2"])
 
 
 def test_read_committed_readers_get_no_aborted_record_and_other_readers_get_all(run: Run, name: str) -> None:
+    # Given a producer of transactions, some of which it aborts
     writer = run.start("confluent-transactions", "w", name, count=200, transaction_records=10)
+    # When readers of both levels read all there is
     clean = [
         run.start(kind, f"clean-{kind}", name, group=f"{name}-{kind}", isolation="read_committed") for kind in CONSUMERS
     ]
@@ -69,7 +74,7 @@ def test_read_committed_readers_get_no_aborted_record_and_other_readers_get_all(
     writer.wait(60)
     dirty.wait_for(200, "delivered")
     run.finish([writer], [*clean, dirty])
-
+    # Then those of the one have what was committed, the other everything
     ended = [event for event in writer.history().clients["w"] if isinstance(event, TransactionEnded)]
     committed = 10 * sum(event.outcome == "committed" for event in ended)
     assert 0 < committed < 200
@@ -84,18 +89,19 @@ def test_read_committed_readers_get_no_aborted_record_and_other_readers_get_all(
 def test_a_consumer_seeks_to_the_beginning_to_a_time_to_an_offset_and_to_the_end(
     run: Run, name: str, kind: str
 ) -> None:
+    # Given records before a moment, and after it
     run.start("confluent-producer", "before", name, count=40).wait(60)
     time.sleep(0.05)
     middle_ms = int(time.time() * 1000)
     run.start("confluent-producer", "after", name, count=30).wait(60)
-
+    # When a consumer seeks to each kind of place
     readers = {
         seek: run.start(kind, f"r-{seek.partition(':')[0]}", name, seek=seek, to_end=True)
         for seek in ("beginning", f"timestamp:{middle_ms}", "offset:0", "end")
     }
     for reader in readers.values():
         reader.wait(60)
-
+    # Then it gets what lies there
     found = {
         seek.partition(":")[0]: [e.value for e in next(iter(r.history().clients.values())) if isinstance(e, Delivered)]
         for seek, r in readers.items()

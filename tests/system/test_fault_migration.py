@@ -115,15 +115,19 @@ def assert_one_record_per_offset(member: Client) -> None:
 def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_old_one_returns(
     run: Run, stack: Stack, name: str
 ) -> None:
+    # Given clients at work
     producer, member, reader = at_work(run, name)
+    # When their cluster dies, and their topic moves on without what is unread
     stack.kill("cluster/east")
     assert migrate(run, name, "skip")["result"] == "succeeded"
+    # Then readers go on in the new cluster
     for consumer in (member, reader):
         consumer.wait_for(consumer.count("delivered") + 200, "delivered", timeout_s=30)
     cut = cuts(run, name)
-
+    # When the old one returns
     stack.restart("cluster/east")
     checked = switchyard(stack, "origins", "check", name)
+    # Then they stay where they are, and get all there is
     assert all(one["skipped"] for one in checked["returned"])
     producer.stop()
     promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
@@ -132,7 +136,7 @@ def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_o
         consumer.stop()
     assert_ascending(reader)
     assert_one_record_per_offset(member)
-
+    # And what was skipped is served when that is asked for
     # What was skipped is served to whoever reads from the beginning, when that is asked for
     switchyard(stack, "origins", "check", name, "--serve-skipped")
     whole = run.start("confluent-consumer", f"a-{name[-20:]}", name, seek="beginning")
@@ -145,16 +149,17 @@ def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_o
 def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_the_loss(
     run: Run, stack: Stack, name: str
 ) -> None:
+    # Given clients at work, whose cluster has died, and returned without its logs
     producer, member, reader = at_work(run, name)
     stack.kill("cluster/east")
     assert migrate(run, name, "wait")["result"] == "succeeded"
     for log in Path(stack.dir).glob(f"**/cluster-east*/data/{name}-*"):
         shutil.rmtree(log)
     stack.restart("cluster/east")
-
+    # When it is checked
     with pytest.raises(CommandFailedError) as lost:
         switchyard(stack, "origins", "check", name)
-
+    # Then the loss is counted, and no reader jumps over it
     assert lost.value.code == ATTENTION
     assert lost.value.document["result"] == "less"
     assert sum(one["missing"] for one in lost.value.document["returned"]) >= 200
@@ -163,9 +168,9 @@ def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_
     producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
     assert len(given(reader)) == before
     assert all(one.offset < cut[one.partition] for one in given(member))
-
+    # When the operator accepts it
     accepted = switchyard(stack, "origins", "check", name, "--accept-loss", "--reason", "restored elsewhere")
-
+    # Then readers go on in the new cluster
     assert {one["outcome"] for one in accepted["returned"]} == {"accepted"}
     producer.stop()
     promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
@@ -179,6 +184,7 @@ def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_
 def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_removed(
     run: Run, stack: Stack, name: str
 ) -> None:
+    # Given readers that wait for a dead cluster
     producer, member, reader = at_work(run, name)
     stack.kill("cluster/east")
     assert migrate(run, name, "wait")["result"] == "succeeded"
@@ -186,10 +192,10 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     cut = cuts(run, name)
     assert all(one.offset < cut[one.partition] for consumer in (member, reader) for one in given(consumer))
     words = ("origins", "give-up", "east", name, "--reason", "the hall has burnt down")
-
+    # When it is given up
     counted = switchyard(stack, *words, "--dry-run")
     given_up = switchyard(stack, *words, "--yes")
-
+    # Then the loss is what was counted before
     # What is lost was counted before: all that was known of it, and what nobody knows up to the cut
     assert {one["partition"]: one["end"] for one in counted["extents"]} == cut
     assert counted["known_lost"] == sum(one["known_end"] for one in counted["extents"]) >= 200

@@ -156,9 +156,11 @@ def ends(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
 def test_a_gateway_killed_at_any_instant_of_a_switch_loses_nothing(
     stack: Stack, run: Run, name: str, chance: random.Random
 ) -> None:
+    # Given clients at work
     work = Work(stack, run, java=True)
 
     for origin, target, number in (("east", "west", chance.choice((1, 2))), ("west", "east", chance.choice((1, 2)))):
+        # When they are moved there and back, and a gateway is killed at a random instant of each move
         command = Command(stack, name, origin, target)
         command.operation()
         delay_s = chance.uniform(0, 0.4)
@@ -173,7 +175,7 @@ def test_a_gateway_killed_at_any_instant_of_a_switch_loses_nothing(
                 run.switch(origin, target)
             stack.restart(f"gateway/{number}")
         work.goes_on()
-
+    # Then they have lost nothing
     work.assert_sound(stack)
     assert {extent.target for extent in run.cuts([name])} == {"east", "west"}
 
@@ -182,6 +184,7 @@ def test_a_gateway_killed_at_any_instant_of_a_switch_loses_nothing(
 def test_a_killed_switch_command_is_ended_by_the_gateways_and_can_be_repeated(
     stack: Stack, run: Run, name: str, instant: str
 ) -> None:
+    # Given clients at work
     work = Work(stack, run)
 
     command: list[Command] = []
@@ -190,13 +193,16 @@ def test_a_killed_switch_command_is_ended_by_the_gateways_and_can_be_repeated(
         command[0].signal(signal.SIGKILL)
 
     with looking(stack, name, **{f"on_{instant}": kill}) as onlooker:
+        # When the command of their move is killed as soon as the fence stands, or the cut is published
         command.append(Command(stack, name, "east", "west"))
         assert (onlooker.fenced if instant == "fence" else onlooker.cut).wait(60)
         assert command[0].result() == "killed"
+        # Then the gateways bring the operation to its end
         until(lambda: not onlooker.store.locks(), "the operation was brought to its end")
         (operation,) = [one for one in onlooker.store.operations(50) if one.request and name in one.request.scope.users]
     assert operation.state == ("undone" if instant == "fence" else "succeeded")
     work.goes_on()
+    # And it can be done again
     if instant == "fence":
         assert repeated(stack, command[0].arguments) == "succeeded"
     work.goes_on()
@@ -209,8 +215,9 @@ def test_a_killed_switch_command_is_ended_by_the_gateways_and_can_be_repeated(
 def test_a_switch_command_killed_at_any_instant_can_be_resumed(
     stack: Stack, run: Run, name: str, chance: random.Random
 ) -> None:
+    # Given clients at work
     work = Work(stack, run)
-
+    # When the command of their move is killed at a random instant, and its operation is resumed
     command = Command(stack, name, "east", "west")
     operation = command.operation()
     delay_s = chance.uniform(0, 0.5)
@@ -219,6 +226,7 @@ def test_a_switch_command_killed_at_any_instant_can_be_resumed(
     killed = command.result()
     result = repeated(stack, ("resume", operation))
     print(f"killed {delay_s:.3f} s after the move began: {killed}; resumed: {result}")
+    # Then it is at its end, and clients have lost nothing
     assert result in {"succeeded", "undone"}
     if result == "undone":
         assert_nothing_stands(stack, name)
@@ -232,16 +240,18 @@ def test_a_switch_command_killed_at_any_instant_can_be_resumed(
 def test_a_gateway_paused_past_its_session_writes_nothing_to_the_origin_when_it_wakes(
     stack: Stack, run: Run, name: str
 ) -> None:
+    # Given clients at work
     work = Work(stack, run, java=True)
     refused_before = refusals(stack, 1, "lease")
 
     with run.fault("gateway/1 asleep"):
+        # When a gateway stands still while they are moved, and for longer than its session
         stack.pause("gateway/1")
         assert run.switch("east", "west", drain_timeout="30")["result"] == "succeeded"
         at_the_cut = ends(stack, "east", name)
         stack.resume("gateway/1")
         work.goes_on()
-
+    # Then it has refused what it had, and written nothing
     assert refusals(stack, 1, "lease") > refused_before
     assert ends(stack, "east", name) == at_the_cut
     work.assert_sound(stack)
@@ -251,16 +261,18 @@ def test_a_gateway_paused_past_its_session_writes_nothing_to_the_origin_when_it_
 def test_a_gateway_paused_while_the_cut_is_published_follows_it_when_it_wakes(
     stack: Stack, run: Run, name: str
 ) -> None:
+    # Given clients at work
     work = Work(stack, run)
     late = 0
 
     for number, (origin, target) in enumerate((("east", "west"), ("west", "east")) * 3):
         gateway = number % 2 + 1
+        # When they are moved, and a gateway stands still while the cut is published
         late += _asleep_at_the_cut(stack, run, work, (origin, target), gateway)
         work.goes_on()
         if late == 2:
             break
-
+    # Then it has followed when it went on, and clients have lost nothing
     assert late == 2, "no gateway was ever at the revision of the fence while the cut was published"
     work.assert_sound(stack)
 
@@ -288,6 +300,7 @@ def _asleep_at_the_cut(stack: Stack, run: Run, work: Work, route: tuple[str, str
 
 
 def test_a_switch_during_a_rebalance_does_not_wait_for_the_rebalance(stack: Stack, run: Run, name: str) -> None:
+    # Given a group of which one member waits to be let in
     producer = run.start("confluent-producer", "w", name, rate=RATE, idempotence="on")
     # It hears of a rebalance by its heartbeats only: until then the other one waits to be let in.
     settings = ("heartbeat.interval.ms=12000",)
@@ -295,8 +308,9 @@ def test_a_switch_during_a_rebalance_does_not_wait_for_the_rebalance(stack: Stac
     consumers[0].wait_for(30, "delivered")
     consumers.append(run.start("confluent-consumer", "r2", name, group=name))
     until(lambda: group_state(stack, "east", name) == "PREPARING_REBALANCING", "the other one joins")
-
+    # When its user is moved
     document = run.switch("east", "west")
+    # Then that succeeds, and the group gets everything
     assert document["result"] == "succeeded"
     producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
     run.finish([producer], consumers)
@@ -316,10 +330,12 @@ def group_state(stack: Stack, cluster: str, group: str) -> str:
 def test_without_zookeeper_gateways_refuse_writes_serve_reads_and_recover_by_themselves(
     stack: Stack, run: Run, name: str
 ) -> None:
+    # Given clients at work
     work = Work(stack, run)
     refused_before = [refusals(stack, number, "lease") for number in (1, 2)]
 
     with run.fault("ZooKeeper asleep"):
+        # When ZooKeeper stands still for longer than sessions last
         stack.pause("zookeeper")
         asleep_since = time.monotonic()
         until(
@@ -331,6 +347,7 @@ def test_without_zookeeper_gateways_refuse_writes_serve_reads_and_recover_by_the
         written = [producer.count("acknowledged") for producer in work.producers]
         until(lambda: given_of(work.consumers, "direct-") == 100, "what was written past the gateways is read")
         until(lambda: time.monotonic() > asleep_since + LONGER_THAN_A_SESSION_S, "sessions are over")
+        # Then nothing was written through the gateways, and all goes on when it does
         assert [producer.count("acknowledged") for producer in work.producers] == written
         stack.resume("zookeeper")
         work.goes_on()

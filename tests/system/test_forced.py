@@ -70,8 +70,9 @@ def test_a_forced_switch_out_of_a_cluster_that_answers_is_refused(run: Run, name
 def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missing(
     run: Run, stack: Stack, name: str
 ) -> None:
+    # Given clients at work
     producer, consumer = at_work(run, name)
-
+    # When their cluster dies, and they are moved by force
     kill_and_force(run, name, mask=True, unread="skip")
     producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
     consumer.wait_for(consumer.count("delivered") + 200, "delivered", timeout_s=30)
@@ -81,7 +82,7 @@ def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missi
     until(lambda: promised <= {one.value for one in given(consumer)}, "all that west acknowledged is read")
     consumer.stop()
     stack.restart("cluster/east")
-
+    # Then they lack what the dead cluster held and nobody had read, and nothing else
     history, given_up = without_what_was_given_up(run, name, consumer)
     kept_by_east = {one.value for one in acked(producer) if 0 <= one.offset < cut[one.partition]}
     result = check(history, complete_readers=[name])
@@ -98,23 +99,26 @@ def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missi
 
 
 def test_readers_that_wait_for_a_dead_cluster_skip_nothing_until_it_returns(run: Run, stack: Stack, name: str) -> None:
+    # Given a group and a reader, at work
     producer, member = at_work(run, name)
     reader = run.start("confluent-consumer", "alone", name, seek="beginning")
     reader.wait_for(200, "delivered")
-
+    # When their cluster dies, and they are moved by force, to wait for what is unread
     kill_and_force(run, name, mask=False, unread="wait")
     before = given(reader)
     producer.wait_for(producer.count("acknowledged") + 300, "acknowledged", timeout_s=30)
     producer.stop()
     cut = {one.partition: one.cut for one in run.cuts([name])}
     promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
+    # Then west has what was written since, and no reader has got any of it
     assert promised
     assert read_from(run, name, cut, len(promised)) == promised
     assert given(reader) == before
     assert all(one.offset < cut[one.partition] for one in given(member))
     assert_ascending(member)
-
+    # When the dead cluster returns
     stack.restart("cluster/east")
+    # Then the rest of it is read, in order
     held = {value for dump in run.dumps(name) if dump.cluster == "east" for value in dump.records.values()}
     until(lambda: {one.value for one in given(reader)} >= held, "the rest of east is read")
     for consumer in (reader, member):

@@ -30,29 +30,33 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
 def test_a_cluster_masked_by_force_stops_only_its_own_clients(
     run: Run, stack: Stack, name: str, make_run: MakeRun
 ) -> None:
+    # Given clients of two users in two clusters
     other = f"{name}-other"[-100:]
     create_topic(bootstrap(stack, "west"), other)
     bind(stack, other, "west")
     elsewhere = make_run(stack, user=other).start("confluent-producer", "o", other, rate=50)
     elsewhere.wait_for(20, "acknowledged")
-
+    # When masking one is tried
     shown = switchyard(stack, "mask", "east", "--reason", "maintenance", "--dry-run")
+    # Then what depends on it is named, and it is refused without force
     assert name in shown["depends"]["written"]
     assert other not in shown["depends"]["written"]
     assert name in shown["depends"]["users"]
     with pytest.raises(CommandFailedError, match="--force") as refused:
         switchyard(stack, "mask", "east", "--reason", "maintenance")
     assert refused.value.code == 2
-
+    # When it is masked by force
     writer, reader = clients(run, name)
     switchyard(stack, "mask", "east", "--reason", "maintenance", "--force")
     before = elsewhere.count("acknowledged")
+    # Then its clients are told at once that they cannot write, and the others go on
     assert answered_at_once(writer, name)
     assert written(writer, name) is not None, "a write to a masked cluster is acknowledged"
     assert reader.poll(1.0) is None
     elsewhere.wait_for(before + 50, "acknowledged", timeout_s=20)
-
+    # When it is unmasked
     switchyard(stack, "unmask", "east")
+    # Then all of them go on
     until(lambda: written(writer, name) is None, "writes are taken again")
     message = None
     while message is None:

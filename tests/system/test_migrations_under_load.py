@@ -57,17 +57,18 @@ def test_topics_cross_over_and_back_under_load(run: Run, stack: Stack, name: str
 
 
 def test_clients_notice_neither_a_rollback_nor_a_crossing_ended_by_a_barrier(run: Run, stack: Stack, name: str) -> None:
+    # Given clients at work
     consumer = run.start("confluent-consumer", "r", name, group=f"{name}-r")
     producers = [run.start("confluent-producer", f"w-{on}", name, rate=RATE, idempotence=on) for on in ("off", "on")]
     for producer in producers:
         producer.wait_for(20, "acknowledged")
-
+    # When their topic's crossing is rolled back
     batch = migrate(run, name, "east", "west", "--preparation", "600")
     assert batch["result"] == "crossing"
     assert switchyard(stack, "rollback", batch["operation"])["result"] == "undone"
     for producer in producers:
         producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
-    # And one that nobody waits for is ended behind a fence by an operator
+    # When another one, which nobody waits for, is ended by a barrier
     batch = migrate(run, name, "east", "west", "--preparation", "600")
     for producer in producers:
         producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
@@ -76,6 +77,6 @@ def test_clients_notice_neither_a_rollback_nor_a_crossing_ended_by_a_barrier(run
     for producer in producers:
         producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
     run.finish(producers, [consumer])
-
+    # Then every record is there once, in order
     result = run.verdict(name, complete=[f"{name}-r"])
     assert result.sound, str(result)

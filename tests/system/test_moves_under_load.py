@@ -27,6 +27,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
 @pytest.mark.soak
 @pytest.mark.timeout(400)
 def test_five_switches_there_and_back_lose_double_and_renumber_no_record_of_any_client(run: Run, name: str) -> None:
+    # Given clients of every kind at work
     consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in CONSUMERS]
     producers = [run.start(kind, f"w-{kind}", name, rate=40) for kind in PRODUCERS]
     producers.append(run.start("confluent-producer", "w-idempotent", name, rate=40, idempotence="on"))
@@ -34,7 +35,7 @@ def test_five_switches_there_and_back_lose_double_and_renumber_no_record_of_any_
         producer.wait_for(20, "acknowledged")
     for consumer in consumers:
         consumer.wait_for(20, "delivered")
-
+    # When they are moved there and back five times
     for _ in range(ROUNDS):
         for origin, target in (CLUSTERS, CLUSTERS[::-1]):
             document = run.switch(origin, target)
@@ -43,7 +44,7 @@ def test_five_switches_there_and_back_lose_double_and_renumber_no_record_of_any_
             for producer, count in before.items():
                 producer.wait_for(count + 20, "acknowledged", timeout_s=30)
     run.finish(producers, consumers)
-
+    # Then every record is there once, where it was said to be, and no client has failed
     result = run.verdict(name, complete=[f"{name}-{kind}" for kind in CONSUMERS])
     assert result.sound, str(result)
     assert len(run.cuts([name])) == 3 * 2 * ROUNDS
@@ -58,6 +59,7 @@ def test_five_switches_there_and_back_lose_double_and_renumber_no_record_of_any_
 def test_a_switch_of_one_user_does_not_move_another_on_the_same_gateways(
     run: Run, stack: Stack, make_run: MakeRun, name: str
 ) -> None:
+    # Given two users at work
     other_name = f"other-{name}"
     create_topic(bootstrap(stack, "east"), other_name)
     bind(stack, other_name, "east")
@@ -70,7 +72,7 @@ def test_a_switch_of_one_user_does_not_move_another_on_the_same_gateways(
     for producer, consumer in clients:
         producer.wait_for(50, "acknowledged")
         consumer.wait_for(50, "delivered")
-
+    # When one of them is moved
     run.switch("east", "west")
     for producer, consumer in clients:
         producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
@@ -79,6 +81,7 @@ def test_a_switch_of_one_user_does_not_move_another_on_the_same_gateways(
         one.finish([producer], [consumer])
 
     for one in (run, other):
+        # Then both have all of their records, each where its user is
         result = one.verdict(one.user, complete=[one.user])
         assert result.sound, str(result)
     assert {cut.target for cut in run.cuts([name])} == {"west"}

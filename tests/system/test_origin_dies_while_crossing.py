@@ -128,6 +128,7 @@ def test_migrate_from_fault_ends_a_crossing_whose_origin_died_above_its_cuts_wit
 def test_a_crossing_below_its_cuts_ends_without_its_dead_origin_and_records_the_known_ends(
     run: Run, stack: Stack, name: str, tmp_path: Path
 ) -> None:
+    # Given an open crossing below its cuts, which cannot be ended without its origin while that answers
     producers, reader = at_work(run, name)
     migration = opened(run, name, tmp_path, 60.0)
     cuts = migration.cuts
@@ -135,10 +136,11 @@ def test_a_crossing_below_its_cuts_ends_without_its_dead_origin_and_records_the_
         producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
     with pytest.raises(CommandFailedError, match="answers"):
         switchyard(stack, "resume", migration.operation, "--without-origin", "--unread", "wait")
+    # When the origin dies, and the crossing is ended without it
     stack.kill("cluster/east")
 
     document = switchyard(stack, "resume", migration.operation, "--without-origin", "--unread", "wait")
-
+    # Then producers go on at the same cuts, and the history has what was known of the origin
     assert document["result"] == "succeeded"
     for producer in producers:
         producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
@@ -151,8 +153,10 @@ def test_a_crossing_below_its_cuts_ends_without_its_dead_origin_and_records_the_
         if (one["step"], one["outcome"]) == ("finish", "done")
     ]
     assert entry["detail"]["known_end_and_cut"] == {name: {str(p): list(ends[p]) for p in ends}}
+    # When it returns
     stack.restart("cluster/east")
     checked = switchyard(stack, "origins", "check", name)
+    # Then it has more than was known, and all of it is read
     assert {one["outcome"] for one in checked["returned"]} == {"whole"}
     assert sum(one["beyond"] for one in checked["returned"]) > 0
     for producer in producers:

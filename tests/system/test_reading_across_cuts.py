@@ -52,8 +52,9 @@ def stays_seen(run: Run, reader: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("kind", SEEKERS)
 def test_seeks_to_beginning_end_and_times_work_across_two_cuts(run: Run, name: str, kind: str) -> None:
+    # Given a topic with three stays
     first_cut_ms, second_cut_ms = write_stays(run, name)
-
+    # When consumers seek to each kind of place
     seeks = {
         "beginning": "beginning",
         "end": "end",
@@ -65,7 +66,7 @@ def test_seeks_to_beginning_end_and_times_work_across_two_cuts(run: Run, name: s
     readers = [run.start(kind, reader, name, seek=seek, to_end=True) for reader, seek in seeks.items()]
     for reader in readers:
         reader.wait()
-
+    # Then they get what lies there, of every stay
     every = {f"stay{number}": PER_STAY for number in range(3)}
     assert stays_seen(run, "beginning") == every
     assert stays_seen(run, "end") == {}
@@ -81,16 +82,17 @@ def test_seeks_to_beginning_end_and_times_work_across_two_cuts(run: Run, name: s
 def test_a_group_that_lags_across_two_cuts_continues_from_its_offset_through_all_clusters(
     run: Run, name: str, kind: str
 ) -> None:
+    # Given a group that has stopped before the topic moved twice
     run.start("confluent-producer", "before", name, count=40, rate=0).wait()
     early = run.start(kind, "early", name, group=name, commit="batch")
     early.wait_for(40, "delivered")
     early.stop()
     write_stays(run, name)
-
+    # When it goes on
     late = run.start(kind, "late", name, group=name, commit="batch")
     late.wait_for(3 * PER_STAY, "delivered")
     late.stop()
-
+    # Then it gets all three stays
     assert stays_seen(run, "late") == {f"stay{number}": PER_STAY for number in range(3)}
     result = run.verdict(name, complete=[name], redelivery="never")
     assert result.sound, str(result)
@@ -98,11 +100,12 @@ def test_a_group_that_lags_across_two_cuts_continues_from_its_offset_through_all
 
 @pytest.mark.parametrize("kind", CONSUMERS)
 def test_records_aborted_before_a_cut_stay_hidden_from_read_committed_readers(run: Run, name: str, kind: str) -> None:
+    # Given a topic that has moved after transactions, some of which were aborted
     writer = run.start("confluent-transactions", "w", name, count=120, transaction_records=10, rate=0)
     writer.wait()
     run.switch("east", "west")
     run.start("confluent-producer", "after", name, count=30, rate=0).wait()
-
+    # When readers of both levels read it
     clean = run.start(kind, "clean", name, group=f"{name}-clean", isolation="read_committed")
     dirty = run.start(kind, "dirty", name, group=f"{name}-dirty", isolation="read_uncommitted")
     dirty.wait_for(150, "delivered")
@@ -111,7 +114,7 @@ def test_records_aborted_before_a_cut_stay_hidden_from_read_committed_readers(ru
     clean.wait_for(committed + 30, "delivered")
     for reader in (clean, dirty):
         reader.stop()
-
+    # Then those of the one have what was committed, the other everything
     assert 0 < committed < 120
     assert clean.count("delivered") == committed + 30
     result = run.verdict(name, complete=[f"{name}-clean", f"{name}-dirty"], redelivery="never")

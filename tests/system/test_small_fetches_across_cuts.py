@@ -27,6 +27,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
 
 @pytest.mark.parametrize("kind", CONSUMERS)
 def test_a_live_consumer_that_lags_crosses_two_cuts_in_order(run: Run, name: str, kind: str) -> None:
+    # Given a consumer that fetches little at a time, and lags behind two cuts
     slow = {
         "confluent-consumer": (
             "fetch.message.max.bytes=2000",
@@ -45,10 +46,10 @@ def test_a_live_consumer_that_lags_crosses_two_cuts_in_order(run: Run, name: str
     for number, (origin, target) in enumerate((CLUSTERS, CLUSTERS[::-1])):
         run.switch(origin, target)
         run.start("confluent-producer", f"after{number}", name, count=PER_STAY, rate=0, keys=16).wait()
-
+    # When it has read everything
     reader.wait_for(2000 + 2 * PER_STAY, "delivered")
     reader.stop()
-
+    # Then that was in order
     result = run.verdict(name, complete=[name])
     assert result.sound, str(result)
 
@@ -66,7 +67,7 @@ def test_a_reader_continues_past_records_that_retention_deleted_after_a_cut(
             run.switch(*CLUSTERS)
         run.start("confluent-producer", writer, name, count=count, rate=0).wait()
     forget(bootstrap(stack, "west"), TopicPartition(name, 0, 30))
-
+    # When readers of every kind begin at the beginning
     readers = [run.start(kind, kind, name, group=kind) for kind in CONSUMERS]
     for reader in readers:
         reader.wait_for(70, "delivered")
@@ -76,6 +77,7 @@ def test_a_reader_continues_past_records_that_retention_deleted_after_a_cut(
         reader.stop()
 
     for reader in readers:
+        # Then each gets what there is, at its offset
         found = [event for event in reader.history().clients[reader.name] if isinstance(event, Delivered)]
         assert [event.offset for event in found] == [*range(50), *range(80, 101)], str(reader)
 

@@ -134,12 +134,14 @@ def test_a_consumer_of_the_newer_group_protocol_fails_and_says_why(
 def test_gateways_report_their_own_cluster_id_and_the_authorized_operations_of_the_cluster(
     stack: Stack, groups: dict[str, str]
 ) -> None:
+    # When a cluster is described through the gateways, and directly
     said = tool(NEWER_GROUPS, tools.CLUSTER, stack.bootstrap, "cluster-id")
     places = {"through": stack.bootstrap, "directly": bootstrap(stack, "east")}
     admins = {place: AdminClient({"bootstrap.servers": address}) for place, address in places.items()}
     described = {
         place: admin.describe_cluster(include_authorized_operations=True).result(30) for place, admin in admins.items()
     }
+    # Then the id is the gateways' own, and what may be done is the same
     assert said.out.split()[-1] == described["through"].cluster_id
     assert len(described["through"].cluster_id) == 22
     assert described["through"].cluster_id != described["directly"].cluster_id
