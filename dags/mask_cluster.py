@@ -16,9 +16,9 @@ the task is skipped. The way back: `unmask_cluster`. Without Airflow: `switchyar
 from __future__ import annotations
 
 from ha_core.operators import LookAtClusterOperator, MaskClusterOperator, forms
-from ha_core.operators.dags import cluster_form, end_run, switchyard_dag
+from ha_core.operators.dags import end_run, switchyard_dag
 
-PARAMS = cluster_form(
+PARAMS = forms.of_cluster(
     forms.reason(),
     force=forms.decision(
         "Although it is written",

@@ -12,7 +12,7 @@ not masked is left alone, and the task is skipped. Without Airflow: `switchyard 
 from __future__ import annotations
 
 from ha_core.operators import LookAtClusterOperator, UnmaskClusterOperator, forms
-from ha_core.operators.dags import cluster_form, end_run, switchyard_dag
+from ha_core.operators.dags import end_run, switchyard_dag
 
 with switchyard_dag(
     "unmask_cluster",
@@ -20,7 +20,7 @@ with switchyard_dag(
     "Puts a cluster back into service, after a health probe.",
     __doc__,
     "cluster",
-    cluster_form(forms.usual_reason("back in service")),
+    forms.of_cluster(forms.usual_reason("back in service")),
     max_active_runs=4,
 ):
     unmask = UnmaskClusterOperator(task_id="unmask")

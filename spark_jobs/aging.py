@@ -19,11 +19,10 @@ from ha_core.model import Extent, Topic
 from ha_core.model.extent import live
 from ha_core.plan.aging import GONE, Commit, LogFacts, blocks, closed, without_surplus
 from spark_jobs.asking import TopicAsked
-from spark_jobs.facts import Outcome
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, History
 from spark_jobs.questions import Questions, by_partition, groups_listed
-from spark_jobs.report import MAX_ROWS, table
+from spark_jobs.report import MAX_ROWS, Outcome, table
 from spark_jobs.rows import frame_of, map_rows
 
 WORST_CASES = 10
@@ -131,20 +130,10 @@ def judge(now_ms: int, unasked: frozenset[str], masked: Mapping[str, str], rows:
         parts = (row.groups or (), row.coordinators or (), row.offsets or (), row.lives or ())
         commits = [Commit(*one) for one in zip(*parts, strict=True)]
         found = blocks(extents, extent, _log(row), commits, now_ms, unasked, masked=masked)
-        yield Verdict(
-            topic=row.topic,
-            partition=row.partition,
-            cluster=row.cluster,
-            term=row.term,
-            end=row.end,
-            aged=not found,
-            reasons=list(dict.fromkeys(one.reason for one in found)),
-            why="; ".join(one.text for one in found),
-            log_start=row.log_start,
-            log_end=row.log_end,
-            newest_record_ms=row.newest_record_ms,
-            groups_below=len(commits),
-        )
+        reasons: list[str] = list(dict.fromkeys(one.reason for one in found))
+        why = "; ".join(one.text for one in found)
+        log = (row.log_start, row.log_end, row.newest_record_ms)
+        yield Verdict(*row[:5], not found, reasons, why, *log, len(commits))
 
 
 def _log(row: Judged) -> LogFacts | None:
@@ -162,14 +151,12 @@ def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> Data
 
     The condition is `at_home` of `ha_core.plan.aging`, as a join.
     """
-    known = homes.select("group").distinct().withColumn("known", functions.lit(True))
-    at_home = homes.withColumn("at_home", functions.lit(True)).withColumnRenamed("home", "coordinator")
+    at_home = homes.groupBy("group").agg(functions.collect_set("home").alias("homes"))
     counting = (
         commits.where("offset is not null")
         .selectExpr("group", "cluster as coordinator", "topic", "partition", "offset", "live")
-        .join(known, "group", "left")
-        .join(at_home, ["group", "coordinator"], "left")
-        .where("live or known is null or at_home")
+        .join(at_home, "group", "left")
+        .where("live or homes is null or array_contains(homes, coordinator)")
     )
     lists = {"groups": "group", "coordinators": "coordinator", "offsets": "offset", "lives": "live"}
     return (
@@ -202,7 +189,7 @@ def read_commits(ask: Questions, history: History | None) -> tuple[DataFrame, fr
     listed = ask.list_clusters()
     told = ask.read_commits(groups_listed(listed))
     refused = listed.select("cluster", "error").unionByName(told.select("cluster", "error"))
-    troubled = [row["cluster"] for row in refused.where("error is not null").distinct().collect()]
+    troubled = [row["cluster"] for row in refused.where("error is not null").select("cluster").distinct().collect()]
     fresh = told.where("error is null").select(*COMMITS.row._fields)
     if not troubled:
         return fresh, frozenset()

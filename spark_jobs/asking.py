@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ha_core.kafka import (
     Admin,
     AuthenticationRefusedError,
     ClusterUnreachableError,
-    Committed,
-    GroupDescription,
     KafkaAdminError,
-    LogEnds,
     NotKafkaError,
     Partition,
     RecordTimes,
@@ -31,34 +28,13 @@ from ha_core.kafka import (
 )
 from ha_core.kafka.facts import LIVE
 from ha_core.model import Cluster
-from ha_core.plan.facts import ProducerFacts
 
-T = TypeVar("T")
-Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 CLUSTERS_AT_ONCE = 8
 PARTITIONS_PER_REQUEST = 2_000
 GROUPS_PER_REQUEST = 200
 _HOPELESS = (ClusterUnreachableError, AuthenticationRefusedError, NotKafkaError)
 """Asking this cluster again in this run costs a timeout and brings nothing."""
-
-
-class Asker(Protocol):
-    """What of `ha_core.kafka.Admin` is used here."""
-
-    def topics(self, names: Collection[str] | None = None, offsets: bool = True) -> dict[str, TopicDescription]: ...
-    def record_times(
-        self, ends: Mapping[Partition, LogEnds], timeout_s: float | None = None
-    ) -> Mapping[Partition, RecordTimes]: ...
-    def list_groups(self) -> dict[str, str]: ...
-    def describe_groups(self, names: Collection[str]) -> dict[str, GroupDescription]: ...
-    def group_offsets(self, names: Collection[str], stable: bool) -> dict[str, dict[Partition, Committed]]: ...
-    def producers(self, partitions: Collection[Partition]) -> dict[Partition, tuple[ProducerFacts, ...]]: ...
-    def close(self) -> None: ...
-
-
-def connect(cluster: Cluster, profile: SecurityProfile, timeout_s: float) -> Asker:
-    return Admin(cluster, profile, timeout_s)
 
 
 class Reach(NamedTuple):
@@ -70,9 +46,10 @@ class Reach(NamedTuple):
     """Of one request with its repetitions."""
     parallel: int = 4
     """Tasks at once, and so connections to one broker."""
-    connect: Callable[[Cluster, SecurityProfile, float], Asker] = connect
+    connect: Callable[[Cluster, SecurityProfile, float], Any] = Admin
+    """Gives what answers as `Admin` does."""
 
-    def open(self, cluster: str) -> Asker:
+    def open(self, cluster: str) -> Admin:
         """:raises KafkaAdminError: the cluster is not registered, or its security profile is not known here."""
         known = self.clusters.get(cluster)
         if known is None:
@@ -82,7 +59,8 @@ class Reach(NamedTuple):
             raise KafkaAdminError(
                 cluster, f"needs the security profile {known.security!r}, which is not known here (known: {some})."
             )
-        return self.connect(known, self.profiles[known.security], self.timeout_s)
+        admin: Admin = self.connect(known, self.profiles[known.security], self.timeout_s)
+        return admin
 
 
 class ToList(NamedTuple):
@@ -178,7 +156,7 @@ class ProducersRead(NamedTuple):
 def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
     """Names of everything in each cluster. A list that fails is one `error` row."""
 
-    def ask(admin: Asker, asked: Sequence[ToList]) -> Iterator[Listed]:
+    def ask(admin: Admin, asked: Sequence[ToList]) -> Iterator[Listed]:
         for one in asked:
             for name, topic in admin.topics(None, offsets=False).items():
                 yield Listed(one.cluster, "topic", name, topic.partitions, topic.internal, "", None)
@@ -202,7 +180,7 @@ def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = Fal
     """
     left_s = dict.fromkeys(reach.clusters, reach.timeout_s if timestamps else 0.0)
 
-    def ask(admin: Asker, asked: Sequence[TopicAsked]) -> Iterator[TopicRead]:
+    def ask(admin: Admin, asked: Sequence[TopicAsked]) -> Iterator[TopicRead]:
         found = admin.topics([one.topic for one in asked])
         at_ms = _now_ms()
         times: Mapping[Partition, RecordTimes] = {}
@@ -216,16 +194,20 @@ def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = Fal
             yield _read(one, found.get(one.topic), times if timestamps else None, at_ms)
 
     def refused(asked: TopicAsked, error: KafkaAdminError) -> TopicRead:
-        return TopicRead(asked.cluster, asked.topic, None, 0, 0, "{}", False, [], [], [], [], _now_ms(), str(error))
+        return _nothing(asked, None, _now_ms(), str(error))
 
     return _ask_clusters(reach, rows, lambda one: max(1, one.partitions), PARTITIONS_PER_REQUEST, ask, refused)
+
+
+def _nothing(asked: TopicAsked, exists: bool | None, at_ms: int, error: str | None) -> TopicRead:
+    return TopicRead(asked.cluster, asked.topic, exists, 0, 0, "{}", False, [], [], [], [], at_ms, error)
 
 
 def _read(
     asked: TopicAsked, found: TopicDescription | None, times: Mapping[Partition, RecordTimes] | None, at_ms: int
 ) -> TopicRead:
     if found is None:
-        return TopicRead(asked.cluster, asked.topic, False, 0, 0, "{}", False, [], [], [], [], at_ms, None)
+        return _nothing(asked, False, at_ms, None)
     told = [found.ends.get(index) for index in range(found.partitions)]
     silent = [str(index) for index, one in enumerate(told) if one is None]
     records = [] if times is None else [times.get((asked.topic, index)) for index in range(found.partitions)]
@@ -250,7 +232,7 @@ def _read(
 def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRead]:
     """Everything that each group has committed."""
 
-    def ask(admin: Asker, asked: Sequence[GroupAsked]) -> Iterator[CommitRead]:
+    def ask(admin: Admin, asked: Sequence[GroupAsked]) -> Iterator[CommitRead]:
         untold = [one.group for one in asked if not one.state]
         states = {name: found.state for name, found in admin.describe_groups(untold).items()} if untold else {}
         committed = admin.group_offsets([one.group for one in asked], stable=False)
@@ -272,7 +254,7 @@ def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRea
 def read_producers(reach: Reach, rows: Iterable[PartitionAsked]) -> Iterator[ProducersRead]:
     """Number of producers and their newest record. Brokers older than 2.8 tell nothing, which is no error."""
 
-    def ask(admin: Asker, asked: Sequence[PartitionAsked]) -> Iterator[ProducersRead]:
+    def ask(admin: Admin, asked: Sequence[PartitionAsked]) -> Iterator[ProducersRead]:
         try:
             found = admin.producers([(one.topic, one.partition) for one in asked])
         except UnsupportedByClusterError:
@@ -289,12 +271,7 @@ def read_producers(reach: Reach, rows: Iterable[PartitionAsked]) -> Iterator[Pro
     return _ask_clusters(reach, rows, lambda _one: 1, PARTITIONS_PER_REQUEST, ask, refused)
 
 
-class _OfCluster(Protocol):
-    @property
-    def cluster(self) -> str: ...
-
-
-Row = TypeVar("Row", bound=_OfCluster)
+Row = TypeVar("Row", bound=ToList | TopicAsked | GroupAsked | PartitionAsked)
 
 
 def _ask_clusters(
@@ -302,7 +279,7 @@ def _ask_clusters(
     rows: Iterable[Row],
     size: Callable[[Row], int],
     most: int,
-    ask: Callable[[Asker, Sequence[Row]], Iterator[Answer]],
+    ask: Callable[[Admin, Sequence[Row]], Iterator[Answer]],
     refused: Callable[[Row, KafkaAdminError], Answer],
 ) -> Iterator[Answer]:
     """Clusters side by side, each one's rows in portions whose sizes add up to `most` at most (or that are one row)."""

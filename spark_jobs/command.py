@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.cuts import Demand
-from spark_jobs.report import to_json, write_whole
+from spark_jobs.report import write_whole
 
 if TYPE_CHECKING:
-    from spark_jobs.facts import Outcome
+    from spark_jobs.report import Outcome
 
-EXIT_FAILED, EXIT_UNUSABLE = 1, 2
+EXIT_UNUSABLE = 2
 _DEMAND = Demand()
 
 
@@ -35,9 +35,8 @@ def main(arguments: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
     print(f"\n{outcome.text}\n", flush=True)
-    text = to_json(outcome.summary)
     if options.summary:
-        write_whole(options.summary, [text])
+        write_whole(options.summary, [json.dumps(outcome.summary, indent=1, sort_keys=True, allow_nan=False), "\n"])
     else:
         print(json.dumps(outcome.summary))
     return 0
@@ -63,9 +62,8 @@ def _run(options: argparse.Namespace) -> Outcome:
     reach = Reach(given.clusters, given.profiles, options.timeout_s, options.parallel)
 
     # Spark takes seconds to start: only once everything else is known to be usable.
-    from spark_jobs.compaction import Keep
     from spark_jobs.folder import Folder
-    from spark_jobs.history import History
+    from spark_jobs.history import History, Keep
     from spark_jobs.questions import Questions
     from spark_jobs.session import open_session
 

@@ -7,24 +7,17 @@ what was found now or before.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.sql import DataFrame, Window, functions
 
-from spark_jobs.compaction import DEFAULT, Keep, compact
-from spark_jobs.history import COMMITS, ENDS, LOOKS, SPECS, History, LookRow, Table
+from spark_jobs.asking import ToList
+from spark_jobs.history import COMMITS, DEFAULT, ENDS, LOOKS, SPECS, History, Keep, LookRow, Table, compact
 from spark_jobs.questions import Questions, by_partition, groups_listed, topics_listed
-from spark_jobs.report import table
+from spark_jobs.report import Outcome, table
 from spark_jobs.rows import frame_of, from_batches
 
-MAX_ERRORS = 20
-
-
-class Outcome(NamedTuple):
-    """What `main` prints and writes."""
-
-    summary: dict[str, Any]
-    text: str
+_TOLD = ("reached", "topics", "partitions", "groups", "errors", "error")
 
 
 def record(ask: Questions, history: History, now_ms: int, keep: Keep = DEFAULT) -> Outcome:
@@ -37,7 +30,8 @@ def record(ask: Questions, history: History, now_ms: int, keep: Keep = DEFAULT) 
     ends = by_partition(topics)
     told = commits.where("error is null").select(*COMMITS.row._fields)
 
-    looks = look(listed, topics, commits, sorted(ask.reach.clusters), now_ms)
+    clusters = frame_of(spark, ToList, map(ToList, ask.reach.clusters))
+    looks = look(listed, topics, commits, clusters, now_ms)
     looked = frame_of(spark, LookRow, looks)
     found = {ENDS: ends, SPECS: specs, COMMITS: told, LOOKS: looked}
     written = {table.name: history.write(table, rows, now_ms).uri for table, rows in found.items()}
@@ -54,7 +48,7 @@ def record(ask: Questions, history: History, now_ms: int, keep: Keep = DEFAULT) 
     return Outcome(_summary(looks, known, written, compacted, now_ms), _text(looks, known, now_ms))
 
 
-def look(listed: DataFrame, topics: DataFrame, commits: DataFrame, clusters: list[str], now_ms: int) -> list[LookRow]:
+def look(listed: DataFrame, topics: DataFrame, commits: DataFrame, clusters: DataFrame, now_ms: int) -> list[LookRow]:
     """How this run found each cluster; one that gave nothing at all has not been reached."""
     errors = (
         listed.select("cluster", "error")
@@ -70,26 +64,12 @@ def look(listed: DataFrame, topics: DataFrame, commits: DataFrame, clusters: lis
         functions.count_if(functions.expr("what = 'group'")).alias("groups"),
         functions.count_if(functions.expr("what <> 'error'")).alias("named"),
     )
-    refused = {row["cluster"]: row for row in errors.collect()}
-    counted = {row["cluster"]: row for row in counts.collect()}
-    rows = []
-    for name in clusters:
-        count, error = counted.get(name), refused.get(name)
-        # A new cluster may be empty: reached is who named something, or had nothing to complain of.
-        reached = bool(count and count["named"]) or error is None
-        rows.append(
-            LookRow(
-                cluster=name,
-                reached=reached,
-                topics=count["topics"] if count else 0,
-                partitions=count["partitions"] if count else 0,
-                groups=count["groups"] if count else 0,
-                errors=error["errors"] if error else 0,
-                error=error["error"] if error else None,
-                read_at_ms=now_ms,
-            )
-        )
-    return rows
+    looks = clusters.join(counts, "cluster", "left").join(errors, "cluster", "left").orderBy("cluster")
+    # A new cluster may be empty: reached is who named something, or had nothing to complain of.
+    columns = ["cluster", "coalesce(named, 0) > 0 or errors is null as reached"]
+    columns += [f"coalesce({name}, 0) as {name}" for name in ("topics", "partitions", "groups", "errors")]
+    found = looks.selectExpr(*columns, "error", f"cast({now_ms} as bigint) as read_at_ms")
+    return list(from_batches(LookRow, found.toArrow().to_batches()))
 
 
 def last_known(before: DataFrame, found: DataFrame, table: Table, complete: list[str]) -> DataFrame:
@@ -111,16 +91,11 @@ def _summary(
         "job": "facts",
         "run_ms": now_ms,
         "clusters": {
-            one.cluster: {
-                "reached": one.reached,
-                "topics": one.topics,
-                "partitions": one.partitions,
-                "groups": one.groups,
-                "errors": one.errors,
-                "error": one.error,
-                "last_known_age_s": _age_s(known.get(one.cluster), now_ms),
+            look.cluster: {
+                **{name: getattr(look, name) for name in _TOLD},
+                "last_known_age_s": _age_s(known.get(look.cluster), now_ms),
             }
-            for one in looks
+            for look in looks
         },
         "not_reached": [one.cluster for one in looks if not one.reached],
         "partitions": sum(one.partitions for one in looks),

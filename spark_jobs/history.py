@@ -8,6 +8,10 @@
 A part is written whole; a run that was killed leaves one without `_SUCCESS`, which nobody reads. What a merged part has
 taken in is named in its `_merged` and deleted a run later, so that readers never miss a file. Between the two a row may
 be read twice: rows are told apart by key and `read_at_ms`.
+
+It is kept small: runs of a day are merged, old days thinned, older ones deleted. Thinning drops a row that says the
+same as the row before and the row after it, so nothing that can be computed over time is lost. Days that rates are
+taken from are not thinned: there every read counts as one window.
 """
 
 from __future__ import annotations
@@ -15,13 +19,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession, Window, functions
 
 from spark_jobs.folder import Folder
 from spark_jobs.rows import frame_of, spark_schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 class EndRow(NamedTuple):
@@ -84,6 +87,7 @@ TABLES = (ENDS, SPECS, COMMITS, LOOKS)
 WRITTEN = "_SUCCESS"
 MERGED = "_merged"
 _POINTER = "last.json"
+_DAY_MS = 24 * 3600 * 1000
 
 
 def day_of(at_ms: int) -> str:
@@ -170,3 +174,68 @@ def read_parts(spark: SparkSession, table: Table, folders: list[Folder]) -> Data
     if not folders:
         return frame_of(spark, table.row, [])
     return spark.read.schema(spark_schema(table.row)).parquet(*(folder.uri for folder in folders))
+
+
+class Keep(NamedTuple):
+    """How much of the history stays, and in which shape."""
+
+    days: int = 30
+    """Older ones are deleted."""
+    whole_days: int = 2
+    """Days before today that stay unthinned: at least as many as the window of rates has."""
+    parts: int = 24
+    """Today's runs are merged when there are more."""
+
+
+DEFAULT = Keep()
+
+
+def thinned(rows: DataFrame, table: Table) -> DataFrame:
+    """Without doubled rows, and without those that say what their neighbours in time say."""
+    said = functions.struct(*(name for name in table.row._fields if name not in (*table.key, "read_at_ms")))
+    line = Window.partitionBy(*table.key).orderBy("read_at_ms")
+    once = rows.dropDuplicates([*table.key, "read_at_ms"]).withColumn("said", said)
+    beside = once.withColumn("before", functions.lag("said").over(line))
+    beside = beside.withColumn("after", functions.lead("said").over(line))
+    return beside.where("not (said <=> before and said <=> after)").select(*table.row._fields)
+
+
+def compact(spark: SparkSession, history: History, now_ms: int, keep: Keep = DEFAULT) -> dict[str, int]:
+    """Merges, thins and deletes what is due; returns how many parts and days. Killed anywhere, a rerun goes on."""
+    done = {"parts_merged": 0, "parts_deleted": 0, "days_deleted": 0}
+    today, oldest = day_of(now_ms), day_of(now_ms - keep.days * _DAY_MS)
+    whole_from = day_of(now_ms - keep.whole_days * _DAY_MS)
+    for table in TABLES:
+        for day in history.days(table):
+            if day < oldest:
+                (history.root / table.name / f"day={day}").delete()
+                done["days_deleted"] += 1
+                continue
+            parts = list(history.parts(table, day))
+            gone = _replaced(parts)
+            done["parts_deleted"] += len(gone)
+            for part in gone:
+                part.folder.delete()
+            left = [part for part in parts if part not in gone]
+            thin = day < whole_from
+            due = len(left) > (keep.parts if day == today else 1) or (thin and any(one.kind != "t" for one in left))
+            if left and due:
+                _merge(spark, history, table, day, left, now_ms, thin)
+                done["parts_merged"] += len(left)
+    return done
+
+
+def _replaced(parts: list[Part]) -> list[Part]:
+    """Those that a merged part of an earlier run has taken in."""
+    texts = (part.folder.read_text(MERGED) for part in parts if part.kind != "r")
+    names = {name for text in texts if text for name in json.loads(text)}
+    return [part for part in parts if part.name in names]
+
+
+def _merge(
+    spark: SparkSession, history: History, table: Table, day: str, parts: list[Part], now_ms: int, thin: bool
+) -> None:
+    rows = read_parts(spark, table, [part.folder for part in parts])
+    rows = thinned(rows, table) if thin else rows.dropDuplicates([*table.key, "read_at_ms"])
+    folder = history.write(table, rows, now_ms, kind="t" if thin else "c", day=day)
+    folder.write_text(MERGED, json.dumps([part.name for part in parts]))

@@ -14,23 +14,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import translate
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, functions
 
 from spark_jobs.asking import TopicAsked
 from spark_jobs.cuts import Demand, Windows, suggest
-from spark_jobs.facts import Outcome
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, History
 from spark_jobs.questions import Questions, by_partition, topics_listed
 from spark_jobs.rates import windows
-from spark_jobs.report import MAX_ROWS, ago, table, write_whole
+from spark_jobs.report import MAX_ROWS, Outcome, ago, table, write_whole
 from spark_jobs.rows import frame_of, map_rows
 
 WORST_CASES = 10
 _TIMES = ("first_record_ms", "newest_record_ms")
 _SHOWN = ("cluster", "topic", "partition", "end", "rate", "upper_rate", "headroom", "cut", "how", "windows")
+_SUMS = {
+    "partitions": "count(*)",
+    "rate": "coalesce(sum(rate), 0D)",
+    "last_known_only": "count_if(not fresh)",
+    "oldest_record_age_s": "round(max(read_at_ms - first_record_ms) / 1000, 1)",
+    "newest_record_age_s": "round(min(read_at_ms - newest_record_ms) / 1000, 1)",
+}
+"""What is told of each cluster → how it is summed up."""
 
 
 class Selection(NamedTuple):
@@ -100,31 +107,18 @@ class Suggested(NamedTuple):
     how: str
 
 
+_MEASURED = Measured._fields[: -len(Windows._fields)]
+
+
 def suggest_all(demand: Demand, now_ms: int, rows: Iterable[Measured]) -> Iterator[Suggested]:
     """A cut for each partition."""
     for one in rows:
         found = Windows._make(one[-len(Windows._fields) :]) if one.windows else Windows()
         age_s = 0.0 if one.fresh or one.read_at_ms is None else max(0, now_ms - one.read_at_ms) / 1000
         cut = suggest(one.end, age_s, found, demand)
-        yield Suggested(
-            cluster=one.cluster,
-            topic=one.topic,
-            partition=one.partition,
-            start=one.start,
-            end=one.end,
-            read_at_ms=one.read_at_ms,
-            fresh=one.fresh,
-            first_record_ms=one.first_record_ms,
-            newest_record_ms=one.newest_record_ms,
-            moved_at_ms=found.moved_at_ms,
-            windows=found.windows,
-            span_s=found.span_s,
-            rate=cut.rate,
-            upper_rate=cut.upper_rate,
-            headroom=cut.headroom,
-            cut=cut.cut,
-            how=cut.how,
-        )
+        known: dict[str, Any] = {name: getattr(one, name) for name in _MEASURED}
+        known |= {"moved_at_ms": found.moved_at_ms, "windows": found.windows, "span_s": found.span_s}
+        yield Suggested(**known, **cut._asdict())
 
 
 def read_ends(ask: Questions, selection: Selection, timestamps: bool = True) -> tuple[DataFrame, dict[str, str]]:
@@ -211,28 +205,14 @@ def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: De
     rows.write.mode("overwrite").parquet(folder.uri)
     written = rows.sparkSession.read.parquet(folder.uri)
     counts = {row["how"]: row["count"] for row in written.groupBy("how").count().collect()}
+    by_cluster = written.groupBy("cluster").agg(*(functions.expr(sql).alias(name) for name, sql in _SUMS.items()))
     clusters = {
-        row["cluster"]: {
-            "partitions": row["partitions"],
-            "rate": row["rate"] or 0.0,
-            "last_known_only": row["stale"],
-            "oldest_record_age_s": _seconds(row["oldest_ms"]),
-            "newest_record_age_s": _seconds(row["newest_ms"]),
-            "error": troubles.get(row["cluster"]),
-        }
-        for row in written.groupBy("cluster")
-        .agg(
-            functions.count("*").alias("partitions"),
-            functions.sum("rate").alias("rate"),
-            functions.count_if(~functions.col("fresh")).alias("stale"),
-            functions.max(functions.expr("read_at_ms - first_record_ms")).alias("oldest_ms"),
-            functions.min(functions.expr("read_at_ms - newest_record_ms")).alias("newest_ms"),
-        )
-        .collect()
+        name: {**dict(zip(_SUMS, sums, strict=True)), "error": troubles.get(name)}
+        for name, *sums in by_cluster.collect()
     }
+    nothing = {"partitions": 0, "rate": 0.0, "last_known_only": 0}
     for name, why in troubles.items():
-        nothing = dict.fromkeys(("oldest_record_age_s", "newest_record_age_s"))
-        clusters.setdefault(name, {"partitions": 0, "rate": 0.0, "last_known_only": 0, **nothing, "error": why})
+        clusters.setdefault(name, {**dict.fromkeys(_SUMS), **nothing, "error": why})
     # Furthest first: the records between end and cut are what clients write before the move is done.
     worst = [
         row.asDict()
@@ -249,21 +229,7 @@ def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: De
         "worst": worst[:WORST_CASES],
         "path": folder.uri,
     }
-    columns = (
-        "cluster",
-        "topic",
-        "partition",
-        "end",
-        "rate/s",
-        "upper/s",
-        "headroom",
-        "cut",
-        "how",
-        "windows",
-        "end is",
-        "first record",
-        "newest",
-    )
+    columns = (*_SHOWN[:4], "rate/s", "upper/s", *_SHOWN[6:], "end is", "first record", "newest")
     shown = [
         (
             *(row[name] for name in _SHOWN),
@@ -278,7 +244,3 @@ def report(rows: DataFrame, output: Folder, troubles: dict[str, str], demand: De
     )
     text = "\n".join([table(title, columns, shown, total), *(f"not asked: {why}" for why in troubles.values())])
     return Outcome(summary, text)
-
-
-def _seconds(span_ms: int | None) -> float | None:
-    return None if span_ms is None else round(span_ms / 1000, 1)

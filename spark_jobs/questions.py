@@ -11,17 +11,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs import asking
-from spark_jobs.asking import (
-    CommitRead,
-    GroupAsked,
-    Listed,
-    PartitionAsked,
-    ProducersRead,
-    Reach,
-    ToList,
-    TopicAsked,
-    TopicRead,
-)
+from spark_jobs.asking import GroupAsked, PartitionAsked, Reach, ToList, TopicAsked
 from spark_jobs.folder import Folder
 from spark_jobs.rows import frame_of, map_rows, spark_schema
 
@@ -55,21 +45,21 @@ class Questions:
     def list_clusters(self) -> DataFrame:
         """`Listed` of every cluster."""
         clusters = frame_of(self.spark, ToList, (ToList(name) for name in self.reach.clusters))
-        return self._ask(clusters, asking.list_clusters, ToList, Listed, "cluster")
+        return self._ask(clusters, asking.list_clusters, ToList, asking.Listed, "cluster")
 
     def read_topics(self, topics: DataFrame, timestamps: bool = False) -> DataFrame:
         """`TopicRead` of `TopicAsked` rows."""
         ask = partial(asking.read_topics, timestamps=timestamps)
-        return self._ask(topics, ask, TopicAsked, TopicRead, "cluster", "topic")
+        return self._ask(topics, ask, TopicAsked, asking.TopicRead, "cluster", "topic")
 
     def read_commits(self, groups: DataFrame) -> DataFrame:
         """`CommitRead` of `GroupAsked` rows."""
-        return self._ask(groups, asking.read_commits, GroupAsked, CommitRead, "cluster", "group")
+        return self._ask(groups, asking.read_commits, GroupAsked, asking.CommitRead, "cluster", "group")
 
     def read_producers(self, partitions: DataFrame) -> DataFrame:
         """`ProducersRead` of `PartitionAsked` rows."""
         key = ("cluster", "topic", "partition")
-        return self._ask(partitions, asking.read_producers, PartitionAsked, ProducersRead, *key)
+        return self._ask(partitions, asking.read_producers, PartitionAsked, asking.ProducersRead, *key)
 
     def _ask(self, rows: DataFrame, ask: Any, takes: Any, gives: Any, *spread: str) -> DataFrame:
         spread_out = rows.repartition(self.reach.parallel, *spread)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_ROWS = 40
 MAX_CELL = 60
+
+
+class Outcome(NamedTuple):
+    """What `main` prints and writes."""
+
+    summary: dict[str, Any]
+    text: str
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], total: int) -> str:
@@ -51,7 +57,3 @@ def write_whole(file: Path, texts: Iterable[str]) -> None:
     with unfinished.open("w", encoding="utf-8") as opened:
         opened.writelines(texts)
     unfinished.replace(file)
-
-
-def to_json(summary: dict[str, Any]) -> str:
-    return json.dumps(summary, indent=1, sort_keys=True, allow_nan=False) + "\n"

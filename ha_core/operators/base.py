@@ -183,7 +183,7 @@ class RunFailedError(AirflowFailException):  # type: ignore[misc]  # airflow is 
 def tell(context: Context, kind: str, text: str, **more: Any) -> None:
     """Keep a sentence for the run's report. It must not hide what happens to the task itself."""
     with suppress(Exception):
-        context["ti"].xcom_push(key=TOLD, value={"kind": kind, "text": " ".join(text.split()), **more})
+        context["ti"].xcom_push(key=TOLD, value=bounded({"kind": kind, "text": " ".join(text.split()), **more}))
 
 
 def show(context: Context, line: str) -> None:

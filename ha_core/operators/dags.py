@@ -14,7 +14,6 @@ from typing import Any
 from airflow.sdk import DAG
 
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
-from ha_core.operators.forms import FIRST, cluster
 
 POOL_VARIABLE = "SWITCHYARD_POOL"
 BACKGROUND = {"pool": os.environ.get(POOL_VARIABLE) or "default_pool"}
@@ -79,15 +78,3 @@ def end_run(
     last >> report
     last >> release.as_teardown(setups=setups, on_failure_fail_dagrun=True)
     last.dag.add_result(report.output)
-
-
-def cluster_form(reason: Any, **more: Any) -> dict[str, Any]:
-    """The form of what is done to one cluster."""
-    from ha_core.operators.forms import dry_run
-
-    return {
-        FIRST: dry_run("Only show who depends on the cluster."),
-        "cluster": cluster("Cluster", "The one to change."),
-        "reason": reason,
-        **more,
-    }

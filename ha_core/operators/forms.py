@@ -81,6 +81,12 @@ def cluster(title: str, text: str) -> Param:
     )
 
 
+def of_cluster(reason: Param, **more: Param) -> dict[str, Param]:
+    """The form of what is done to one cluster."""
+    which = cluster("Cluster", "The one to change.")
+    return {FIRST: dry_run("Only show who depends on the cluster."), "cluster": which, "reason": reason, **more}
+
+
 def scope() -> Param:
     """What a switch moves, in the syntax of the command line."""
     return Param(

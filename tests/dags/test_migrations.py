@@ -55,6 +55,7 @@ def test_topics_migrate_with_cuts_ahead_and_idle_ones_are_ended_when_it_is_time(
     assert cuts(environment, workload) == [RECORDS] * PARTITIONS
     (shown,) = outcome.results["report"]["migrations"]
     assert (shown["status"], shown["cut"]) == ("Migrated", "predicted")
+    assert outcome.shown["migrate"] == f"batch 1: {workload.topic}"
     assert environment.store.locks() == []
 
 

@@ -20,7 +20,7 @@ from ha_core.kafka import (
 )
 from ha_core.model import Cluster
 from ha_core.plan.facts import ProducerFacts
-from spark_jobs.asking import Asker, Reach
+from spark_jobs.asking import Reach
 
 TIMEOUT_S = 1.0
 
@@ -95,7 +95,7 @@ class FakeAdmin:
         self.held = {"down": True}
 
 
-def connect(cluster: Cluster, _profile: SecurityProfile, _timeout_s: float) -> Asker:
+def connect(cluster: Cluster, _profile: SecurityProfile, _timeout_s: float) -> FakeAdmin:
     return FakeAdmin(cluster)
 
 

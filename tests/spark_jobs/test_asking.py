@@ -9,7 +9,6 @@ from ha_core.kafka import LogEnds, Partition, RecordTimes, SecurityProfile, Topi
 from ha_core.model import Cluster
 from spark_jobs.asking import (
     PARTITIONS_PER_REQUEST,
-    Asker,
     GroupAsked,
     PartitionAsked,
     Reach,
@@ -90,7 +89,7 @@ class SlowDisks(FakeAdmin):
         return super().record_times(ends, timeout_s)
 
 
-def slow_disks(cluster: Cluster, _profile: SecurityProfile, _timeout_s: float) -> Asker:
+def slow_disks(cluster: Cluster, _profile: SecurityProfile, _timeout_s: float) -> SlowDisks:
     return SlowDisks(cluster)
 
 
@@ -117,7 +116,7 @@ class Counting(FakeAdmin):
         return super().topics(names, offsets)
 
 
-def counting(cluster: Cluster, _profile: SecurityProfile, _timeout_s: float) -> Asker:
+def counting(cluster: Cluster, _profile: SecurityProfile, _timeout_s: float) -> Counting:
     return Counting(cluster)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.compaction import Keep, compact, thinned
 from spark_jobs.facts import record
-from spark_jobs.history import COMMITS, ENDS, LOOKS, SPECS, EndRow, History, day_of
+from spark_jobs.history import COMMITS, ENDS, LOOKS, SPECS, EndRow, History, Keep, compact, day_of, thinned
 from spark_jobs.questions import Questions
 from spark_jobs.rows import frame_of
 from tests.spark_jobs.fake_fleet import fleet
