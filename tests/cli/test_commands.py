@@ -263,7 +263,12 @@ def test_the_status_check_has_an_exit_code_for_problems_and_lists_them(
     code, status = run("status", "--check")
 
     assert code == ATTENTION
-    assert [one["about"] for one in status["problems"]] == ["cluster east", "cluster west", "gateways", "topic bills"]
+    assert [problem["about"] for problem in status["problems"]] == [
+        "cluster east",
+        "cluster west",
+        "gateways",
+        "topic bills",
+    ]
     assert "switchyard resume switch-1" in status["problems"][-1]["remedy"]
     assert run("status")[0] == 0
 
@@ -289,7 +294,7 @@ def test_the_status_check_names_a_gateway_that_lags_but_not_one_that_catches_up(
     follows = store.client().register_gateway(record)
     # When the status is checked
     # Then it is named
-    assert [one["about"] for one in run("status", "--check")[1]["problems"]] == ["gateway gw-1"]
+    assert [problem["about"] for problem in run("status", "--check")[1]["problems"]] == ["gateway gw-1"]
     # When it catches up while the check waits
     catching_up = threading.Timer(0.2, lambda: follows.update(record.model_copy(update={"revision": 1})))
     catching_up.start()
@@ -333,12 +338,12 @@ def test_the_status_check_knows_a_live_executor_by_its_hold_not_by_its_history(
         operation = Operation.model_validate({"id": name, "kind": "switch", "started": at, **begun})
         executor.create_operation(operation, [f"topic:{name}"])
     with lives.hold("switch-1", 0), dies.hold("switch-2", 0):
-        assert not any("operation" in one["about"] for one in run("status", "--check")[1]["problems"])
+        assert not any("operation" in problem["about"] for problem in run("status", "--check")[1]["problems"])
         # When its session has ended
         dies.expire_session()
         # Then it is named at once, and the other is not
         found = run("status", "--check")[1]["problems"]
-        assert [one["about"] for one in found if "operation" in one["about"]] == ["operation switch-2"]
+        assert [problem["about"] for problem in found if "operation" in problem["about"]] == ["operation switch-2"]
 
 
 def test_the_status_check_ignores_an_operation_that_is_taken_over_while_it_looks(
@@ -364,7 +369,7 @@ def test_the_status_check_ignores_an_operation_that_is_taken_over_while_it_looks
     # Then it is not named
     done.set()
     working.join()
-    assert not any("operation" in one["about"] for one in found)
+    assert not any("operation" in problem["about"] for problem in found)
 
 
 def test_the_status_check_names_a_masked_cluster_only_when_topics_are_written_there(
@@ -377,7 +382,7 @@ def test_the_status_check_names_a_masked_cluster_only_when_topics_are_written_th
 
     def masked() -> dict[str, str]:
         found = run("status", "--check")[1]["problems"]
-        return {one["about"]: one["text"] for one in found if one["about"].startswith("cluster ")}
+        return {problem["about"]: problem["text"] for problem in found if problem["about"].startswith("cluster ")}
 
     # When the status is checked
     # Then that is said of it alone
@@ -414,7 +419,7 @@ def test_groups_and_topics_are_listed_with_their_lag(store: MemoryStore, monkeyp
     monkeypatch.setattr(Admin, "group_offsets", lambda *_args, **_options: {"billing": {("orders", 0): (5, "")}})
     # When groups and topics are listed
     (group,) = run("groups")[1]["groups"]
-    topics = {one["topic"]: one for one in run("topics")[1]["topics"]}
+    topics = {topic["topic"]: topic for topic in run("topics")[1]["topics"]}
     # Then each has its records and its lag over both clusters
     assert (group["group"], group["lag_records"], group["age_s"]) == ("billing", 8, None)
     assert (topics["orders"]["written_in"], topics["orders"]["older_in"]) == (["west"], ["east"])
@@ -437,7 +442,7 @@ def test_a_group_with_an_unreachable_coordinator_is_shown_with_its_last_seen_com
     assert "last seen" in text
     assert "committed nothing" not in text
     assert "east cannot be asked" in text
-    assert [one["committed"] for one in run("groups")[1]["groups"][0]["partitions"]] == [5]
+    assert [partition["committed"] for partition in run("groups")[1]["groups"][0]["partitions"]] == [5]
 
 
 def test_masking_and_history_show_who_did_what_and_why(store: MemoryStore) -> None:
@@ -504,6 +509,6 @@ def test_unmasking_an_unreachable_cluster_fails_with_its_own_exit_code(
 def test_the_status_check_describes_an_unreachable_cluster_in_a_sentence(store: MemoryStore) -> None:
     _, data = run("status", "--check")
 
-    assert {one["text"].split(":")[0] for one in data["problems"] if one["about"].startswith("cluster ")} == {
-        "It is not reachable"
-    }
+    assert {
+        problem["text"].split(":")[0] for problem in data["problems"] if problem["about"].startswith("cluster ")
+    } == {"It is not reachable"}

@@ -86,9 +86,11 @@ def test_a_dry_run_of_giving_up_reports_the_exact_loss_and_changes_nothing(store
     # Then the loss of each extent and of each group is counted, and nothing has changed
     assert (code, plan["result"], plan["changed"]) == (0, "planned", False)
     assert (plan["known_lost"], plan["most_lost"]) == (40 + 40 + 9, CUT + CUT + 9)
-    rows = [(one["topic"], one["partition"], one["known_lost"], one["most_lost"]) for one in plan["extents"]]
+    rows = [
+        (extent["topic"], extent["partition"], extent["known_lost"], extent["most_lost"]) for extent in plan["extents"]
+    ]
     assert rows == [("bills", 0, 9, 9), ("orders", 0, 40, CUT), ("orders", 1, 40, CUT)]
-    assert [one["exact"] for one in plan["extents"]] == [True, False, False]
+    assert [extent["exact"] for extent in plan["extents"]] == [True, False, False]
     (group,) = plan["groups"]
     assert (group["group"], group["offset"], group["next"], group["known"], group["most"]) == (
         "billing",
@@ -247,7 +249,7 @@ def test_giving_up_interrupted_after_its_revision_is_finished_by_the_next_run(
     code, again = run(*DONE)
     # Then the first run is ended, and the rest is done
     assert (code, again["result"]) == (0, "succeeded")
-    assert [one["topic"] for one in again["extents"]] == ["bills"]
+    assert [extent["topic"] for extent in again["extents"]] == ["bills"]
     assert store.locks() == []
     assert [operation.state for operation in store.operations(10)] == ["succeeded", "succeeded"]
 

@@ -66,7 +66,7 @@ def test_the_secrets_script_makes_every_secret_file_private_and_keeps_existing_o
 
     # Given the files that services read, and those that the script has made
     binds = [one["source"] for s in SERVICES.values() for one in s.get("volumes", ()) if isinstance(one, dict)]
-    named = {Path(one["file"]).name for one in COMPOSE["secrets"].values()} | {Path(one).name for one in binds}
+    named = {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()} | {Path(one).name for one in binds}
     made = {file.name: file.read_text() for file in secrets.iterdir()}
     # When the script is run again
     again = subprocess.run(["sh", ROOT / "deploy" / "secrets.sh", secrets], check=True, capture_output=True)

@@ -33,7 +33,7 @@ def live_members(
     admin: Admin, base: Settings, group: str, topic: str, members: Iterable[Settings]
 ) -> Iterator[Callable[[], GroupDescription]]:
     """Consumers of `topic` that keep polling while the group is asked for, once all of them are assigned."""
-    consumers = [Consumer(base | {"group.id": group, "auto.offset.reset": "earliest"} | one) for one in members]
+    consumers = [Consumer(base | {"group.id": group, "auto.offset.reset": "earliest"} | member) for member in members]
 
     def stable() -> GroupDescription:
         until = time.monotonic() + 60

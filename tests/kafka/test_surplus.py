@@ -27,7 +27,7 @@ def test_the_last_sequence_before_a_cut_is_known_wherever_in_a_batch_the_cut_fal
     produce(base, name, 40, enable_idempotence=True, compression_type=codec, linger_ms="5000")
     first = either.producers([key])[key][0].producer_id
     produce(base, name, 30, enable_idempotence=True, compression_type=codec, linger_ms="5000")
-    second = next(one.producer_id for one in either.producers([key])[key] if one.producer_id != first)
+    second = next(state.producer_id for state in either.producers([key])[key] if state.producer_id != first)
     produce(base, name, 5)
     # Then the last sequence of each below any cut is what it had written there
     known = [ProducerFacts(o.producer_id, o.epoch, o.last_sequence, 0) for o in either.producers([key])[key]]
@@ -35,7 +35,7 @@ def test_the_last_sequence_before_a_cut_is_known_wherever_in_a_batch_the_cut_fal
     for cut in (0, 1, 17, 39, 40, 41, 55, 69, 70, 72, 75):
         found = either.surplus({key: (cut, 75)})[key]
         assert found.whole
-        last = {one.producer_id: one.last_sequence for one in below_cut(known, found) or ()}
+        last = {producer.producer_id: producer.last_sequence for producer in below_cut(known, found) or ()}
         expected = {first: 39 if cut >= 40 else -1, second: 29 if cut >= 70 else -1}
         assert last == {producer: sequence for producer, sequence in expected.items() if sequence >= 0}, cut
 

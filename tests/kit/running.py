@@ -117,8 +117,10 @@ class Run:
 
     def _all_given(self, promised: set[tuple[str, str]], consumers: Collection[Client]) -> bool:
         """Groups count what members gave that are gone by now."""
-        for reader, topics in {(one.options.group or one.name, one.options.topics) for one in consumers}:
-            members = [one for one in self.clients if reader in (one.options.group, one.name)]
+        for reader, topics in {
+            (consumer.options.group or consumer.name, consumer.options.topics) for consumer in consumers
+        }:
+            members = [client for client in self.clients if reader in (client.options.group, client.name)]
             given = {
                 (event.topic, event.value)
                 for events in history_of(members).clients.values()
@@ -143,7 +145,11 @@ class Run:
         store = connect(self.stack.zookeeper, root=ZOOKEEPER_ROOT)
         try:
             view = store.load()
-            ahead = cuts_ahead((one, store.history(one.id)) for one in store.operations(1000) if one.kind == "migrate")
+            ahead = cuts_ahead(
+                (operation, store.history(operation.id))
+                for operation in store.operations(1000)
+                if operation.kind == "migrate"
+            )
         finally:
             store.close()
         found = cuts_of((view.topics[name] for name in topics if name in view.topics), ahead)

@@ -17,7 +17,9 @@ CLUSTERS = (
 def store() -> MemoryStore:
     """Two registered clusters at which nobody listens."""
     store = MemoryStore()
-    store.commit(Change(change_id="seed", puts=CLUSTERS, expected={(Cluster, one.name): None for one in CLUSTERS}))
+    store.commit(
+        Change(change_id="seed", puts=CLUSTERS, expected={(Cluster, cluster.name): None for cluster in CLUSTERS})
+    )
     return store
 
 

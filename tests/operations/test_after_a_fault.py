@@ -137,9 +137,9 @@ def test_records_taken_after_the_last_recording_are_served_in_their_place_when_t
     # When the returned cluster is checked
     result = check_origins(environment, ["t.whole"])
     # Then its extent is closed where it truly ends, nothing else changes, and the history has the numbers
-    assert {(one.partition, one.known_end, one.found_end, one.beyond) for one in result.found} == {
-        (partition, SEEN, SEEN + BEYOND, BEYOND) for partition in range(PARTITIONS)
-    }
+    assert {
+        (returned.partition, returned.known_end, returned.found_end, returned.beyond) for returned in result.found
+    } == {(partition, SEEN, SEEN + BEYOND, BEYOND) for partition in range(PARTITIONS)}
     after = extents(environment, "t.whole")
     assert after[0].model_dump() == before[0].model_dump() | {"end": SEEN + BEYOND, "known_end": None}
     assert after[1] == before[1]
@@ -174,14 +174,14 @@ def test_a_cluster_that_returns_with_less_is_marked_and_nothing_changes_until_th
     # When the operator accepts it
     accepted = check_origins(environment, ["t.less"], accept_loss=True)
     # Then its extent is gone
-    assert [one.outcome for one in accepted.found] == ["accepted"]
+    assert [returned.outcome for returned in accepted.found] == ["accepted"]
     assert extents(environment, "t.less") == (before[1],)
 
 
 def test_a_topic_missing_from_a_returned_cluster_counts_as_lost(environment: Environment) -> None:
     result = check_origins(environment, ["t.gone"], dry_run=True)
 
-    assert [(one.found_end, one.missing) for one in result.unaccepted] == [(0, SEEN)] * PARTITIONS
+    assert [(returned.found_end, returned.missing) for returned in result.unaccepted] == [(0, SEEN)] * PARTITIONS
     assert extents(environment, "t.gone")[0].found_end is None
 
 

@@ -99,7 +99,7 @@ def test_an_extent_past_retention_is_dropped_and_its_topic_deleted_only_on_reque
     (report,) = aged.reports
     assert environment.store.load().revision == report.revision == view.revision + 1
     (entry,) = [
-        one for one in environment.store.history(report.operation) if (one.step, one.outcome) == ("age", "done")
+        entry for entry in environment.store.history(report.operation) if (entry.step, entry.outcome) == ("age", "done")
     ]
     assert entry.detail["aged"] == {
         topic: [[partition, "east", 0, RECORDS, RECORDS, RECORDS] for partition in range(PARTITIONS)]

@@ -137,7 +137,7 @@ def test_groups_stay_in_the_origin_unless_they_are_asked_to_move(
 
     assert work.group not in environment.store.load().groups
     assert environment.operation(f"{operation.id}-groups") is None
-    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    (shown,) = (migration for migration in migrations(environment) if migration.status.topic == work.topic)
     assert shown.groups == ""
 
 
@@ -157,7 +157,7 @@ def test_a_barrier_moves_a_group_without_members_in_the_revision_of_its_topic(
     assert_followed(environment, work)
     assert [entry.step for entry in environment.store.history(operation.id)].count("cut") == 1
     assert environment.operation(f"{operation.id}-groups") is None
-    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    (shown,) = (migration for migration in migrations(environment) if migration.status.topic == work.topic)
     assert shown.groups == "1 groups in the same revision"
 
 
@@ -181,9 +181,11 @@ def test_a_group_moves_in_an_operation_of_its_own_once_its_topic_has_crossed_ove
     assert (followed.kind, followed.state) == ("switch", "succeeded")
     assert ended.move.groups.moved == 1
     assert ended.result == f"crossed over and verified; 1 groups have followed in operation {followed.id}"
-    (entry,) = [one for one in environment.store.history(operation.id) if (one.step, one.outcome) == ("groups", "done")]
+    (entry,) = [
+        entry for entry in environment.store.history(operation.id) if (entry.step, entry.outcome) == ("groups", "done")
+    ]
     assert entry.detail["operations"] == [followed.id]
-    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    (shown,) = (migration for migration in migrations(environment) if migration.status.topic == work.topic)
     assert shown.groups == f"1 groups have followed in operation {followed.id}"
 
 
@@ -197,7 +199,7 @@ def test_a_group_with_members_that_never_committed_depends_on_the_topics_they_ar
     with live_member(stack, "east", group, work.topic):
         proposal = propose(environment, work.topic)
     # Then it comes along like the other one, whose commits say so
-    assert {one.group: (one.members, one.reads) for one in proposal.followers} == {
+    assert {group.group: (group.members, group.reads) for group in proposal.followers} == {
         group: (1, (work.topic,)),
         work.group: (0, (work.topic,)),
     }
@@ -256,7 +258,7 @@ def test_topics_stay_moved_when_a_dependent_group_fails_and_the_command_to_move_
     command = f"switchyard switch 'user:{work.user}##{work.group}' --from east --to west --reason 'a test'"
     assert "planted" in look.error
     assert command in look.error
-    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    (shown,) = (migration for migration in migrations(environment) if migration.status.topic == work.topic)
     assert command in shown.blocks[0]
     assert shown.groups == "did not follow"
     assert environment.store.locks() == []
@@ -266,7 +268,7 @@ def test_topics_stay_moved_when_a_dependent_group_fails_and_the_command_to_move_
     # And it does it
     switchyard(stack, *shlex.split(command)[1:], "--yes")
     assert_followed(environment, work)
-    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    (shown,) = (migration for migration in migrations(environment) if migration.status.topic == work.topic)
     assert (shown.blocks, shown.groups) == ((), "the groups were moved afterwards")
     assert settle_once(environment, operation.id).error == ""
 
@@ -288,7 +290,7 @@ def test_dependent_groups_stay_when_gateways_do_not_serve_the_cut_of_their_topic
     assert look.operation.state == "failed"
     assert look.operation.result.startswith("gw-1 does not serve it. Groups have not followed its topics")
     assert work.group not in environment.store.load().groups
-    (shown,) = (one for one in migrations(environment) if one.status.topic == work.topic)
+    (shown,) = (migration for migration in migrations(environment) if migration.status.topic == work.topic)
     assert shown.groups == "did not follow"
 
 
@@ -302,7 +304,7 @@ def test_a_group_stays_while_the_target_lacks_another_topic_that_it_reads(
     proposal = propose(environment, work.topic)
     # Then it stays, and the verdict says why
     assert proposal.followers == ()
-    (verdict,) = [one for one in proposal.verdicts if one.about == f"group {work.group}"]
+    (verdict,) = [verdict for verdict in proposal.verdicts if verdict.about == f"group {work.group}"]
     assert verdict.level == "warning"
     assert f"offsets of {other}" in verdict.text
     assert "It stays in east" in verdict.text
@@ -320,8 +322,8 @@ def test_a_group_without_a_known_user_stays_and_the_verdict_says_how_to_declare_
 
     proposal = propose(environment, work.topic)
 
-    assert [one.group for one in proposal.followers] == [work.group]
-    (verdict,) = [one for one in proposal.verdicts if one.about == f"group {stranger}"]
+    assert [group.group for group in proposal.followers] == [work.group]
+    (verdict,) = [verdict for verdict in proposal.verdicts if verdict.about == f"group {stranger}"]
     assert "no user of it is known" in verdict.text
     assert f"usage declare USER --group {stranger}" in verdict.remedy
 

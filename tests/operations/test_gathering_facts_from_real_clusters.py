@@ -35,7 +35,7 @@ def test_an_illegal_topic_name_in_usage_does_not_make_a_healthy_cluster_look_los
 
     proposal = plan(environment, make_request([f"user:{user}"], "east", "west", reason="test"))
 
-    assert [one.text for one in proposal.verdicts if one.about.startswith("cluster")] == []
+    assert [verdict.text for verdict in proposal.verdicts if verdict.about.startswith("cluster")] == []
     assert not proposal.refused
     assert proposal.moves.topics == (user,)
 
@@ -48,7 +48,7 @@ def test_a_group_whose_coordinator_is_paused_is_shown_as_last_seen(stack: Stack,
     consumer.commit(offsets=[TopicPartition(name, 0, 7)], asynchronous=False)
     consumer.close()
     record(environment, ["west"])
-    assert name in {one.topic for one in overview(environment).topics}
+    assert name in {topic.topic for topic in overview(environment).topics}
     # When its coordinator no longer answers
     stack.pause("cluster/west")
     try:

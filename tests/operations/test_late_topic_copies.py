@@ -37,8 +37,8 @@ class Side:
 
     def create_topics(self, specs: Collection[TopicSpec], still_ours: Callable[[], None]) -> CreatedTopics:
         self.instead()
-        self.names |= {one.name for one in specs}
-        return CreatedTopics(tuple(one.name for one in specs), (), ())
+        self.names |= {spec.name for spec in specs}
+        return CreatedTopics(tuple(spec.name for spec in specs), (), ())
 
     def delete_empty_topics(self, names: Collection[str], still_ours: Callable[[], None]) -> tuple[str, ...]:
         gone = self.names.intersection(names)

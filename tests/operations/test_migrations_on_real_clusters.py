@@ -154,8 +154,13 @@ def test_the_last_sequences_below_the_cut_are_carried_to_the_target(
 
     def of_gateways(known: Any, surplus: Any) -> Any:
         return tuple(
-            ProducerFacts(one.producer_id + FIRST_CLIENT_ID, one.epoch, one.last_sequence, one.last_timestamp_ms)
-            for one in facts(known, surplus) or ()
+            ProducerFacts(
+                producer.producer_id + FIRST_CLIENT_ID,
+                producer.epoch,
+                producer.last_sequence,
+                producer.last_timestamp_ms,
+            )
+            for producer in facts(known, surplus) or ()
         )
 
     # Given producers who wrote below the cut, and on across it

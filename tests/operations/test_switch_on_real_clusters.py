@@ -77,7 +77,7 @@ def committed(stack: Stack, cluster: str, work: Workload) -> dict[int, int]:
     consumer = Consumer({"bootstrap.servers": bootstrap(stack, cluster), "group.id": work.group})
     try:
         found = consumer.committed([TopicPartition(work.topic, p) for p in range(PARTITIONS)], timeout=20)
-        return {one.partition: one.offset for one in found if one.offset >= 0}
+        return {place.partition: place.offset for place in found if place.offset >= 0}
     finally:
         consumer.close()
 
@@ -192,9 +192,9 @@ def test_live_members_are_adopted_in_the_target_under_aliases(
             for one in ("east", "west")
         )
         # The old coordinator does not wait for somebody who is gone, and neither does a move back
-        assert name not in [one.member_id for one in here.members]
+        assert name not in [member.member_id for member in here.members]
         assert there.state == "Stable"
-        assert [one.member_id for one in there.members] == [member.member_id]
+        assert [member.member_id for member in there.members] == [member.member_id]
         assert committed(stack, "west", work) == {p: 10 + p for p in range(PARTITIONS)}
 
 

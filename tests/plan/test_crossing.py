@@ -357,5 +357,7 @@ def test_first_sequences_in_the_target_tell_the_last_ones_below_the_cut() -> Non
     found = crossed_with(Surplus(first), target, origin)
 
     assert found is not None
-    assert [(one.producer_id, one.epoch, one.last_sequence) for one in found] == [(upstream_id(mine, 2), 1, 56)]
+    assert [(producer.producer_id, producer.epoch, producer.last_sequence) for producer in found] == [
+        (upstream_id(mine, 2), 1, 56)
+    ]
     assert crossed_with(Surplus(first, whole=False), target, origin) is None

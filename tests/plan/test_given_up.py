@@ -130,7 +130,9 @@ def test_after_giving_up_readers_get_all_records_of_other_clusters_at_their_offs
     left = after.partitions[0]
     assert check(left) == []
     assert live(left) == live(extents)
-    assert list(read(left, offset, to)) == [one for one in read(extents, offset, to) if one[1] != gone]
+    assert list(read(left, offset, to)) == [
+        (at, cluster, there) for at, cluster, there in read(extents, offset, to) if cluster != gone
+    ]
     # Exact: each offset that the map said the cluster may hold is counted once, and what is known is part of it
     within = [o for e in extents if e.cluster == gone and e.end is not None for o in range(e.start, e.end)]
     assert [o for loss in lost for o in range(loss.start, loss.end)] == within
@@ -149,8 +151,8 @@ def test_the_loss_of_a_group_is_what_it_would_have_read(extents: tuple[Extent, .
     # When the loss of a group is counted
     found = list(unread(topic, gone, {0: [Commit("g", "west", offset, True)]}))
     # Then it is what it would have read there
-    missed = [one for one in read(extents, offset, to) if one[1] == gone]
-    assert sum(one.most for one in found) == len(missed)
+    missed = [at for at, cluster, _ in read(extents, offset, to) if cluster == gone]
+    assert sum(loss.most for loss in found) == len(missed)
     if found and offset < to:
         assert found[0].next == next(iter(read(without(topic, gone).partitions[0], offset, to)))[0]
 

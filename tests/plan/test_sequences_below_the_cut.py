@@ -10,7 +10,11 @@ def last(*known: tuple[int, int, int], **first: tuple[int, int]) -> dict[int, tu
     """producer → (epoch, last sequence), by what the leader says and by `p7=(epoch, first sequence above)`."""
     surplus = Surplus({int(name[1:]): seen for name, seen in first.items()})
     found = below_cut([ProducerFacts(*one, 0) for one in known], surplus)
-    return None if found is None else {one.producer_id: (one.epoch, one.last_sequence) for one in found}
+    return (
+        None
+        if found is None
+        else {producer.producer_id: (producer.epoch, producer.last_sequence) for producer in found}
+    )
 
 
 def test_a_producer_without_surplus_has_the_last_sequence_that_the_leader_reports() -> None:

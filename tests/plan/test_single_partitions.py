@@ -116,7 +116,7 @@ def test_a_single_partition_crosses_over_while_the_others_are_written_as_before(
     assert (clusters(topic), topic.writer, stage(operation, topic)) == (["east", "west", "east"], "east", "settled")
     status = status_of(topic)
     assert status is not None
-    assert [(one.partition, one.target) for one in status.partitions] == [(1, "west")]
+    assert [(partition.partition, partition.target) for partition in status.partitions] == [(1, "west")]
 
 
 def test_the_status_of_a_crossing_ignores_partitions_that_moved_before() -> None:

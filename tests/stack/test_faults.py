@@ -74,12 +74,12 @@ def _state(stack: Stack, part: str) -> str:
 def _everything(stack: Stack) -> list[Identity]:
     guard = registry.find(stack.dir).guard
     found = [identity(pid) for pid in [guard.pid, *descendants(guard.pid)]]
-    return [one for one in found if one is not None]
+    return [process for process in found if process is not None]
 
 
 def _gone(processes: list[Identity]) -> bool:
     deadline = time.monotonic() + _PATIENCE_S
-    while any(one.alive() for one in processes):
+    while any(process.alive() for process in processes):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.05)

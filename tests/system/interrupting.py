@@ -61,7 +61,11 @@ class Onlooker:
         assert topic is not None
         assert topic.fence is not None
         operation = topic.fence.operation
-        until(lambda: all(operation in one.drained for one in self.store.gateways()), "every gateway has drained", 20)
+        until(
+            lambda: all(operation in gateway.drained for gateway in self.store.gateways()),
+            "every gateway has drained",
+            20,
+        )
 
     def close(self) -> None:
         self._watcher.close()

@@ -57,7 +57,7 @@ def test_a_record_sent_again_after_a_switch_is_acknowledged_at_the_offset_where_
     result = run.verdict(name, complete=["reader"], redelivery="never")
     assert result.sound, str(result)
     events = [event for known in history.clients.values() for event in known]
-    assert [one for one in events if isinstance(one, Failed) or (isinstance(one, Noted) and one.fatal)] == []
+    assert [event for event in events if isinstance(event, Failed) or (isinstance(event, Noted) and event.fatal)] == []
     told = [event for event in events if isinstance(event, Acked)]
     silent = [event for event in told if event.offset < 0]
     print(f"{len(told)} records acknowledged, {len(silent)} of them without an offset")

@@ -49,19 +49,23 @@ def test_the_origin_topic_is_deleted_under_load_once_its_readers_are_past_the_cu
     producer.wait_for(150, "acknowledged")
     member.wait_for(100, "delivered")
     run.switch("east", "west")
-    cut = {one.partition: one.cut for one in run.cuts([name])}
+    cut = {cut.partition: cut.cut for cut in run.cuts([name])}
     until(
-        lambda: {p for one in given(member) for p in cut if one.partition == p and one.offset > cut[p]} == set(cut),
+        lambda: (
+            {p for record in given(member) for p in cut if record.partition == p and record.offset > cut[p]} == set(cut)
+        ),
         "the member is past the cut in every partition",
     )
     # When it is aged while its old log still holds records
     held = switchyard(stack, "age", name, "--delete-origin")
     # Then it is kept
-    assert {block["reason"] for one in held["extents"] for block in one["blocks"]} >= {"held"}
+    assert {block["reason"] for extent in held["extents"] for block in extent["blocks"]} >= {"held"}
     assert clusters_with(stack, name) == {"east", "west"}
     # When retention has taken them, and it is aged
     expire(stack, name, cut)
-    until(lambda: all(one["aged"] for one in switchyard(stack, "age", name, "--dry-run")["extents"]), "all is aged")
+    until(
+        lambda: all(extent["aged"] for extent in switchyard(stack, "age", name, "--dry-run")["extents"]), "all is aged"
+    )
     aged = switchyard(stack, "age", name, "--delete-origin")
     producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
     member.wait_for(member.count("delivered") + 100, "delivered")
@@ -69,11 +73,11 @@ def test_the_origin_topic_is_deleted_under_load_once_its_readers_are_past_the_cu
     assert aged["deleted"] == {"east": [name]}
     assert clusters_with(stack, name) == {"west"}
     producer.stop()
-    promised = {one.value for one in acked(producer)}
-    until(lambda: {one.value for one in given(member)} >= promised, "all is read")
+    promised = {ack.value for ack in acked(producer)}
+    until(lambda: {record.value for record in given(member)} >= promised, "all is read")
     member.stop()
     assert_ascending(member)
-    assert len({one.value for one in given(member)}) == len(given(member))
+    assert len({record.value for record in given(member)}) == len(given(member))
     assert_nobody_is_lost_below_the_cut(run, name, cut)
 
 

@@ -49,12 +49,12 @@ def test_new_readers_after_each_crossing_get_every_record_once_at_its_acknowledg
     result = run.verdict(name, complete=[f"{name}-{stage}" for stage in range(len(WAY))], redelivery="never")
     assert result.sound, str(result)
     assert_no_client_has_failed(run.clients)
-    told = {one.value: (one.partition, one.offset) for producer in producers for one in acked(producer)}
+    told = {ack.value: (ack.partition, ack.offset) for producer in producers for ack in acked(producer)}
     known = {value: place for value, place in told.items() if place[1] >= 0}
     assert len(known) > len(told) * 0.9, "nearly every record is acknowledged with its offset"
     for reader in readers:
         assert_ascending(reader)
-        found = [(one.value, (one.partition, one.offset)) for one in given(reader)]
+        found = [(record.value, (record.partition, record.offset)) for record in given(reader)]
         assert len(found) == len(told)
         assert known.items() <= dict(found).items()
     # And the map tells of every stay
@@ -78,5 +78,5 @@ def _cross(stack: Stack, topic: str, route: tuple[str, str], folder: Path) -> No
 
 def _caught_up(reader: Client, producers: list[Client]) -> None:
     """What is acknowledged by now is read: it has come from the beginning through all clusters."""
-    promised = {one.value for producer in producers for one in acked(producer)}
-    until(lambda: {one.value for one in given(reader)} >= promised, f"{reader} has read what there is")
+    promised = {ack.value for producer in producers for ack in acked(producer)}
+    until(lambda: {record.value for record in given(reader)} >= promised, f"{reader} has read what there is")

@@ -58,7 +58,7 @@ def migrate(run: Run, name: str, unread: str) -> dict[str, Any]:
 
 
 def cuts(run: Run, name: str) -> dict[int, int]:
-    return {one.partition: one.cut for one in run.cuts([name])}
+    return {cut.partition: cut.cut for cut in run.cuts([name])}
 
 
 def held_by(run: Run, name: str, cluster: str) -> set[str]:
@@ -76,7 +76,7 @@ def test_producers_continue_at_once_and_records_of_the_dead_cluster_are_read_in_
 
     # While east is away, nobody who is below the cut gets anything, and nobody jumps over it
     cut = cuts(run, name)
-    assert all(one.offset < cut[one.partition] for consumer in (member, reader) for one in given(consumer))
+    assert all(record.offset < cut[record.partition] for consumer in (member, reader) for record in given(consumer))
 
     # When it is back, its extents are closed where it truly ends, and no cut moves
     stack.restart("cluster/east")
@@ -89,14 +89,14 @@ def test_producers_continue_at_once_and_records_of_the_dead_cluster_are_read_in_
 
     # Then its records are read in their place, then what west has; late produce never got there
     east = held_by(run, name, "east")
-    promised = {one.value for one in acked(producer) if one.offset >= 0}
+    promised = {ack.value for ack in acked(producer) if ack.offset >= 0}
     for consumer in (reader, member):
-        until(lambda c=consumer: {one.value for one in given(c)} >= promised | east, "all is read")  # type: ignore[misc]
+        until(lambda c=consumer: {record.value for record in given(c)} >= promised | east, "all is read")  # type: ignore[misc]
         consumer.stop()
     assert_ascending(reader)
     assert_one_record_per_offset(member)
-    places = {one.value: (one.partition, one.offset) for one in acked(producer) if one.offset >= 0}
-    read = {one.value: (one.partition, one.offset) for one in given(reader)}
+    places = {ack.value: (ack.partition, ack.offset) for ack in acked(producer) if ack.offset >= 0}
+    read = {record.value: (record.partition, record.offset) for record in given(reader)}
     # What east had appended when it died and west was sent again has two places: nobody had been told of the first
     doubled = east & held_by(run, name, "west")
     assert all(read[value] == place for value, place in places.items() if value not in doubled)
@@ -130,9 +130,9 @@ def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_o
     # Then they stay where they are, and get all there is
     assert all(one["skipped"] for one in checked["returned"])
     producer.stop()
-    promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
+    promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
     for consumer in (member, reader):
-        until(lambda c=consumer: {one.value for one in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
+        until(lambda c=consumer: {record.value for record in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
         consumer.stop()
     assert_ascending(reader)
     assert_one_record_per_offset(member)
@@ -141,7 +141,7 @@ def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_o
     switchyard(stack, "origins", "check", name, "--serve-skipped")
     whole = run.start("confluent-consumer", f"a-{name[-20:]}", name, seek="beginning")
     whole.wait_for(1, "delivered")
-    until(lambda: {one.value for one in given(whole)} >= held_by(run, name, "east") | promised, "all is read")
+    until(lambda: {record.value for record in given(whole)} >= held_by(run, name, "east") | promised, "all is read")
     whole.stop()
     assert_ascending(whole)
 
@@ -167,15 +167,15 @@ def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_
     before = len(given(reader))
     producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
     assert len(given(reader)) == before
-    assert all(one.offset < cut[one.partition] for one in given(member))
+    assert all(record.offset < cut[record.partition] for record in given(member))
     # When the operator accepts it
     accepted = switchyard(stack, "origins", "check", name, "--accept-loss", "--reason", "restored elsewhere")
     # Then readers go on in the new cluster
     assert {one["outcome"] for one in accepted["returned"]} == {"accepted"}
     producer.stop()
-    promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
+    promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
     for consumer in (member, reader):
-        until(lambda c=consumer: {one.value for one in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
+        until(lambda c=consumer: {record.value for record in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
         consumer.stop()
     assert_ascending(reader)
     assert_one_record_per_offset(member)
@@ -190,26 +190,26 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     assert migrate(run, name, "wait")["result"] == "succeeded"
     producer.wait_for(producer.count("acknowledged") + 50, "acknowledged", timeout_s=30)
     cut = cuts(run, name)
-    assert all(one.offset < cut[one.partition] for consumer in (member, reader) for one in given(consumer))
+    assert all(record.offset < cut[record.partition] for consumer in (member, reader) for record in given(consumer))
     words = ("origins", "give-up", "east", name, "--reason", "the hall has burnt down")
     # When it is given up
     counted = switchyard(stack, *words, "--dry-run")
     given_up = switchyard(stack, *words, "--yes")
     # Then the loss is what was counted before
     # What is lost was counted before: all that was known of it, and what nobody knows up to the cut
-    assert {one["partition"]: one["end"] for one in counted["extents"]} == cut
-    assert counted["known_lost"] == sum(one["known_end"] for one in counted["extents"]) >= 200
+    assert {extent["partition"]: extent["end"] for extent in counted["extents"]} == cut
+    assert counted["known_lost"] == sum(extent["known_end"] for extent in counted["extents"]) >= 200
     assert counted["most_lost"] == sum(cut.values())
     assert {one["group"] for one in counted["groups"]} == {name}
     assert (given_up["result"], given_up["extents"]) == ("succeeded", counted["extents"])
     # Readers go on at the target's start, and miss nothing of what is there
     producer.wait_for(producer.count("acknowledged") + 50, "acknowledged", timeout_s=30)
     producer.stop()
-    promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
+    promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
     for consumer in (reader, member):
-        until(lambda c=consumer: {one.value for one in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
+        until(lambda c=consumer: {record.value for record in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
         consumer.stop()
-        behind = [one for one in given(consumer) if one.offset >= cut[one.partition]]
+        behind = [record for record in given(consumer) if record.offset >= cut[record.partition]]
         assert {p: min(one.offset for one in behind if one.partition == p) for p in cut} == cut
     assert_ascending(reader)
     assert_one_record_per_offset(member)
@@ -225,7 +225,7 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     whole = run.start("confluent-consumer", f"a-{name[-20:]}", name, seek="beginning")
     whole.wait_for(len(west), "delivered")
     whole.stop()
-    assert {one.value for one in given(whole)} == west
+    assert {record.value for record in given(whole)} == west
 
 
 def nothing_refers_to_east(environment: Environment) -> None:

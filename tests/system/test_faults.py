@@ -69,8 +69,8 @@ class Work:
             for number in (1, 2)
         ]
         for client, what in (
-            *((one, "acknowledged") for one in self.producers),
-            *((one, "delivered") for one in self.consumers),  # each of both: the group is at rest
+            *((producer, "acknowledged") for producer in self.producers),
+            *((consumer, "delivered") for consumer in self.consumers),  # each of both: the group is at rest
         ):
             client.wait_for(30, what)
 
@@ -79,7 +79,7 @@ class Work:
         return self.run.start(kind, f"w{gateway}-{kind.removesuffix('-producer')}", self.topic, **options)
 
     def delivered(self) -> int:
-        return sum(one.count("delivered") for one in self.consumers)
+        return sum(consumer.count("delivered") for consumer in self.consumers)
 
     def goes_on(self) -> None:
         """Everybody is served again."""
@@ -95,7 +95,9 @@ class Work:
         assert result.sound, str(result)
         assert result.acknowledged > 0
         events = [event for known in history_of(self.run.clients).clients.values() for event in known]
-        assert [one for one in events if isinstance(one, Failed) or (isinstance(one, Noted) and one.fatal)] == []
+        assert [
+            event for event in events if isinstance(event, Failed) or (isinstance(event, Noted) and event.fatal)
+        ] == []
         assert_nothing_stands(stack, self.topic)
         print(result)
 
@@ -108,7 +110,11 @@ def assert_nothing_stands(stack: Stack, user: str) -> None:
         assert {topic.name for topic in view.topics.values() if topic.fence} == set()
         assert {group.name for group in view.groups.values() if group.fence} == set()
         assert store.locks() == []
-        mine = [one for one in store.operations(50) if one.request and user in one.request.scope.users]
+        mine = [
+            operation
+            for operation in store.operations(50)
+            if operation.request and user in operation.request.scope.users
+        ]
         assert {one.state for one in mine} <= FINAL
     finally:
         store.close()
@@ -199,7 +205,11 @@ def test_a_killed_switch_command_is_ended_by_the_gateways_and_can_be_repeated(
         assert command[0].result() == "killed"
         # Then the gateways bring the operation to its end
         until(lambda: not onlooker.store.locks(), "the operation was brought to its end")
-        (operation,) = [one for one in onlooker.store.operations(50) if one.request and name in one.request.scope.users]
+        (operation,) = [
+            operation
+            for operation in onlooker.store.operations(50)
+            if operation.request and name in operation.request.scope.users
+        ]
     assert operation.state == ("undone" if instant == "fence" else "succeeded")
     work.goes_on()
     # And it can be done again

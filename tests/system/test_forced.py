@@ -77,14 +77,14 @@ def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missi
     producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
     consumer.wait_for(consumer.count("delivered") + 200, "delivered", timeout_s=30)
     producer.stop()
-    cut = {one.partition: one.cut for one in run.cuts([name])}
-    promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
-    until(lambda: promised <= {one.value for one in given(consumer)}, "all that west acknowledged is read")
+    cut = {cut.partition: cut.cut for cut in run.cuts([name])}
+    promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
+    until(lambda: promised <= {record.value for record in given(consumer)}, "all that west acknowledged is read")
     consumer.stop()
     stack.restart("cluster/east")
     # Then they lack what the dead cluster held and nobody had read, and nothing else
     history, given_up = without_what_was_given_up(run, name, consumer)
-    kept_by_east = {one.value for one in acked(producer) if 0 <= one.offset < cut[one.partition]}
+    kept_by_east = {ack.value for ack in acked(producer) if 0 <= ack.offset < cut[ack.partition]}
     result = check(history, complete_readers=[name])
     found = [
         one
@@ -108,22 +108,22 @@ def test_readers_that_wait_for_a_dead_cluster_skip_nothing_until_it_returns(run:
     before = given(reader)
     producer.wait_for(producer.count("acknowledged") + 300, "acknowledged", timeout_s=30)
     producer.stop()
-    cut = {one.partition: one.cut for one in run.cuts([name])}
-    promised = {one.value for one in acked(producer) if one.offset >= cut[one.partition]}
+    cut = {cut.partition: cut.cut for cut in run.cuts([name])}
+    promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
     # Then west has what was written since, and no reader has got any of it
     assert promised
     assert read_from(run, name, cut, len(promised)) == promised
     assert given(reader) == before
-    assert all(one.offset < cut[one.partition] for one in given(member))
+    assert all(record.offset < cut[record.partition] for record in given(member))
     assert_ascending(member)
     # When the dead cluster returns
     stack.restart("cluster/east")
     # Then the rest of it is read, in order
     held = {value for dump in run.dumps(name) if dump.cluster == "east" for value in dump.records.values()}
-    until(lambda: {one.value for one in given(reader)} >= held, "the rest of east is read")
+    until(lambda: {record.value for record in given(reader)} >= held, "the rest of east is read")
     for consumer in (reader, member):
         consumer.stop()
-    assert {one.value for one in given(reader)} == held
+    assert {record.value for record in given(reader)} == held
     assert_ascending(reader)
 
 
@@ -139,7 +139,7 @@ def read_from(run: Run, name: str, offsets: dict[int, int], count: int) -> set[s
 
         def all_read() -> bool:
             messages = consumer.consume(500, 0.2)
-            values.update(name_in(one.value()) for one in messages if one.error() is None)
+            values.update(name_in(message.value()) for message in messages if message.error() is None)
             return len(values) >= count
 
         until(all_read, f"{count} records from the cut on")

@@ -45,7 +45,10 @@ AT_FULL_SPEED = {
 def many() -> Iterator[Stack]:
     with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=GATEWAYS) as stack:
         # One that knows of some of the others only sends clients elsewhere.
-        until(lambda: all(gateways_known_to(one["bootstrap"]) == GATEWAYS for one in stack.gateways), "all are known")
+        until(
+            lambda: all(gateways_known_to(gateway["bootstrap"]) == GATEWAYS for gateway in stack.gateways),
+            "all are known",
+        )
         yield stack
 
 
@@ -105,11 +108,11 @@ class Race:
         self.goes_on()
 
     def acknowledged(self) -> int:
-        return sum(one.count("acknowledged") for one in self.producers)
+        return sum(producer.count("acknowledged") for producer in self.producers)
 
     def goes_on(self) -> None:
         """Everybody is served."""
-        before = {one: one.count("acknowledged") for one in self.producers}
+        before = {producer: producer.count("acknowledged") for producer in self.producers}
         for producer, count in before.items():
             producer.wait_for(count + 100, "acknowledged")
 

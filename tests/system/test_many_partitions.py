@@ -32,7 +32,7 @@ def stack() -> Iterator[Stack]:
 
 def all_led(admin: AdminClient, topic: str) -> bool:
     found = admin.list_topics(topic, timeout=20).topics[topic].partitions.values()
-    return len(found) == PARTITIONS and all(one.leader >= 0 for one in found)
+    return len(found) == PARTITIONS and all(partition.leader >= 0 for partition in found)
 
 
 @pytest.mark.timeout(600 + 4 * PATIENCE_S)
@@ -61,7 +61,7 @@ def test_thousands_of_partitions_cross_over_in_batches_under_load(stack: Stack, 
     shown = [one for one in switchyard(stack, "migrations")["migrations"] if one["topic"] in names]
     status = {one["topic"]: (one["status"], len(one["partitions"])) for one in shown}
     # A topic that never held a record leaves nothing in its origin.
-    assert status == {one: ("Migrated" if one == names[0] else "Aged", PARTITIONS) for one in names}
+    assert status == {name: ("Migrated" if name == names[0] else "Aged", PARTITIONS) for name in names}
     # And the clients have noticed nothing
     producer.wait_for(producer.count("acknowledged") + 100, "acknowledged", timeout_s=30)
     run.finish([producer], [consumer])

@@ -54,4 +54,4 @@ def test_members_that_stop_right_after_a_switch_commit_and_leave_in_the_target(
 
 def _read_up_to(consumer: Client) -> dict[tuple[str, int], int]:
     events = consumer.history().clients[consumer.name]
-    return {(one.topic, one.partition): one.offset + 1 for one in events if isinstance(one, Delivered)}
+    return {(event.topic, event.partition): event.offset + 1 for event in events if isinstance(event, Delivered)}

@@ -72,8 +72,8 @@ def known_ends(stack: Stack, name: str) -> dict[int, tuple[int | None, int]]:
 def assert_all_is_read(run: Run, name: str, producers: list[Client], reader: Client) -> None:
     """East is back: everything that was acknowledged is read, where it was said to be. Of the idempotent producer only
     what east had appended and told nobody is there twice; the plain one sends again whatever lost its answer."""
-    promised = {one.value for producer in producers for one in acked(producer)}
-    until(lambda: {one.value for one in given(reader)} >= promised, "all is read", timeout_s=60)
+    promised = {ack.value for producer in producers for ack in acked(producer)}
+    until(lambda: {record.value for record in given(reader)} >= promised, "all is read", timeout_s=60)
     reader.stop()
     assert_ascending(reader)
     places: dict[str, list[tuple[int, int]]] = {}
@@ -85,7 +85,7 @@ def assert_all_is_read(run: Run, name: str, producers: list[Client], reader: Cli
             if one.offset >= 0 and one.value not in twice:
                 assert places[one.value] == [(one.partition, one.offset)]
     cut = {p: c for p, (_, c) in known_ends(run.stack, name).items()} if twice else {}
-    for value in twice & {one.value for one in acked(producers[0])}:
+    for value in twice & {ack.value for ack in acked(producers[0])}:
         (partition, first), *rest = sorted(places[value])
         assert len(rest) == 1
         assert first < cut[partition] <= rest[0][1]
@@ -98,7 +98,7 @@ def test_migrate_from_fault_ends_a_crossing_whose_origin_died_above_its_cuts_wit
     producers, reader = at_work(run, name)
     migration = opened(run, name, tmp_path, 2.0)
     cuts = migration.cuts
-    newest = lambda: {one.partition: one.offset for producer in producers for one in acked(producer)}  # noqa: E731
+    newest = lambda: {ack.partition: ack.offset for producer in producers for ack in acked(producer)}  # noqa: E731
     until(lambda: all(newest().get(p, 0) > cut + 20 for p, cut in cuts.items()), "all have reached their cuts")
 
     # When the origin dies, and its topics are migrated from the fault

@@ -145,5 +145,7 @@ def test_gateways_report_their_own_cluster_id_and_the_authorized_operations_of_t
     assert said.out.split()[-1] == described["through"].cluster_id
     assert len(described["through"].cluster_id) == 22
     assert described["through"].cluster_id != described["directly"].cluster_id
-    operations = {place: sorted(one.name for one in found.authorized_operations) for place, found in described.items()}
+    operations = {
+        place: sorted(operation.name for operation in found.authorized_operations) for place, found in described.items()
+    }
     assert operations["through"] == operations["directly"] != []

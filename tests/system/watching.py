@@ -33,7 +33,7 @@ def led_from(stack: Stack, name: str) -> set[str]:
     for gateway in stack.gateways:
         settings = {"bootstrap.servers": gateway["bootstrap"], "client.id": f"HA#{name}#{name}", "log_level": 3}
         partitions = AdminClient(settings).list_topics(name, timeout=20).topics[name].partitions.values()
-        found |= {clusters.get(one.leader, "nowhere") for one in partitions}
+        found |= {clusters.get(partition.leader, "nowhere") for partition in partitions}
     return found
 
 
@@ -48,7 +48,7 @@ def client_id_at(stack: Stack, user: str, gateway: int) -> str:
         client_id = f"HA#{user}#{number}"
         client = AdminClient({"bootstrap.servers": stack.bootstrap, "client.id": client_id, "log_level": 3})
         found = client.list_topics(user, timeout=20)
-        leaders = {one.leader for one in found.topics[user].partitions.values()}
+        leaders = {partition.leader for partition in found.topics[user].partitions.values()}
         if all(0 <= found.brokers[leader].port - first_port < 100 for leader in leaders):
             return client_id
     raise AssertionError(f"none of 40 client ids is served by gateway {gateway}")
@@ -60,15 +60,15 @@ def leaders(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
 
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 3})
     found = admin.list_topics(timeout=20).topics.get(topic)  # asked for by its name it might be created
-    return {} if found is None else {one.id: one.leader for one in found.partitions.values()}
+    return {} if found is None else {partition.id: partition.leader for partition in found.partitions.values()}
 
 
 def acked(producer: Client) -> list[Acked]:
-    return [one for one in producer.history().clients[producer.name] if isinstance(one, Acked)]
+    return [event for event in producer.history().clients[producer.name] if isinstance(event, Acked)]
 
 
 def given(consumer: Client) -> list[Delivered]:
-    return [one for one in consumer.history().clients[consumer.name] if isinstance(one, Delivered)]
+    return [event for event in consumer.history().clients[consumer.name] if isinstance(event, Delivered)]
 
 
 def assert_ascending(consumer: Client) -> None:
@@ -82,4 +82,4 @@ def assert_ascending(consumer: Client) -> None:
 def assert_no_client_has_failed(clients: Collection[Client]) -> None:
     """No record was given up, and no library could not go on."""
     events = [event for known in history_of(clients).clients.values() for event in known]
-    assert [one for one in events if isinstance(one, Failed) or (isinstance(one, Noted) and one.fatal)] == []
+    assert [event for event in events if isinstance(event, Failed) or (isinstance(event, Noted) and event.fatal)] == []
