@@ -21,12 +21,10 @@ from tests.gateway.session.messages import (
 from tests.gateway.session.talk import Talk
 
 CUT, BASE = 100, 7
-
-
-LEG = BrokerLane("west", 1, lane=1)
-
-
+RAISED = 500
+TARGET_LANE = BrokerLane("west", 1, lane=1)
 REFUSED, TAKEN = int(ErrorCode.NOT_LEADER_OR_FOLLOWER), 0
+SCOPE = frozenset({b"orders"}), frozenset[bytes]()
 
 
 def topic(crossing: str | None = "open", **fields: Any) -> Topic:
@@ -78,12 +76,6 @@ def outcome(talk: Talk) -> list[tuple[int, int]]:
     """(error, client offset) of every request answered since the last look."""
     talk.wait(0.25)
     return [(e["error_code"], e["base_offset"]) for e in map(entry, talk.answers())]
-
-
-RAISED = 500
-
-
-SCOPE = frozenset({b"orders"}), frozenset[bytes]()
 
 
 def cut_at(cut: int, crossing: str | None = "proposed", *, base: int = BASE, name: str = "orders") -> Topic:

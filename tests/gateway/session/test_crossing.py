@@ -14,9 +14,9 @@ from tests.gateway.session.batch import batch
 from tests.gateway.session.crossings import (
     BASE,
     CUT,
-    LEG,
     REFUSED,
     TAKEN,
+    TARGET_LANE,
     answer,
     arrived,
     ask,
@@ -45,7 +45,7 @@ def test_what_lies_below_the_cut_is_the_origins_alone() -> None:
     ((asked, _),) = arrived(talk, EAST)
     answer(talk, EAST, asked, 90)
     assert outcome(talk) == [(TAKEN, 90)]
-    assert not talk.asked(LEG)
+    assert not talk.asked(TARGET_LANE)
 
 
 def test_what_lies_at_the_cut_or_above_is_written_to_the_target_under_the_terms_producer_id() -> None:
@@ -56,26 +56,26 @@ def test_what_lies_at_the_cut_or_above_is_written_to_the_target_under_the_terms_
         assert first.producer_id == CLIENT_PID
         answer(talk, EAST, asked, offset)
         assert outcome(talk) == []
-        ((leg, batch),) = arrived(talk, LEG)
+        ((write, batch),) = arrived(talk, TARGET_LANE)
         assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, sequence, 3)
-        answer(talk, LEG, leg, there)
+        answer(talk, TARGET_LANE, write, there)
         assert outcome(talk) == [(TAKEN, CUT + there - BASE)]
 
 
 def test_a_batch_through_which_the_cut_runs_goes_to_the_target_whole_every_time_that_it_comes() -> None:
     talk = Talk(state(topic()))
-    legs = []
+    writes = []
     for _ in range(2):  # the client's retry meets the same offset in the origin, as the duplicate that it is
         ask(talk, records(20, 10))
         ((asked, _),) = arrived(talk, EAST)
         answer(talk, EAST, asked, 96)
-        ((leg, batch),) = arrived(talk, LEG)
+        ((write, batch),) = arrived(talk, TARGET_LANE)
         assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, 20, 10)
-        legs.append(leg.records)
+        writes.append(write.records)
         # Then its records are where the target has put them, whoever was there first
-        answer(talk, LEG, leg, BASE + 40)
+        answer(talk, TARGET_LANE, write, BASE + 40)
         assert outcome(talk) == [(TAKEN, CUT + 40)]
-    assert legs[0] == legs[1]
+    assert writes[0] == writes[1]
 
 
 def test_a_batch_that_ends_right_below_the_cut_is_the_origins() -> None:
@@ -84,7 +84,7 @@ def test_a_batch_that_ends_right_below_the_cut_is_the_origins() -> None:
     ((asked, _),) = arrived(talk, EAST)
     answer(talk, EAST, asked, CUT - 10)
     assert outcome(talk) == [(TAKEN, CUT - 10)]
-    assert not arrived(talk, LEG)
+    assert not arrived(talk, TARGET_LANE)
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
@@ -95,9 +95,9 @@ def test_the_origin_is_asked_with_acks_all_whatever_the_client_wants(acks: int) 
     assert asked.body["acks"] == -1
     assert talk.session.busy
     answer(talk, EAST, asked, 100)
-    ((leg, batch),) = arrived(talk, LEG)
-    assert (leg.body["acks"], batch.producer_id) == (-1, -1)
-    answer(talk, LEG, leg, BASE)
+    ((write, batch),) = arrived(talk, TARGET_LANE)
+    assert (write.body["acks"], batch.producer_id) == (-1, -1)
+    answer(talk, TARGET_LANE, write, BASE)
     assert outcome(talk) == ([] if acks == 0 else [(TAKEN, CUT)])
     assert not talk.session.queue
 
@@ -109,7 +109,7 @@ def test_a_batch_of_a_transaction_that_passes_the_cut_is_refused_because_its_tra
     (asked,) = talk.asked(EAST)
     answer(talk, EAST, asked, 100)
     assert outcome(talk) == [(REFUSED, -1)]
-    assert not talk.asked(LEG)
+    assert not talk.asked(TARGET_LANE)
 
 
 def test_pipelined_batches_reach_the_target_one_after_the_other() -> None:
@@ -119,9 +119,9 @@ def test_pipelined_batches_reach_the_target_one_after_the_other() -> None:
     for (asked, _), offset in zip(arrived(talk, EAST), (100, 101, 102), strict=True):
         answer(talk, EAST, asked, offset)
     for sequence in (0, 1, 2):
-        ((leg, batch),) = arrived(talk, LEG)
+        ((write, batch),) = arrived(talk, TARGET_LANE)
         assert batch.base_sequence == sequence
-        answer(talk, LEG, leg, BASE + sequence)
+        answer(talk, TARGET_LANE, write, BASE + sequence)
     assert outcome(talk) == [(TAKEN, 100), (TAKEN, 101), (TAKEN, 102)]
 
 
@@ -132,9 +132,9 @@ def test_what_follows_a_batch_that_the_target_refused_is_not_sent_there() -> Non
         ask(talk, records(sequence))
     for (asked, _), offset in zip(arrived(talk, EAST), (100, 101), strict=True):
         answer(talk, EAST, asked, offset)
-    ((leg, _),) = arrived(talk, LEG)
-    answer(talk, LEG, leg, -1, int(ErrorCode.NOT_ENOUGH_REPLICAS))
-    assert not talk.asked(LEG)
+    ((write, _),) = arrived(talk, TARGET_LANE)
+    answer(talk, TARGET_LANE, write, -1, int(ErrorCode.NOT_ENOUGH_REPLICAS))
+    assert not talk.asked(TARGET_LANE)
     assert outcome(talk) == [(int(ErrorCode.NOT_ENOUGH_REPLICAS), -1), (REFUSED, -1)]
     # Then both come again, in order, and the origin knows them
     for sequence in (0, 1):
@@ -142,9 +142,9 @@ def test_what_follows_a_batch_that_the_target_refused_is_not_sent_there() -> Non
     for (asked, _), offset in zip(arrived(talk, EAST), (100, 101), strict=True):
         answer(talk, EAST, asked, offset)
     for sequence in (0, 1):
-        ((leg, batch),) = arrived(talk, LEG)
+        ((write, batch),) = arrived(talk, TARGET_LANE)
         assert batch.base_sequence == sequence
-        answer(talk, LEG, leg, BASE + sequence)
+        answer(talk, TARGET_LANE, write, BASE + sequence)
     assert outcome(talk) == [(TAKEN, 100), (TAKEN, 101)]
 
 
@@ -163,7 +163,7 @@ def test_the_target_is_not_written_when_the_state_changed_while_the_origin_was_a
         talk.follow(state(topic(None).model_copy(update={"partitions": forced}), revision=2))
     answer(talk, EAST, asked, 100)
     assert outcome(talk) == [(REFUSED, -1)]
-    assert not talk.asked(LEG)
+    assert not talk.asked(TARGET_LANE)
 
 
 def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_one_waits_for_it() -> None:
@@ -176,8 +176,8 @@ def test_a_batch_under_way_while_the_crossing_ends_still_arrives_and_the_next_on
     ask(other, records(1))
     assert outcome(other) == [(REFUSED, -1)]
     answer(talk, EAST, asked, 100)
-    ((leg, _),) = arrived(talk, LEG)
-    answer(talk, LEG, leg, BASE)
+    ((write, _),) = arrived(talk, TARGET_LANE)
+    answer(talk, TARGET_LANE, write, BASE)
     assert outcome(talk) == [(TAKEN, 100)]
     ask(other, records(1))
     ((asked, _),) = arrived(other, WEST)
@@ -236,7 +236,7 @@ def test_a_request_in_pieces_is_gathered_before_it_is_sent_because_it_may_have_t
     ask(talk, records(0, 10))
     ((asked, batch),) = arrived(talk, EAST)
     answer(talk, EAST, asked, 95)
-    ((_, rest),) = arrived(talk, LEG)
+    ((_, rest),) = arrived(talk, TARGET_LANE)
     assert (batch.records_count, rest.records_count) == (10, 10)
 
 
@@ -272,8 +272,8 @@ def test_a_client_that_reads_from_the_target_by_the_same_connection_reads_its_ow
     # When the batch crosses the cut
     answer(talk, EAST, asked, 100)
     assert not talk.asked(WEST)
-    ((leg, _),) = arrived(talk, LEG)
-    answer(talk, LEG, leg, BASE)
+    ((write, _),) = arrived(talk, TARGET_LANE)
+    answer(talk, TARGET_LANE, write, BASE)
     # Then the target is asked for it when it has it
     (reading,) = talk.asked(WEST)
     talk.answer(WEST, reading, {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": []})
@@ -305,3 +305,13 @@ def test_a_proposed_cut_waits_for_batches_without_an_answer_too() -> None:
     (probe,) = talk.asked(EAST)
     talk.answer(EAST, probe, {"error_code": 0, "api_keys": []})
     assert not talk.session.holds_back(*scope)
+
+
+def test_an_operation_on_another_topic_of_the_same_request_waits_for_its_records() -> None:
+    # Given a request for a topic that crosses over, and for one that was never moved
+    talk = Talk(state(topic()))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, records(0)), ("other", 0, records(0))))
+    # Then an operation that comes later waits for both of them
+    for name in (b"orders", b"other"):
+        assert talk.session.holds_back(frozenset({name}), frozenset(), since=2)
+    assert not talk.session.holds_back(frozenset({b"third"}), frozenset(), since=2)

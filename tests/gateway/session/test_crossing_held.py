@@ -18,11 +18,11 @@ from ha_core.wire import ErrorCode
 from tests.gateway.session.crossings import (
     BASE,
     CUT,
-    LEG,
     RAISED,
     REFUSED,
     SCOPE,
     TAKEN,
+    TARGET_LANE,
     answer,
     arrived,
     ask,
@@ -55,7 +55,7 @@ def test_a_record_at_a_proposed_cut_that_is_raised_is_written_once_and_acknowled
     talk.follow(state(cut_at(RAISED), revision=2))
     # Then it is an ordinary record, and its producer has no reason to send another one
     assert outcome(talk) == [(TAKEN, CUT)]
-    assert arrived(talk, EAST) == arrived(talk, LEG) == []
+    assert arrived(talk, EAST) == arrived(talk, TARGET_LANE) == []
 
 
 def test_a_batch_that_straddles_the_raised_cut_as_well_is_held_on() -> None:
@@ -70,9 +70,9 @@ def test_when_the_crossing_is_opened_it_goes_to_the_target() -> None:
     talk = held(count=10, at=95)
     talk.follow(state(cut_at(102), revision=2))
     talk.follow(state(cut_at(102, "open"), revision=3))
-    ((leg, batch),) = arrived(talk, LEG)
+    ((write, batch),) = arrived(talk, TARGET_LANE)
     assert batch.records_count == 10
-    answer(talk, LEG, leg, BASE)
+    answer(talk, TARGET_LANE, write, BASE)
     assert outcome(talk) == [(TAKEN, 102)]
 
 
@@ -83,7 +83,7 @@ def test_when_the_cut_is_taken_back_the_origins_record_is_an_ordinary_one(mapped
     document = Topic(name="orders", writer="east", partitions={0: (origin,)})
     talk.follow(state(*[document] * mapped, revision=2))
     assert outcome(talk) == [(TAKEN, CUT)]
-    assert not talk.asked(LEG)
+    assert not talk.asked(TARGET_LANE)
 
 
 def test_a_batch_sent_to_an_open_cut_that_is_proposed_again_is_held_as_well() -> None:
@@ -117,7 +117,7 @@ def test_what_became_of_it_is_not_guessed(newest: Topic) -> None:
     talk = held()
     talk.follow(state(newest, revision=9))
     assert outcome(talk) == [(REFUSED, -1)]
-    assert not talk.asked(LEG)
+    assert not talk.asked(TARGET_LANE)
 
 
 @pytest.mark.parametrize("newest", [cut_at(RAISED), cut_at(CUT, "open"), None], ids=["raised", "open", "taken back"])
@@ -127,7 +127,7 @@ def test_without_a_lease_nothing_is_believed(newest: Topic | None) -> None:
     talk.lease.valid_until = 0.0
     talk.follow(state(*[newest] if newest else [], revision=2))
     assert TAKEN not in [error for error, _ in outcome(talk)]
-    assert not talk.asked(LEG)
+    assert not talk.asked(TARGET_LANE)
     # And its client is told at the latest when it would have been told anyway
     talk.wait(PROPOSED_HOLD_S)
     assert not talk.session.queue
@@ -183,9 +183,9 @@ def test_pipelined_batches_go_to_the_target_in_their_order_when_the_crossing_is_
     # Given the last one's answer from the origin comes when the cut is open already
     answer(talk, EAST, third, 109)
     for sequence, count in ((0, 5), (5, 5), (10, 5)):
-        ((leg, batch),) = arrived(talk, LEG)
+        ((write, batch),) = arrived(talk, TARGET_LANE)
         assert (batch.base_sequence, batch.records_count) == (sequence, count)
-        answer(talk, LEG, leg, BASE + sequence - 1)
+        answer(talk, TARGET_LANE, write, BASE + sequence - 1)
     assert outcome(talk) == [(TAKEN, 99), (TAKEN, 104), (TAKEN, 109)]
 
 
@@ -200,7 +200,7 @@ def test_what_follows_a_batch_that_was_refused_when_its_time_was_up_does_not_cro
     assert [entry(one)["error_code"] for one in talk.answers()] == [REFUSED]
     talk.follow(state(topic("open"), revision=2))
     assert outcome(talk) == [(REFUSED, -1)]
-    assert not talk.asked(LEG)
+    assert not talk.asked(TARGET_LANE)
 
 
 def test_the_partitions_of_a_request_are_answered_when_all_of_them_are_decided() -> None:
@@ -213,10 +213,10 @@ def test_the_partitions_of_a_request_are_answered_when_all_of_them_are_decided()
     talk.answer(EAST, asked, produced(("orders", 0, 0, CUT), ("other", 0, 0, CUT + 4)))
     # When one is opened and the other one proposed higher, each in a revision of its own
     talk.follow(state(topic("open"), other, revision=2))
-    assert not talk.asked(LEG)
+    assert not talk.asked(TARGET_LANE)
     talk.follow(state(topic("open"), cut_at(RAISED, name="other"), revision=3))
-    ((leg, _),) = arrived(talk, LEG)
-    answer(talk, LEG, leg, BASE)
+    ((write, _),) = arrived(talk, TARGET_LANE)
+    answer(talk, TARGET_LANE, write, BASE)
     talk.wait(0.25)
     found = {one["name"]: one["partition_responses"][0] for one in talk.answers()[0]["responses"]}
     assert [(found[name]["error_code"], found[name]["base_offset"]) for name in ("orders", "other")] == [
@@ -240,7 +240,7 @@ def test_no_operation_waits_for_what_waits_for_it() -> None:
     # And a revision of others changes nothing about it
     talk.follow(state(topic("proposed"), revision=7))
     assert not talk.session.holds_back(*SCOPE, 7)
-    assert not talk.asked(LEG)
+    assert not talk.asked(TARGET_LANE)
 
 
 def test_what_is_on_its_way_to_the_target_is_waited_for_and_what_is_behind_it_is_not_sent_by_the_rules_of_before() -> (
@@ -251,17 +251,17 @@ def test_what_is_on_its_way_to_the_target_is_waited_for_and_what_is_behind_it_is
         talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
     for (asked, _), offset in zip(arrived(talk, EAST), (100, 101), strict=True):
         answer(talk, EAST, asked, offset)
-    ((leg, _),) = arrived(talk, LEG)
+    ((write, _),) = arrived(talk, TARGET_LANE)
     talk.follow(state(topic("proposed"), revision=2))
     assert talk.session.holds_back(*SCOPE, 2)
-    answer(talk, LEG, leg, BASE)
+    answer(talk, TARGET_LANE, write, BASE)
     assert outcome(talk) == [(TAKEN, CUT)]
     assert not talk.session.holds_back(*SCOPE, 2)
-    assert not talk.asked(LEG)
+    assert not talk.asked(TARGET_LANE)
     # And when there is no way back, because the target has the first of them, it goes there as well
     talk.follow(state(topic("open"), revision=3))
-    ((leg, _),) = arrived(talk, LEG)
-    answer(talk, LEG, leg, BASE + 1)
+    ((write, _),) = arrived(talk, TARGET_LANE)
+    answer(talk, TARGET_LANE, write, BASE + 1)
     assert outcome(talk) == [(TAKEN, CUT + 1)]
 
 
@@ -276,8 +276,8 @@ def test_what_comes_to_lie_above_an_open_cut_while_a_fence_stands_goes_to_the_ta
     assert outcome(talk) == []
     assert not talk.session.holds_back(*SCOPE, 2)
     talk.follow(state(topic(None if ended else "open"), revision=3))
-    ((leg, _),) = arrived(talk, LEG)
-    answer(talk, LEG, leg, BASE)
+    ((write, _),) = arrived(talk, TARGET_LANE)
+    answer(talk, TARGET_LANE, write, BASE)
     assert outcome(talk) == [(TAKEN, CUT)]
 
 
@@ -300,8 +300,8 @@ def test_the_batch_of_a_client_that_has_left_still_goes_where_it_belongs() -> No
     talk.take(talk.session.client_left(talk.now))
     assert talk.closed is None
     talk.follow(state(topic("open"), revision=2))
-    ((leg, _),) = arrived(talk, LEG)
-    answer(talk, LEG, leg, BASE)
+    ((write, _),) = arrived(talk, TARGET_LANE)
+    answer(talk, TARGET_LANE, write, BASE)
     assert talk.closed is not None
     assert talk.closed.cause is Cause.CLIENT_LEFT
 
@@ -350,9 +350,9 @@ def test_a_record_behind_a_settled_cut_goes_to_the_target_although_it_was_sent_w
     ((asked, _),) = arrived(talk, EAST)
     talk.follow(state(topic(None), revision=5))
     answer(talk, EAST, asked, CUT - 1)
-    ((leg, batch),) = arrived(talk, LEG)
+    ((write, batch),) = arrived(talk, TARGET_LANE)
     assert (batch.base_sequence, batch.records_count) == (0, 4)
-    answer(talk, LEG, leg, -1, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
+    answer(talk, TARGET_LANE, write, -1, int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
     assert outcome(talk) == [(int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), UNKNOWN_OFFSET)]
 
 

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tests.gateway.session.crossings import BASE, CUT, LEG, REFUSED, TAKEN, answer, arrived, ask, outcome, records
+from tests.gateway.session.crossings import (
+    BASE,
+    CUT,
+    REFUSED,
+    TAKEN,
+    TARGET_LANE,
+    answer,
+    arrived,
+    ask,
+    outcome,
+    records,
+)
 from tests.gateway.session.crossings import topic as crossing_topic
 from tests.gateway.session.messages import state
 from tests.gateway.session.talk import EAST, Talk
@@ -24,17 +35,17 @@ def test_a_batch_does_not_cross_before_an_earlier_one_that_was_refused_at_the_cu
     # Then the second does not cross before it, for the target would take it as the beginning
     answer(talk, EAST, second, CUT + 2)
     assert outcome(talk) == [(REFUSED, -1)]
-    assert not talk.asked(LEG)
+    assert not talk.asked(TARGET_LANE)
     # And the first does, and after it the second
     answer(talk, EAST, again, CUT - 2)
-    ((leg, batch),) = arrived(talk, LEG)
+    ((write, batch),) = arrived(talk, TARGET_LANE)
     assert (batch.base_sequence, batch.records_count) == (0, 4)
-    answer(talk, LEG, leg, BASE)
+    answer(talk, TARGET_LANE, write, BASE)
     assert outcome(talk) == [(TAKEN, CUT)]
     ask(talk, records(4))
     ((third, _),) = arrived(talk, EAST)
     answer(talk, EAST, third, CUT + 2)
-    ((leg, batch),) = arrived(talk, LEG)
+    ((write, batch),) = arrived(talk, TARGET_LANE)
     assert batch.base_sequence == 4
-    answer(talk, LEG, leg, BASE + 4)
+    answer(talk, TARGET_LANE, write, BASE + 4)
     assert outcome(talk) == [(TAKEN, CUT + 4)]

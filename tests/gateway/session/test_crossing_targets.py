@@ -12,10 +12,10 @@ from gateway.session.produce.split import PROPOSED_HOLD_S
 from tests.gateway.session.crossings import (
     BASE,
     CUT,
-    LEG,
     REFUSED,
     SCOPE,
     TAKEN,
+    TARGET_LANE,
     answer,
     arrived,
     cut_at,
@@ -39,9 +39,9 @@ def test_a_target_whose_leader_is_not_known_yet_is_waited_for() -> None:
     assert Refresh() in talk.others
     # When the gateway has found it
     talk.follow(replace(talk.session.snapshot, topology=state().topology))
-    ((leg, batch),) = arrived(talk, LEG)
+    ((write, batch),) = arrived(talk, TARGET_LANE)
     assert batch.records_count == 10
-    answer(talk, LEG, leg, BASE)
+    answer(talk, TARGET_LANE, write, BASE)
     assert outcome(talk) == [(TAKEN, CUT)]
 
 
@@ -61,20 +61,20 @@ def test_when_the_targets_leader_has_changed_the_client_is_not_told_and_the_next
         talk.ask(PRODUCE, 9, plain(records(sequence, 10)))
     for (asked, _), offset in zip(arrived(talk, EAST), (95, 105), strict=True):
         answer(talk, EAST, asked, offset)
-    ((leg, _),) = arrived(talk, LEG)
-    answer(talk, LEG, leg, -1, REFUSED)
-    assert not talk.asked(LEG)
+    ((write, _),) = arrived(talk, TARGET_LANE)
+    answer(talk, TARGET_LANE, write, -1, REFUSED)
+    assert not talk.asked(TARGET_LANE)
     assert not talk.session.holds_back(*SCOPE, 1)
     # When it was asked for again, and found
     talk.follow(replace(talk.session.snapshot, topology=topology(west={"orders": {0: 2}})))
     assert outcome(talk) == []
-    second = LEG._replace(broker=2)
+    second = TARGET_LANE._replace(broker=2)
     for sequence, count, offset in ((0, 10, BASE), (10, 10, BASE + 10)):
-        ((leg, batch),) = arrived(talk, second)
+        ((write, batch),) = arrived(talk, second)
         assert (batch.base_sequence, batch.records_count) == (sequence, count)
-        answer(talk, second, leg, offset)
+        answer(talk, second, write, offset)
     assert outcome(talk) == [(TAKEN, CUT), (TAKEN, CUT + 10)]
-    assert not talk.asked(LEG)
+    assert not talk.asked(TARGET_LANE)
 
 
 def test_what_one_target_has_taken_is_not_sent_again_with_what_another_refused() -> None:
@@ -82,12 +82,12 @@ def test_what_one_target_has_taken_is_not_sent_again_with_what_another_refused()
     talk.ask(PRODUCE, 9, {**produce(("orders", 0, records(0)), ("other", 0, records(0))), "timeout_ms": 30_000})
     (asked,) = talk.asked(EAST)
     talk.answer(EAST, asked, produced(("orders", 0, 0, CUT), ("other", 0, 0, CUT)))
-    (leg,) = talk.asked(LEG)
-    talk.answer(LEG, leg, produced(("orders", 0, 0, BASE), ("other", 0, REFUSED, -1)))
+    (write,) = talk.asked(TARGET_LANE)
+    talk.answer(TARGET_LANE, write, produced(("orders", 0, 0, BASE), ("other", 0, REFUSED, -1)))
     talk.wait(0.25)
-    (again,) = talk.asked(LEG)
+    (again,) = talk.asked(TARGET_LANE)
     assert again.topics == ["other"]
-    talk.answer(LEG, again, produced(("other", 0, 0, BASE)))
+    talk.answer(TARGET_LANE, again, produced(("other", 0, 0, BASE)))
     found = [p for one in talk.answers()[0]["responses"] for p in one["partition_responses"]]
     assert [(p["error_code"], p["base_offset"]) for p in found] == [(TAKEN, CUT), (TAKEN, CUT)]
 
@@ -97,17 +97,17 @@ def test_a_target_that_dies_takes_no_connection_with_it_and_its_successor_is_ask
     talk.ask(PRODUCE, 9, plain(records(0, 10)))
     ((asked, _),) = arrived(talk, EAST)
     answer(talk, EAST, asked, 95)
-    ((_, first),) = arrived(talk, LEG)
+    ((_, first),) = arrived(talk, TARGET_LANE)
     # When its connection breaks before the answer, and the successor cannot be dialled at first
     for _ in range(3):
-        talk.lose(LEG)
+        talk.lose(TARGET_LANE)
         assert talk.closed is None
         assert Refresh() in talk.others
         assert outcome(talk) == []
-        ((leg, again),) = arrived(talk, LEG)
+        ((write, again),) = arrived(talk, TARGET_LANE)
         assert again == first
     # Then the batch that it may have taken comes again as it was
-    answer(talk, LEG, leg, BASE)
+    answer(talk, TARGET_LANE, write, BASE)
     assert outcome(talk) == [(TAKEN, CUT)]
 
 
@@ -119,9 +119,9 @@ def test_a_batch_whose_target_does_not_come_back_is_refused_and_the_next_one_wai
         answer(talk, EAST, asked, offset)
     found: list[tuple[int, int]] = []
     while not found:
-        arrived(talk, LEG)
-        talk.lose(LEG)
+        arrived(talk, TARGET_LANE)
+        talk.lose(TARGET_LANE)
         found = outcome(talk)
     assert talk.closed is None
     assert found == [(REFUSED, -1), (REFUSED, -1)]
-    assert not arrived(talk, LEG)
+    assert not arrived(talk, TARGET_LANE)

@@ -83,8 +83,8 @@ def test_only_the_partition_that_crosses_over_is_held_to_its_cut() -> None:
     talk.ask(PRODUCE, 9, produce(("orders", 1, batch(producer_id=CLIENT_PID))))
     (asked,) = talk.asked(EAST)
     talk.answer(EAST, asked, produced(("orders", 1, 0, CUT + 3)))
-    (leg,) = talk.asked(BrokerLane("west", 1, lane=1))
-    data = leg.records
+    (write,) = talk.asked(BrokerLane("west", 1, lane=1))
+    data = write.records
     assert next(batches(data, 0, len(data))).producer_id == upstream_id(CLIENT_PID, 1)
 
 

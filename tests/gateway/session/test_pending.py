@@ -1,0 +1,65 @@
+"""Kinds of pending requests: each has the next states that are legal for it, and no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.session.pending import Answer, Composed, Discarded, Exchange, Gathered, Passed, Patched, Pending, Ready
+from gateway.session.request import Request
+from ha_core.wire import ApiKey, Limits
+
+REQUEST = Request.own(ApiKey.FETCH, 12, Limits())
+BASIS = (3, 7)
+NEXT = ("abandoned", "ready", "without")
+
+
+def nothing() -> Exchange:
+    return None
+    yield
+
+
+@pytest.mark.parametrize(
+    ("kind", "legal"),
+    [
+        (Passed, {"abandoned"}),
+        (Patched, {"abandoned"}),
+        (Gathered, {"ready", "without"}),
+        (Composed, {"ready"}),
+        (Ready, set()),
+        (Discarded, set()),
+    ],
+)
+def test_a_kind_offers_its_legal_next_states_only(kind: type[Any], legal: set[str]) -> None:
+    assert {name for name in NEXT if hasattr(kind, name)} == legal
+
+
+def test_a_passed_request_is_answered_at_once_and_what_its_broker_says_is_dropped() -> None:
+    passed = Passed(REQUEST, group=b"billing")
+    passed.basis = BASIS
+    ready, discarded = passed.abandoned(b"again")
+    assert (ready.frame, ready.due_at, ready.basis) == (b"again", 0.0, None)
+    assert (discarded.request, discarded.topics) == (REQUEST, ())
+
+
+@pytest.mark.parametrize(("promises", "basis"), [(True, BASIS), (False, None)])
+def test_only_an_answer_that_promises_something_rests_on_the_lease(promises: bool, basis: Any) -> None:
+    gathered = Gathered(REQUEST, nothing())
+    gathered.basis = BASIS
+    ready = gathered.ready(Answer(b"answer", 0.5, promises), now=10.0)
+    assert (ready.frame, ready.due_at, ready.basis) == (b"answer", 10.5, basis)
+
+
+def test_what_is_ready_changes_something_if_it_tells_of_a_log_or_a_group() -> None:
+    assert Ready(REQUEST, b"", basis=BASIS).changes
+    assert not Ready(REQUEST, b"").changes
+
+
+def test_a_kind_has_the_fields_that_it_needs_and_no_others() -> None:
+    for pending in (Passed(REQUEST), Gathered(REQUEST, nothing()), Composed(REQUEST, None), Ready(REQUEST, b"")):
+        assert isinstance(pending, Pending)
+        assert not hasattr(pending, "__dict__")
+    assert not hasattr(Ready(REQUEST, b""), "lane")
+    assert not hasattr(Composed(REQUEST, None), "revision")
+    assert not hasattr(Passed(REQUEST), "frames")
