@@ -177,33 +177,22 @@ def fault_request(
     origin: str,
     target: str,
     *,
-    unread: str,
-    reason: str,
-    force: bool = False,
     with_groups: bool = True,
-    drain_timeout_s: float = 10.0,
+    **options: Any,
 ) -> MoveRequest:
     """The forced move of `entries` (topics, or patterns with `*`, `?` and `[…]`) from the dead `origin`.
 
     :param with_groups: take along the groups that are known to have read them in the origin, for every user of theirs
         that is bound there.
+    :param options: further fields of the request.
     :raises RefusedError: a pattern that matches nothing, or something that is not understood.
     """
     view = environment.store.load()
     topics = chosen_topics(environment, view, entries, origin)
     groups = tuple(_groups(environment, view, topics, origin)) if with_groups else ()
-    return make_request(
-        format_scope(Scope(topics=topics, user_groups=groups)),
-        origin,
-        target,
-        mode="forced",
-        unread=unread,
-        reason=reason,
-        force=force,
-        drain_timeout_s=drain_timeout_s,
-        # A topic has one writer, and this one is dead: whoever uses it comes along or stands still.
-        include_followers=True,
-    )
+    scope = format_scope(Scope(topics=topics, user_groups=groups))
+    # A topic has one writer, and this one is dead: whoever uses it comes along or stands still.
+    return make_request(scope, origin, target, mode="forced", include_followers=True, **options)
 
 
 def chosen_topics(environment: Environment, view: View, entries: Iterable[str], origin: str) -> tuple[str, ...]:

@@ -68,17 +68,20 @@ def migrations(environment: Environment, running_only: bool = False) -> tuple[Mi
 
     :param running_only: only topics that cross over now.
     """
-    view = environment.store.load()
-    topics = view.topics
+    store, view = environment.store, environment.store.load()
     chosen = {
-        name: topic
-        for name, topic in topics.items()
-        if topic.mapped and (topic.crossing is not None or not running_only)
+        name: topic for name, topic in view.topics.items() if topic.mapped and (topic.crossing or not running_only)
     }
-    store = environment.store
     operations = store.running() if running_only else store.operations(MAX_LISTED)
     looks = dict(_looks(environment, operations, chosen))
-    return tuple(_migrations(environment, view, chosen, operations, looks))
+    last = _last_operations(operations)
+    found = (
+        _migration(
+            environment, view, topic, last.get(name), looks.get(topic.crossing.operation if topic.crossing else "")
+        )
+        for name, topic in sorted(chosen.items())
+    )
+    return tuple(one for one in found if one is not None)
 
 
 def _looks(
@@ -94,26 +97,19 @@ def _looks(
                 yield operation.id, str(error)
 
 
-def _migrations(
-    environment: Environment,
-    view: View,
-    topics: Mapping[str, Topic],
-    operations: Iterable[Operation],
-    looks: Mapping[str, Progress | str],
-) -> Iterator[Migration]:
-    of = _last_operations(operations)
-    for name, topic in sorted(topics.items()):
-        look = looks.get(topic.crossing.operation) if topic.crossing is not None else None
-        rows = look.partitions if isinstance(look, Progress) else ()
-        status = status_of(topic, {row.partition: row.end for row in rows if row.topic == name})
-        if status is None:
-            continue
-        operation = of.get(name)
-        age_s = None if operation is None else round(environment.age_s(operation.started), 1)
-        blocks = tuple(_blocks(environment, view, topic, status, operation, look))
-        left = failure(operation, view) if operation is not None else ""
-        groups = _groups(operation, view) if operation is not None else ""
-        yield Migration(status, operation, age_s, (left, *blocks) if left else blocks, groups)
+def _migration(
+    environment: Environment, view: View, topic: Topic, operation: Operation | None, look: Progress | str | None
+) -> Migration | None:
+    rows = look.partitions if isinstance(look, Progress) else ()
+    status = status_of(topic, {row.partition: row.end for row in rows if row.topic == topic.name})
+    if status is None:
+        return None
+    blocks = tuple(_blocks(environment, view, topic, status, operation, look))
+    if operation is None:
+        return Migration(status, None, None, blocks)
+    left = failure(operation, view)
+    age_s = round(environment.age_s(operation.started), 1)
+    return Migration(status, operation, age_s, (left, *blocks) if left else blocks, _groups(operation, view))
 
 
 def _groups(operation: Operation, view: View) -> str:

@@ -128,42 +128,27 @@ def plan_migration(
     origin: str,
     target: str,
     *,
-    reason: str,
-    cut: str,
-    preparation_s: float = 300.0,
-    finish_after_s: float | None = None,
-    drain_timeout_s: float = 10.0,
     cut_at: Mapping[Partition, int] | None = None,
     rates: Path | None = None,
     topics_per_batch: int = TOPICS_PER_BATCH,
-    groups: str = "leave",
+    **options: Any,
 ) -> MigrationProposal:
     """What would be migrated now, and how. Changes nothing.
 
     :param patterns: topics of the origin, single partitions of them (`orders:0,4-7`), or patterns with `*`, `?`, `[…]`.
     :param cut_at: client offsets to cut at, in place of what the rates suggest.
     :param rates: summary of recorded history; without it two looks at the ends are taken.
-    :param groups: `move` takes the groups along that read them, `leave` does not look for any.
+    :param options: further fields of the request; `groups`: `move` takes the groups along that read the topics.
     :raises RefusedError: what was asked for is not understood.
     """
     given = dict(cut_at or {})
     view = environment.store.load()
     names, left_out = migrating_topics(environment, view, tuple(patterns), origin)
-    whole = make_request(
-        [f"topic:{name}" for name in names] or ["topic:-"],
-        origin,
-        target,
-        reason=reason,
-        cut=cut,
-        preparation_s=preparation_s,
-        finish_after_s=finish_after_s,
-        drain_timeout_s=drain_timeout_s,
-        include_followers=True,
-        groups=groups,
-    )
+    entries = [f"topic:{name}" for name in names] or ["topic:-"]
+    whole = make_request(entries, origin, target, include_followers=True, **options)
     if not names:
         text = f"Nothing is to move: no topic of {origin} is named by {', '.join(patterns) or 'nothing'}."
-        verdicts = (error("nothing-to-move", "topics", text, "Correct the names or patterns."),)
+        verdicts = (error("unknown-topic", "topics", text, "Correct the names or patterns."),)
         return _proposal(whole, view, left_out=left_out, verdicts=verdicts)
     judged = Judged(environment, view, whole)
     for some in _chunks(whole.scope.topics, max(1, topics_per_batch)):
@@ -254,10 +239,9 @@ def _rates(
         return looked
     if len(left) == len(keys):
         return replace(looked, words=f"{looked.words} (nothing is recorded of them)")
-    words = f"{recorded.words}; of {len(left)} partitions without one, {looked.words}"
     return Rates(
         {**looked.per_s, **recorded.per_s},
-        words,
+        f"{recorded.words}; of {len(left)} partitions without one, {looked.words}",
         {**looked.expected_per_s, **recorded.expected_per_s},
         {**looked.sources, **recorded.sources},
     )
