@@ -39,7 +39,7 @@ def build() -> typer.Typer:
     for module in pkgutil.iter_modules(commands.__path__):
         import_module(f"{commands.__name__}.{module.name}")
     groups = {name: typer.Typer(help=help_, no_args_is_help=True) for name, help_ in GROUPS.items()}
-    for one in COMMANDS:
+    for one in sorted(COMMANDS, key=lambda command: command.words):
         group, _, name = one.words.rpartition(" ")
         (groups[group] if group else app).command(name, help=one.help)(one.run)
     for name, group_app in groups.items():
