@@ -321,9 +321,9 @@ def test_the_status_check_names_an_abandoned_operation_but_not_an_open_crossing(
     # When the status is checked
     found = run("status", "--check")[1]["problems"]
     # Then the first one alone is named
-    (one,) = [problem for problem in found if problem["about"].startswith("operation")]
-    assert one["about"] == "operation switch-1"
-    assert "Its fence stands: clients wait." in one["text"]
+    (abandoned,) = [problem for problem in found if problem["about"].startswith("operation")]
+    assert abandoned["about"] == "operation switch-1"
+    assert "Its fence stands: clients wait." in abandoned["text"]
 
 
 def test_the_status_check_knows_a_live_executor_by_its_hold_not_by_its_history(

@@ -273,10 +273,10 @@ def test_giving_up_leaves_a_map_that_changed_since_the_plan_to_the_next_run(stor
 
 def test_every_view_of_a_topic_that_waits_for_a_dead_cluster_suggests_giving_it_up() -> None:
     way_out = "switchyard origins give-up east"
-    (row,) = [one for one in run("migrations")[1]["migrations"] if one["topic"] == "orders"]
+    (row,) = [migration for migration in run("migrations")[1]["migrations"] if migration["topic"] == "orders"]
     aging = run("age", "bills", "--dry-run")[1]["extents"][0]["blocks"]
 
     assert way_out in row["blocks"][0]
-    assert way_out in next(one["text"] for one in aging if one["reason"] == "unasked")
+    assert way_out in next(block["text"] for block in aging if block["reason"] == "unasked")
     for words in (("origins", "check"), ("topic", "orders")):
         assert way_out in CliRunner().invoke(build(), list(words)).stdout

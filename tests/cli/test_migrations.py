@@ -76,8 +76,8 @@ def test_migrations_lists_every_moved_or_moving_topic_with_its_status() -> None:
     code, data = run("migrations")
     # Then each topic that has moved, or moves, has its status and its partitions
     assert code == 0
-    found = {one["topic"]: one for one in data["migrations"]}
-    assert {name: one["status"] for name, one in found.items()} == {
+    found = {migration["topic"]: migration for migration in data["migrations"]}
+    assert {name: migration["status"] for name, migration in found.items()} == {
         "orders": "Migrating",
         "payments": "Migrated",
         "old": "Aged",
@@ -102,9 +102,9 @@ def test_migrations_lists_every_moved_or_moving_topic_with_its_status() -> None:
 
 @pytest.mark.usefixtures("store")
 def test_migrations_shows_what_blocks_a_running_migration() -> None:
-    (one,) = run("migrations", "--running")[1]["migrations"]
-    assert "cannot be looked at" in one["blocks"][0]
-    assert "127.0.0.1:1" in one["blocks"][0]
+    (migration,) = run("migrations", "--running")[1]["migrations"]
+    assert "cannot be looked at" in migration["blocks"][0]
+    assert "127.0.0.1:1" in migration["blocks"][0]
     text = shown("migrations")
     assert "1 h 30 min" in text
     assert "stays" not in text

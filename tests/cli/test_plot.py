@@ -48,11 +48,11 @@ def test_the_plot_draws_log_ends_relative_to_the_cut_over_time() -> None:
 def test_the_plot_of_a_migration_ended_by_a_barrier_uses_the_lowered_cut() -> None:
     ended = (*HISTORY[:2], entry(9, "finish", lowered_to=rows(150), client_ends=rows(150)))
 
-    (one,) = approaches_of(OPERATION, ended)
+    (approach,) = approaches_of(OPERATION, ended)
 
-    assert one.cut == 150
-    assert one.ends == [(1.0, 100), (2.0, 130), (9.0, 150)]
-    (axes,) = draw(OPERATION, [one], ended).axes
+    assert approach.cut == 150
+    assert approach.ends == [(1.0, 100), (2.0, 130), (9.0, 150)]
+    (axes,) = draw(OPERATION, [approach], ended).axes
     assert {text.get_text() for text in axes.texts} == {"open", "finish"}
 
 

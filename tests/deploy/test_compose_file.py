@@ -52,11 +52,11 @@ def test_the_example_settings_are_the_defaults_of_the_compose_file() -> None:
 def test_services_use_exactly_the_defined_configs_secrets_and_volumes(kind: str) -> None:
     used = set()
     for service in SERVICES.values():
-        for one in service.get(kind, ()):
-            if isinstance(one, dict):
-                used |= {one["source"]} if one.get("type") != "bind" else set()
+        for entry in service.get(kind, ()):
+            if isinstance(entry, dict):
+                used |= {entry["source"]} if entry.get("type") != "bind" else set()
             else:
-                used.add(one.partition(":")[0])
+                used.add(entry.partition(":")[0])
 
     assert used == set(COMPOSE[kind])
 
@@ -65,8 +65,8 @@ def test_the_secrets_script_makes_every_secret_file_private_and_keeps_existing_o
     import subprocess
 
     # Given the files that services read, and those that the script has made
-    binds = [one["source"] for s in SERVICES.values() for one in s.get("volumes", ()) if isinstance(one, dict)]
-    named = {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()} | {Path(one).name for one in binds}
+    binds = [volume["source"] for s in SERVICES.values() for volume in s.get("volumes", ()) if isinstance(volume, dict)]
+    named = {Path(secret["file"]).name for secret in COMPOSE["secrets"].values()} | {Path(bind).name for bind in binds}
     made = {file.name: file.read_text() for file in secrets.iterdir()}
     # When the script is run again
     again = subprocess.run(["sh", ROOT / "deploy" / "secrets.sh", secrets], check=True, capture_output=True)

@@ -28,7 +28,7 @@ owners = importlib.metadata.packages_distributions()
 
 class OnlyWhatTheImageHolds:
     def find_spec(self, name, path=None, target=None):
-        own = {re.sub(r"[-_.]+", "-", one).lower() for one in owners.get(name.partition(".")[0], ())}
+        own = {re.sub(r"[-_.]+", "-", owner).lower() for owner in owners.get(name.partition(".")[0], ())}
         if own and not own & held:
             raise ModuleNotFoundError(f"{name} of {own} is not in the image", name=name)
 

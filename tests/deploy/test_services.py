@@ -93,11 +93,11 @@ def test_a_gateway_is_started_as_in_the_stack(name: str) -> None:
 
 
 def test_gateways_differ_in_name_and_ports_only() -> None:
-    one, two = (gateway_config(name) for name in GATEWAYS)
+    first, second = (gateway_config(name) for name in GATEWAYS)
     own = {"id", "listen", "nodes", "http"}
 
-    assert {key: one[key] for key in set(one) - own} == {key: two[key] for key in set(two) - own}
-    assert all(one[key] != two[key] for key in own)
+    assert {key: first[key] for key in set(first) - own} == {key: second[key] for key in set(second) - own}
+    assert all(first[key] != second[key] for key in own)
 
 
 @pytest.mark.parametrize("name", GATEWAYS)
@@ -252,7 +252,7 @@ def test_airflow_connections_have_known_types_and_lead_to_services() -> None:
     # Given the connections of the scheduler
     given = environment("airflow-scheduler")
     connection: dict[str, Any] = json.loads(given["AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER"])
-    fields = {one["connection-type"]: set(one["conn-fields"]) for one in get_provider_info()["connection-types"]}
+    fields = {kind["connection-type"]: set(kind["conn-fields"]) for kind in get_provider_info()["connection-types"]}
     # When they are compared with hook, provider and services
     # Then all of them fit
     assert SwitchyardHook.default_conn_name == "switchyard_zookeeper"

@@ -27,7 +27,7 @@ def account(running: Stack) -> SecurityProfile:
 
 @pytest.fixture(scope="package")
 def clusters(running: Stack) -> dict[str, Cluster]:
-    return {name: Cluster(name=name, bootstrap=one["bootstrap"]) for name, one in running.clusters.items()}
+    return {name: Cluster(name=name, bootstrap=known["bootstrap"]) for name, known in running.clusters.items()}
 
 
 @pytest.fixture(scope="package")

@@ -116,14 +116,14 @@ def test_two_live_members_are_adopted_with_their_assignment_without_a_rebalance(
         assert _holdings(after, {new: old for old, new in adopted.members.items()}) == _holdings(before, None)
         # and can be kept alive, and commit
         there.heartbeat(adopted)
-        one = Member(member_id=next(iter(adopted.members.values())), generation=adopted.generation)
-        there.set_group_offsets(group, {(topic, 0): (42, "from a member")}, one)
+        member = Member(member_id=next(iter(adopted.members.values())), generation=adopted.generation)
+        there.set_group_offsets(group, {(topic, 0): (42, "from a member")}, member)
         assert there.group_offsets([group])[group] == {(topic, 0): (42, "from a member")}
         # while nobody else can
         with pytest.raises(GroupInUseError, match=group):
             there.set_group_offsets(group, {(topic, 0): (1, "")})
         with pytest.raises(GroupInUseError, match="generation"):
-            there.set_group_offsets(group, {(topic, 0): (1, "")}, one.model_copy(update={"generation": 77}))
+            there.set_group_offsets(group, {(topic, 0): (1, "")}, member.model_copy(update={"generation": 77}))
         # and the original has not rebalanced
         assert here.group_generation(stable()) == generation
 

@@ -186,7 +186,7 @@ def test_ends_of_many_partitions_are_read_together(either: Admin, fresh: Fresh, 
         produce(settings(either.cluster, account), name, partition, partition)
     found = either.ends([(name, partition) for partition in range(12)])
     assert [found[name, partition].log_end for partition in range(12)] == list(range(12))
-    assert all(one.settled and not one.open_transaction for one in found.values())
+    assert all(ends.settled and not ends.open_transaction for ends in found.values())
 
 
 def test_records_acknowledged_by_the_leader_alone_count_to_an_end_that_is_not_settled(
@@ -196,7 +196,7 @@ def test_records_acknowledged_by_the_leader_alone_count_to_an_end_that_is_not_se
     name = fresh("leader-only")
     west.create_topics([TopicSpec(name, 6, 2, {"min.insync.replicas": "1"})])
     found = west.ends([(name, partition) for partition in range(6)])
-    partition = next(part for (_, part), one in found.items() if one.leader == 1)
+    partition = next(part for (_, part), ends in found.items() if ends.leader == 1)
     (follower,) = _replicas(west, account, name, partition) - {1}
     # One that has found the leader already: a new one might ask the sleeping broker for it
     producer = Producer(settings(west.cluster, account) | {"acks": "1"})
@@ -270,7 +270,7 @@ def test_a_paused_leader_is_left_out_of_topic_descriptions_and_named_by_reading_
     name = fresh("headless")
     west.create_topics([TopicSpec(name, 6, 1)])
     keys = [(name, partition) for partition in range(6)]
-    leaders = {key: one.leader for key, one in west.ends(keys).items()}
+    leaders = {key: ends.leader for key, ends in west.ends(keys).items()}
     # When one of them stands still
     running.pause("cluster/west/3")
     try:
@@ -294,6 +294,6 @@ def _replicas(admin: Admin, account: SecurityProfile, topic: str, partition: int
 def settled_ends(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], LogEnds]:
     """The ends once they are replicated."""
     found = admin.ends(partitions)
-    while not all(one.settled for one in found.values()):
+    while not all(ends.settled for ends in found.values()):
         found = admin.ends(partitions)
     return found

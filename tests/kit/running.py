@@ -41,7 +41,7 @@ def create_topic(bootstrap: str, topic: str, partitions: int = 3, **config: str)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         found = admin.list_topics(topic, timeout=10).topics[topic].partitions
-        if len(found) == partitions and all(one.leader >= 0 for one in found.values()):
+        if len(found) == partitions and all(partition.leader >= 0 for partition in found.values()):
             return
         time.sleep(0.05)
     raise AssertionError(f"{topic} at {bootstrap} has no leader for each of its {partitions} partitions after 30 s")
@@ -153,7 +153,7 @@ class Run:
         finally:
             store.close()
         found = cuts_of((view.topics[name] for name in topics if name in view.topics), ahead)
-        bootstraps = {name: str(one["bootstrap"]) for name, one in self.stack.clusters.items()}
+        bootstraps = {name: str(cluster["bootstrap"]) for name, cluster in self.stack.clusters.items()}
         return between_batches(found, bootstraps, self._account())
 
     def _account(self) -> SecurityProfile:
@@ -164,7 +164,9 @@ class Run:
         clusters = self.stack.clusters if self._cluster is None else {self._cluster: self.stack.clusters[self._cluster]}
         settings = client_settings(self._account())
         return tuple(
-            dump for name, one in clusters.items() for dump in dump_topic(name, one["bootstrap"], topic, settings)
+            dump
+            for name, cluster in clusters.items()
+            for dump in dump_topic(name, cluster["bootstrap"], topic, settings)
         )
 
     def verdict(self, *topics: str, complete: Collection[str] = (), redelivery: Redelivery = "uncommitted") -> Result:

@@ -233,8 +233,8 @@ def test_dependent_groups_move_once_when_the_executor_dies_after_the_topics_have
     assert (look.ended, look.error) == (True, "")
     assert_followed(environment, work)
     assert stored_operation(environment, operation.id).move.groups.moved == 1
-    begun = [one for one in environment.store.operations(50) if one.id.startswith(f"{operation.id}-groups")]
-    assert [one.state for one in begun if one.state != "undone"] == ["succeeded"]
+    begun = [move for move in environment.store.operations(50) if move.id.startswith(f"{operation.id}-groups")]
+    assert [move.state for move in begun if move.state != "undone"] == ["succeeded"]
     assert len(begun) == operations
 
 

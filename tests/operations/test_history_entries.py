@@ -26,8 +26,8 @@ def operation(**changes: object) -> Operation:
 
 
 def held(environment: Environment) -> Journal:
-    one = operation()
-    return Journal(environment, one, environment.store.create_operation(one, ["topic:orders"]))
+    begun = operation()
+    return Journal(environment, begun, environment.store.create_operation(begun, ["topic:orders"]))
 
 
 def clock(environment: Environment) -> None:
@@ -52,7 +52,7 @@ def test_steps_under_the_fence_are_recorded_with_the_time_at_which_they_happened
     watch.write(journal)
     # Then each has its own time
     entries: list[HistoryEntry] = environment.store.history("switch-1")
-    assert [(one.step, one.at[17:19]) for one in entries] == [("fence", "00"), ("drain", "01"), ("cut", "02")]
+    assert [(entry.step, entry.at[17:19]) for entry in entries] == [("fence", "00"), ("drain", "01"), ("cut", "02")]
 
 
 def test_the_failure_that_led_to_an_undo_is_recorded_with_its_own_time(environment: Environment) -> None:

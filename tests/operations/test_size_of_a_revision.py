@@ -51,7 +51,7 @@ def producers_of(keys: list[tuple[str, int]], count: int) -> dict[tuple[str, int
     seed = Random(1)
     ids = sorted(seed.sample(range(10 * count), count))
     return {
-        key: tuple(ProducerFacts(FIRST_CLIENT_ID + one, 0, seed.randrange(2**31), NOW_MS - one) for one in ids)
+        key: tuple(ProducerFacts(FIRST_CLIENT_ID + number, 0, seed.randrange(2**31), NOW_MS - number) for number in ids)
         for key in keys
     }
 
@@ -92,7 +92,11 @@ def _stays(partitions: int, count: int, seed: Random) -> dict[int, tuple[Extent,
             end = start + seed.randrange(1, 10**9)
             cluster = "east" if (count - term) % 2 else "west"
             last = term == count - 1
-            base = sum(one.end - one.start for one in several if one.cluster == cluster and one.end is not None)
+            base = sum(
+                earlier.end - earlier.start
+                for earlier in several
+                if earlier.cluster == cluster and earlier.end is not None
+            )
             several.append(Extent(cluster=cluster, start=start, end=None if last else end, base=base, term=term))
             start = end
         found[partition] = tuple(several)
@@ -177,7 +181,7 @@ def test_with_more_producers_than_one_write_holds_the_latest_are_kept_and_no_ter
     assert MAX_TOPIC_SEQUENCES - 500 < sum(map(len, sequences.partitions.values())) <= MAX_TOPIC_SEQUENCES
     assert sequences.terms == {}
     ids = sorted(Random(1).sample(range(10_000), 1_000))
-    assert list(sequences.partitions[0]) == [FIRST_CLIENT_ID + one for one in ids[:300]]
+    assert list(sequences.partitions[0]) == [FIRST_CLIENT_ID + number for number in ids[:300]]
 
 
 def test_the_expected_size_of_a_barrier_batch_includes_the_producers_of_its_topics() -> None:

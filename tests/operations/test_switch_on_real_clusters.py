@@ -188,8 +188,8 @@ def test_live_members_are_adopted_in_the_target_under_aliases(
         assert said.endswith(f":{name}")
         member: Member = group.aliases[said]
         here, there = (
-            environment.admin(environment.store.load().clusters[one]).describe_groups([work.group])[work.group]
-            for one in ("east", "west")
+            environment.admin(environment.store.load().clusters[cluster]).describe_groups([work.group])[work.group]
+            for cluster in ("east", "west")
         )
         # The old coordinator does not wait for somebody who is gone, and neither does a move back
         assert name not in [member.member_id for member in here.members]

@@ -54,7 +54,7 @@ class Scene:
 
     def _sleep(self, seconds: float) -> None:
         self.clock += seconds
-        for moment in [one for one in self.at if one <= self.clock]:
+        for moment in [due for due in self.at if due <= self.clock]:
             self.at.pop(moment)()
 
 

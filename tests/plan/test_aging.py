@@ -261,8 +261,8 @@ def test_a_group_that_moved_is_at_home_there_and_wherever_a_known_user_is_led(
     north = Cluster(name="north", bootstrap="north:9092")
     view = View(
         clusters={"east": east, "north": north},
-        bindings={one.user: one for one in bindings},
-        groups={one.name: one for one in groups},
+        bindings={binding.user: binding for binding in bindings},
+        groups={group.name: group for group in groups},
     )
 
     assert group_homes(view, usages).get("billing") == expected

@@ -70,9 +70,11 @@ def test_the_loss_of_a_group_says_what_it_misses_and_where_it_continues() -> Non
 def test_a_group_below_the_lost_extent_first_finishes_the_extents_before_it() -> None:
     middle = append(append(identity("west"), "east", 100, 0), "west", 150, 100)
 
-    (one,) = unread(Topic(name="t", writer="west", partitions={0: middle}), "east", {0: [Commit("g", "west", 5, True)]})
+    (loss,) = unread(
+        Topic(name="t", writer="west", partitions={0: middle}), "east", {0: [Commit("g", "west", 5, True)]}
+    )
 
-    assert (one.next, one.known, one.most) == (5, 50, 50)
+    assert (loss.next, loss.known, loss.most) == (5, 50, 50)
 
 
 def test_no_group_misses_records_that_readers_skip_already() -> None:

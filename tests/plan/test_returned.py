@@ -112,7 +112,7 @@ def test_no_record_changes_its_place_whatever_a_cluster_returns_with(
     moved = append(
         append(identity("west"), "east", before, base), "west", before + 50, before + 7, before + min(known, 50)
     )
-    extent = next(one for one in moved if one.cluster == "east")
+    extent = next(moved_extent for moved_extent in moved if moved_extent.cluster == "east")
     # When the cluster returns with whatever it holds
     after = confirmed(moved, look_at("orders", 0, extent, base + held, accept))
     # Then each offset that leads to a record leads to the one it led to before

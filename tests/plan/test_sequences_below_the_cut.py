@@ -9,7 +9,7 @@ from ha_core.plan.facts import ProducerFacts, Surplus
 def last(*known: tuple[int, int, int], **first: tuple[int, int]) -> dict[int, tuple[int, int]] | None:
     """producer → (epoch, last sequence), by what the leader says and by `p7=(epoch, first sequence above)`."""
     surplus = Surplus({int(name[1:]): seen for name, seen in first.items()})
-    found = below_cut([ProducerFacts(*one, 0) for one in known], surplus)
+    found = below_cut([ProducerFacts(*facts, 0) for facts in known], surplus)
     return (
         None
         if found is None

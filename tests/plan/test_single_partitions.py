@@ -69,7 +69,7 @@ def test_the_topic_changes_its_writer_with_its_last_partition() -> None:
 
 def test_moving_the_whole_topic_takes_the_partitions_left_in_the_origin() -> None:
     topic = moved(asked(1), None)
-    ends = {key: PartitionEnds(target=one.target + 1, origin=one.origin) for key, one in ENDS.items()}
+    ends = {key: PartitionEnds(target=before.target + 1, origin=before.origin) for key, before in ENDS.items()}
     whole = moved(asked(), topic, ends)
     assert clusters(whole) == ["west"] * 3
     assert whole.partitions[1] == topic.partitions[1], "it was there already"
@@ -107,7 +107,7 @@ def test_a_single_partition_crosses_over_while_the_others_are_written_as_before(
     # When the crossing is open, and its log has reached the cut
     operation, view = written(open_change(operation, view, ["orders"], ENDS, {"orders": 3}), view)
     topic = view.topics["orders"]
-    reached = {key: PartitionEnds(one.target, 100 if key[1] == 1 else one.origin) for key, one in ENDS.items()}
+    reached = {key: PartitionEnds(before.target, 100 if key[1] == 1 else before.origin) for key, before in ENDS.items()}
     assert passed(topic, reached) == (1,)
     operation, view = written(settle_change(operation, view, ["orders"], reached, {"orders": 4}, {}), view)
     topic = view.topics["orders"]

@@ -318,11 +318,11 @@ def test_a_group_with_members_who_stay_is_an_error() -> None:
 
 
 def test_a_group_coordinated_in_a_third_cluster_is_an_error_and_in_the_target_left_out() -> None:
-    one = replace(SOUND, scope=Scope(user_groups=(("alice", "billing"),), topics=("orders",)))
+    group_alone = replace(SOUND, scope=Scope(user_groups=(("alice", "billing"),), topics=("orders",)))
     at = {name: UserBindings(user="alice", cluster="east", groups={"billing": name}) for name in ("north", "west")}
 
-    north = [v for v in replace(one, bindings=(at["north"],)).judge() if v.about == "group billing"]
-    west = [v for v in replace(one, bindings=(at["west"],)).judge() if v.about == "group billing"]
+    north = [v for v in replace(group_alone, bindings=(at["north"],)).judge() if v.about == "group billing"]
+    west = [v for v in replace(group_alone, bindings=(at["west"],)).judge() if v.about == "group billing"]
 
     assert [v.level for v in north] == ["error"]
     assert "coordinated in north" in north[0].text

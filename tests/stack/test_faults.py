@@ -196,7 +196,7 @@ def test_a_starter_killed_during_the_start_leaves_no_process(tmp_path: Path) -> 
             if line.startswith("zookeeper is ready"):
                 break
         guard = registry.find(tmp_path).guard
-        processes = [one for one in map(identity, [guard.pid, *descendants(guard.pid)]) if one is not None]
+        processes = [process for process in map(identity, [guard.pid, *descendants(guard.pid)]) if process is not None]
         # When the starter is killed
         starter.kill()
     # Then all of it ends

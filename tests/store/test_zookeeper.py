@@ -50,8 +50,8 @@ def test_connecting_to_a_mistyped_root_creates_nothing_and_suggests_the_most_sim
 ) -> None:
     # Given many states, and a look at one of them only
     root = f"/test-{uuid.uuid4().hex[:8]}"
-    for one in (f"/a-{root[1:]}-elsewhere", root):
-        connect(zookeeper.hosts, root=one, connect_timeout_s=20.0).close()
+    for known in (f"/a-{root[1:]}-elsewhere", root):
+        connect(zookeeper.hosts, root=known, connect_timeout_s=20.0).close()
     monkeypatch.setattr("ha_core.store.zookeeper._MAX_ROOTS", 1)
 
     for _ in range(2):

@@ -81,8 +81,8 @@ def test_producers_continue_at_once_and_records_of_the_dead_cluster_are_read_in_
     # When it is back, its extents are closed where it truly ends, and no cut moves
     stack.restart("cluster/east")
     checked = switchyard(stack, "origins", "check", name)
-    assert {one["outcome"] for one in checked["returned"]} == {"whole"}
-    assert sum(one["beyond"] for one in checked["returned"]) > 0
+    assert {partition["outcome"] for partition in checked["returned"]} == {"whole"}
+    assert sum(partition["beyond"] for partition in checked["returned"]) > 0
     assert cuts(run, name) == cut
     producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
     producer.stop()
@@ -100,7 +100,7 @@ def test_producers_continue_at_once_and_records_of_the_dead_cluster_are_read_in_
     # What east had appended when it died and west was sent again has two places: nobody had been told of the first
     doubled = east & held_by(run, name, "west")
     assert all(read[value] == place for value, place in places.items() if value not in doubled)
-    found_ends = {one["partition"]: one["found_end"] for one in checked["returned"]}
+    found_ends = {returned["partition"]: returned["found_end"] for returned in checked["returned"]}
     ends = {dump.partition: max(dump.records, default=-1) + 1 for dump in run.dumps(name) if dump.cluster == "east"}
     assert all(ends[partition] <= end for partition, end in found_ends.items())
 
@@ -108,8 +108,8 @@ def test_producers_continue_at_once_and_records_of_the_dead_cluster_are_read_in_
 def assert_one_record_per_offset(member: Client) -> None:
     """It joins the new cluster where its group was last seen, so it reads some of it again: the same, in its place."""
     seen: dict[tuple[int, int], str] = {}
-    for one in given(member):
-        assert seen.setdefault((one.partition, one.offset), one.value) == one.value
+    for record in given(member):
+        assert seen.setdefault((record.partition, record.offset), record.value) == record.value
 
 
 def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_old_one_returns(
@@ -128,7 +128,7 @@ def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_o
     stack.restart("cluster/east")
     checked = switchyard(stack, "origins", "check", name)
     # Then they stay where they are, and get all there is
-    assert all(one["skipped"] for one in checked["returned"])
+    assert all(partition["skipped"] for partition in checked["returned"])
     producer.stop()
     promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
     for consumer in (member, reader):
@@ -162,7 +162,7 @@ def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_
     # Then the loss is counted, and no reader jumps over it
     assert lost.value.code == ATTENTION
     assert lost.value.document["result"] == "less"
-    assert sum(one["missing"] for one in lost.value.document["returned"]) >= 200
+    assert sum(partition["missing"] for partition in lost.value.document["returned"]) >= 200
     cut = cuts(run, name)
     before = len(given(reader))
     producer.wait_for(producer.count("acknowledged") + 200, "acknowledged", timeout_s=30)
@@ -171,7 +171,7 @@ def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_
     # When the operator accepts it
     accepted = switchyard(stack, "origins", "check", name, "--accept-loss", "--reason", "restored elsewhere")
     # Then readers go on in the new cluster
-    assert {one["outcome"] for one in accepted["returned"]} == {"accepted"}
+    assert {partition["outcome"] for partition in accepted["returned"]} == {"accepted"}
     producer.stop()
     promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
     for consumer in (member, reader):
@@ -200,7 +200,7 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     assert {extent["partition"]: extent["end"] for extent in counted["extents"]} == cut
     assert counted["known_lost"] == sum(extent["known_end"] for extent in counted["extents"]) >= 200
     assert counted["most_lost"] == sum(cut.values())
-    assert {one["group"] for one in counted["groups"]} == {name}
+    assert {group["group"] for group in counted["groups"]} == {name}
     assert (given_up["result"], given_up["extents"]) == ("succeeded", counted["extents"])
     # Readers go on at the target's start, and miss nothing of what is there
     producer.wait_for(producer.count("acknowledged") + 50, "acknowledged", timeout_s=30)
@@ -210,7 +210,7 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
         until(lambda c=consumer: {record.value for record in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
         consumer.stop()
         behind = [record for record in given(consumer) if record.offset >= cut[record.partition]]
-        assert {p: min(one.offset for one in behind if one.partition == p) for p in cut} == cut
+        assert {p: min(record.offset for record in behind if record.partition == p) for p in cut} == cut
     assert_ascending(reader)
     assert_one_record_per_offset(member)
 

@@ -115,7 +115,7 @@ def assert_nothing_stands(stack: Stack, user: str) -> None:
             for operation in store.operations(50)
             if operation.request and user in operation.request.scope.users
         ]
-        assert {one.state for one in mine} <= FINAL
+        assert {operation.state for operation in mine} <= FINAL
     finally:
         store.close()
 
@@ -140,7 +140,7 @@ def repeated(stack: Stack, arguments: tuple[str, ...]) -> str:
 
 def refusals(stack: Stack, gateway: int, cause: str) -> float:
     """How many requests a gateway has refused for that cause."""
-    url = next(one["http"] for one in stack.gateways if one["id"] == f"gw-{gateway}") + "/metrics"
+    url = next(known["http"] for known in stack.gateways if known["id"] == f"gw-{gateway}") + "/metrics"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(url, timeout=10) as answer:
         text = answer.read().decode()

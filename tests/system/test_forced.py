@@ -87,11 +87,11 @@ def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missi
     kept_by_east = {ack.value for ack in acked(producer) if 0 <= ack.offset < cut[ack.partition]}
     result = check(history, complete_readers=[name])
     found = [
-        one
-        for one in result.violations
-        if not (one.kind == "lost" and one.value in given_up)
+        violation
+        for violation in result.violations
+        if not (violation.kind == "lost" and violation.value in given_up)
         # Appended, read, and not answered before the end: the producer sent it again, and west knows nothing of it.
-        and not (one.kind == "doubled" and one.about == "log" and one.value not in kept_by_east)
+        and not (violation.kind == "doubled" and violation.about == "log" and violation.value not in kept_by_east)
     ]
     print(f"{len(given_up)} records of east were given up; {result}")
     assert found == [], "\n".join(map(str, found))
@@ -152,9 +152,9 @@ def without_what_was_given_up(run: Run, name: str, consumer: Client) -> tuple[Hi
     """The history as if east had ended where it was read last, and what it held beyond."""
     logs, cuts = run.dumps(name), run.cuts([name])
     ends = dict.fromkeys((cut.partition for cut in cuts), 0)
-    for one in given(consumer):
-        if one.offset < next(cut.cut for cut in cuts if cut.partition == one.partition):
-            ends[one.partition] = max(ends[one.partition], one.offset + 1)
+    for record in given(consumer):
+        if record.offset < next(cut.cut for cut in cuts if cut.partition == record.partition):
+            ends[record.partition] = max(ends[record.partition], record.offset + 1)
     given_up: set[str] = set()
     kept: list[LogDump] = []
     for dump in logs:

@@ -81,7 +81,7 @@ def client_ids() -> list[str]:
 
 def produced_through(stack: Stack, gateway: int) -> float:
     """How many PRODUCE requests a gateway was sent."""
-    url = next(one["http"] for one in stack.gateways if one["id"] == f"gw-{gateway}") + "/metrics"
+    url = next(known["http"] for known in stack.gateways if known["id"] == f"gw-{gateway}") + "/metrics"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(url, timeout=10) as answer:
         text = answer.read().decode()

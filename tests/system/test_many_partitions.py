@@ -42,9 +42,9 @@ def test_thousands_of_partitions_cross_over_in_batches_under_load(stack: Stack, 
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
     for first in range(0, TOPICS, A_BATCH):
         some = names[first : first + A_BATCH]
-        for created in admin.create_topics([NewTopic(one, PARTITIONS, 1) for one in some]).values():
+        for created in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in some]).values():
             created.result(60)
-        until(lambda some=some: all(all_led(admin, one) for one in some), "they have leaders", timeout_s=PATIENCE_S)
+        until(lambda some=some: all(all_led(admin, topic) for topic in some), "they have leaders", timeout_s=PATIENCE_S)
     user = name[:60]
     bind(stack, user, "east")
     run = make_run(stack, user=user)
@@ -58,8 +58,8 @@ def test_thousands_of_partitions_cross_over_in_batches_under_load(stack: Stack, 
     # Then each batch (of 3,500 partitions at most) was an operation of its own, and every map is settled
     assert {batch["result"] for batch in done["batches"]} == {"succeeded"}, done
     assert len(done["batches"]) >= TOPICS // A_BATCH
-    shown = [one for one in switchyard(stack, "migrations")["migrations"] if one["topic"] in names]
-    status = {one["topic"]: (one["status"], len(one["partitions"])) for one in shown}
+    shown = [migration for migration in switchyard(stack, "migrations")["migrations"] if migration["topic"] in names]
+    status = {migration["topic"]: (migration["status"], len(migration["partitions"])) for migration in shown}
     # A topic that never held a record leaves nothing in its origin.
     assert status == {name: ("Migrated" if name == names[0] else "Aged", PARTITIONS) for name in names}
     # And the clients have noticed nothing

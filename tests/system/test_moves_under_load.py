@@ -65,9 +65,9 @@ def test_a_switch_of_one_user_does_not_move_another_on_the_same_gateways(
     bind(stack, other_name, "east")
     other = make_run(stack, user=other_name)
     clients = [
-        (one.start("confluent-producer", f"w-{one.user[:5]}", one.user, rate=100),
-         one.start("kafka-python-consumer", f"r-{one.user[:5]}", one.user, group=one.user))
-        for one in (run, other)
+        (client_run.start("confluent-producer", f"w-{client_run.user[:5]}", client_run.user, rate=100),
+         client_run.start("kafka-python-consumer", f"r-{client_run.user[:5]}", client_run.user, group=client_run.user))
+        for client_run in (run, other)
     ]  # fmt: skip
     for producer, consumer in clients:
         producer.wait_for(50, "acknowledged")
@@ -77,12 +77,12 @@ def test_a_switch_of_one_user_does_not_move_another_on_the_same_gateways(
     for producer, consumer in clients:
         producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
         consumer.wait_for(consumer.count("delivered") + 100, "delivered")
-    for one, (producer, consumer) in zip((run, other), clients, strict=True):
-        one.finish([producer], [consumer])
+    for client_run, (producer, consumer) in zip((run, other), clients, strict=True):
+        client_run.finish([producer], [consumer])
 
-    for one in (run, other):
+    for client_run in (run, other):
         # Then both have all of their records, each where its user is
-        result = one.verdict(one.user, complete=[one.user])
+        result = client_run.verdict(client_run.user, complete=[client_run.user])
         assert result.sound, str(result)
     assert {cut.target for cut in run.cuts([name])} == {"west"}
     assert other.cuts([other_name]) == ()

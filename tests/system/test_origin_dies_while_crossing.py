@@ -77,13 +77,13 @@ def assert_all_is_read(run: Run, name: str, producers: list[Client], reader: Cli
     reader.stop()
     assert_ascending(reader)
     places: dict[str, list[tuple[int, int]]] = {}
-    for one in given(reader):
-        places.setdefault(one.value, []).append((one.partition, one.offset))
+    for record in given(reader):
+        places.setdefault(record.value, []).append((record.partition, record.offset))
     twice = {value for value, several in places.items() if len(several) > 1}
     for producer in producers:
-        for one in acked(producer):
-            if one.offset >= 0 and one.value not in twice:
-                assert places[one.value] == [(one.partition, one.offset)]
+        for ack in acked(producer):
+            if ack.offset >= 0 and ack.value not in twice:
+                assert places[ack.value] == [(ack.partition, ack.offset)]
     cut = {p: c for p, (_, c) in known_ends(run.stack, name).items()} if twice else {}
     for value in twice & {ack.value for ack in acked(producers[0])}:
         (partition, first), *rest = sorted(places[value])
@@ -118,7 +118,7 @@ def test_migrate_from_fault_ends_a_crossing_whose_origin_died_above_its_cuts_wit
     assert known_ends(stack, name) == {p: (cut, cut) for p, cut in cuts.items()}
     stack.restart("cluster/east")
     checked = switchyard(stack, "origins", "check", name)
-    assert {(one["outcome"], one["beyond"]) for one in checked["returned"]} == {("whole", 0)}
+    assert {(partition["outcome"], partition["beyond"]) for partition in checked["returned"]} == {("whole", 0)}
     for producer in producers:
         producer.stop()
     assert_all_is_read(run, name, producers, reader)
@@ -148,17 +148,17 @@ def test_a_crossing_below_its_cuts_ends_without_its_dead_origin_and_records_the_
     assert {p: cut for p, (_, cut) in ends.items()} == cuts
     assert all(0 < (known or 0) < cut for known, cut in ends.values())
     (entry,) = [
-        one
-        for one in switchyard(stack, "history", migration.operation)["history"]
-        if (one["step"], one["outcome"]) == ("finish", "done")
+        entry
+        for entry in switchyard(stack, "history", migration.operation)["history"]
+        if (entry["step"], entry["outcome"]) == ("finish", "done")
     ]
     assert entry["detail"]["known_end_and_cut"] == {name: {str(p): list(ends[p]) for p in ends}}
     # When it returns
     stack.restart("cluster/east")
     checked = switchyard(stack, "origins", "check", name)
     # Then it has more than was known, and all of it is read
-    assert {one["outcome"] for one in checked["returned"]} == {"whole"}
-    assert sum(one["beyond"] for one in checked["returned"]) > 0
+    assert {partition["outcome"] for partition in checked["returned"]} == {"whole"}
+    assert sum(partition["beyond"] for partition in checked["returned"]) > 0
     for producer in producers:
         producer.stop()
     assert_all_is_read(run, name, producers, reader)

@@ -60,7 +60,7 @@ def leader(stack: Stack, name: str) -> str:
     found = sender.answer(ApiKey.METADATA, METADATA)
     assert found is not None
     node = found["topics"][0]["partitions"][0]["leader_id"]
-    return next(f"{one['host']}:{one['port']}" for one in found["brokers"] if one["node_id"] == node)
+    return next(f"{broker['host']}:{broker['port']}" for broker in found["brokers"] if broker["node_id"] == node)
 
 
 def produce(sender: Sender, name: str, value: bytes) -> bytes:

@@ -45,8 +45,8 @@ def groups(stack: Stack) -> Iterator[dict[str, str]]:
         for group, cluster in made.items()
     ]
     yield made
-    for one in members:
-        one.close()
+    for consumer in members:
+        consumer.close()
 
 
 def test_every_admin_client_sees_each_group_once(stack: Stack, groups: dict[str, str]) -> None:
@@ -56,7 +56,7 @@ def test_every_admin_client_sees_each_group_once(stack: Stack, groups: dict[str,
     # When their groups are listed by clients that put the answers of all nodes together
     seen = {
         "librdkafka": [found.id for found in admin.list_groups(timeout=30)],
-        "librdkafka, newer": [one.group_id for one in admin.list_consumer_groups().result(30).valid],
+        "librdkafka, newer": [listed.group_id for listed in admin.list_consumer_groups().result(30).valid],
         "kafka-python": [found["group_id"] for found in other.list_groups()],
         **{v: [row[0] for row in tool(v, tools.GROUPS, stack.bootstrap, "--list", "--state").rows()] for v in VERSIONS},
     }
@@ -84,10 +84,10 @@ def test_log_directories_of_all_nodes_are_listed(stack: Stack, groups: dict[str,
     said = tool(version, tools.LOG_DIRS, stack.bootstrap, "--describe", "--topic-list", "tools-in-east")
     assert said.exit_code == 0, said.err
     found = json.loads(next(line for line in said.out.splitlines() if line.startswith("{")))
-    directories = [one for broker in found["brokers"] for one in broker["logDirs"]]
+    directories = [directory for broker in found["brokers"] for directory in broker["logDirs"]]
     # Two gateways have none, and the broker of the cluster that serves this user has three partitions
-    assert [one["logDir"] for one in directories].count("gateway") == 2
-    assert sum(len(one["partitions"]) for one in directories) == 3
+    assert [directory["logDir"] for directory in directories].count("gateway") == 2
+    assert sum(len(directory["partitions"]) for directory in directories) == 3
 
 
 @pytest.mark.parametrize("version", VERSIONS)

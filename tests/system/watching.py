@@ -42,7 +42,7 @@ def client_id_at(stack: Stack, user: str, gateway: int) -> str:
     from confluent_kafka.admin import AdminClient
 
     first_port = next(
-        one["first_node_port"] for one in switchyard(stack, "status")["gateways"] if one["id"] == f"gw-{gateway}"
+        known["first_node_port"] for known in switchyard(stack, "status")["gateways"] if known["id"] == f"gw-{gateway}"
     )
     for number in range(40):
         client_id = f"HA#{user}#{number}"
@@ -74,9 +74,9 @@ def given(consumer: Client) -> list[Delivered]:
 def assert_ascending(consumer: Client) -> None:
     """Offsets never go back, nor mean a second record, whatever the assignments."""
     last: dict[int, int] = {}
-    for one in given(consumer):
-        assert one.offset > last.get(one.partition, -1), f"{one} after offset {last[one.partition]}"
-        last[one.partition] = one.offset
+    for record in given(consumer):
+        assert record.offset > last.get(record.partition, -1), f"{record} after offset {last[record.partition]}"
+        last[record.partition] = record.offset
 
 
 def assert_no_client_has_failed(clients: Collection[Client]) -> None:

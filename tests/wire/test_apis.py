@@ -102,24 +102,24 @@ def _unsaid(row: Api, schema: Schema) -> Iterable[str]:
 
 
 def _asked(schema: Schema) -> dict[str, Any]:
-    """A request that names one partition in each list of partitions that it has."""
-    topics = next((one for one in schema.fields("request") if one.name == "topics"), None)
+    """A request that names part partition in each list of partitions that it has."""
+    topics = next((part for part in schema.fields("request") if part.name == "topics"), None)
     lists = {
-        one.name: [3] if one.type == "[]int32" else [{"partition_index": 3}]
-        for one in (topics.fields if topics else ())
-        if one.is_array
+        part.name: [3] if part.type == "[]int32" else [{"partition_index": 3}]
+        for part in (topics.fields if topics else ())
+        if part.is_array
     }
     return {"member_id": "m", "topics": [{"name": "t", **lists}]}
 
 
 def _codes(answer: Mapping[str, Any], fields: tuple[Field, ...], version: int) -> set[int]:
     found: set[int] = set()
-    for one in fields:
-        if one.at(version):
-            if one.name.endswith("error_code"):
-                found.add(answer[one.name])
-            for entry in answer[one.name] if one.type == "[]" else ():
-                found |= _codes(entry, one.fields, version)
+    for part in fields:
+        if part.at(version):
+            if part.name.endswith("error_code"):
+                found.add(answer[part.name])
+            for entry in answer[part.name] if part.type == "[]" else ():
+                found |= _codes(entry, part.fields, version)
     return found
 
 

@@ -146,11 +146,11 @@ def test_a_producer_id_is_rewritten_before_the_records_of_its_batch_arrive() -> 
 
 
 def test_the_first_batch_is_found_only_when_it_is_the_only_one() -> None:
-    one = batch(4, 2, producer=5, sequence=8, body=bytes(100))
-    found = first_batch(one, 0, HEADER_BYTES, len(one))
-    assert found == next(iter(batches(one, 0, len(one))))
-    assert first_batch(one + one, 0, len(one), 2 * len(one)) is None
-    assert first_batch(one, 0, HEADER_BYTES - 1, len(one)) is None
+    alone = batch(4, 2, producer=5, sequence=8, body=bytes(100))
+    found = first_batch(alone, 0, HEADER_BYTES, len(alone))
+    assert found == next(iter(batches(alone, 0, len(alone))))
+    assert first_batch(alone + alone, 0, len(alone), 2 * len(alone)) is None
+    assert first_batch(alone, 0, HEADER_BYTES - 1, len(alone)) is None
     assert first_batch(legacy(4, 1, body=bytes(80)), 0, 90, 90) is None
 
 
