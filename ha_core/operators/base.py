@@ -40,6 +40,9 @@ MAX_SHOWN = 250
 """Characters of Airflow's column. PostgreSQL refuses longer ones, and with them the end of the task."""
 
 
+_TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "none": False, "": False}
+
+
 class DryRunEnds(AirflowSkipException):  # type: ignore[misc]  # airflow is not typed here
     """A task that changes something, in a dry run or after a no: what it would do has been told by a task before."""
 
@@ -225,8 +228,14 @@ def refusals_are_final() -> Iterator[None]:
 
 
 def truth(rendered: Any) -> bool:
-    """A boolean param as a template renders it."""
-    return rendered is True or str(rendered) == "True"
+    """A boolean, or what a template makes of one.
+
+    :raises RefusedRequestError: it is neither; a typing mistake must not make a deed of a dry run.
+    """
+    text = str(rendered).strip().lower()
+    if text not in _TRUTHS:
+        raise RefusedRequestError(f"Nothing was changed. {rendered!r} is neither true nor false.")
+    return _TRUTHS[text]
 
 
 def settle_own(environment: Environment, owner: str) -> tuple[Report, ...]:

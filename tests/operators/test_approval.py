@@ -26,7 +26,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def respond(approval: str, who: str, chosen: str) -> None:
-    task = ApproveOperator(task_id="approve", approval=approval, subject="Move them?")
+    task = ApproveOperator(task_id="approve", approval=approval, dry_run=False, subject="Move them?")
     context: dict[str, Any] = {
         "params": {"approval": approval},
         "dag_run": SimpleNamespace(triggering_user_name="alice"),

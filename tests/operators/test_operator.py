@@ -13,7 +13,7 @@ assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.sdk.exceptions import AirflowTaskTerminated, AirflowTaskTimeout  # noqa: E402
 
-from ha_core.operators.base import RefusedRequestError, SwitchyardOperator, bounded  # noqa: E402
+from ha_core.operators.base import RefusedRequestError, SwitchyardOperator, bounded, truth  # noqa: E402
 
 
 class Working(SwitchyardOperator):
@@ -47,6 +47,18 @@ def test_a_long_list_in_a_result_is_cut_and_the_rest_is_counted() -> None:
         "n": 3,
         "left_out": {"topics": 1},
     }
+
+
+@pytest.mark.parametrize(
+    ("rendered", "meant"), [(True, True), ("True", True), ("yes", True), ("0", False), (None, False)]
+)
+def test_a_template_gives_a_truth_as_text(rendered: Any, meant: bool) -> None:
+    assert truth(rendered) is meant
+
+
+def test_what_is_neither_true_nor_false_is_refused() -> None:
+    with pytest.raises(RefusedRequestError, match="'Ture' is neither true nor false"):
+        Working(task_id="work", dry_run="Ture").is_dry_run  # noqa: B018
 
 
 def test_a_task_explains_itself() -> None:
