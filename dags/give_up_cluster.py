@@ -2,7 +2,7 @@
 ### Give up a cluster that is gone for good
 
 After a forced move readers wait for what the dead cluster holds. If it **never comes back**, say so here: what it still
-holds of the topics is lost for ever, its extents leave the maps, and readers who waited go on behind them at once.
+holds of the topics is lost for ever, its extents leave the maps, and readers who waited go on after them at once.
 Afterwards `switchyard clusters remove` works, when nothing else refers to the cluster.
 
 **This cannot be taken back.** If the cluster comes back later all the same, nothing of this is served any more; and

@@ -8,7 +8,7 @@ Nobody can ask the dead cluster where its logs end. So the cut lies above anythi
 they were last seen, and **never changes again**: no offset ever means two records. The gap is a hole, as compacted logs
 have them. What readers below the cut do is your choice:
 
-- **wait**: they get nothing until the cluster is back, then its records, then go on behind the hole. Nothing is lost.
+- **wait**: they get nothing until the cluster is back, then its records, then go on after the hole. Nothing is lost.
 - **skip**: they go on at the first record in the target. What they had not read is given up (it can be served later).
 
 When the cluster returns, the DAG `check_origins` closes its extents where they truly end and says what came back. If it

@@ -209,9 +209,9 @@ def _read(
     if found is None:
         return _nothing(asked, False, at_ms, None)
     told = [found.ends.get(index) for index in range(found.partitions)]
-    silent = [str(index) for index, one in enumerate(told) if one is None]
+    untold = [str(index) for index, one in enumerate(told) if one is None]
     records = [] if times is None else [times.get((asked.topic, index)) for index in range(found.partitions)]
-    error = f"no leader tells the offsets of partition {', '.join(silent[:5])}" if silent else None
+    error = f"no leader tells the offsets of partition {', '.join(untold[:5])}" if untold else None
     return TopicRead(
         cluster=asked.cluster,
         topic=asked.topic,
@@ -225,7 +225,7 @@ def _read(
         first_record_ms=[one and one.first_ms for one in records],  # type: ignore[misc]
         newest_record_ms=[one and one.newest_ms for one in records],  # type: ignore[misc]
         read_at_ms=at_ms,
-        error=f"{error}{' …' if len(silent) > 5 else ''}" if error else None,
+        error=f"{error}{' …' if len(untold) > 5 else ''}" if error else None,
     )
 
 

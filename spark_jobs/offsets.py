@@ -95,7 +95,7 @@ class Suggested(NamedTuple):
     first_record_ms: int | None
     """Timestamp of the first record, as the log says; null: the partition is empty, or nobody told."""
     newest_record_ms: int | None
-    """The largest timestamp, likewise. It lies ahead where a producer's clock does."""
+    """The largest timestamp, likewise. It may be in the future: a producer's clock was."""
     moved_at_ms: int | None
     """The first recorded read that had the newest end; null: it never moved, or there is no history."""
     windows: int

@@ -129,9 +129,19 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         with SwitchyardHook(self.zookeeper_conn_id).get_conn(run_by(context)) as environment:
             yield environment
 
-    def settled(self, context: Context, environment: Environment) -> tuple[Report, ...]:
-        """Reports of what a killed task of the same run has left behind, and what is brought to its end here."""
-        return settle_own(environment, run_owner(context))
+    def finish_own(self, context: Context, environment: Environment) -> tuple[Report, ...]:
+        """Bring to their end the operations of one revision that a killed task of the same run has left behind.
+
+        Reports of those that changed something.
+        """
+        from ha_core.operations import engine
+        from ha_core.operations.registry import running_operations
+
+        owner = run_owner(context)
+        own = [operation for operation in running_operations(environment) if of_run(operation.by, owner)]
+        single = [operation for operation in own if operation.kind not in {"switch", "migrate"}]
+        reports = [engine.resume(environment, operation.id) for operation in single]
+        return tuple(report for report in reports if report.result != "undone")
 
     def say(self, page: Page, most: int | None = None) -> None:
         """Write a page into the task's log.
@@ -236,17 +246,3 @@ def truth(rendered: Any) -> bool:
     if text not in _TRUTHS:
         raise RefusedRequestError(f"Nothing was changed. {rendered!r} is neither true nor false.")
     return _TRUTHS[text]
-
-
-def settle_own(environment: Environment, owner: str) -> tuple[Report, ...]:
-    """Bring the operations of one revision of the run `owner` to their end; reports of those that changed something."""
-    from ha_core.operations import engine
-    from ha_core.operations.registry import running_operations
-
-    left = [
-        one
-        for one in running_operations(environment)
-        if of_run(one.by, owner) and one.kind not in {"switch", "migrate"}
-    ]
-    reports = [engine.resume(environment, one.id) for one in left]
-    return tuple(report for report in reports if report.result != "undone")

@@ -82,12 +82,12 @@ class RefreshBindingsOperator(CompareBindingsOperator):
         from ha_core.operations.bindings import apply_bindings
 
         with self.environment(context) as environment:
-            settled = self.settled(context, environment)
+            finished = self.finish_own(context, environment)
             plan = self._plan(environment)
             if plan.differences:
                 report = apply_bindings(environment, plan, str(self.reason))
-            elif settled:
-                report = settled[-1]
+            elif finished:
+                report = finished[-1]
             else:
                 raise AirflowSkipException("Nothing differs: the bindings are as declared.")
         self.require_served(report)

@@ -82,9 +82,9 @@ class _ChangeClusterOperator(_ClusterOperator):
 
     def work(self, context: Context) -> dict[str, Any]:
         with self.environment(context) as environment:
-            settled = self.settled(context, environment)
+            finished = self.finish_own(context, environment)
             changed = self.change(environment)
-        report = changed.report or next(iter(settled), None)
+        report = changed.report or next(iter(finished), None)
         self.log.info("%s", changed.words)
         if report is None:
             raise AirflowSkipException(changed.words)
@@ -146,20 +146,20 @@ class CountLossOperator(_ClusterOperator):
         return self._would(context, plan, lost)
 
     def _plan(self, context: Context, environment: Environment) -> tuple[GivingUp, str, Sequence[Any]]:
-        """What would be lost, in a sentence too, and reports of what was settled before."""
+        """What would be lost, in a sentence too, and reports of what was brought to its end before."""
         from ha_core.operations.lifecycle import given_up
         from ha_core.present.lifecycle import giving_up_lines, giving_up_page
 
         given_up.require_reason(self.name, str(self.reason).strip())
-        settled = self.settled(context, environment)
+        finished = self.finish_own(context, environment)
         if not self.is_dry_run:
             given_up.end_interrupted(environment)
         plan = given_up.plan_giving_up(environment, self.name, self.topics or (), force=truth(self.force))
         self.say(giving_up_page(plan), MAX_LISTED)
         lost = next(giving_up_lines(plan))
-        if not plan.losses and not settled:
+        if not plan.losses and not finished:
             raise AirflowSkipException(lost)
-        return plan, lost, settled
+        return plan, lost, finished
 
     def _would(self, context: Context, plan: GivingUp, lost: str) -> dict[str, Any]:
         self.would(context, f"would give up {self.name} for good: {lost}", objections=["none"])
@@ -181,12 +181,12 @@ class GiveUpOperator(CountLossOperator):
         from ha_core.operations.lifecycle import given_up
 
         with self.environment(context) as environment:
-            plan, lost, settled = self._plan(context, environment)
+            plan, lost, finished = self._plan(context, environment)
             if self.is_dry_run:
                 return self._would(context, plan, lost)
             self._require_seen(plan, set(context["ti"].xcom_pull(task_ids=self.counted_by, key=SEEN)))
             done = given_up.give_up(environment, plan, str(self.reason).strip())
-        self.say_reports([*settled, *done.reports])
+        self.say_reports([*finished, *done.reports])
         if not done.succeeded:
             why = [*done.put_off, *(report.error for report in done.reports if report.error)]
             raise NotServedError(f"Not all of it is given up, or served, yet: {'; '.join(why)}. Clear this task.")

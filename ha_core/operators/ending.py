@@ -55,7 +55,7 @@ class ReleaseOperator(SwitchyardOperator):
         with self.environment(context) as environment:
             ids = self.started(context, environment)
             released = [engine.release(environment, operation_id) for operation_id in ids]
-            ended = [report for report in (*released, *self.settled(context, environment)) if report is not None]
+            ended = [report for report in (*released, *self.finish_own(context, environment)) if report is not None]
             crossing = {report.operation for report in ended if report.result == "crossing"}
             locks = [lock for lock in environment.store.locks() if of_run(lock.by, owner)]
             held = [lock.key for lock in locks if lock.operation not in crossing]

@@ -25,7 +25,8 @@ class PlanSwitchOperator(SwitchyardOperator):
     """Gather, judge, and say what would move. Returns the proposal as JSON; `table` has it for people.
 
     Fails where a verdict is an error; skips where nothing is to be done. An interrupted switch of the same scope is
-    settled first, unless this is a dry run. Cleared while the run's own operation is under way, it says only that.
+    brought to its end first, unless this is a dry run. Cleared while the run's own operation is under way, it says only
+    that.
 
     :param scope: entries as on the command line, `user:NAME` and so on.
     :param origin: the cluster that serves them now.
@@ -73,13 +74,13 @@ class PlanSwitchOperator(SwitchyardOperator):
                 self.log.info("operation %s of this run is %s; it goes on", own.id, own.state)
                 return self._hand_on(context, Proposal(request=own.request, revision=own.revision, moves=own.moves))
             request = self.request(environment)
-            settled = None if self.is_dry_run else engine.settle_interrupted(environment, request)
+            finished = None if self.is_dry_run else engine.settle_interrupted(environment, request)
             proposal = plan(environment, request, read=True)
         self.say(proposal_page(proposal))
         context["ti"].xcom_push(key="table", value=markdown(proposal_page(proposal)))
         document = self._hand_on(context, proposal)
         if proposal.nothing_to_do:
-            done = f" Operation {settled.operation}, which had been interrupted, has done it." if settled else ""
+            done = f" Operation {finished.operation}, which had been interrupted, has done it." if finished else ""
             raise AirflowSkipException(f"Everything is where it should be; nothing was changed.{done}")
         proposal.require_sound()
         self.would(context, would_move(proposal), **move_preview(proposal))

@@ -52,7 +52,7 @@ class CheckOriginsOperator(_ExtentsOperator):
         from ha_core.present.lifecycle import return_line, returned_page
 
         with self.environment(context) as environment:
-            self.settled(context, environment)
+            self.finish_own(context, environment)
             result = check_origins(
                 environment,
                 self.topics or (),
@@ -94,7 +94,7 @@ class AgeMigrationsOperator(_ExtentsOperator):
         from ha_core.present.lifecycle import aged_line, aging_page
 
         with self.environment(context) as environment:
-            self.settled(context, environment)
+            self.finish_own(context, environment)
             result = age(
                 environment,
                 self.topics or (),
