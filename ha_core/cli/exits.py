@@ -13,7 +13,7 @@ from ha_core.bindings_file import DeclaredError
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, SecurityProfileError
 from ha_core.model import UnreadableDocumentError
 from ha_core.operations.errors import MoveError, RefusedError
-from ha_core.plan.move import MoveDamagedError
+from ha_core.plan.revision import MoveDamagedError
 from ha_core.plan.verdict import Verdict
 from ha_core.store.errors import LockedError, NoStateError, StillHeldError, StoreError, StoreUnavailableError
 

@@ -39,7 +39,7 @@ def take_care_always(environment: Environment, _told: dict[str, Any]) -> None:
                 due = ()
             for name in due:
                 if name not in busy:
-                    busy[name] = pool.submit(caretaking.resume, name, engine.resume)
+                    busy[name] = pool.submit(engine.attend, caretaking, name)
             for name in [name for name, work in busy.items() if work.done()]:
                 say(operation=name, outcome=_outcome(busy.pop(name)))
             if time.monotonic() - said_at >= SAY_EVERY_S:

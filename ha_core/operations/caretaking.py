@@ -7,20 +7,14 @@ write nothing from then on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Operation, Topic
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import MoveError
-from ha_core.operations.report import Report
 from ha_core.plan.abandoned import AT_ONCE_S, patience_s
-from ha_core.plan.move import MoveDamagedError
 from ha_core.plan.revision import FINAL
 from ha_core.store.errors import StoreError
 
-Resume = Callable[[Environment, str], Report]
 LONGEST_PAUSE_S = 60.0
 """Between two attempts at an operation that cannot be brought to its end."""
 
@@ -65,17 +59,11 @@ class Caretaking:
             if seen.patience_s is not None and now - seen.since >= min(seen.patience_s * 2**seen.attempts, _most(seen))
         )
 
-    def resume(self, operation_id: str, resume: Resume) -> str:
-        """Bring the operation to its end, as far as it goes; what came of it, in words."""
-        environment = self.environment
+    def attempted(self, operation_id: str) -> None:
+        """Somebody goes on with it now; if it does not come to its end, the next attempt is later."""
         seen = self._seen.get(operation_id)
         if seen is not None:
-            seen.attempts, seen.since = seen.attempts + 1, environment.monotonic()
-        try:
-            report = resume(environment, operation_id)
-        except (MoveError, KafkaAdminError, MoveDamagedError, StoreError) as error:
-            return f"cannot be brought to its end: {error}"
-        return f"{report.result} {report.error}".rstrip()
+            seen.attempts, seen.since = seen.attempts + 1, self.environment.monotonic()
 
     @property
     def waiting(self) -> bool:
@@ -111,18 +99,6 @@ class Caretaking:
         names = operation.moves.topics if operation.moves is not None else ()
         found = self.environment.pool.map(lambda name: self.environment.store.read(Topic, name), names)
         return {one[0].name: one[0] for one in found if one is not None}
-
-
-def take_care(environment: Environment, resume: Resume) -> None:
-    """One look, for who begins something: as long as it takes to know that nobody works on what clients wait for."""
-    caretaking = Caretaking(environment)
-    caretaking.look()
-    while caretaking.waiting:
-        environment.sleep(AT_ONCE_S / 2)
-        for operation_id in caretaking.look():
-            environment.say(f"operation {operation_id} was left behind by its executor: going on with it")
-            environment.say(f"operation {operation_id}: {caretaking.resume(operation_id, resume)}")
-            return
 
 
 def _most(seen: _Seen) -> float:

@@ -13,9 +13,9 @@ operation with the command that does it by hand.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -28,16 +28,17 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError
 from ha_core.operations.gather import gather_all
 from ha_core.operations.journal import Journal
+from ha_core.operations.kind import Work
 from ha_core.operations.report import Report
 from ha_core.operations.requests import format_scope
-from ha_core.operations.sides import asked
-from ha_core.operations.switch.proposal import Proposal, plan
+from ha_core.operations.switch.proposal import begin_switch, plan
 from ha_core.plan.closure import closure
 from ha_core.plan.dependents import assigned_topics, crossing_for, has_user, users_at
 from ha_core.plan.facts import Partition
 from ha_core.plan.preflight import Case
 from ha_core.plan.preflight.groups import groups as group_verdicts
 from ha_core.plan.resolve import cluster_for_group
+from ha_core.plan.revision import asked
 from ha_core.plan.verdict import Verdict, error, listed
 from ha_core.store.errors import TooLargeError
 
@@ -183,33 +184,22 @@ def _softened(verdicts: Collection[Verdict], origin: str) -> Iterator[Verdict]:
         yield softer if one.level == "error" else one
 
 
-class Runner(NamedTuple):
-    """How an operation comes to be and to its end; `moves.run`, for whose own last step this file is."""
-
-    start: Callable[[Environment, Proposal, str], Operation]
-    """With the id that it is to have."""
-    run_all: Callable[[Environment, str], Report]
-
-
-def follow(journal: Journal, runner: Runner) -> str:
+def follow(journal: Journal) -> Work:
     """Move the groups after the topics of an operation that has cut over, where that was asked for.
 
-    Returns what became of it, as an addition to the operation's result; it is in the evidence and in the history too.
+    What became of it is in the evidence, and in the history too.
 
     :raises StoreError: ZooKeeper is away, or another executor goes on. Run again, it goes on where it was.
     """
-    environment, operation = journal.environment, journal.operation
-    request, moves = asked(operation)
-    if request.groups == "leave" or request.scope.user_groups:
-        return ""
-    if operation.move.groups is None:
-        with journal.step("groups") as seen:
-            found = _follow(environment, operation, request, moves.topics, runner)
-            seen.update({name: value for name, value in found.items() if value})
-            journal.note(groups=DependentGroups(**found))
-        if found["error"]:
-            environment.say(f"groups: {failure(journal.operation)}")
-    return f"; {words(journal.operation)}"
+    request = journal.request
+    if request.groups == "leave" or request.scope.user_groups or journal.operation.move.groups is not None:
+        return
+    with journal.step("groups") as seen:
+        found = yield from _follow(journal)
+        seen.update(found.model_dump(exclude_defaults=True))
+        journal.note(groups=found)
+    if found.error:
+        journal.environment.say(f"groups: {failure(journal.operation)}")
 
 
 def unfollowed(operation: Operation) -> str:
@@ -265,42 +255,43 @@ def start_when_free(environment: Environment, keys: Collection[str], start: Call
     return start()
 
 
-def _follow(
-    environment: Environment, operation: Operation, request: MoveRequest, topics: Collection[str], runner: Runner
-) -> dict[str, Any]:
-    found: dict[str, Any] = {"operations": [], "moved": 0, "left_out": {}, "error": ""}
+def _follow(journal: Journal) -> Generator[str, Report, DependentGroups]:
+    environment, request = journal.environment, journal.request
+    operations: list[str] = []
+    moved, left_out, error = 0, dict[str, str](), ""
     scope, by_hand = Scope(), True
     try:
-        for operation_id in _ids(operation.id):
+        for operation_id in _ids(journal.operation.id):
             known, more = environment.operation(operation_id), True  # a killed run may have had more
             if known is None:
-                dependents = find_dependents(environment, environment.store.load(), request, topics)
-                found["left_out"] = dict(list(dependents.left_out.items())[:MAX_LEFT_OUT])
-                found["error"], by_hand = "", True
-                more = len(dependents.groups) > MAX_GROUPS
-                scope = Scope(user_groups=dependents.scope)
-                if not dependents.groups:
+                found = find_dependents(environment, environment.store.load(), request, journal.moves.topics)
+                left_out = dict(list(found.left_out.items())[:MAX_LEFT_OUT])
+                error, by_hand = "", True
+                more = len(found.groups) > MAX_GROUPS
+                scope = Scope(user_groups=found.scope)
+                if not found.groups:
                     break
-                some = Scope(user_groups=dependents.first(MAX_GROUPS).scope)
-                begun = _start(environment, request, some, operation_id, runner)
+                some = Scope(user_groups=found.first(MAX_GROUPS).scope)
+                begun = _begin(environment, request, some, operation_id)
             else:
                 environment.say(f"operation {operation_id} was begun by {known.by}: going on with it")
                 begun, scope = known, asked(known)[0].scope
-            report = runner.run_all(environment, operation_id)
+            report = yield operation_id
             environment.say(f"operation {operation_id}: {report.result} {report.error}".rstrip())
-            found["error"], by_hand = report.error, report.result == "undone"
+            error, by_hand = report.error, report.result == "undone"
             if not by_hand:
-                found["operations"].append(operation_id)
+                operations.append(operation_id)
             if report.result == "succeeded":
-                found["moved"] += len(asked(begun)[1].groups)
+                moved += len(asked(begun)[1].groups)
             if not more or (report.result != "succeeded" and (known is None or not by_hand)):
                 break
-    except (MoveError, KafkaAdminError, TooLargeError) as error:
-        found["error"] = str(error)
-    if found["error"]:
-        found["next"] = _by_hand(request, scope) if by_hand else f"`switchyard history {found['operations'][-1]}`"
-        found["scope"] = scope.user_groups
-    return found
+    except (MoveError, KafkaAdminError, TooLargeError) as failed:
+        error = str(failed)
+    outcome = DependentGroups(operations=tuple(operations), moved=moved, left_out=left_out, error=error)
+    if error:
+        following = _by_hand(request, scope) if by_hand else f"`switchyard history {operations[-1]}`"
+        return outcome.model_copy(update={"next": following, "scope": scope.user_groups})
+    return outcome
 
 
 def _ids(operation_id: str) -> tuple[str, ...]:
@@ -308,18 +299,16 @@ def _ids(operation_id: str) -> tuple[str, ...]:
     return (first, *(f"{first}.{number}" for number in range(2, MAX_OPERATIONS + 1)))
 
 
-def _start(
-    environment: Environment, request: MoveRequest, scope: Scope, operation_id: str, runner: Runner
-) -> Operation:
+def _begin(environment: Environment, request: MoveRequest, scope: Scope, operation_id: str) -> Operation:
     switch = request.model_copy(update={"scope": scope, "cut": "barrier", "finish_after_s": None})
     keys = [f"user:{user}" for user, _ in scope.user_groups] + [f"group:{group}" for _, group in scope.user_groups]
 
-    def start() -> Operation:
+    def begin() -> Operation:
         proposal = plan(environment, switch)
         proposal.require_sound()
-        return runner.start(environment, proposal, operation_id)
+        return begin_switch(environment, proposal, environment.by, operation_id)
 
-    return start_when_free(environment, keys, start)
+    return start_when_free(environment, keys, begin)
 
 
 def _by_hand(request: MoveRequest, scope: Scope) -> str:

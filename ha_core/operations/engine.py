@@ -1,68 +1,55 @@
-"""Running a switch: start, steps, undo, release. Every step can be killed anywhere and run again.
+"""Running operations: start, go on, undo, release. Any process can be killed anywhere, and another one goes on.
 
 Invariant: a fence stands only while the operation's state is `fenced`, because fence and state change in one revision;
 a map is published only in the revision that lifts the fence. So the state alone says what an interrupted run left
-behind: before `cut` everything can be undone, from `cut` on there is only forward."""
+behind: before `cut` everything can be undone, from `cut` on there is only forward.
+
+What an operation does is its kind's (`kinds`), by the planner's steps. The engine holds it meanwhile, brings others to
+their end that it asks for, and reports.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveRequest, Operation
-from ha_core.model.operation import Unread
-from ha_core.operations import single
-from ha_core.operations.caretaking import take_care
+from ha_core.model.operation import CrossingEvidence, Unread
+from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.creating import create, interrupted_twin
-from ha_core.operations.crossing.advance import advance
-from ha_core.operations.crossing.way_back import roll_back, undo_crossing
-from ha_core.operations.crossing.without_origin import end_without_origin
-from ha_core.operations.dependents import Runner, follow, unfollowed
+from ha_core.operations.dependents import start_when_free
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import MoveError, NotServedError, RefusedError, StepFailedError
-from ha_core.operations.journal import ASKED_FOR, Journal, held, new_operation_id
-from ha_core.operations.report import PartitionCut, Report, Result, StepTime, partition_cuts, step_times
-from ha_core.operations.switch.cut_over import cut_over
-from ha_core.operations.switch.proposal import Proposal, plan
-from ha_core.operations.switch.targets import adopt_groups, prepare_targets
-from ha_core.operations.switch.undoing import undo_all
-from ha_core.operations.switch.verifying import verify
-from ha_core.plan.closure import lock_keys
-from ha_core.plan.move import FINAL, Decision, Done, MoveDamagedError, Undo
-from ha_core.plan.move import resume as planned_resume
-from ha_core.store.errors import FencedOffError, StoreError, StoreUnavailableError
+from ha_core.operations.errors import MoveError, RefusedError, StepFailedError
+from ha_core.operations.journal import Journal, held, new_operation_id
+from ha_core.operations.kind import Work
+from ha_core.operations.kinds import KINDS
+from ha_core.operations.migration.planning import Batch, judged_again
+from ha_core.operations.report import Report, report_of, require_sound
+from ha_core.operations.revisions import MAX_DETAIL_BYTES
+from ha_core.operations.switch.proposal import Proposal, begin_switch, plan
+from ha_core.plan.abandoned import AT_ONCE_S
+from ha_core.plan.closure import lock_keys, users_of
+from ha_core.plan.move import TASKS
+from ha_core.plan.revision import FINAL, MoveDamagedError
+from ha_core.store.errors import StoreError
 
-UNDO_PATIENCE_S = 60.0
-
-STEPS: tuple[str, ...] = ("prepare", "adopt", "cut_over", "verify", "record")
-"""In this order. `prepare` begins with pin; `cut_over` is quiesce, fence, drain, ends, offsets and cut."""
-_TASK_OF = {"pin": "prepare", **dict.fromkeys(("quiesce", "fence", "drain", "ends", "offsets", "cut"), "cut_over")}
-"""Step of the planner → what runs it; the others have the same name."""
-_RUN: dict[str, Callable[[Journal], None]] = {
-    "prepare": prepare_targets,
-    "adopt": adopt_groups,
-    "cut_over": cut_over,
-    "verify": verify,
-}
-
-_RESULTS: dict[str, Result] = {"succeeded": "succeeded", "undone": "undone", "crossing": "crossing"}
+FAILURES = (MoveError, StoreError, KafkaAdminError, MoveDamagedError)
+"""What keeps an operation from going on. Anything else is a defect."""
 
 
 def start(
     environment: Environment, proposal: Proposal, by: str, operation_id: str | None = None, recheck: bool = True
 ) -> Operation:
-    """Create the operation with all its locks; nothing else is changed.
+    """Create a switch with all its locks; nothing else is changed.
 
     With `operation_id`, an operation that a killed run of the same id created is found again. With `recheck` the
     state is judged once more: somebody may have thought about the proposal for hours.
 
     :raises RefusedError: a verdict is an error, what moves has changed, or another operation has a lock.
     """
-    if operation_id is not None:
-        created = environment.operation(operation_id)
-        if created is not None:
-            return created
-    take_care(environment, resume)
+    if operation_id is not None and (created := environment.operation(operation_id)) is not None:
+        return created
+    take_care(environment)
     proposal.require_sound()
     if recheck:
         again = plan(environment, proposal.request)
@@ -74,21 +61,47 @@ def start(
                 "Look at a new proposal."
             )
         proposal = again
-    request, now = proposal.request, environment.now()
     _end_crossings(environment, proposal)
+    return begin_switch(environment, proposal, by, operation_id)
+
+
+def start_batch(
+    environment: Environment, batch: Batch, by: str, operation_id: str | None = None, recheck: bool = True
+) -> Operation:
+    """Create the operation of a batch with its locks; nothing else is changed. A barrier is a switch of topics.
+
+    With `operation_id`, an operation that a killed run of the same id created is found again.
+
+    :raises RefusedError: somebody else works on a topic, or, with `recheck`, a verdict is an error by now.
+    """
+    if operation_id is not None and (created := environment.operation(operation_id)) is not None:
+        return created
+    take_care(environment)
+    request = batch.request
+    if request.cut == "barrier":
+        proposal = Proposal(request=request, revision=0, moves=batch.moves)
+        users = [f"user:{user}" for user in users_of(request.scope)]
+        return start_when_free(environment, users, lambda: start(environment, proposal, by, operation_id, recheck))
+    if recheck:
+        require_sound(judged_again(environment, batch))
+    now = environment.now()
     operation = Operation(
-        id=operation_id or new_operation_id("switch", now),
-        kind="switch",
-        state="planned",
+        id=operation_id or new_operation_id("migrate", now),
+        kind="migrate",
         by=by,
         reason=request.reason,
         started=now,
         request=request,
-        moves=proposal.moves,
+        moves=batch.moves,
+        evidence=CrossingEvidence(
+            rates=batch.rates,
+            expected=batch.expected if len(json.dumps(batch.expected)) <= MAX_DETAIL_BYTES else {},
+            rates_from=batch.rates_from,
+            cut_at=batch.cut_at,
+            batch=batch.number,
+        ),
     )
-    keys = {*lock_keys(request, proposal.moves), *(f"topic:{name}" for name in proposal.crossings)}
-    ended = {"ended_without_origin": dict(proposal.crossings)} if proposal.crossings else {}
-    return create(environment, operation, sorted(keys), ended)
+    return create(environment, operation, lock_keys(request, batch.moves), {"topics": len(batch.moves.topics)})
 
 
 def _end_crossings(environment: Environment, proposal: Proposal) -> None:
@@ -105,31 +118,22 @@ def _end_crossings(environment: Environment, proposal: Proposal) -> None:
 
 
 def run_step(environment: Environment, operation_id: str, step: str) -> Operation:
-    """Run one of `STEPS` if it is still to be done. Before the cut, a failure undoes the operation at once.
+    """Run one of `TASKS` if it is still to be done. Before the cut, a failure undoes the operation at once.
 
     :raises StepFailedError: the step failed; the text says that the operation was undone.
     :raises RefusedError: no such operation, or somebody alive works on it.
     """
-    if step not in STEPS:
-        raise RefusedError(f"There is no step {step!r}. The steps are {', '.join(STEPS)}.")
-    take_care(environment, resume)
+    if step not in TASKS:
+        raise RefusedError(f"There is no step {step!r}. The steps are {', '.join(TASKS)}.")
+    take_care(environment)
     with held(environment, operation_id) as journal:
-        if journal.operation.state not in FINAL:
-            _go_on(journal, step)
-        elif journal.operation.state != "succeeded":
-            raise StepFailedError(
-                f"Operation {operation_id} has ended as {journal.operation.state}: {_result(journal)}"
-            )
+        state = journal.operation.state
+        if state not in FINAL:
+            _drive(environment, KINDS[journal.operation.kind].run_task(journal, step))
+        elif state != "succeeded":
+            why = journal.operation.result or "no reason was written"
+            raise StepFailedError(f"Operation {operation_id} has ended as {state}: {why}")
         return journal.operation
-
-
-def run_all(environment: Environment, operation_id: str) -> Report:
-    """Run what is left of the operation to its end, or until its cuts are ahead of their logs.
-
-    Failures are in the report, not raised.
-    """
-    with held(environment, operation_id) as journal:
-        return _to_the_end(journal)
 
 
 def resume(
@@ -140,7 +144,8 @@ def resume(
     without_origin: Unread | None = None,
     force: bool = False,
 ) -> Report:
-    """Continue an interrupted operation of any kind, or one that crosses over.
+    """Run what is left of an operation to its end, or until its cuts are ahead of their logs. Failures are in the
+    report, not raised.
 
     :param at_once: end a crossing now, behind a fence.
     :param without_origin: end it now although its origin is dead, and what readers below the cuts do then.
@@ -148,25 +153,12 @@ def resume(
     :raises RefusedError: no such operation, somebody alive works on it, or it has no crossing to end.
     """
     with held(environment, operation_id) as journal:
-        operation = journal.operation
         if without_origin is not None:
-            if operation.kind != "migrate":
-                raise RefusedError(
-                    f"Operation {operation_id} is a {operation.kind} and crosses nothing: leave --without-origin out."
-                )
             try:
-                end_without_origin(journal, without_origin, force)
+                KINDS[journal.operation.kind].end_without_origin(journal, without_origin, force)
             except MoveDamagedError as error:
                 raise StepFailedError(f"{error}.") from error
-        if operation.kind in {"switch", "migrate"}:
-            return _to_the_end(journal, at_once)
-        if operation.state in FINAL:
-            journal.finish(operation.state, operation.result)  # type: ignore[arg-type]  # FINAL has these three
-            return _report(journal)
-        if operation.state == "cut":
-            return single.settle(journal)
-        journal.finish("undone", "interrupted before anything was changed")
-        return _report(journal)
+        return _to_the_end(journal, at_once)
 
 
 def undo(environment: Environment, operation_id: str) -> Report:
@@ -175,23 +167,8 @@ def undo(environment: Environment, operation_id: str) -> Report:
     :raises RefusedError: the cut is published; the way back is a switch the other way.
     """
     with held(environment, operation_id) as journal:
-        operation = journal.operation
-        if operation.kind == "migrate":
-            roll_back(journal)
-            return _report(journal)
-        if operation.state in {"cut", "succeeded"}:
-            back = ""
-            if operation.request is not None:
-                back = f" with --from {operation.request.target} --to {operation.request.origin}"
-            raise RefusedError(
-                f"Operation {operation_id} has cut over in revision {operation.revision}: from there it only goes "
-                f"forward. `switchyard resume {operation_id}` ends it; the way back is a new `switchyard switch`{back}."
-            )
-        if operation.state not in FINAL:
-            _undo(journal, ASKED_FOR)
-        else:
-            journal.finish(operation.state, operation.result)  # type: ignore[arg-type]  # FINAL has these three
-        return _report(journal)
+        KINDS[journal.operation.kind].undo(journal)
+        return report_of(journal)
 
 
 def release(environment: Environment, operation_id: str) -> Report | None:
@@ -202,19 +179,11 @@ def release(environment: Environment, operation_id: str) -> Report | None:
     if environment.operation(operation_id) is None:
         return None
     with held(environment, operation_id) as journal:
-        state = journal.operation.state
-        if state in FINAL:
-            environment.store.release_locks(operation_id, journal.epoch)
-        elif journal.operation.kind == "migrate":
-            if state in {"planned", "running"}:
-                undo_crossing(journal, "released before its cuts were proposed")
-            else:
-                return _to_the_end(journal)
-        elif state == "cut":
-            return _to_the_end(journal) if journal.operation.kind == "switch" else single.settle(journal)
-        else:
-            _undo(journal, "released before its cut")
-        return _report(journal)
+        if journal.operation.state in FINAL:
+            journal.release()
+        elif not KINDS[journal.operation.kind].release(journal):
+            return _to_the_end(journal)
+        return report_of(journal)
 
 
 def settle_interrupted(environment: Environment, request: MoveRequest) -> Report | None:
@@ -222,7 +191,7 @@ def settle_interrupted(environment: Environment, request: MoveRequest) -> Report
 
     Returns its report when it has thereby succeeded: then the new one has nothing to do.
     """
-    take_care(environment, resume)
+    take_care(environment)
     found = interrupted_twin(environment, request)
     if found is None:
         return None
@@ -232,132 +201,46 @@ def settle_interrupted(environment: Environment, request: MoveRequest) -> Report
     return report if report.result == "succeeded" else None
 
 
-def _go_on(journal: Journal, step: str) -> None:
-    """One step of several processes. Behind a fence that an earlier one left, the planner decides."""
-    operation = journal.operation
-    if operation.state in {"fenced", "undoing"}:
-        if isinstance(_decide(journal), Undo) and _undo(journal, f"interrupted in {step}"):
-            raise StepFailedError(
-                f"Operation {operation.id} was interrupted behind its fence, and is undone now. Start the move again."
-            )
-        if operation.state == "fenced" and step != "cut_over":
-            raise StepFailedError(f"Operation {operation.id} is fenced: the step to run is cut_over, not {step}.")
-    _guarded(journal, step)
+def take_care(environment: Environment) -> None:
+    """One look, for who begins something: as long as it takes to know that nobody works on what clients wait for."""
+    caretaking = Caretaking(environment)
+    caretaking.look()
+    while caretaking.waiting:
+        environment.sleep(AT_ONCE_S / 2)
+        for operation_id in caretaking.look():
+            environment.say(f"operation {operation_id} was left by its executor: going on with it")
+            environment.say(f"operation {operation_id}: {attend(caretaking, operation_id)}")
+            return
+
+
+def attend(caretaking: Caretaking, operation_id: str) -> str:
+    """Bring an operation that was left to its end, as far as it goes; what came of it, in words."""
+    caretaking.attempted(operation_id)
+    try:
+        report = resume(caretaking.environment, operation_id)
+    except FAILURES as error:
+        return f"cannot be brought to its end: {error}"
+    return f"{report.result} {report.error}".rstrip()
 
 
 def _to_the_end(journal: Journal, at_once: bool = False) -> Report:
-    """Go on as the planner says for what stands in the state."""
-    operation, store = journal.operation, journal.environment.store
-    if operation.kind not in {"switch", "migrate"}:
-        raise RefusedError(
-            f"Operation {operation.id} is a {operation.kind}: `switchyard resume {operation.id}` ends it."
-        )
     try:
-        if operation.kind == "migrate":
-            advance(journal, _groups_follow, at_once)
-            return _report(journal)
-        decision = _decide(journal)
-        if isinstance(decision, Done):
-            store.release_locks(operation.id, journal.epoch)
-        elif isinstance(decision, Undo):
-            _undo(journal, "interrupted before its cut")
-        else:
-            for step in STEPS[STEPS.index(_TASK_OF.get(decision.step, decision.step)) :]:
-                _guarded(journal, step)
-    except (MoveError, StoreError, KafkaAdminError, MoveDamagedError) as error:
-        return _report(journal, str(error))
-    return _report(journal)
+        _drive(journal.environment, KINDS[journal.operation.kind].advance(journal, at_once))
+    except FAILURES as error:
+        return report_of(journal, str(error))
+    return report_of(journal)
 
 
-def _decide(journal: Journal) -> Decision:
-    operation = journal.operation
-    if operation.state == "planned":
-        # Nothing of it stands anywhere but in its own document: no need to look.
-        return planned_resume(operation, {}, {})
-    view = journal.environment.store.load()
-    return planned_resume(operation, view.topics, view.groups)
-
-
-def _guarded(journal: Journal, step: str) -> None:
-    """Run a step that is still to be done; undo at once what fails before the cut."""
-    state = journal.operation.state
-    if state == "cut" and step not in {"verify", "record"}:
+def _drive(environment: Environment, work: Work) -> None:
+    """Do the work, and run the operations to their end that it asks for."""
+    try:
+        operation_id = next(work)
+        while True:
+            try:
+                report = resume(environment, operation_id)
+            except Exception as error:
+                operation_id = work.throw(error)
+            else:
+                operation_id = work.send(report)
+    except StopIteration:
         return
-    if step in {"verify", "record"} and state != "cut":
-        raise StepFailedError(
-            f"Operation {journal.operation.id} has not cut over yet (its state is {state}): run the steps in order."
-        )
-    try:
-        if step == "record":
-            journal.finish("succeeded", f"cut over and verified{_groups_follow(journal)}")
-        else:
-            _RUN[step](journal)
-    except FencedOffError:
-        raise  # another executor goes on with it: touching anything would be against its back
-    except NotServedError as error:
-        journal.finish("failed", f"{error}{unfollowed(journal.operation)}")
-        raise
-    except BaseException as error:
-        if journal.operation.state == "cut" or not _undo(journal, f"{step}: {error}"):
-            raise
-        if not isinstance(error, Exception):
-            raise
-        raise StepFailedError(f"{error} The operation was undone: no fence and no lock is left.") from error
-
-
-def _undo(journal: Journal, why: str) -> bool:
-    """Undo and finish. False: the cut had been published after all, and there is only forward."""
-    environment = journal.environment
-    deadline = environment.monotonic() + UNDO_PATIENCE_S
-    while True:
-        try:
-            if journal.operation.kind == "switch":
-                undo_all(journal)
-            journal.finish("undone", why)
-        except MoveDamagedError:
-            if journal.operation.state != "cut":
-                raise
-            return False
-        except StoreUnavailableError as error:
-            if environment.monotonic() < deadline:
-                environment.say(f"the undo waits for ZooKeeper: {error}")
-                environment.sleep(1.0)
-                continue
-            operation_id = journal.operation.id
-            raise MoveError(
-                f"Operation {operation_id} could not be undone ({error}); it failed because of: {why} Its fence and "
-                f"locks may still stand. `switchyard undo {operation_id}` when ZooKeeper answers again."
-            ) from error
-        return True
-
-
-def _groups_follow(journal: Journal) -> str:
-    return follow(journal, Runner(_start_following, run_all))
-
-
-def _start_following(environment: Environment, proposal: Proposal, operation_id: str) -> Operation:
-    return start(environment, proposal, environment.by, operation_id, recheck=False)
-
-
-def _result(journal: Journal) -> str:
-    return journal.operation.result or "no reason was written"
-
-
-def _report(journal: Journal, error: str = "") -> Report:
-    """The report of what the operation has come to; an unfinished one has failed for now."""
-    environment, operation = journal.environment, journal.operation
-    state = operation.state
-    result = _RESULTS.get(state, "failed")
-    cuts: tuple[PartitionCut, ...] = ()
-    times: tuple[StepTime, ...] = ()
-    try:
-        times = step_times(environment.store.history(operation.id))
-        if operation.revision and result != "undone" and operation.moves is not None:
-            topics = environment.store.load().topics
-            cuts = partition_cuts(operation, [topics[name] for name in operation.moves.topics if name in topics])
-    except StoreError as unread:
-        # The result is known; that its details cannot be read now must not hide it.
-        environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
-    quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
-    text = error or ("" if quiet else operation.result)
-    return Report(operation.id, result, operation.revision, times, cuts, text)

@@ -29,8 +29,11 @@ class NotDrainedError(StepFailedError):
     """Gateways did not report the fence drained in time."""
 
 
-class BypassError(StepFailedError):
-    """Somebody appends to the fenced topics without passing through the gateways."""
+class BypassError(MoveError):
+    """Somebody appends to what moves without passing through the gateways, behind the fence or beyond the cut.
+
+    What that means is for the state to say: before the cut the operation is undone, after it the cut stays in force.
+    """
 
 
 class NotServedError(MoveError):

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from ha_core.model import HistoryEntry, Operation
+from ha_core.kafka.admin import Admin
+from ha_core.model import HistoryEntry, MoveRequest, MoveSet, Operation
 from ha_core.model.operation import OperationState
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.plan.move import FINAL
+from ha_core.operations.sides import admin_of
+from ha_core.plan.revision import FINAL, asked
 from ha_core.store.errors import StillHeldError, UnknownOperationError
 
 
@@ -91,6 +93,24 @@ class Journal:
             self.environment.store.require_epoch(self.operation.id, self.epoch)
             self._ours_at = now
 
+    @property
+    def request(self) -> MoveRequest:
+        return asked(self.operation)[0]
+
+    @property
+    def moves(self) -> MoveSet:
+        return asked(self.operation)[1]
+
+    @property
+    def origin(self) -> Admin:
+        """:raises RefusedError: the cluster is not registered any more, or its security profile is not known here."""
+        return admin_of(self.environment, self.request.origin)
+
+    @property
+    def target(self) -> Admin:
+        """As `origin`."""
+        return admin_of(self.environment, self.request.target)
+
     def write_pending(self) -> None:
         pending, self.pending = self.pending, []
         for lap in pending:
@@ -117,6 +137,10 @@ class Journal:
         """Write the final state, then give the locks back. Safe to repeat."""
         if self.operation.state not in FINAL:
             self.update(state=state, ended=self.environment.now(), result=result)
+        self.release()
+
+    def release(self) -> None:
+        """Give the locks back. Safe to repeat."""
         self.environment.store.release_locks(self.operation.id, self.epoch)
 
 

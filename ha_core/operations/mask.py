@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, KnownTopic, Mask, View
+from ha_core.model.operation import OperationKind
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
@@ -113,7 +114,7 @@ def _already(cluster: Cluster) -> str:
 
 def _changed(
     environment: Environment,
-    kind: Literal["mask", "unmask"],
+    kind: OperationKind,
     cluster: Cluster,
     version: int,
     reason: str,

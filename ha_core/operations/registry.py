@@ -15,8 +15,8 @@ from ha_core.operations.mask import who_depends
 from ha_core.operations.report import Report
 from ha_core.operations.sides import no_such_cluster
 from ha_core.operations.single import Expected, run_single
-from ha_core.plan.move import FINAL
 from ha_core.plan.returned import gone_for_good
+from ha_core.plan.revision import FINAL
 from ha_core.plan.verdict import listed
 from ha_core.store.usage import Sighting
 

@@ -10,8 +10,10 @@ from pydantic import BaseModel, ConfigDict
 
 from ha_core.model import HistoryEntry, Operation, Topic
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.journal import ASKED_FOR, Journal
 from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.verdict import Verdict, refused
+from ha_core.store.errors import StoreError
 
 
 def require_sound(verdicts: Iterable[Verdict]) -> None:
@@ -135,3 +137,23 @@ def partition_cuts(operation: Operation, topics: Iterable[Topic]) -> tuple[Parti
         for partition, _, ahead in crossings(topic)
     ]
     return tuple(PartitionCut(name, partition, cut, origin, target) for name, partition, cut in sorted(rows))
+
+
+def report_of(journal: Journal, error: str = "") -> Report:
+    """The report of what the operation has come to; an unfinished one has failed for now."""
+    environment, operation = journal.environment, journal.operation
+    result: Result = "failed"
+    if operation.state in {"succeeded", "undone", "crossing"}:
+        result = operation.state
+    cuts: tuple[PartitionCut, ...] = ()
+    times: tuple[StepTime, ...] = ()
+    try:
+        times = step_times(environment.store.history(operation.id))
+        if operation.revision and result != "undone" and operation.moves is not None:
+            topics = environment.store.load().topics
+            cuts = partition_cuts(operation, [topics[name] for name in operation.moves.topics if name in topics])
+    except StoreError as unread:
+        # The result is known; that its details cannot be read now must not hide it.
+        environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
+    quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
+    return Report(operation.id, result, operation.revision, times, cuts, error or ("" if quiet else operation.result))

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ha_core.model import Document, Operation, Topic, View
-from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal
 from ha_core.plan.facts import Partition
-from ha_core.plan.move import Documents, touched
+from ha_core.plan.move import touched
+from ha_core.plan.revision import Documents
 from ha_core.store.commits import Change, Key
 from ha_core.store.documents import to_bytes
-from ha_core.store.errors import StoreUnavailableError, TooLargeError
+from ha_core.store.errors import TooLargeError
 from ha_core.store.paths import name_of
 
 
@@ -25,6 +25,7 @@ from ha_core.store.paths import name_of
 class Touched:
     """What `touched(operation)` names, as it is in the store. After a commit it is as committed, without a read."""
 
+    journal: Journal
     documents: dict[Key, Document]
     versions: dict[Key, int | None]
 
@@ -39,7 +40,7 @@ class Touched:
         operation = documents[Operation, journal.operation.id]
         assert isinstance(operation, Operation)
         journal.operation = operation
-        return cls(documents, versions)
+        return cls(journal, documents, versions)
 
     @property
     def view(self) -> View:
@@ -49,14 +50,15 @@ class Touched:
             named.setdefault(kind, {})[name] = document
         return View.of(0, named)
 
-    def commit(self, journal: Journal, documents: Documents, step: str) -> int:
-        """Write `documents` as one revision on behalf of the operation; returns the revision."""
+    def commit(self, documents: Documents, step: str) -> int:
+        """Write `documents` as one revision of the operation, and return it. A step may make several."""
+        journal, version = self.journal, self.versions[Operation, self.journal.operation.id]
         written: list[Key] = [(type(put), name_of(put)) for put in documents.puts] + list(documents.deletes)
         change = Change(
             puts=documents.puts,
             deletes=documents.deletes,
             expected={key: self.versions[key] for key in written},
-            change_id=f"{journal.operation.id}:{journal.epoch}:{step}",
+            change_id=f"{journal.operation.id}:{journal.epoch}:{step}.{version}",
             operation=journal.operation.id,
             epoch=journal.epoch,
             step=step,
@@ -81,30 +83,7 @@ _SEQUENCES_BYTES = 325
 """Of a partition, as stored: about 35 producers. With its map that is 2,000 partitions in a run, which is also how many
 wait behind one fence when a crossing is ended at once."""
 MAX_DETAIL_BYTES = 100_000
-PATIENCE_S = 60.0
 T = TypeVar("T")
-
-
-def patiently(environment: Environment, action: Callable[[], None]) -> None:
-    """Take back what clients wait for, also while ZooKeeper is away for a moment.
-
-    :raises StoreUnavailableError: it was away all the time. A resume takes it back.
-    """
-    deadline = environment.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return action()
-        except StoreUnavailableError as error:
-            if environment.monotonic() >= deadline:
-                raise
-            environment.say(f"the way back waits for ZooKeeper: {error}")
-            environment.sleep(1.0)
-
-
-def commit(journal: Journal, touched: Touched, documents: Documents, step: str) -> int:
-    """One revision, under a change id of its own: a step may make several."""
-    version = touched.versions[Operation, journal.operation.id]
-    return touched.commit(journal, documents, f"{step}.{version}")
 
 
 def in_revisions(journal: Journal, names: Iterable[str], topics: Mapping[str, Topic]) -> Iterator[list[str]]:

@@ -7,15 +7,17 @@ knows whether the change was made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from ha_core.model import Document, Operation, Topic
-from ha_core.model.operation import Evidence
+from ha_core.model.operation import Evidence, OperationKind
 from ha_core.operations.environment import Environment
 from ha_core.operations.gateways import name_them, serves, wait_for_all
 from ha_core.operations.journal import Journal, new_operation_id
-from ha_core.operations.report import Report, step_times
+from ha_core.operations.kind import Kind, Work
+from ha_core.operations.report import Report, report_of
 from ha_core.operations.revisions import in_batches
+from ha_core.plan.revision import FINAL
 from ha_core.plan.verdict import listed
 from ha_core.store.commits import Change
 from ha_core.store.errors import ConflictError, LockedError
@@ -28,7 +30,7 @@ Expected = Mapping[tuple[type[Document], str], int | None]
 
 def run_single(  # one change, spelled out
     environment: Environment,
-    kind: Literal["mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster"],
+    kind: OperationKind,
     reason: str,
     lock_keys: Sequence[str],
     puts: Sequence[Document],
@@ -59,34 +61,44 @@ def run_single(  # one change, spelled out
                 seen.update(detail)
                 revision = _commit(journal, puts, deletes, expected)
                 seen["revision"] = revision
-            return settle(journal)
+            settle(journal)
+            return report_of(journal)
     except BaseException:
         if journal.operation.state != "cut":
             journal.finish("undone", "nothing was changed")
         raise
 
 
-def settle(journal: Journal) -> Report:
+class OneRevision(Kind):
+    """Of every kind whose operations are one revision. Until it is committed there is nothing to take back."""
+
+    def advance(self, journal: Journal, at_once: bool = False) -> Work:
+        yield from ()
+        if journal.operation.state == "cut":
+            settle(journal)
+        elif journal.operation.state in FINAL:
+            journal.release()
+        else:
+            journal.finish("undone", "interrupted before anything was changed")
+
+    def take_back(self, journal: Journal, why: str) -> bool:
+        journal.finish("undone", why)
+        return True
+
+
+def settle(journal: Journal) -> None:
     """From the committed change to the end: wait for the gateways, write the result, release the locks."""
-    environment, operation = journal.environment, journal.operation
+    revision = journal.operation.revision
     with journal.step("serve") as seen:
-        behind = wait_for_all(environment, serves(operation.revision), SERVED_TIMEOUT_S)
+        behind = wait_for_all(journal.environment, serves(revision), SERVED_TIMEOUT_S)
         seen["behind"] = [gateway.id for gateway in behind]
-    text = (
-        ""
-        if not behind
-        else (
-            f"Revision {operation.revision} is in force, but not every gateway serves it yet: {name_them(behind)}. "
-            "Look at these gateways; they apply it, or stop serving when their lease ends."
-        )
-    )
-    journal.finish("failed" if behind else "succeeded", text or "served by every gateway")
-    return Report(
-        operation.id,
-        "failed" if behind else "succeeded",
-        operation.revision,
-        step_times(environment.store.history(operation.id)),
-        error=text,
+    if not behind:
+        journal.finish("succeeded", "served by every gateway")
+        return
+    journal.finish(
+        "failed",
+        f"Revision {revision} is in force, but not every gateway serves it yet: {name_them(behind)}. "
+        "Look at these gateways; they apply it, or stop serving when their lease ends.",
     )
 
 
@@ -115,7 +127,7 @@ def _commit(
 
 def write_maps(
     environment: Environment,
-    kind: Literal["age", "give-up", "return"],
+    kind: OperationKind,
     reason: str,
     names: Iterable[str],
     changed: Callable[[Topic], Topic | None],

@@ -172,7 +172,7 @@ class MigrateBatchOperator(SwitchyardOperator):
         from ha_core.operations import engine
         from ha_core.operations.dependents import failure
         from ha_core.operations.errors import StepFailedError
-        from ha_core.operations.migration.planning import Batch, start_batch
+        from ha_core.operations.migration.planning import Batch
 
         proposed = context["ti"].xcom_pull(task_ids=self.proposal_of, key=batch_key(int(self.batch)))
         batch = Batch.model_validate(proposed)
@@ -180,9 +180,9 @@ class MigrateBatchOperator(SwitchyardOperator):
         show(context, f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else ""))
         with self.environment(context) as environment:
             operation_id = current_id(batch_base(context, batch.number), environment.operation)
-            operation = start_batch(environment, batch, environment.by, operation_id)
+            operation = engine.start_batch(environment, batch, environment.by, operation_id)
             self.log.info("batch %d is operation %s", batch.number, operation.id)
-            report = engine.run_all(environment, operation.id)
+            report = engine.resume(environment, operation.id)
             ended = environment.operation(operation.id) or operation
         self.say_reports([report])
         if report.result not in {"succeeded", "crossing"} or report.error:
@@ -257,7 +257,7 @@ class RollbackMigrationOperator(SwitchyardOperator):
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations import engine
-        from ha_core.operations.crossing.way_back import would_roll_back
+        from ha_core.operations.crossing.migrate import would_roll_back
 
         operation_id = str(self.operation_id).strip()
         with self.environment(context) as environment:

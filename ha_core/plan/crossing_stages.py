@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from ha_core.model import Extent, Operation, Topic
@@ -14,32 +13,38 @@ from ha_core.plan.revision import FINAL, MoveDamagedError, asked
 
 Stage = Literal["ahead", "proposed", "open", "settled"]
 """`ahead`: the topic is written in the origin, as before. `settled`: in the target, and nothing is left to do."""
-StepName = Literal["prepare", "open", "cross", "verify"]
-
-
-@dataclass(frozen=True, slots=True)
-class Go:
-    """Go on with this step and those that follow it. Steps may be repeated: each finds what it did before."""
-
-    step: StepName
-
-
-@dataclass(frozen=True, slots=True)
-class Lift:
-    """A fence stands, of an executor that wanted to end the crossing behind it: lift it, then ask again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Back:
-    """The way back was begun: go on with it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Nothing is left but to give the locks back."""
-
-
-Decision = Go | Lift | Back | Done
+Step = Literal[
+    "pin",
+    "prepare",
+    "propose",
+    "open",
+    "settle",
+    "end",
+    "verify",
+    "groups",
+    "record",
+    "lift",
+    "retreat",
+    "withdraw",
+    "discard",
+    "unpin",
+    "undone",
+    "release",
+]
+# propose: cuts above the logs' ends, in one revision
+# open: every gateway follows them and the ends are below; where a log was faster, a higher cut is proposed
+# settle: end the crossing of topics all of whose partitions have reached their cuts
+# end: end that of the others at their logs' ends, behind a fence
+# lift: take away a fence of an executor that wanted to end the crossing behind it
+# retreat: what is open is proposed again, and the operation on its way back
+# withdraw: every gateway follows what is proposed again, and the target is empty: take the cuts back
+BACK: tuple[Step, ...] = ("retreat", "withdraw", "discard", "unpin", "undone")
+"""The way back: no fence, and nothing is lost as long as the target was not written."""
+BEFORE_OPEN = frozenset[Step]({"pin", "prepare", "propose", "open"})
+"""What fails here is taken back at once: a proposed cut that the log reaches holds producers up."""
+BehindFence = Literal["hold", "drain", "quiet", "producers", "finish"]
+BEHIND_FENCE: tuple[BehindFence, ...] = ("hold", "drain", "quiet", "producers", "finish")
+"""The parts of `end`: the fence, gateways drained, ends that rest, last sequences below the cuts, the last revision."""
 
 
 def stage(operation: Operation, topic: Topic | None) -> Stage:
@@ -75,21 +80,38 @@ def stages(operation: Operation, topics: Mapping[str, Topic]) -> dict[str, Stage
     return {name: stage(operation, topics.get(name)) for name in moves.topics}
 
 
-def resume(operation: Operation, topics: Mapping[str, Topic]) -> Decision:
-    """What to do next with the operation, by what stands in the state."""
+def resume(operation: Operation, topics: Mapping[str, Topic]) -> tuple[Step, ...]:
+    """What to do next with the operation, by what stands in the state. Each step may be repeated."""
     _, moves = asked(operation)
     if any(fenced(operation, topics.get(name)) for name in moves.topics):
-        return Lift()
+        return ("lift",)
     if operation.state in FINAL:
-        return Done()
+        return ("release",)
     if operation.state == "undoing":
-        return Back()
+        return BACK[1:]
     found = set(stages(operation, topics).values())
     if "ahead" in found:
-        return Go("prepare")
+        return ("pin", "prepare", "propose")
     if "proposed" in found:
-        return Go("open")
-    return Go("cross") if "open" in found else Go("verify")
+        return ("open",)
+    return ("settle",) if "open" in found else ("verify", "groups", "record")
+
+
+def plan(look: Callable[[], tuple[Operation, Mapping[str, Topic]]], at_once: Callable[[], bool]) -> Iterator[Step]:
+    """The steps of a crossing, until it has ended or has to wait for its logs.
+
+    :param look: the documents as they are now.
+    :param at_once: whether what has not reached its cut is to be ended behind a fence.
+    """
+    while True:
+        some = resume(*look())
+        yield from some
+        if some[-1] in {"record", "undone", "release"}:
+            return
+        if some == ("settle",) and "open" in stages(*look()).values():
+            if not at_once():
+                return
+            yield "end"
 
 
 def crossings(topic: Topic) -> Iterator[tuple[int, Extent, Extent]]:

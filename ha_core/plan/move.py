@@ -22,8 +22,7 @@ they wait; after the cut nothing has to be done for them.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ha_core.model import (
     Document,
@@ -40,78 +39,67 @@ from ha_core.model import (
 from ha_core.model.extent import append, check, live
 from ha_core.model.operation import AdoptedGroup, Cut
 from ha_core.plan.carry import Ended, carry_sequences, compose_aliases
-from ha_core.plan.closure import lock_keys, users_of
+from ha_core.plan.closure import users_of
 from ha_core.plan.cuts import RESERVE, forced_cut
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.moving import listed, moving, places, writer_after
 from ha_core.plan.pinning import require_unused
 from ha_core.plan.revision import FINAL, Documents, MoveDamagedError, all_partitions, asked, require_state
 
-__all__ = [
-    "FINAL",
-    "Continue",
-    "Documents",
-    "Done",
-    "MoveDamagedError",
-    "Step",
-    "Undo",
-    "cut_change",
-    "fence_change",
-    "lock_keys",
-    "quiesce_change",
-    "resume",
-    "steps",
-    "touched",
-    "undo_change",
+Step = Literal[
+    "pin",
+    "prepare",
+    "adopt",
+    "warm",
+    "quiesce",
+    "fence",
+    "drain",
+    "ends",
+    "offsets",
+    "cut",
+    "verify",
+    "groups",
+    "record",
+    "lift",
+    "leave",
+    "discard",
+    "unpin",
+    "undone",
+    "release",
 ]
+Task = Literal["prepare", "adopt", "cut_over", "verify", "record"]
+
+# pin: lead everybody to the origin where nothing did so far, in revisions that every gateway serves
+# prepare: create the topics that are missing in the target, and remember which
+# adopt: join the groups in the target on their live members' behalf
+# warm: ask once for all that is asked again while clients wait
+# quiesce: let no transaction begin in what moves, in one revision; wait until the open ones have ended
+# fence: refuse produce and group calls of what moves, in one revision
+# drain: every live gateway follows the fence and has nothing in flight
+# ends: no transaction open; log ends of both sides, read until they agree; last sequences
+# offsets: copy committed offsets as they are, and read them back
+# cut: maps, sequences, aliases and bindings, and the end of the fence, in one revision
+# verify: every gateway serves the cut, and the origin's log ends have not moved
+# groups: move those that depend on the topics, in an operation of their own, where that was asked for
+# record: write the result, give the locks back
+TASKS: Mapping[Task, tuple[Step, ...]] = {
+    "prepare": ("pin", "prepare"),
+    "adopt": ("adopt",),
+    "cut_over": ("warm", "quiesce", "fence", "drain", "ends", "offsets", "cut"),
+    "verify": ("verify",),
+    "record": ("groups", "record"),
+}
+"""The steps of a move in safe order, by the tasks that a run of Airflow makes of them. From fence to cut is one task,
+because clients wait. Each step may be repeated: it finds what it did before."""
+UNDO: tuple[Step, ...] = ("lift", "leave", "discard", "unpin", "undone")
+"""The way back from before the cut: the fences first, because clients wait for them; the maps last, and only where no
+copy is left. Each may be repeated."""
 
 
-Name = Literal["pin", "prepare", "adopt", "quiesce", "fence", "drain", "ends", "offsets", "cut", "verify", "record"]
-UndoName = Literal["lift", "leave", "discard", "unpin", "record"]
-
-
-class Step(NamedTuple):
-    name: Name
-    what: str
-
-
-_STEPS = (
-    Step("pin", "lead everybody to the origin where nothing did so far, in revisions that every gateway serves"),
-    Step("prepare", "create the topics that are missing in the target, and remember which"),
-    Step("adopt", "join the groups in the target on their live members' behalf"),
-    Step("quiesce", "let no transaction begin in what moves, in one revision; wait until the open ones have ended"),
-    Step("fence", "refuse produce and group calls of what moves, in one revision"),
-    Step("drain", "wait until every live gateway follows the fence and has nothing in flight"),
-    Step("ends", "no transaction open; log ends of both sides, read until they agree; last sequences"),
-    Step("offsets", "copy committed offsets as they are, and read them back"),
-    Step("cut", "maps, sequences, aliases and bindings, and the end of the fence, in one revision"),
-    Step("verify", "every gateway serves the cut, and the origin's log ends have not moved"),
-    Step("record", "write the result, give the locks back"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Continue:
-    """Go on with this step and all that follow it. Steps may be repeated: each finds what it did before."""
-
-    step: Name
-
-
-@dataclass(frozen=True, slots=True)
-class Undo:
-    """Undo with these steps, in this order. Each may be repeated."""
-
-    steps: tuple[UndoName, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Nothing is left but to give the locks back, which may be repeated."""
-
-
-def steps(request: MoveRequest) -> tuple[Step, ...]:
-    """The steps of a move in safe order. A dead origin has neither members nor transactions to wait for."""
-    return tuple(step for step in _STEPS if request.mode == "planned" or step.name not in ("adopt", "quiesce"))
+def steps(request: MoveRequest, task: Task | None = None) -> tuple[Step, ...]:
+    """All steps of a move, or those of one task. A dead origin has neither members nor transactions to wait for."""
+    some = [step for name, steps in TASKS.items() if task in {None, name} for step in steps]
+    return tuple(step for step in some if request.mode == "planned" or step not in {"adopt", "quiesce"})
 
 
 def touched(operation: Operation) -> tuple[tuple[type[Document], str], ...]:
@@ -126,13 +114,14 @@ def touched(operation: Operation) -> tuple[tuple[type[Document], str], ...]:
     )
 
 
-def resume(operation: Operation, topics: Mapping[str, Topic], groups: Mapping[str, Group]) -> Decision:
-    """What to do with an operation whose executor is gone, by what stands in the state.
+def resume(operation: Operation, topics: Mapping[str, Topic], groups: Mapping[str, Group]) -> tuple[Step, ...]:
+    """The steps that are left of an operation whose executor is gone, by what stands in the state.
 
     A planned move that got as far as joining groups is undone: the members that it joined have expired meanwhile, and
     the consumers may have rebalanced. A forced one goes on, because its origin is dead either way.
     """
     request, moves = asked(operation)
+    forward = steps(request)
     fenced = any(_is_fenced(operation, topics.get(name)) for name in moves.topics) or any(
         _is_fenced(operation, groups.get(name)) for name in moves.groups
     )
@@ -141,16 +130,14 @@ def resume(operation: Operation, topics: Mapping[str, Topic], groups: Mapping[st
             raise MoveDamagedError(
                 f"operation {operation.id} has cut, and a fence of it stands: someone wrote it by hand"
             )
-        return Continue("verify")
+        return forward[forward.index("verify") :]
     if operation.state in FINAL and not fenced:
-        return Done()
-    if operation.state in FINAL or operation.state == "undoing":
-        return _undo(fenced)
+        return ("release",)
+    if operation.state in FINAL | {"undoing"}:
+        return UNDO
     if request.mode == "forced":
-        return Continue("drain" if fenced else "pin")
-    if fenced or operation.state == "fenced" or operation.move.adopted:
-        return _undo(fenced)
-    return Continue("pin")
+        return ("warm", *forward[forward.index("drain") :]) if fenced else forward
+    return UNDO if fenced or operation.state == "fenced" or operation.move.adopted else forward
 
 
 def quiesce_change(operation: Operation, view: View, topics: Collection[str]) -> Documents:
@@ -278,14 +265,6 @@ def undo_change(operation: Operation, view: View) -> Documents:
                 deletes.append((Group, name))
     state = operation.state if operation.state in FINAL else "undoing"
     return Documents((*puts, operation.model_copy(update={"state": state})), tuple(deletes))
-
-
-Decision = Continue | Undo | Done
-
-
-def _undo(fenced: bool) -> Undo:
-    rest: tuple[UndoName, ...] = ("leave", "discard", "unpin", "record")
-    return Undo(("lift", *rest) if fenced else rest)
 
 
 def _require_free(operation: Operation, what: str, fence: Fence | None) -> None:

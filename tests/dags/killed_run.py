@@ -12,7 +12,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.models.dagrun import DagRun
 from airflow.utils.db import initdb
 
-from ha_core.operations import engine
+from ha_core.operations.switch.steps import SwitchSteps
 from ha_core.operations.switch.window import Window
 
 
@@ -27,7 +27,7 @@ def main() -> None:
     if where == "fenced":
         Window.read = die  # type: ignore[method-assign]
     else:
-        engine._RUN["verify"] = die
+        SwitchSteps.verify = die  # type: ignore[method-assign]
     conf = {"scope": [f"user:{user}"], "from": "east", "to": "west", "reason": "a test", "dry_run": False}
     DagBag(dag_folder=str(airflow_home.PROJECT / "dags")).dags["switch"].test(run_conf=conf, run_after=run_after)
 

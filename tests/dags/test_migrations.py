@@ -78,7 +78,7 @@ def test_groups_that_did_not_follow_fail_the_run_with_the_command_that_moves_the
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr("ha_core.operations.switch.cut_over.cut_change", fails)
+    monkeypatch.setattr("ha_core.operations.switch.steps.cut_change", fails)
 
     outcome = run_dag("migrate_topics", form(workload, groups="move", finish_after_s=0.1))
 

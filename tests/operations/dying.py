@@ -24,11 +24,11 @@ FINISH = Call("ha_core.operations.journal", "Journal.finish")
 CREATE_TOPICS = Call("ha_core.kafka.admin", "Admin.create_topics")
 DELETE_EMPTY_TOPICS = Call("ha_core.kafka.admin", "Admin.delete_empty_topics")
 SURPLUS = Call("ha_core.kafka.admin", "Admin.surplus")
-ADOPT = Call("ha_core.operations.switch.targets", "adopt")
+ADOPT = Call("ha_core.operations.switch.adoption", "adopt")
 READ_ENDS = Call("ha_core.operations.switch.window", "Window.read")
 COPY_OFFSETS = Call("ha_core.operations.switch.window", "Window.copy_offsets")
-CUT_CHANGE = Call("ha_core.operations.switch.cut_over", "cut_change")
-START = Call("ha_core.operations.engine", "start")
+CUT_CHANGE = Call("ha_core.operations.switch.steps", "cut_change")
+START = Call("ha_core.operations.dependents", "begin_switch")
 FIND_DEPENDENTS = Call("ha_core.operations.dependents", "find_dependents")
 
 
@@ -95,7 +95,7 @@ with connect(Connection(os.environ["SWITCHYARD_ZOOKEEPER"], session_timeout_s=4.
 
 
 def die_in_engine(
-    stack: Stack, death: Death, call: Literal["run_all", "resume", "resume at once", "undo"], operation_id: str
+    stack: Stack, death: Death, call: Literal["resume", "resume at once", "undo"], operation_id: str
 ) -> None:
     """An executor that dies while it runs, resumes or undoes the operation."""
     die(stack, death, _ENGINE, call, operation_id)

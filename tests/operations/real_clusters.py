@@ -72,5 +72,5 @@ def stored_topic(environment: Environment, name: str) -> Topic:
 
 def run_to_success(environment: Environment, operation_id: str) -> None:
     """Run all steps of the operation. :raises AssertionError: it does not succeed."""
-    report = engine.run_all(environment, operation_id)
+    report = engine.resume(environment, operation_id)
     assert report.result == "succeeded", report.error

@@ -18,7 +18,7 @@ from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import record
 from ha_core.operations.lifecycle.aging import Aging, age
-from ha_core.operations.migration.planning import plan_migration, start_batch
+from ha_core.operations.migration.planning import plan_migration
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import make_request
 from ha_core.operations.switch.proposal import plan
@@ -260,8 +260,8 @@ def test_surplus_of_a_crossing_does_not_block_aging_but_later_writes_to_the_orig
     cut_at = {(topic, partition): RECORDS + ahead for partition in range(PARTITIONS)}
     proposal = plan_migration(environment, [topic], "east", "west", reason="test", cut="predicted", cut_at=cut_at)
     (batch,) = proposal.batches
-    operation = start_batch(environment, batch, by="test:operator")
-    assert engine.run_all(environment, operation.id).result == "crossing"
+    operation = engine.start_batch(environment, batch, by="test:operator")
+    assert engine.resume(environment, operation.id).result == "crossing"
     produce(stack, "east", topic, ahead + surplus, idempotent=True)
     record(environment, ["east"])
     assert engine.resume(environment, operation.id).result == "succeeded"

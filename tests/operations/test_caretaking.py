@@ -10,7 +10,7 @@ import pytest
 
 from ha_core.model import Crossing, Document, MoveRequest, MoveSet, Operation, Scope, Topic
 from ha_core.operations import engine
-from ha_core.operations.caretaking import Caretaking, take_care
+from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
@@ -153,7 +153,7 @@ def test_taking_care_lifts_an_abandoned_fence_and_its_old_executor_can_no_longer
     expected: dict[Any, int | None] = {(Topic, "orders"): None, (Operation, operation.id): found[1]}
     executor.commit(Change(change_id="fence", puts=documents.puts, expected=expected, operation=operation.id, epoch=0))
     # When another one begins something
-    take_care(environment, engine.resume)
+    engine.take_care(environment)
     # Then nothing of it is left
     ended = environment.operation(operation.id)
     assert ended is not None
@@ -168,13 +168,13 @@ def test_taking_care_lifts_an_abandoned_fence_and_its_old_executor_can_no_longer
 def test_taking_care_does_not_wait_when_no_operation_is_due(environment: Environment, clock: Clock) -> None:
     begun(environment.store, an_operation("running"))
 
-    take_care(environment, engine.resume)
+    engine.take_care(environment)
 
     assert clock.now == 0
 
 
 def test_an_operation_that_cannot_be_ended_is_retried_with_growing_pauses(
-    environment: Environment, clock: Clock
+    environment: Environment, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given an abandoned operation
     operation_id = begun(environment.store, an_operation("fenced"))
@@ -185,10 +185,11 @@ def test_an_operation_that_cannot_be_ended_is_retried_with_growing_pauses(
         at.append(clock.now)
         raise RefusedError("no")
 
+    monkeypatch.setattr(engine, "resume", refuse)
     # When every attempt to end it fails
     while clock.now < 600:
         for name in caretaking.look():
-            assert caretaking.resume(name, refuse) == "cannot be brought to its end: no"
+            assert engine.attend(caretaking, name) == "cannot be brought to its end: no"
         clock.sleep(0.4)
     # Then pauses grow up to a minute
     pauses = [round(after - before, 1) for before, after in pairwise(at)]

@@ -16,15 +16,16 @@ from confluent_kafka.admin import AdminClient
 from ha_core.cli.exits import FAILURE
 from ha_core.model import Operation
 from ha_core.operations import dependents, engine
-from ha_core.operations.crossing import advance, cuts
+from ha_core.operations.crossing import cuts
 from ha_core.operations.crossing.settling import crossing_operations, settle_once
+from ha_core.operations.crossing.steps import CrossingSteps
 from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.errors import NotServedError
 from ha_core.operations.lifecycle.aging import age
 from ha_core.operations.migration.listing import migrations
-from ha_core.operations.migration.planning import MigrationProposal, plan_migration, start_batch
+from ha_core.operations.migration.planning import MigrationProposal, plan_migration
 from ha_core.operations.registry import declare_usage
-from ha_core.operations.switch import cut_over
+from ha_core.operations.switch import steps
 from stack.harness import Stack
 from tests.kit.running import CommandFailedError, bootstrap, create_topic, switchyard
 from tests.operations.dying import (
@@ -102,12 +103,12 @@ def propose(environment: Environment, *topics: str, **more: Any) -> MigrationPro
 
 def begin(environment: Environment, *topics: str, **more: Any) -> Operation:
     (batch,) = propose(environment, *topics, **more).batches
-    return start_batch(environment, batch, "test:operator")
+    return engine.start_batch(environment, batch, "test:operator")
 
 
 def cross(stack: Stack, environment: Environment, work: Work, operation: Operation) -> None:
     """Open the crossing, and let the logs run into their cuts."""
-    report = engine.run_all(environment, operation.id)
+    report = engine.resume(environment, operation.id)
     assert report.result == "crossing", report.error
     produce(stack, "east", work.topic, AHEAD)
 
@@ -150,8 +151,8 @@ def test_a_barrier_moves_a_group_without_members_in_the_revision_of_its_topic(
     assert (follower.group, follower.users, follower.members) == (work.group, (work.user,), 0)
     assert (follower.reads, follower.reads_too) == ((work.topic,), ())
     # When the topic migrates
-    operation = start_batch(environment, proposal.batches[0], "test:operator")
-    report = engine.run_all(environment, operation.id)
+    operation = engine.start_batch(environment, proposal.batches[0], "test:operator")
+    report = engine.resume(environment, operation.id)
     # Then both are over in one cut
     assert report.result == "succeeded", report.error
     assert_followed(environment, work)
@@ -250,7 +251,7 @@ def test_topics_stay_moved_when_a_dependent_group_fails_and_the_command_to_move_
 
     # When the topics are over
     with monkeypatch.context() as planted:
-        planted.setattr(cut_over, "cut_change", fails)
+        planted.setattr(steps, "cut_change", fails)
         look = settle_once(environment, operation.id)
     # Then they stay, and what to do next is said wherever somebody looks
     assert (look.operation.state, environment.store.load().topics[work.topic].writer) == ("succeeded", "west")
@@ -283,7 +284,7 @@ def test_dependent_groups_stay_when_gateways_do_not_serve_the_cut_of_their_topic
     def not_served(*_: object) -> None:
         raise NotServedError("gw-1 does not serve it.")
 
-    monkeypatch.setattr(advance, "verify", not_served)
+    monkeypatch.setattr(CrossingSteps, "verify", not_served)
     # When it is settled
     look = settle_once(environment, operation.id)
     # Then the groups are where they were, and that is said
@@ -340,8 +341,8 @@ def test_each_batch_moves_the_groups_whose_topics_have_all_arrived(
     assert [batch.moves.groups for batch in batches] == [(), ()]
     # When they migrate, one after the other
     for batch, expected in zip(batches, ({work.group: "west"}, {work.group: "west", both: "west"}), strict=True):
-        operation = start_batch(environment, batch, "test:operator")
-        assert engine.run_all(environment, operation.id).result == "succeeded"
+        operation = engine.start_batch(environment, batch, "test:operator")
+        assert engine.resume(environment, operation.id).result == "succeeded"
         # Then a group goes when all that it reads is there
         assert environment.store.load().bindings[work.user].groups == expected
     assert len(committed(environment, "west", both)) == 2 * PARTITIONS
@@ -373,11 +374,11 @@ def test_a_group_that_reads_topics_of_two_crossings_moves_after_the_later_one(
     other = topic_in_east(stack)
     commit(environment, work.group, other)
     first, second = (
-        start_batch(environment, batch, "test:operator")
+        engine.start_batch(environment, batch, "test:operator")
         for batch in propose(environment, work.topic, other, topics_per_batch=1).batches
     )
     for operation in (first, second):
-        assert engine.run_all(environment, operation.id).result == "crossing"
+        assert engine.resume(environment, operation.id).result == "crossing"
     # When the first is over
     produce(stack, "east", work.topic, AHEAD)
     assert engine.resume(environment, first.id).result == "succeeded"

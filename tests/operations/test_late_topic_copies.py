@@ -15,8 +15,8 @@ from ha_core.model import Cluster, MoveRequest, MoveSet, Operation, Scope, Topic
 from ha_core.model.extent import identity
 from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal
-from ha_core.operations.switch.targets import prepare_targets
-from ha_core.operations.switch.undoing import undo_all
+from ha_core.operations.switch.steps import SwitchSteps
+from ha_core.plan.move import TASKS, UNDO
 
 SPEC = TopicSpec("orders", 1, 1, {})
 
@@ -65,6 +65,18 @@ def journal(environment: Environment) -> Journal:
     return Journal(environment, operation, environment.store.create_operation(operation, []))
 
 
+def prepare(journal: Journal) -> None:
+    steps = SwitchSteps(journal)
+    for step in TASKS["prepare"]:
+        steps.perform(step)
+
+
+def undo(journal: Journal) -> None:
+    steps = SwitchSteps(journal)
+    for step in UNDO:
+        steps.perform(step)
+
+
 def topics(journal: Journal) -> dict[str, Topic]:
     return dict(journal.environment.store.load().topics)
 
@@ -89,9 +101,9 @@ def test_after_an_unanswered_topic_creation_an_undo_keeps_the_map_that_pins_the_
     # Given a controller that takes its time, or brokers that do
     sides["west"].instead = raises(error)
     with pytest.raises(type(error)):
-        prepare_targets(journal)
+        prepare(journal)
     # When the move is undone, and the topic made then
-    undo_all(journal)
+    undo(journal)
     sides["west"].names.add("orders")
     # Then everybody is led to the origin as before
     assert topics(journal) == {"orders": Topic(name="orders", writer="east", partitions={0: identity("east")})}
@@ -106,12 +118,12 @@ def test_an_executor_that_resumes_after_an_undo_creates_a_topic_that_no_client_i
         epoch = store.take_over("op")
         found = store.read(Operation, "op")
         assert found is not None
-        undo_all(Journal(journal.environment, found[0], epoch))
+        undo(Journal(journal.environment, found[0], epoch))
 
     sides["west"].instead = undone_by_somebody
     # When it goes on
     with pytest.raises(Exception, match="taken over"):
-        prepare_targets(journal)
+        prepare(journal)
     # Then the topic is there, and its map leads everybody to the origin
     assert sides["west"].names == {"orders"}
     assert topics(journal)["orders"].writer == "east"
@@ -125,11 +137,11 @@ def test_an_undo_removes_the_pinning_map_once_no_copy_can_exist(
     if refused:
         sides["west"].instead = raises(RequestRefusedError("west", "no", 44))
         with pytest.raises(RequestRefusedError):
-            prepare_targets(journal)
+            prepare(journal)
     else:
-        prepare_targets(journal)
+        prepare(journal)
     # When the move is undone
-    undo_all(journal)
+    undo(journal)
     # Then neither map nor topic is left
     assert topics(journal) == {}
     assert sides["west"].names == set()

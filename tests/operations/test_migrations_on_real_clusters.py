@@ -14,12 +14,12 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from ha_core.model import Operation
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.operations import engine
-from ha_core.operations.crossing import advance as crossing
 from ha_core.operations.crossing import below, cuts
 from ha_core.operations.crossing.ends import look
+from ha_core.operations.crossing.steps import CrossingSteps
 from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.migration.planning import plan_migration, start_batch
+from ha_core.operations.migration.planning import plan_migration
 from ha_core.plan.facts import ProducerFacts
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
@@ -71,12 +71,12 @@ def begin(environment: Environment, topic: str, ahead: int | None = AHEAD, **mor
     proposal = plan_migration(environment, [topic], "east", "west", reason=topic, **given)
     proposal.require_sound()
     (batch,) = proposal.batches
-    return start_batch(environment, batch, "test:operator")
+    return engine.start_batch(environment, batch, "test:operator")
 
 
 def run_until_open(environment: Environment, operation: Operation) -> None:
     """Run it until its crossing is open. :raises AssertionError: it is not."""
-    report = engine.run_all(environment, operation.id)
+    report = engine.resume(environment, operation.id)
     assert report.result == "crossing", report.error
 
 
@@ -122,7 +122,7 @@ def test_a_topic_crosses_over_once_every_partition_has_reached_its_cut(
 ) -> None:
     # Given a crossing whose cuts lie ahead
     operation = begin(environment, topic)
-    report = engine.run_all(environment, operation.id)
+    report = engine.resume(environment, operation.id)
     assert report.result == "crossing", report.error
     document = environment.store.load().topics[topic]
     assert document.crossing is not None
@@ -180,17 +180,17 @@ def test_cuts_that_the_log_passes_before_gateways_serve_them_are_proposed_again(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a log that passes its cut twice while gateways are waited for
-    served, times = crossing._served_sides, []
+    served, times = CrossingSteps._served_sides, []
 
-    def late(journal: Any) -> Any:
+    def late(effects: CrossingSteps) -> Any:
         if len(times) < 2:
             times.append(write(stack, "east", topic, 30, 0))
-        return served(journal)
+        return served(effects)
 
-    monkeypatch.setattr(crossing, "_served_sides", late)
+    monkeypatch.setattr(CrossingSteps, "_served_sides", late)
     operation = begin(environment, topic)
     # When the migration is run
-    report = engine.run_all(environment, operation.id)
+    report = engine.resume(environment, operation.id)
     # Then the cut of that partition was raised until it was ahead, and the history tells so
     assert report.result == "crossing", report.error
     found = extents(environment, topic)
@@ -204,17 +204,17 @@ def test_a_migration_is_undone_when_the_log_outruns_every_proposed_cut(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a log that grows faster than any cut is raised
-    served, size = crossing._served_sides, [AHEAD]
+    served, size = CrossingSteps._served_sides, [AHEAD]
 
-    def late(journal: Any) -> Any:
+    def late(effects: CrossingSteps) -> Any:
         size[0] *= 5 if size[0] < 5_000 else 10
         write(stack, "east", topic, size[0], 0)
-        return served(journal)
+        return served(effects)
 
-    monkeypatch.setattr(crossing, "_served_sides", late)
+    monkeypatch.setattr(CrossingSteps, "_served_sides", late)
     operation = begin(environment, topic)
     # When the migration is run
-    report = engine.run_all(environment, operation.id)
+    report = engine.resume(environment, operation.id)
     # Then it is undone, and the error names the option that leaves more room
     assert report.result == "undone"
     assert "--preparation" in report.error
@@ -228,7 +228,7 @@ def test_a_migration_is_undone_when_a_gateway_does_not_drain_and_the_gateway_is_
     operation = begin(environment, topic, drain_timeout_s=0.2)
     # When it is run while one of them does not drain
     with live_gateway(environment, "gw-1"):
-        report = engine.run_all(environment, operation.id)
+        report = engine.resume(environment, operation.id)
     # Then it is undone without a trace
     assert report.result == "undone"
     assert "gw-1" in report.error
@@ -239,7 +239,7 @@ def test_a_crossing_opens_once_every_gateway_has_drained(environment: Environmen
     operation = begin(environment, topic)
 
     with live_gateway(environment, "gw-1", drained=(operation.id,)):
-        report = engine.run_all(environment, operation.id)
+        report = engine.resume(environment, operation.id)
 
     assert report.result == "crossing", report.error
 
@@ -362,7 +362,7 @@ def test_a_topic_that_migrates_there_and_back_keeps_every_client_offset(
     cut_at = {(topic, 0): end + 4, (topic, 1): end + 4}
     proposal = plan_migration(environment, [topic], "west", "east", reason="back", cut="predicted", cut_at=cut_at)
     proposal.require_sound()
-    second = start_batch(environment, proposal.batches[0], "test:operator")
+    second = engine.start_batch(environment, proposal.batches[0], "test:operator")
     run_until_open(environment, second)
     write(stack, "west", topic, 4)
     settle(environment, second)
@@ -412,7 +412,7 @@ def new_topic(stack: Stack) -> str:
 def die_where(point: str, stack: Stack, environment: Environment, operation: Operation) -> None:
     """The executor is killed at `point` of the operation."""
     if point in DEATHS_BEFORE_IT_IS_OPEN:
-        die_in_engine(stack, DEATHS_BEFORE_IT_IS_OPEN[point], "run_all", operation.id)
+        die_in_engine(stack, DEATHS_BEFORE_IT_IS_OPEN[point], "resume", operation.id)
         return
     run_until_open(environment, operation)
     if point in DEATHS_AT_THE_CUT:
@@ -471,7 +471,7 @@ def test_planning_a_migration_reports_every_obstacle_and_changes_nothing(
     create_topic(west, misshapen, PARTITIONS + 1)
     write(stack, "west", occupied, 1)
     migrating = begin(environment, topic)
-    engine.run_all(environment, migrating.id)
+    engine.resume(environment, migrating.id)
     before = environment.store.load()
     # When their migration is planned
     with live_gateway(environment, "gw-old", crossings=False):
@@ -525,6 +525,6 @@ def test_topics_with_transactions_migrate_by_a_barrier_and_a_verdict_says_so(
     (verdict,) = [v for v in proposal.verdicts if v.about == f"topic {transactional}"]
     assert "takes the barrier" in verdict.text
     assert {row.topic for row in proposal.partitions} == {topic}
-    operation = start_batch(environment, proposal.batches[1], "test:operator")
-    assert engine.run_all(environment, operation.id).result == "succeeded"
+    operation = engine.start_batch(environment, proposal.batches[1], "test:operator")
+    assert engine.resume(environment, operation.id).result == "succeeded"
     assert environment.store.load().topics[transactional].writer == "west"

@@ -10,13 +10,11 @@ import pytest
 from ha_core.model import Fence, GatewayRecord, MoveRequest, MoveSet, Operation, Scope, Topic
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
-from ha_core.operations.journal import Journal, Stopwatch
-from ha_core.operations.revisions import Touched
-from ha_core.operations.switch.cut_over import quiesce
-from ha_core.operations.switch.undoing import undo_all
+from ha_core.operations.journal import Journal
+from ha_core.operations.switch.steps import SwitchSteps
 from ha_core.operations.switch.window import Window
+from ha_core.plan.closure import lock_keys
 from ha_core.plan.facts import Partition, ProducerFacts
-from ha_core.plan.move import lock_keys
 from ha_core.store import MemoryStore
 
 OPEN = {("orders", 1): (ProducerFacts(7, 0, 3, 0, 2, 40),)}
@@ -60,7 +58,9 @@ def journal(environment: Environment) -> Journal:
 
 
 def run(journal: Journal, leaders: Leaders) -> None:
-    quiesce(journal, Touched.read(journal), cast(Window, leaders), Stopwatch(journal.environment))
+    steps = SwitchSteps(journal)
+    steps.window = cast(Window, leaders)
+    steps.quiesce()
 
 
 def topics(journal: Journal) -> dict[str, Topic]:
@@ -97,5 +97,5 @@ def test_quiescing_waits_for_a_gateway_that_has_not_drained_its_transactions(
 def test_quiescing_names_a_transaction_that_stays_open_and_the_undo_removes_the_fence(journal: Journal) -> None:
     with pytest.raises(StepFailedError, match=r"orders-1 \(producer 7\).*transaction\.timeout\.ms"):
         run(journal, Leaders(QUIET, [OPEN]))
-    undo_all(journal)
+    SwitchSteps(journal).lift()
     assert not topics(journal)

@@ -13,8 +13,9 @@ from ha_core.operations.migration.planning import _bytes
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
 from ha_core.plan.crossing import open_change, propose_change, settle_change
 from ha_core.plan.facts import Facts, GroupFacts, PartitionEnds, ProducerFacts, TopicFacts
-from ha_core.plan.move import Documents, cut_change, fence_change
+from ha_core.plan.move import cut_change, fence_change
 from ha_core.plan.preflight.sizes import REVISION_BYTES, revision_bytes, size_verdicts
+from ha_core.plan.revision import Documents
 from ha_core.store.documents import to_bytes
 from ha_core.store.paths import name_of, path_of
 from ha_core.store.tree import MAX_REQUEST_BYTES, Create, check_size

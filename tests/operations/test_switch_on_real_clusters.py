@@ -20,15 +20,17 @@ from typer.testing import CliRunner
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
 from ha_core.model import Cluster, Member, UserBindings
-from ha_core.operations import engine
+from ha_core.operations import engine, moving
 from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.operations.mask import mask_cluster
 from ha_core.operations.registry import add_cluster, declare_usage
 from ha_core.operations.requests import make_request
-from ha_core.operations.switch import cut_over, targets
+from ha_core.operations.switch import adoption, steps
 from ha_core.operations.switch.proposal import plan
+from ha_core.operations.switch.steps import SwitchSteps
 from ha_core.operations.switch.window import Window
+from ha_core.plan.move import TASKS
 from ha_core.store import Change
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
@@ -138,7 +140,7 @@ def test_a_planned_switch_moves_topics_groups_and_bindings_in_one_revision(
     # Given a planned switch
     operation_id = begin(environment, work)
     # When it is run
-    report = engine.run_all(environment, operation_id)
+    report = engine.resume(environment, operation_id)
     # Then everything has moved, and the report has cuts and steps
     assert report.result == "succeeded", report.error
     assert_moved(stack, environment, work)
@@ -161,7 +163,7 @@ def test_a_switch_back_appends_a_term_and_keeps_every_client_offset(
     run_to_success(environment, begin(environment, work))
     produce(stack, "west", work.topic, 7)
     # When it moves back
-    report = engine.run_all(environment, begin(environment, work, "west", "east"))
+    report = engine.resume(environment, begin(environment, work, "west", "east"))
     # Then its map has each stay where clients have its offsets
     assert report.result == "succeeded", report.error
     topic = environment.store.load().topics[work.topic]
@@ -180,7 +182,7 @@ def test_live_members_are_adopted_in_the_target_under_aliases(
     with live_member(stack, "east", work.group, work.topic) as consumer:
         name = consumer.memberid()
         # When its user moves
-        report = engine.run_all(environment, begin(environment, work))
+        report = engine.resume(environment, begin(environment, work))
         # Then it is a member in west under an alias, with the same offsets
         assert report.result == "succeeded", report.error
         group = environment.store.load().groups[work.group]
@@ -208,7 +210,7 @@ def test_offsets_left_from_an_earlier_stay_in_the_target_do_not_return(
     west = environment.admin(environment.store.load().clusters["west"])
     west.set_group_offsets(work.group, {(other, 0): (3, "long ago")})
     # When it moves there again
-    report = engine.run_all(environment, begin(environment, work))
+    report = engine.resume(environment, begin(environment, work))
     # Then it has committed there what it had in the origin, and nothing else
     assert report.result == "succeeded", report.error
     assert west.group_offsets([work.group])[work.group] == {(work.topic, p): (10 + p, "") for p in range(PARTITIONS)}
@@ -223,18 +225,18 @@ def fails(*_: object, **__: object) -> None:
 
 
 def run_every_step(environment: Environment, operation_id: str) -> None:
-    for step in engine.STEPS:
+    for step in TASKS:
         engine.run_step(environment, operation_id, step)
 
 
 FAULTS: dict[str, tuple[object, str]] = {
-    "prepare": (targets, "_specs"),
-    "adopt": (targets, "adopt"),
-    "before the fence": (cut_over, "fence_change"),
-    "drain": (cut_over, "wait_for_all"),
+    "prepare": (moving, "specs"),
+    "adopt": (adoption, "adopt"),
+    "before the fence": (steps, "fence_change"),
+    "drain": (steps, "wait_for_all"),
     "ends": (Window, "read"),
     "offsets": (Window, "copy_offsets"),
-    "before the cut": (cut_over, "cut_change"),
+    "before the cut": (steps, "cut_change"),
 }
 
 
@@ -260,14 +262,14 @@ def test_a_switch_is_undone_when_its_user_began_to_use_a_group_after_the_plan(
     operation_id = begin(environment, work)
     # When a new group of the user appears before the fence
     declare_usage(environment, work.user, (), (f"late-{work.group}",))
-    report = engine.run_all(environment, operation_id)
+    report = engine.resume(environment, operation_id)
     # Then the move is undone: its coordinator would be in west, and what it committed in east
     assert report.result == "undone"
     assert f"group:late-{work.group}" in report.error
     assert "Start the move again" in report.error
     assert_nothing_left(environment, operation_id, work)
     # And the next one takes it along
-    assert engine.run_all(environment, begin(environment, work)).result == "succeeded"
+    assert engine.resume(environment, begin(environment, work)).result == "succeeded"
     assert environment.store.load().groups[f"late-{work.group}"].cluster == "west"
 
 
@@ -275,17 +277,16 @@ def test_a_switch_is_undone_when_its_user_begins_to_use_a_topic_after_the_fence(
     environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a user that begins to use a topic when the fence stands
-    fence = cut_over._fence
+    fence = SwitchSteps.fence
 
-    def fence_and_appear(*args: Any) -> int:
-        revision = fence(*args)
+    def fence_and_appear(effects: SwitchSteps) -> None:
+        fence(effects)
         declare_usage(environment, work.user, (f"late-{work.topic}",), ())
-        return revision
 
-    monkeypatch.setattr(cut_over, "_fence", fence_and_appear)
+    monkeypatch.setattr(SwitchSteps, "fence", fence_and_appear)
     operation_id = begin(environment, work)
     # When the switch is run
-    report = engine.run_all(environment, operation_id)
+    report = engine.resume(environment, operation_id)
     # Then it is undone
     assert report.result == "undone"
     assert f"topic:late-{work.topic}" in report.error
@@ -296,17 +297,17 @@ def test_a_switch_is_undone_when_a_topic_gets_partitions_right_before_the_fence(
     stack: Stack, environment: Environment, work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a topic that gets a partition right before its fence
-    fence = cut_over._fence
+    fence = SwitchSteps.fence
 
-    def grow_and_fence(*args: Any) -> int:
+    def grow_and_fence(effects: SwitchSteps) -> None:
         admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
         admin.create_partitions([NewPartitions(work.topic, PARTITIONS + 1)])[work.topic].result(20)
-        return fence(*args)
+        fence(effects)
 
-    monkeypatch.setattr(cut_over, "_fence", grow_and_fence)
+    monkeypatch.setattr(SwitchSteps, "fence", grow_and_fence)
     operation_id = begin(environment, work)
     # When the switch is run
-    report = engine.run_all(environment, operation_id)
+    report = engine.resume(environment, operation_id)
     # Then it is undone
     assert report.result == "undone"
     assert f"{PARTITIONS + 1} partitions" in report.error
@@ -328,7 +329,7 @@ def test_a_switch_is_undone_when_records_are_written_past_the_gateways_after_the
 
     monkeypatch.setattr(Window, "_producers", with_a_writer)
     # When the switch is run
-    report = engine.run_all(environment, operation_id)
+    report = engine.resume(environment, operation_id)
     # Then it is undone, and the partition is named
     assert report.result == "undone"
     assert "without passing through the gateways" in report.error
@@ -343,7 +344,7 @@ def test_a_switch_is_undone_when_a_gateway_does_not_drain_and_the_gateway_is_nam
     operation_id = begin(environment, work, drain_timeout_s=0.2)
     # When it is run while one of them does not drain
     with live_gateway(environment, "gw-stuck"):
-        report = engine.run_all(environment, operation_id)
+        report = engine.resume(environment, operation_id)
     # Then it is undone without a trace
     assert report.result == "undone"
     assert "gw-stuck" in report.error
@@ -357,7 +358,7 @@ def test_a_switch_continues_once_the_gateway_reports_its_fence_drained(
     operation_id = begin(environment, work)
 
     with live_gateway(environment, "gw-1", drained=(operation_id,)):
-        report = engine.run_all(environment, operation_id)
+        report = engine.resume(environment, operation_id)
 
     assert report.result == "succeeded", report.error
 
@@ -370,7 +371,7 @@ def test_a_switch_of_a_user_without_topics_or_groups_waits_for_no_gateway(enviro
     with live_gateway(environment, "gw-1"):
         # When it moves
         proposal = plan(environment, make_request(["user:idle"], "east", "west", reason="test"))
-        report = engine.run_all(environment, engine.start(environment, proposal, by="test:operator").id)
+        report = engine.resume(environment, engine.start(environment, proposal, by="test:operator").id)
     # Then its binding does, at once
     assert report.result == "succeeded", report.error
     assert environment.store.load().bindings["idle"].cluster == "west"
@@ -414,7 +415,7 @@ def test_undoing_a_switch_after_its_cut_is_refused_and_the_move_back_is_named(
     environment: Environment, work: Workload
 ) -> None:
     operation_id = begin(environment, work)
-    engine.run_all(environment, operation_id)
+    engine.resume(environment, operation_id)
 
     with pytest.raises(RefusedError, match="--from west --to east"):
         engine.undo(environment, operation_id)
@@ -423,7 +424,7 @@ def test_undoing_a_switch_after_its_cut_is_refused_and_the_move_back_is_named(
 def test_every_step_of_a_switch_may_be_run_twice(stack: Stack, environment: Environment, work: Workload) -> None:
     operation_id = begin(environment, work)
 
-    for step in engine.STEPS:
+    for step in TASKS:
         engine.run_step(environment, operation_id, step)
         engine.run_step(environment, operation_id, step)
 
@@ -487,7 +488,7 @@ def test_a_forced_switch_cuts_above_everything_the_dead_cluster_can_have_acknowl
     try:
         operation_id = begin(environment, work, "west", "east", mode="forced", unread="skip")
         # When it is forced back to east
-        report = engine.run_all(environment, operation_id)
+        report = engine.resume(environment, operation_id)
         # Then its cut lies above all that west can have acknowledged
         assert report.result == "succeeded", report.error
         topic = environment.store.load().topics[work.topic]

@@ -10,10 +10,9 @@ import pytest
 from ha_core.kafka.facts import LogEnds
 from ha_core.model import GatewayRecord, MoveRequest, MoveSet, Operation, Scope
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import NotServedError
+from ha_core.operations.errors import BypassError
 from ha_core.operations.journal import Journal
-from ha_core.operations.switch import verifying
-from ha_core.operations.switch.verifying import RETURN_S, verify
+from ha_core.operations.moving import RETURN_S, MoveSteps
 from ha_core.store import MemoryStore
 
 KEY = ("orders", 0)
@@ -41,7 +40,7 @@ class Scene:
         environment.monotonic, environment.sleep = lambda: self.clock, self._sleep
         self.store, self.origin = store, Origin(end, lambda: self.clock)
         self.at: dict[float, Callable[[], Any]] = {}
-        monkeypatch.setattr(verifying, "admin_of", lambda *_: self.origin)
+        monkeypatch.setattr(environment, "admin", lambda _cluster: self.origin)
         request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")
         evidence = {"origin_ends": {"orders": {"0": CUT}}, "gateways": ["gw-1", "gw-2"]}
         fields: dict[str, Any] = {"id": "op-1", "kind": "switch", "by": "t", "reason": "r", "started": "now"}
@@ -70,7 +69,7 @@ def test_verifying_reads_the_origin_once_when_every_gateway_is_alive(make_scene:
     scene.register("gw-1")
     scene.register("gw-2")
 
-    verify(scene.journal)
+    MoveSteps(scene.journal).verify()
 
     assert scene.origin.looks == [0.0]
 
@@ -83,8 +82,8 @@ def test_verifying_reports_exactly_what_a_gateway_that_returns_after_the_cut_has
     scene.register("gw-1")
     scene.at[4.0] = lambda: scene.register("gw-2")
     # When the cut is verified
-    with pytest.raises(NotServedError) as raised:
-        verify(scene.journal)
+    with pytest.raises(BypassError) as raised:
+        MoveSteps(scene.journal).verify()
     # Then what lies beyond the cut is told, and by whom it may have been written, as soon as it is back
     assert "orders-0 from 10 to 12" in str(raised.value)
     assert "gw-2 vanished during the move" in str(raised.value)
@@ -97,7 +96,7 @@ def test_verifying_waits_a_bounded_time_for_a_gateway_that_vanished(make_scene: 
     scene = make_scene(lambda _now: CUT)
     scene.register("gw-1")
 
-    verify(scene.journal)
+    MoveSteps(scene.journal).verify()
 
     assert scene.origin.looks == [0.0, pytest.approx(RETURN_S)]
 
@@ -109,5 +108,5 @@ def test_growth_of_the_origin_with_all_gateways_alive_is_reported_as_a_bypass(
     scene.register("gw-1")
     scene.register("gw-2")
 
-    with pytest.raises(NotServedError, match=r"orders-0 from 10 to 11\. Somebody writes there without passing"):
-        verify(scene.journal)
+    with pytest.raises(BypassError, match=r"orders-0 from 10 to 11\. Somebody writes there without passing"):
+        MoveSteps(scene.journal).verify()

@@ -6,7 +6,7 @@ Between two effects the world goes on: gateways lag behind, requests are in flig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -28,22 +28,12 @@ from ha_core.model import (
 )
 from ha_core.model.extent import Place, check, identity, live, locate
 from ha_core.model.operation import AdoptedGroup
+from ha_core.plan.closure import lock_keys
 from ha_core.plan.facts import PartitionEnds
-from ha_core.plan.move import (
-    Continue,
-    Documents,
-    Done,
-    Undo,
-    cut_change,
-    fence_change,
-    lock_keys,
-    quiesce_change,
-    resume,
-    steps,
-    undo_change,
-)
+from ha_core.plan.move import Step, cut_change, fence_change, quiesce_change, resume, undo_change
 from ha_core.plan.pinning import pin_change, to_pin, unpin_change
 from ha_core.plan.resolve import cluster_for_group
+from ha_core.plan.revision import Documents
 
 TOPIC, GROUP, ALICE = "orders", "billing", Identity("alice", "app")
 PARTITIONS = (0, 1)
@@ -260,23 +250,14 @@ class World:
     def note(self, **changes: object) -> None:
         self.operation = self.operation.model_copy(update=changes)
 
-    def run(self, decision: Continue | Undo | Done, skip: frozenset[str] = frozenset()) -> Iterator[str]:
-        """Carries the decision out; yields between effects."""
-        if isinstance(decision, Done):
-            self.locks = {}
-            return
-        if isinstance(decision, Continue):
-            assert self.operation.request is not None
-            names = [step.name for step in steps(self.operation.request)]
-            todo: list[str] = list(names[names.index(decision.step) :])
-        else:
-            todo = [f"undo {name}" for name in decision.steps]
+    def run(self, plan: Iterable[Step], skip: frozenset[str] = frozenset()) -> Iterator[str]:
+        """Takes the steps of the plan; yields between effects."""
         self.ends: dict[tuple[str, int], PartitionEnds] = {}
-        for name in todo:
-            if name not in skip:
-                yield f"before {name}"
-                yield from getattr(self, f"_{name.replace(' ', '_')}")()
-                yield f"after {name}"
+        for step in plan:
+            if step not in skip:
+                yield f"before {step}"
+                yield from getattr(self, f"_{step}")()
+                yield f"after {step}"
 
     @property
     def _sides(self) -> tuple[str, str]:
@@ -308,6 +289,9 @@ class World:
         self.operation = self.operation.noting(adopted={GROUP: AdoptedGroup(2, 1, {})})
         yield "joining"
         self.members[target] = {m: f"{m}-{target}" for m in self.members[origin].values()}
+
+    def _warm(self) -> Iterator[str]:
+        yield "nothing is written"
 
     def _quiesce(self) -> Iterator[str]:
         origin, _ = self._sides
@@ -361,22 +345,25 @@ class World:
         while any(g.revision < revision for g in self.gateways):
             yield "waiting for gateways"
 
+    def _groups(self) -> Iterator[str]:
+        yield "they move in an operation of their own"
+
     def _record(self) -> Iterator[str]:
         self.note(state="succeeded")
         yield "about to release"
         self.locks = {}
 
-    def _undo_lift(self) -> Iterator[str]:
+    def _lift(self) -> Iterator[str]:
         documents = undo_change(self.operation, self.view)
         yield "about to lift"
         self.publish(documents)
 
-    def _undo_leave(self) -> Iterator[str]:
+    def _leave(self) -> Iterator[str]:
         _, target = self._sides
         yield "leaving"
         self.members[target] = {}
 
-    def _undo_discard(self) -> Iterator[str]:
+    def _discard(self) -> Iterator[str]:
         _, target = self._sides
         if self.operation.move.created and target in self.topics:
             yield "about to discard"
@@ -388,19 +375,23 @@ class World:
             for partition in PARTITIONS:
                 del self.logs[target, partition]
 
-    def _undo_unpin(self) -> Iterator[str]:
+    def _unpin(self) -> Iterator[str]:
         documents = unpin_change(self.operation, self.view, () if self._sides[1] in self.topics else (TOPIC,))
         yield "about to unpin"
         self.publish(documents)
 
-    def _undo_record(self) -> Iterator[str]:
+    def _undone(self) -> Iterator[str]:
         self.note(state="undone")
+        yield "about to release"
+        self.locks = {}
+
+    def _release(self) -> Iterator[str]:
         yield "about to release"
         self.locks = {}
 
     # --- the end
 
-    def decide(self) -> Continue | Undo | Done:
+    def decide(self) -> tuple[Step, ...]:
         return resume(self.operation, self.view.topics, self.view.groups)
 
     def settle(self) -> None:

@@ -6,7 +6,7 @@ executor there. `faults` leaves out what the invariant rests on: the checker has
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal, NamedTuple
@@ -27,28 +27,16 @@ from ha_core.plan.crossing import (
     settle_change,
     withdraw_change,
 )
-from ha_core.plan.crossing_stages import (
-    Back,
-    Decision,
-    Done,
-    Go,
-    Lift,
-    crossings,
-    passed,
-    resume,
-    stages,
-)
+from ha_core.plan.crossing_stages import BEHIND_FENCE, Step, crossings, passed, plan, resume, stages
 from ha_core.plan.crossing_without_origin import crossed_with
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
-from ha_core.plan.move import Documents, MoveDamagedError
 from ha_core.plan.moving import of_all
 from ha_core.plan.pinning import pin_change, to_pin, unpin_change
 from ha_core.plan.returned import confirmed, look_at, unconfirmed
-from ha_core.plan.revision import asked
+from ha_core.plan.revision import Documents, MoveDamagedError, asked
 
 TOPIC, ORIGIN, TARGET = "orders", "east", "west"
 PARTITIONS = (0, 1)
-STEPS = ("prepare", "open", "cross", "verify")
 
 
 Shape = Literal["whole", "single", "rest"]
@@ -57,6 +45,10 @@ Shape = Literal["whole", "single", "rest"]
 
 class BrokenError(AssertionError):
     """The invariant does not hold."""
+
+
+class FailedError(Exception):
+    """A step has failed, and the run of the executor with it."""
 
 
 class Record(NamedTuple):
@@ -371,23 +363,23 @@ class World:
         while any(g.revision < revision or ("drain" not in self.faults and not g.drained()) for g in self.gateways):
             yield "waiting for gateways"
 
-    def run(self, decision: Decision) -> Iterator[str]:
-        """Carries the decision out, and those that follow from the state then; yields between effects."""
-        while not isinstance(decision, Done):
-            if isinstance(decision, Lift):
-                self.publish(lift_change(self.operation, self.view))
-            elif isinstance(decision, Back):
-                yield from self._back()
-            else:
-                yield from getattr(self, f"_{decision.step}")()
-            yield "between two steps"
-            decision = self.decide()
-        self.locked = False
+    def run(self) -> Iterator[str]:
+        """Takes the steps of the plan, again and again where it waits for logs; yields between effects."""
+        while self.locked:
+            try:
+                for step in plan(self.look, lambda: bool(self.idle) and self.random.random() < 0.3):
+                    yield from getattr(self, f"_{step}")()
+                    yield "between two steps"
+            except FailedError:
+                yield "somebody looks again"
 
-    def decide(self) -> Decision:
-        return resume(self.operation, self.view.topics)
+    def look(self) -> tuple[Operation, Mapping[str, Topic]]:
+        return self.operation, self.view.topics
 
-    def _prepare(self) -> Iterator[str]:
+    def decide(self) -> tuple[Step, ...]:
+        return resume(*self.look())
+
+    def _pin(self) -> Iterator[str]:
         if to_pin(self.operation, self.view):
             documents = pin_change(self.operation, self.view, self.counts())
             yield "about to pin"
@@ -395,10 +387,19 @@ class World:
         revision = self.revision
         while any(g.revision < revision for g in self.gateways):
             yield "waiting for gateways"
-        yield from self.ends()
-        yield from self._propose(self.found, TOPIC)
 
-    def _propose(self, found: dict[Partition, PartitionEnds], *topics: str) -> Iterator[str]:
+    def _prepare(self) -> Iterator[str]:
+        yield "both copies are there"
+
+    def _propose(self) -> Iterator[str]:
+        yield from self.ends()
+        yield from self._propose_cuts(self.found, TOPIC)
+
+    def _lift(self) -> Iterator[str]:
+        yield "about to lift"
+        self.publish(lift_change(self.operation, self.view))
+
+    def _propose_cuts(self, found: dict[Partition, PartitionEnds], *topics: str) -> Iterator[str]:
         known = self.view.topics.get(TOPIC)
         keys = of_all(asked(self.operation)[0], self.view.topics, found)
         cuts = {key: (found[key].origin or 0) + 1 + self.random.randrange(6) for key in keys}
@@ -421,7 +422,7 @@ class World:
             yield from self.ends()
         topic = self.view.topics[TOPIC]
         if passed(topic, self.found) and "end check" not in self.faults:
-            yield from self._propose(self.found, TOPIC)
+            yield from self._propose_cuts(self.found, TOPIC)
             return
         if "end check" in self.faults:
             low = {key: PartitionEnds(one.target, 0) for key, one in self.found.items()}
@@ -437,12 +438,10 @@ class World:
         yield "about to open"
         self.publish(documents)
 
-    def _cross(self) -> Iterator[str]:
+    def _settle(self) -> Iterator[str]:
         yield from self.ends()
         topic = self.view.topics[TOPIC]
         if len(passed(topic, self.found)) < len(list(crossings(topic))):
-            if self.idle and self.random.random() < 0.3:
-                yield from self._finish()
             return
         found = self.found
         yield from self._read_producers({p: target.start for p, _, target in crossings(topic)})
@@ -450,16 +449,28 @@ class World:
         yield "about to settle"
         self.publish(documents)
 
-    def _finish(self) -> Iterator[str]:
+    def _end(self) -> Iterator[str]:
+        for part in BEHIND_FENCE:
+            yield from getattr(self, f"_{part}")()
+
+    def _hold(self) -> Iterator[str]:
         self.publish(hold_change(self.operation, self.view, [TOPIC]))
         yield "fenced"
+
+    def _drain(self) -> Iterator[str]:
         if "drain behind the fence" not in self.faults:
             yield from self.served()
+
+    def _quiet(self) -> Iterator[str]:
         yield from self.ends()
-        topic, found = self.view.topics[TOPIC], self.found
-        cuts = {p: min(target.start, found[TOPIC, p].origin or 0) for p, _, target in crossings(topic)}
+
+    def _producers(self) -> Iterator[str]:
+        topic = self.view.topics[TOPIC]
+        cuts = {p: min(target.start, self.found[TOPIC, p].origin or 0) for p, _, target in crossings(topic)}
         yield from self._read_producers(cuts)
-        documents = finish_change(self.operation, self.view, [TOPIC], found, self.counts(), self.producers)
+
+    def _finish(self) -> Iterator[str]:
+        documents = finish_change(self.operation, self.view, [TOPIC], self.found, self.counts(), self.producers)
         yield "about to end behind the fence"
         self.publish(documents)
 
@@ -477,11 +488,22 @@ class World:
 
     def _verify(self) -> Iterator[str]:
         yield from self.served()
+
+    def _groups(self) -> Iterator[str]:
+        yield "they move in an operation of their own"
+
+    def _record(self) -> Iterator[str]:
+        yield "about to record"
         self.operation = self.operation.model_copy(update={"state": "succeeded"})
+        self.locked = False
+
+    def _release(self) -> Iterator[str]:
+        yield "about to release"
+        self.locked = False
 
     def run_without_origin(self) -> Iterator[str]:
         """The forced end: ends of the target alone, and what was seen of the origin at some time."""
-        if isinstance(self.decide(), Lift):
+        if self.decide() == ("lift",):
             self.publish(lift_change(self.operation, self.view))
             yield "lifted"
         if self.operation.state == "undoing":
@@ -507,7 +529,7 @@ class World:
             yield "about to end without the origin"
             self.publish(documents)
         yield from self._verify()
-        self.locked = False
+        yield from self._record()
 
     def bring_origin_back(self) -> None:
         """Its extents are closed where they truly end."""
@@ -523,8 +545,7 @@ class World:
     def begin_back(self) -> None:
         self.publish(retreat_change(self.operation, self.view))
 
-    def _back(self) -> Iterator[str]:
-        self.publish(retreat_change(self.operation, self.view))
+    def _withdraw(self) -> Iterator[str]:
         yield "retreated"
         if "drain on the way back" not in self.faults:
             yield from self.served()
@@ -533,13 +554,21 @@ class World:
             documents = withdraw_change(self.operation, self.view, self.found)
         except MoveDamagedError:
             self.publish(reopen_change(self.operation, self.view))
-            return
+            raise FailedError from None
         yield "about to withdraw"
         self.publish(documents)
-        yield "withdrawn"
+
+    def _discard(self) -> Iterator[str]:
+        yield "the copy stays"
+
+    def _unpin(self) -> Iterator[str]:
         self.publish(unpin_change(self.operation, self.view, (TOPIC,)))
         yield "led by no map any more"
+
+    def _undone(self) -> Iterator[str]:
+        yield "about to record"
         self.operation = self.operation.model_copy(update={"state": "undone"})
+        self.locked = False
 
     # --- the end
 
@@ -577,6 +606,3 @@ class World:
         if topic is None or found is None or topic.writer != found.writer:
             return False
         return all(topic.extents(p) == found.extents(p) for p in self.partitions)
-
-
-__all__ = ["Back", "BrokenError", "Done", "Go", "Lift", "World"]

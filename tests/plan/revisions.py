@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ha_core.model import LastSequences, Operation, Topic, View
-from ha_core.plan.move import Documents
+from ha_core.plan.revision import Documents
 
 
 def written(documents: Documents, view: View | None = None) -> tuple[Operation, View]:

@@ -35,9 +35,9 @@ from ha_core.plan.crossing_without_origin import crossed_with
 from ha_core.plan.cuts import cut_ahead, doubled_records
 from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, Surplus, TopicFacts
 from ha_core.plan.migration_status import status_of
-from ha_core.plan.move import MoveDamagedError
 from ha_core.plan.pinning import pinned_map
 from ha_core.plan.preflight.cuts import barriers, crossing_verdicts, cut_verdicts
+from ha_core.plan.revision import MoveDamagedError
 from tests.plan.maps import rows
 from tests.plan.revisions import written
 

@@ -27,21 +27,8 @@ from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, Ended, carry_sequences, compose_aliases, merge_sequences
 from ha_core.plan.cuts import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE
 from ha_core.plan.facts import PartitionEnds, ProducerFacts
-from ha_core.plan.move import (
-    Continue,
-    Documents,
-    Done,
-    MoveDamagedError,
-    Undo,
-    UndoName,
-    cut_change,
-    fence_change,
-    quiesce_change,
-    resume,
-    steps,
-    touched,
-    undo_change,
-)
+from ha_core.plan.move import UNDO, cut_change, fence_change, quiesce_change, resume, steps, touched, undo_change
+from ha_core.plan.revision import Documents, MoveDamagedError
 from tests.plan.maps import cut
 
 FENCE = Fence(operation="op")
@@ -83,12 +70,12 @@ def cut_now(
 
 
 def test_a_forced_move_has_the_steps_of_a_planned_one_except_those_that_wait_for_clients() -> None:
-    planned = [step.name for step in steps(PLANNED)]
-    forced = [step.name for step in steps(FORCED)]
+    planned = steps(PLANNED)
+    forced = steps(FORCED)
 
-    before, after = ["pin", "prepare", "adopt", "quiesce", "fence"], ["drain", "ends", "offsets", "cut", "verify"]
-    assert planned == [*before, *after, "record"]
-    assert forced == [name for name in planned if name not in ("adopt", "quiesce")]
+    before, after = ("pin", "prepare", "adopt", "warm", "quiesce", "fence"), ("drain", "ends", "offsets", "cut")
+    assert planned == (*before, *after, "verify", "groups", "record")
+    assert forced == tuple(step for step in planned if step not in {"adopt", "quiesce"})
 
 
 def test_every_written_document_is_among_those_that_the_move_named_before() -> None:
@@ -295,35 +282,33 @@ def test_a_cut_cannot_be_undone() -> None:
 
 def test_resume_follows_the_stored_state() -> None:
     fenced = {"t": Topic(name="t", fence=FENCE)}
-    rest: tuple[UndoName, ...] = ("leave", "discard", "unpin", "record")
     forced: dict[str, Any] = {"request": {"mode": "forced"}}
+    forward, dead = steps(PLANNED), steps(FORCED)
 
-    assert resume(operation("planned"), {}, {}) == Continue("pin")
-    assert resume(operation("running"), {}, {}) == Continue("pin")
-    assert resume(
-        operation("running", evidence={"adopted": {"g": {"generation": 1, "origin_generation": 1, "members": {}}}}),
-        {},
-        {},
-    ) == Undo(rest)
-    assert resume(operation("fenced"), fenced, {}) == Undo(("lift", *rest))
+    assert resume(operation("planned"), {}, {}) == forward
+    assert resume(operation("running"), {}, {}) == forward
+    adopted = {"adopted": {"g": AdoptedGroup(1, 1, {})}}
+    assert resume(operation("running", evidence=adopted), {}, {}) == UNDO
+    assert resume(operation("fenced"), fenced, {}) == UNDO
     quiet = {"t": Topic(name="t", transaction_fence=FENCE)}
-    assert resume(operation("fenced"), quiet, {}) == Undo(("lift", *rest))
-    assert resume(operation("running"), {}, {"g": Group(name="g", fence=FENCE)}) == Undo(("lift", *rest))
-    assert resume(operation("undoing"), {}, {}) == Undo(rest)
-    assert resume(operation("fenced", **forced), fenced, {}) == Continue("drain")
-    assert resume(operation("running", **forced), {}, {}) == Continue("pin")
-    assert resume(operation("cut"), {}, {}) == Continue("verify")
-    assert resume(operation("succeeded"), {}, {}) == Done()
-    assert resume(operation("failed"), fenced, {}) == Undo(("lift", *rest))
+    assert resume(operation("fenced"), quiet, {}) == UNDO
+    assert resume(operation("running"), {}, {"g": Group(name="g", fence=FENCE)}) == UNDO
+    assert resume(operation("undoing"), {}, {}) == UNDO
+    # The fence of a forced move stands: what comes behind it is done, and it is not put up again
+    assert resume(operation("fenced", **forced), fenced, {}) == ("warm", *dead[dead.index("drain") :])
+    assert resume(operation("running", **forced), {}, {}) == dead
+    assert resume(operation("cut"), {}, {}) == ("verify", "groups", "record")
+    assert resume(operation("succeeded"), {}, {}) == ("release",)
+    assert resume(operation("failed"), fenced, {}) == UNDO
 
 
 def test_resume_continues_after_the_cut_when_the_maps_contain_it() -> None:
     moved = Topic(name="t", writer="west", partitions={0: cut(identity("east"), 10, "west", 0)})
     evidence = {"cuts": {"t": [[0, 10, 0, 1]]}}
 
-    assert resume(operation("fenced", evidence=evidence), {"t": moved}, {}) == Continue("verify")
+    assert resume(operation("fenced", evidence=evidence), {"t": moved}, {})[0] == "verify"
     before = Topic(name="t", fence=FENCE)
-    assert isinstance(resume(operation("fenced", evidence=evidence), {"t": before}, {}), Undo)
+    assert resume(operation("fenced", evidence=evidence), {"t": before}, {}) == UNDO
 
 
 def test_resume_reports_a_fence_beside_a_published_cut_as_damage() -> None:

@@ -11,8 +11,9 @@ from ha_core.model.extent import append, identity
 from ha_core.model.operation import OperationState
 from ha_core.plan.crossing import propose_change
 from ha_core.plan.facts import PartitionEnds
-from ha_core.plan.move import Documents, MoveDamagedError, cut_change
+from ha_core.plan.move import cut_change
 from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
+from ha_core.plan.revision import Documents, MoveDamagedError
 
 TOPICS = ("new", "old", "own")
 OLD = Topic(name="old", writer="east", partitions={0: append(append(identity("east"), "west", 4, 0), "east", 9, 4)})

@@ -6,12 +6,18 @@ import pytest
 
 from ha_core.model.extent import live
 from ha_core.plan.facts import PartitionEnds
-from ha_core.plan.move import Continue, Done, MoveDamagedError, Undo
+from ha_core.plan.move import UNDO, Step, steps
+from ha_core.plan.revision import MoveDamagedError
 from tests.plan.replay import PARTITIONS, TOPIC, BrokenError, World, advance, extents_now
 
-START = Continue("pin")
 BEYOND = 400
 """More effects than any run has."""
+
+
+def start(world: World) -> tuple[Step, ...]:
+    """All steps of the move."""
+    assert world.operation.request is not None
+    return steps(world.operation.request)
 
 
 def nothing(_count: int) -> None:
@@ -33,7 +39,7 @@ def bring_to_an_end(world: World) -> None:
     for _ in range(3):
         decision = world.decide()
         assert advance(world, world.run(decision), None, nothing)
-        if isinstance(decision, Done):
+        if decision == ("release",):
             break
     for _ in range(5):
         world.tick()
@@ -48,7 +54,7 @@ def test_a_move_killed_between_any_two_effects_is_continued_or_undone_by_a_rerun
     ends = set()
     for prefix in range(BEYOND):
         world = a_world(seed, dead)
-        finished = advance(world, world.run(START), prefix, nothing)
+        finished = advance(world, world.run(start(world)), prefix, nothing)
         for _ in range(4):
             world.tick()
         bring_to_an_end(world)
@@ -68,7 +74,7 @@ def test_a_rerun_that_is_killed_as_well_is_continued_or_undone_by_the_next_one(s
         first_finished = False
         for second in range(BEYOND):
             world = a_world(seed, dead)
-            first_finished = advance(world, world.run(START), prefix, nothing)
+            first_finished = advance(world, world.run(start(world)), prefix, nothing)
             world.tick()
             second_finished = advance(world, world.run(world.decide()), second, nothing)
             world.tick()
@@ -86,9 +92,9 @@ def test_an_operator_can_undo_at_any_point_before_the_cut_and_at_none_after_it(s
     undone = refused = 0
     for prefix in range(BEYOND):
         world = a_world(seed, dead=False)
-        finished = advance(world, world.run(START), prefix, nothing)
+        finished = advance(world, world.run(start(world)), prefix, nothing)
         try:
-            assert advance(world, world.run(Undo(("lift", "leave", "discard", "unpin", "record"))), None, nothing)
+            assert advance(world, world.run(UNDO), None, nothing)
             undone += 1
             assert all(live(extents_now(world.view, p)).cluster == "east" for p in PARTITIONS)
         except MoveDamagedError:
@@ -113,7 +119,7 @@ def test_a_gateway_that_dies_at_any_point_neither_blocks_the_move_nor_breaks_it(
                 world.kill_gateway()
                 died.append(count)
 
-        assert advance(world, world.run(START), None, kill)
+        assert advance(world, world.run(start(world)), None, kill)
         bring_to_an_end(world)
         assert world.operation.state == "succeeded"
         if not died:
@@ -127,9 +133,9 @@ def test_moves_there_and_back_interrupted_anywhere_keep_every_record(seed: int) 
         place, other = "east", "west"
         for _ in range(4):
             world.begin(place, other)
-            advance(world, world.run(START), prefix, nothing)
+            advance(world, world.run(start(world)), prefix, nothing)
             for _ in range(3):
-                if not isinstance(world.decide(), Done):
+                if world.decide() != ("release",):
                     assert advance(world, world.run(world.decide()), None, nothing)
             if world.operation.state == "succeeded":
                 place, other = other, place
@@ -148,7 +154,7 @@ def test_an_undo_that_cannot_delete_the_copy_keeps_the_map_that_leads_everybody_
     for prefix in range(BEYOND):
         world = a_world(seed, dead=False)
         world.stubborn = True
-        finished = advance(world, world.run(START), prefix, nothing)
+        finished = advance(world, world.run(start(world)), prefix, nothing)
         bring_to_an_end(world)
         kept += world.operation.state == "undone" and bool(world.view.topics)
         if finished:
@@ -159,7 +165,7 @@ def test_an_undo_that_cannot_delete_the_copy_keeps_the_map_that_leads_everybody_
 def test_a_copy_that_exists_before_every_gateway_leads_to_the_origin_is_seen_by_the_checker() -> None:
     def attempt(seed: int) -> None:
         world = a_world(seed, dead=False)
-        advance(world, world.run(START, skip=frozenset({"pin"})), None, nothing)
+        advance(world, world.run(start(world), skip=frozenset({"pin"})), None, nothing)
 
     broken = 0
     for seed in range(10):
@@ -173,7 +179,7 @@ def test_a_copy_that_exists_before_every_gateway_leads_to_the_origin_is_seen_by_
 def test_without_the_drain_the_checker_sees_a_second_writer() -> None:
     def attempt(seed: int) -> None:
         world = a_world(seed, dead=False)
-        advance(world, world.run(START, skip=frozenset({"drain", "verify"})), None, nothing)
+        advance(world, world.run(start(world), skip=frozenset({"drain", "verify"})), None, nothing)
         for _ in range(30):
             world.tick()
 
@@ -189,7 +195,7 @@ def test_without_the_drain_the_checker_sees_a_second_writer() -> None:
 def test_without_quiescing_a_transaction_that_is_open_at_the_fence_never_ends() -> None:
     def comes_to_its_end(seed: int, skip: frozenset[str]) -> bool:
         world = a_world(seed, dead=False)
-        return advance(world, world.run(START, skip=skip), BEYOND, nothing)
+        return advance(world, world.run(start(world), skip=skip), BEYOND, nothing)
 
     assert all(comes_to_its_end(seed, frozenset()) for seed in range(20))
     assert not all(comes_to_its_end(seed, frozenset({"quiesce"})) for seed in range(20))
@@ -201,7 +207,7 @@ def test_a_cut_below_the_log_end_is_seen_by_the_checker() -> None:
         world.tick()
 
     def cut_too_low() -> None:
-        for at in world.run(START):
+        for at in world.run(start(world)):
             world.tick()
             if at == "after ends":
                 world.ends = {key: PartitionEnds(e.target, (e.origin or 1) - 1) for key, e in world.ends.items()}
@@ -216,7 +222,7 @@ def test_offsets_that_were_not_copied_are_seen_by_the_checker() -> None:
     world = a_world(1, dead=False)
     while not world.last_commit:
         world.tick()
-    for _ in world.run(START, skip=frozenset({"offsets"})):
+    for _ in world.run(start(world), skip=frozenset({"offsets"})):
         world.settle()
 
     with pytest.raises(BrokenError, match="last commit"):
@@ -225,7 +231,7 @@ def test_offsets_that_were_not_copied_are_seen_by_the_checker() -> None:
 
 def test_a_fence_that_is_left_and_a_lock_that_is_left_are_seen_by_the_checker() -> None:
     world = a_world(1, dead=False)
-    for at in world.run(START):
+    for at in world.run(start(world)):
         world.tick()
         if at == "after fence":
             break
@@ -234,7 +240,7 @@ def test_a_fence_that_is_left_and_a_lock_that_is_left_are_seen_by_the_checker() 
         world.require_sound_end()
 
     world = a_world(1, dead=False)
-    for at in world.run(START):
+    for at in world.run(start(world)):
         world.tick()
         if at == "about to release":
             break

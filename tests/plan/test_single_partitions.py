@@ -12,8 +12,9 @@ from ha_core.plan.crossing import open_change, propose_change, settle_change
 from ha_core.plan.crossing_stages import passed, stage
 from ha_core.plan.facts import PartitionEnds, TopicFacts
 from ha_core.plan.migration_status import status_of
-from ha_core.plan.move import MoveDamagedError, cut_change, fence_change
+from ha_core.plan.move import cut_change, fence_change
 from ha_core.plan.moving import moving, of_all
+from ha_core.plan.revision import MoveDamagedError
 from tests.plan.preflight_case import HERE, Case
 from tests.plan.revisions import written
 

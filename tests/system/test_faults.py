@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from ha_core.plan.move import FINAL
+from ha_core.plan.revision import FINAL
 from ha_core.store import connect
 from stack.clients.process import Client, history_of
 from stack.harness import Stack

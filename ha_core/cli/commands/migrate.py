@@ -11,11 +11,11 @@ from ha_core.cli.command import Answer, DrainTimeout, DryRun, OperationId, Reaso
 from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, refusal_code
 from ha_core.cli.session import Session
 from ha_core.operations import engine
+from ha_core.operations.crossing.migrate import would_roll_back
 from ha_core.operations.crossing.settling import crossing_operations, wait_for
-from ha_core.operations.crossing.way_back import would_roll_back
 from ha_core.operations.dependents import failure, words
 from ha_core.operations.migration.listing import migrations
-from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationProposal, plan_migration, start_batch
+from ha_core.operations.migration.planning import TOPICS_PER_BATCH, MigrationProposal, plan_migration
 from ha_core.operations.report import Report
 from ha_core.operations.requests import parse_cuts
 from ha_core.present.moves import batches_page, migration_page
@@ -137,10 +137,10 @@ def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_
     for batch in proposal.batches:
         if reports and pause_s:
             environment.sleep(pause_s)
-        operation = start_batch(environment, batch, environment.by, recheck=recheck)
+        operation = engine.start_batch(environment, batch, environment.by, recheck=recheck)
         which = f"batch {batch.number} of {len(proposal.batches)}"
         out.progress(f"{which}: operation {operation.id}, {len(batch.moves.topics)} topics")
-        report = engine.run_all(environment, operation.id)
+        report = engine.resume(environment, operation.id)
         reports.append(report)
         out.progress(f"{which}: {report.result} {report.error}".rstrip())
         if report.result not in {"succeeded", "crossing"} or report.error:

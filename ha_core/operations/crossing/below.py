@@ -16,7 +16,6 @@ from ha_core.operations.crossing.ends import Progress
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.revisions import by_topic
-from ha_core.operations.sides import admin_of, asked
 from ha_core.plan.carry import below_cut
 from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.facts import Partition, ProducerFacts
@@ -77,12 +76,11 @@ def keep_below(journal: Journal, topics: Mapping[str, Topic], progress: Progress
     """Read what producers had below cuts that were reached since the last look, of topics that others keep open."""
     if not unread_below(journal.operation, progress):
         return
-    request, _ = asked(journal.operation)
     kept = kept_below(journal)
     fresh = {(one.topic, one.partition) for one in progress.partitions if one.reached and one.topic in topics}
     names = {name for name, _ in fresh} - set(progress.ready)
     cuts = {key: cut for key, cut in physical_cuts(topics, names).items() if key in fresh and key not in kept}
-    below = _rows({**kept, **read_below(admin_of(journal.environment, request.origin), cuts)})
+    below = _rows({**kept, **read_below(journal.origin, cuts)})
     if len(json.dumps(below)) > MAX_KEPT_BYTES:
         journal.note(below_is_full=True)
         return

@@ -18,7 +18,6 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.revisions import Touched
-from ha_core.operations.sides import asked
 from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.cuts import Rates, cut_ahead, outrun_margin
 from ha_core.plan.facts import Partition
@@ -30,7 +29,7 @@ OUTRUN = 4
 
 def client_ends(journal: Journal, topics: Mapping[str, Topic], sides: Sides) -> dict[Partition, int]:
     """The origin's ends of what moves, as client offsets: other partitions of a topic may be elsewhere."""
-    request, _ = asked(journal.operation)
+    request = journal.request
     return {
         key: client_end(topics.get(key[0]), key[1], sides.origin[key].log_end)
         for key in of_all(request, topics, sides.origin)
@@ -42,7 +41,7 @@ def first_cuts(journal: Journal, sides: Sides) -> dict[Partition, int]:
 
     :raises StepFailedError: a log has passed the cut that was asked for.
     """
-    request, _ = asked(journal.operation)
+    request = journal.request
     topics = Touched.read(journal).view.topics
     given = journal.operation.crossing.cut_at
     cuts: dict[Partition, int] = {}
@@ -76,7 +75,7 @@ def higher_cuts(
     :param before: the same when these were chosen; empty where that is not known.
     :param attempt: how many proposals have failed.
     """
-    request, _ = asked(journal.operation)
+    request = journal.request
     given = journal.operation.crossing.cut_at
     cuts: dict[Partition, int] = {}
     for name in {name for name, _ in late}:

@@ -8,109 +8,107 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
+from typing import Any
 
 from ha_core.model.topic import client_end
-from ha_core.operations.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
-from ha_core.operations.crossing.ends import Sides, progress_of, read_ends
-from ha_core.operations.errors import BypassError, StepFailedError
+from ha_core.operations.crossing.below import Below, kept_below, physical_cuts, read_below, without_below
+from ha_core.operations.crossing.ends import Sides, read_ends
 from ha_core.operations.gateways import await_drained
 from ha_core.operations.journal import Journal
-from ha_core.operations.revisions import Touched, bounded, commit, in_parts, in_revisions, patiently, remaining_in
-from ha_core.operations.sides import admin_of, asked
-from ha_core.plan.crossing import finish_change, hold_change, lift_change
-from ha_core.plan.facts import Partition
+from ha_core.operations.moving import patiently
+from ha_core.operations.revisions import Touched, bounded, remaining_in
+from ha_core.operations.switch.window import quiet_ends, require_unmoved
+from ha_core.plan.crossing import (
+    finish_change,
+    hold_change,
+    lift_change,
+)
+from ha_core.plan.crossing_stages import (
+    BEHIND_FENCE,
+)
+from ha_core.plan.revision import Documents
 
-SETTLING_PAUSE_S = 0.005
 
+class BehindFence:
+    """The end of the crossing of some topics behind their fence, part by part (`BEHIND_FENCE`)."""
 
-def end_behind_fence(journal: Journal) -> None:
-    """End the crossing of every open topic of the operation.
+    def __init__(self, journal: Journal, names: Sequence[str]) -> None:
+        self.journal, self.environment, self.names = journal, journal.environment, names
+        self.touched = Touched.read(journal)
+        self.before = self.touched.view.topics
+        self.cuts = physical_cuts(self.before, names)
+        # What can be read before the fence is: surplus is long, and producers wait behind it.
+        now = read_ends(journal.environment, journal.operation, self.cuts).replicated
+        self.below = {key: found for key, found in kept_below(journal).items() if key in self.cuts}
+        early = {key: cut for key, cut in self.cuts.items() if (now[key].origin or 0) >= cut and key not in self.below}
+        self.below.update(read_below(journal.origin, early))
+        self.revision = 0
 
-    :raises StepFailedError: the fence is lifted, and the crossing goes on as before.
-    """
-    environment = journal.environment
-    topics = Touched.read(journal).view.topics
-    progress = progress_of(environment, journal.operation, topics)
-    keep_below(journal, topics, progress)
-    names = [name for name, one in progress.stages.items() if one == "open"]
-    for run in in_revisions(journal, names, topics):
-        in_parts(run, partial(_end, journal))
+    def end(self) -> None:
+        begun = self.environment.monotonic()
+        try:
+            for part in BEHIND_FENCE:
+                getattr(self, part)()
+        except BaseException:
+            patiently(self.environment, partial(lift, self.journal))
+            raise
+        fenced_ms = (self.environment.monotonic() - begun) * 1000
+        self.journal.update(revision=self.revision)
+        ends = {key: self.sides.origin[key].log_end for key in self.cuts}
+        clients = {(name, p): client_end(self.before[name], p, end) for (name, p), end in ends.items()}
+        lowered = {key: clients[key] for key, cut in self.cuts.items() if ends[key] < cut}
+        detail = {"revision": self.revision, "topics": self.names, "status": "Migrated"}
+        detail |= not_known(self.below, self.documents, self.names)
+        detail |= bounded("lowered_to", lowered) | bounded("client_ends", clients)
+        self.journal.append("finish", "done", fenced_ms, detail)
+        self.environment.say(
+            f"finish {fenced_ms:.1f} ms ({len(self.names)} topics, {len(lowered)} cuts lowered, "
+            f"revision={self.revision})"
+        )
+
+    def hold(self) -> None:
+        self.revision = self.touched.commit(hold_change(self.journal.operation, self.touched.view, self.names), "hold")
+
+    def drain(self) -> None:
+        request, operation = self.journal.request, self.journal.operation
+        await_drained(self.environment, self.revision, operation.id, request.drain_timeout_s)
+
+    def quiet(self) -> None:
+        there = self.journal.target.ends(self.cuts)
+        timeout_s = self.journal.request.drain_timeout_s
+        self.sides = Sides(quiet_ends(self.environment, self.journal.origin, self.cuts, timeout_s), there)
+
+    def producers(self) -> None:
+        origin = self.journal.origin
+        ends = {key: one.log_end for key, one in self.sides.origin.items()}
+        rest = {key: min(cut, ends[key]) for key, cut in self.cuts.items() if key not in self.below}
+        self.below.update(read_below(origin, rest))
+        require_unmoved(origin, self.sides.origin, origin.ends(self.cuts))
+
+    def finish(self) -> None:
+        counts = self.journal.origin.partition_counts(self.names)
+        producers = {key: found for key, found in self.below.items() if found is not None}
+        self.documents = finish_change(
+            without_below(self.journal.operation, self.names),
+            self.touched.view,
+            self.names,
+            self.sides.ends,
+            counts,
+            producers,
+            self.environment.now_ms(),
+        )
+        self.revision = self.touched.commit(self.documents, "finish")
 
 
 def lift(journal: Journal) -> None:
     """Take away a fence that an executor has left: the crossing goes on as before."""
     touched = Touched.read(journal)
-    revision = commit(journal, touched, lift_change(journal.operation, touched.view), "lift")
+    revision = touched.commit(lift_change(journal.operation, touched.view), "lift")
     journal.append("lift", "undone", detail={"revision": revision})
     journal.environment.say(f"a fence that was left is lifted, revision {revision}")
 
 
-def _end(journal: Journal, names: Sequence[str]) -> None:
-    environment = journal.environment
-    request, _ = asked(journal.operation)
-    origin = admin_of(environment, request.origin)
-    # What can be read before the fence is: surplus is long, and producers wait behind it.
-    touched = Touched.read(journal)
-    cuts = physical_cuts(touched.view.topics, names)
-    now = read_ends(environment, journal.operation, cuts).replicated
-    below = {key: found for key, found in kept_below(journal).items() if key in cuts}
-    early = {key: cut for key, cut in cuts.items() if (now[key].origin or 0) >= cut and key not in below}
-    below.update(read_below(origin, early))
-    begun = environment.monotonic()
-    try:
-        revision = commit(journal, touched, hold_change(journal.operation, touched.view, names), "hold")
-        _drain(journal, revision)
-        sides = _quiet_sides(journal, cuts)
-        rest = {key: min(cut, sides.origin[key].log_end) for key, cut in cuts.items() if key not in below}
-        below.update(read_below(origin, rest))
-        _require_unmoved(sides, read_ends(environment, journal.operation, cuts))
-        counts = origin.partition_counts(names)
-        producers = {key: found for key, found in below.items() if found is not None}
-        operation = without_below(journal.operation, names)
-        documents = finish_change(operation, touched.view, names, sides.ends, counts, producers, environment.now_ms())
-        revision = commit(journal, touched, documents, "finish")
-    except BaseException:
-        patiently(environment, lambda: lift(journal))
-        raise
-    fenced_ms = (environment.monotonic() - begun) * 1000
-    journal.update(revision=revision)
-    ends = {(name, p): client_end(touched.view.topics[name], p, sides.origin[name, p].log_end) for name, p in cuts}
-    lowered = {key: ends[key] for key, cut in cuts.items() if sides.origin[key].log_end < cut}
+def not_known(below: Below, documents: Documents, names: Collection[str]) -> dict[str, Any]:
+    """For the history: whose last sequences nobody can say, and which partitions remain in the origin."""
     unknown = [f"{name}-{partition}" for (name, partition), found in below.items() if found is None]
-    detail = {"revision": revision, "topics": names, "status": "Migrated", "unknown_sequences": unknown}
-    detail |= remaining_in(documents, names)
-    journal.append(
-        "finish", "done", fenced_ms, {**detail, **bounded("lowered_to", lowered), **bounded("client_ends", ends)}
-    )
-    environment.say(f"finish {fenced_ms:.1f} ms ({len(names)} topics, {len(lowered)} cuts lowered, {revision=})")
-
-
-def _require_unmoved(first: Sides, second: Sides) -> None:
-    moved = [key for key, one in first.origin.items() if second.origin[key].log_end != one.log_end]
-    if moved:
-        raise BypassError(
-            f"Somebody writes without passing through the gateways: the origin's logs of {moved[:5]} grew while the "
-            "fence stood and every gateway had drained. Find who does, let it go through a gateway or stop it."
-        )
-
-
-def _drain(journal: Journal, revision: int) -> None:
-    request, _ = asked(journal.operation)
-    await_drained(journal.environment, revision, journal.operation.id, request.drain_timeout_s)
-
-
-def _quiet_sides(journal: Journal, partitions: Collection[Partition]) -> Sides:
-    """Ends that every in-sync replica has, without an open transaction."""
-    environment = journal.environment
-    request, _ = asked(journal.operation)
-    deadline = environment.monotonic() + request.drain_timeout_s
-    while True:
-        sides = read_ends(environment, journal.operation, partitions)
-        restless = [key for key, one in sides.origin.items() if not one.settled or one.open_transaction]
-        if not restless:
-            return sides
-        if environment.monotonic() >= deadline:
-            raise StepFailedError(
-                f"Cluster {request.origin} did not come to rest within {request.drain_timeout_s:g} s: {restless[:5]}."
-            )
-        environment.sleep(SETTLING_PAUSE_S)
+    return {"unknown_sequences": unknown, **remaining_in(documents, names)}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Operation
+from ha_core.model.operation import CrossingEvidence
 from ha_core.operations import engine
 from ha_core.operations.crossing.below import unread_below
 from ha_core.operations.crossing.ends import Progress, look, overdue
@@ -20,7 +21,7 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError, RefusedError
 from ha_core.operations.registry import running_operations
 from ha_core.operations.report import Report
-from ha_core.plan.move import FINAL, MoveDamagedError
+from ha_core.plan.revision import FINAL, MoveDamagedError
 from ha_core.store.errors import StoreError
 
 FIRST_POLL_S, LONGEST_POLL_S = 0.2, 5.0
@@ -52,7 +53,11 @@ class Look:
 def crossing_operations(environment: Environment) -> tuple[str, ...]:
     """Ids of the migrations that cross over, or were interrupted on the way."""
     found = running_operations(environment)
-    return tuple(o.id for o in found if o.kind == "migrate" and o.state in {"crossing", "fenced", "undoing", "cut"})
+    return tuple(
+        o.id
+        for o in found
+        if isinstance(o.evidence, CrossingEvidence) and o.state in {"crossing", "fenced", "undoing", "cut"}
+    )
 
 
 def settle_once(environment: Environment, operation_id: str) -> Look:

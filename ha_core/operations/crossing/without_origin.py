@@ -17,18 +17,18 @@ from ha_core.model import Extent, MoveSet, Topic
 from ha_core.model.operation import Unread
 from ha_core.operations.crossing.below import Below, kept_below, without_below
 from ha_core.operations.crossing.fence import lift
-from ha_core.operations.crossing.way_back import way_back
+from ha_core.operations.crossing.steps import CrossingSteps, reopen
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.gateways import await_drained
 from ha_core.operations.journal import Journal
 from ha_core.operations.last_seen import LastKnown
-from ha_core.operations.revisions import Touched, by_topic, commit, in_parts, in_revisions, patiently
-from ha_core.operations.sides import PROBE_S, admin_of, asked
-from ha_core.plan.crossing import reopen_change
-from ha_core.plan.crossing_stages import crossings, fenced, stages
+from ha_core.operations.moving import patiently
+from ha_core.operations.revisions import Touched, by_topic, in_parts, in_revisions
+from ha_core.operations.sides import PROBE_S
+from ha_core.plan.crossing_stages import BACK, crossings, fenced, stages
 from ha_core.plan.crossing_without_origin import crossed_with, end_change, hold_change
 from ha_core.plan.facts import Partition, Surplus
-from ha_core.plan.move import FINAL
+from ha_core.plan.revision import FINAL
 
 READ_S = 120.0
 DYING_S = 2.0
@@ -42,8 +42,7 @@ def end_without_origin(journal: Journal, unread: Unread, force: bool) -> None:
     :raises RefusedError: the origin answers, or no cut of the operation was ever proposed.
     :raises NotDrainedError, KafkaAdminError: the crossing stands as before.
     """
-    operation = journal.operation
-    request, _ = asked(operation)
+    operation, request = journal.operation, journal.request
     if operation.state in FINAL | {"cut"}:
         return
     _require_lost(journal, force)
@@ -52,13 +51,13 @@ def end_without_origin(journal: Journal, unread: Unread, force: bool) -> None:
         lift(journal)
     if journal.operation.state == "undoing":
         if not journal.operation.crossing.retreated:
-            way_back(journal)  # the target was never written, so the origin has nothing to say to it
+            effects = CrossingSteps(journal, "interrupted on the way back")
+            for step in BACK[1:]:
+                effects.perform(step)  # the target was never written, so the origin has nothing to say to it
             raise RefusedError(
                 f"Operation {operation.id} was on its way back, and is undone now. {_afterwards(request.origin)}"
             )
-        touched = Touched.read(journal)
-        commit(journal, touched, reopen_change(journal.operation, touched.view), "reopen")
-        journal.append("reopen", "done", detail={"why": f"{request.origin} is taken for dead"})
+        reopen(journal, f"{request.origin} is taken for dead")
     topics = Touched.read(journal).view.topics
     found = stages(journal.operation, topics)
     if "ahead" in found.values():
@@ -76,10 +75,8 @@ def _afterwards(origin: str) -> str:
 
 
 def _require_lost(journal: Journal, force: bool) -> None:
-    environment = journal.environment
-    request, _ = asked(journal.operation)
-    view = environment.store.load()
-    cluster = view.clusters.get(request.origin)
+    environment, request = journal.environment, journal.request
+    cluster = environment.store.load().clusters.get(request.origin)
     if force or cluster is None or cluster.masked is not None:
         return
     if environment.admin(cluster).probe(timeout_s=PROBE_S).reachable:
@@ -90,18 +87,16 @@ def _require_lost(journal: Journal, force: bool) -> None:
 
 
 def _end(journal: Journal, unread: Unread, names: Sequence[str]) -> None:
-    environment = journal.environment
-    request, _ = asked(journal.operation)
-    target = admin_of(environment, request.target)
+    environment, request = journal.environment, journal.request
     touched = Touched.read(journal)
     topics = touched.view.topics
     sides = {(name, p): (origin, there) for name in names for p, origin, there in crossings(topics[name])}
     known = LastKnown.read(environment, request.origin, MoveSet(topics=tuple(names)))
-    written = _Written(target, sides)
+    written = _Written(journal.target, sides)
     written.read()
     begun = environment.monotonic()
     try:
-        revision = commit(journal, touched, hold_change(journal.operation, touched.view, names), "hold")
+        revision = touched.commit(hold_change(journal.operation, touched.view, names), "hold")
         await_drained(environment, revision, journal.operation.id, request.drain_timeout_s)
         written.read()
         here = _last_words(journal, sides)
@@ -111,7 +106,7 @@ def _end(journal: Journal, unread: Unread, names: Sequence[str]) -> None:
         producers = {key: found for key, found in below.items() if found is not None}
         operation = without_below(journal.operation, names)
         documents = end_change(operation, touched.view, names, ends, producers, unread, read_ms=environment.now_ms())
-        revision = commit(journal, touched, documents, "finish")
+        revision = touched.commit(documents, "finish")
     except BaseException:
         patiently(environment, lambda: lift(journal))
         raise
@@ -157,10 +152,9 @@ class _Written:
 
 def _last_words(journal: Journal, keys: Iterable[Partition]) -> dict[Partition, int]:
     """Log ends of an origin that is taken for dead and answers all the same."""
-    request, _ = asked(journal.operation)
     found: Mapping[Partition, LogEnds] = {}
     with suppress(KafkaAdminError, RefusedError):
-        origin = admin_of(journal.environment, request.origin)
+        origin = journal.origin
         if origin.probe(timeout_s=DYING_S).reachable:
             found = origin.ends(list(keys), timeout_s=DYING_S)
     return {key: one.log_end for key, one in found.items()}

@@ -14,8 +14,8 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError
 from ha_core.operations.registry import MAX_LISTED
 from ha_core.plan.migration_status import TopicStatus, status_of
-from ha_core.plan.move import MoveDamagedError
 from ha_core.plan.returned import dead_at_the_cut
+from ha_core.plan.revision import MoveDamagedError
 
 NAMED = 3
 

@@ -6,7 +6,6 @@ Batches are bounded so that each of their revisions fits into one write of ZooKe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,28 +13,23 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ha_core.model import MoveRequest, MoveSet, Operation, Topic, View
-from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice
+from ha_core.model import MoveRequest, MoveSet, Topic, View
+from ha_core.model.operation import CutMode, GroupsChoice
 from ha_core.model.topic import client_end
-from ha_core.operations import engine
-from ha_core.operations.caretaking import take_care
-from ha_core.operations.creating import create
 from ha_core.operations.crossing.cuts import from_summary, looked_at
-from ha_core.operations.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents, start_when_free
+from ha_core.operations.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
 from ha_core.operations.environment import Environment
-from ha_core.operations.journal import new_operation_id
 from ha_core.operations.migration.judging import Judged
-from ha_core.operations.report import BaseProposal, require_sound
+from ha_core.operations.report import BaseProposal
 from ha_core.operations.requests import make_request, migrating_topics
-from ha_core.operations.revisions import MAX_DETAIL_BYTES, MAX_REVISION_BYTES, by_topic
-from ha_core.operations.switch.proposal import Proposal, expected_fence
+from ha_core.operations.revisions import MAX_REVISION_BYTES, by_topic
+from ha_core.operations.switch.proposal import expected_fence
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
-from ha_core.plan.closure import lock_keys, users_of
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records, reached_words
 from ha_core.plan.facts import Partition
 from ha_core.plan.preflight.cuts import cut_verdicts
 from ha_core.plan.preflight.sizes import SEQUENCE_BYTES
-from ha_core.plan.verdict import error
+from ha_core.plan.verdict import Verdict, error
 
 TOPICS_PER_BATCH = 200
 _BYTES_PER_PARTITION = 200
@@ -181,49 +175,11 @@ def plan_migration(
     )
 
 
-def start_batch(
-    environment: Environment, batch: Batch, by: str, operation_id: str | None = None, recheck: bool = True
-) -> Operation:
-    """Create the operation of a batch with its locks; nothing else is changed. A barrier is a switch of topics.
-
-    With `operation_id`, an operation that a killed run of the same id created is found again.
-
-    :raises RefusedError: somebody else works on a topic, or, with `recheck`, a verdict is an error by now.
-    """
-    if operation_id is not None:
-        created = environment.operation(operation_id)
-        if created is not None:
-            return created
-    take_care(environment, engine.resume)
-    if batch.request.cut == "barrier":
-        proposal = Proposal(request=batch.request, revision=0, moves=batch.moves)
-        users = [f"user:{user}" for user in users_of(batch.request.scope)]
-        return start_when_free(
-            environment, users, lambda: engine.start(environment, proposal, by, operation_id, recheck)
-        )
-    if recheck:
-        judged = Judged(environment, environment.store.load(), batch.request)
-        judged.judge(batch.moves.topics)
-        require_sound(judged.sorted_verdicts)
-    now = environment.now()
-    operation = Operation(
-        id=operation_id or new_operation_id("migrate", now),
-        kind="migrate",
-        by=by,
-        reason=batch.request.reason,
-        started=now,
-        request=batch.request,
-        moves=batch.moves,
-        evidence=CrossingEvidence(
-            rates=batch.rates,
-            expected=batch.expected if len(json.dumps(batch.expected)) <= MAX_DETAIL_BYTES else {},
-            rates_from=batch.rates_from,
-            cut_at=batch.cut_at,
-            batch=batch.number,
-        ),
-    )
-    keys = lock_keys(batch.request, batch.moves)
-    return create(environment, operation, keys, {"topics": len(batch.moves.topics)})
+def judged_again(environment: Environment, batch: Batch) -> list[Verdict]:
+    """What speaks against the batch by now."""
+    judged = Judged(environment, environment.store.load(), batch.request)
+    judged.judge(batch.moves.topics)
+    return list(judged.sorted_verdicts)
 
 
 def _rates(

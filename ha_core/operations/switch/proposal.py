@@ -7,13 +7,15 @@ from statistics import median
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ha_core.model import KnownTopic, MoveRequest, MoveSet, View
+from ha_core.model import KnownTopic, MoveRequest, MoveSet, Operation, View
 from ha_core.model.topic import client_end
+from ha_core.operations.creating import create
 from ha_core.operations.environment import Environment
 from ha_core.operations.gather import FORCED_S, PATIENCE_S, gather_all
+from ha_core.operations.journal import new_operation_id
 from ha_core.operations.report import BaseProposal
 from ha_core.operations.requests import format_scope
-from ha_core.plan.closure import closure
+from ha_core.plan.closure import closure, lock_keys
 from ha_core.plan.facts import Facts
 from ha_core.plan.preflight import Case, preflight
 from ha_core.plan.preflight.sizes import size_verdicts
@@ -73,6 +75,26 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
         verdicts=tuple(verdicts),
         preview=preview(environment, view, request, moves, facts) if read else None,
     )
+
+
+def begin_switch(environment: Environment, proposal: Proposal, by: str, operation_id: str | None) -> Operation:
+    """Create the operation of a proposal that was judged.
+
+    :raises RefusedError: another operation has a lock.
+    """
+    request, now = proposal.request, environment.now()
+    operation = Operation(
+        id=operation_id or new_operation_id("switch", now),
+        kind="switch",
+        by=by,
+        reason=request.reason,
+        started=now,
+        request=request,
+        moves=proposal.moves,
+    )
+    keys = {*lock_keys(request, proposal.moves), *(f"topic:{name}" for name in proposal.crossings)}
+    ended = {"ended_without_origin": dict(proposal.crossings)} if proposal.crossings else {}
+    return create(environment, operation, sorted(keys), ended)
 
 
 MOVES_LOOKED_AT, OPERATIONS_LOOKED_AT, ENTRIES_LOOKED_AT = 5, 50, 20

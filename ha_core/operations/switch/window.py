@@ -7,7 +7,7 @@ wait for what happens behind it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -83,20 +83,10 @@ class Window:
             return self._without_rest(there.result())
         names = Counter(topic for topic, _ in self.partitions)
         counts = pool.submit(self.origin.partition_counts, names)
-        first = self._quiet_ends(self.origin)
+        first = quiet_ends(self.environment, self.origin, self.partitions, self.timeout_s)
         producers = self._producers()
         second = self.origin.ends(self.partitions)
-        moved = [key for key in self.partitions if first[key].log_end != second[key].log_end]
-        if moved:
-            named = ", ".join(
-                f"{topic}-{part} went from {first[topic, part].log_end} to {second[topic, part].log_end}"
-                for topic, part in sorted(moved)[:NAMED]
-            )
-            raise BypassError(
-                f"Somebody writes to cluster {self.origin.cluster.name} without passing through the gateways: {named} "
-                "while the fence stood and every gateway had drained. Find who produces directly to "
-                f"{self.origin.cluster.bootstrap}, let it go through a gateway or stop it, then repeat the move."
-            )
+        require_unmoved(self.origin, first, second)
         require_not_grown(names, counts.result())
         groups.result()
         return Found(
@@ -183,23 +173,6 @@ class Window:
             if not known((topic, part))
         )
 
-    def _quiet_ends(self, origin: Admin) -> dict[Partition, LogEnds]:
-        """Ends that every in-sync replica has, without an open transaction."""
-        environment = self.environment
-        deadline = environment.monotonic() + self.timeout_s
-        while True:
-            found = origin.ends(self.partitions)
-            restless = sorted(key for key, one in found.items() if not one.settled or one.open_transaction)
-            if not restless:
-                return found
-            if environment.monotonic() >= deadline:
-                named = ", ".join(f"{topic}-{part} ({_why(found[topic, part])})" for topic, part in restless[:NAMED])
-                raise StepFailedError(
-                    f"Cluster {origin.cluster.name} did not come to rest within {self.timeout_s:g} s: {named}. Let "
-                    "transactions end and replicas catch up, then repeat the move, or give it a longer --drain-timeout."
-                )
-            environment.sleep(SETTLING_PAUSE_S)
-
     def _producers(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
         if self.origin is None:
             return {}
@@ -207,6 +180,43 @@ class Window:
             return self.origin.producers(self.partitions)
         except UnsupportedByClusterError:
             return {}
+
+
+def quiet_ends(
+    environment: Environment, origin: Admin, partitions: Collection[Partition], timeout_s: float
+) -> dict[Partition, LogEnds]:
+    """Ends that every in-sync replica has, without an open transaction.
+
+    :raises StepFailedError: the cluster does not come to rest.
+    """
+    deadline = environment.monotonic() + timeout_s
+    while True:
+        found = origin.ends(partitions)
+        restless = sorted(key for key, one in found.items() if not one.settled or one.open_transaction)
+        if not restless:
+            return found
+        if environment.monotonic() >= deadline:
+            named = ", ".join(f"{topic}-{part} ({_why(found[topic, part])})" for topic, part in restless[:NAMED])
+            raise StepFailedError(
+                f"Cluster {origin.cluster.name} did not come to rest within {timeout_s:g} s: {named}. Let "
+                "transactions end and replicas catch up, then repeat the move, or give it a longer --drain-timeout."
+            )
+        environment.sleep(SETTLING_PAUSE_S)
+
+
+def require_unmoved(origin: Admin, first: Mapping[Partition, LogEnds], second: Mapping[Partition, LogEnds]) -> None:
+    """:raises BypassError: ends have moved between two looks behind a fence that every gateway had drained."""
+    moved = sorted(key for key in first if first[key].log_end != second[key].log_end)
+    if moved:
+        named = ", ".join(
+            f"{topic}-{part} went from {first[topic, part].log_end} to {second[topic, part].log_end}"
+            for topic, part in moved[:NAMED]
+        )
+        raise BypassError(
+            f"Somebody writes to cluster {origin.cluster.name} without passing through the gateways: {named} "
+            "while the fence stood and every gateway had drained. Find who produces directly to "
+            f"{origin.cluster.bootstrap}, let it go through a gateway or stop it, then repeat the move."
+        )
 
 
 def require_not_grown(before: Mapping[str, int], now: Mapping[str, int]) -> None:

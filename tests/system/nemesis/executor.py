@@ -14,7 +14,7 @@ from ha_core.model import Operation
 from ha_core.operations import engine
 from ha_core.operations.crossing.settling import wait_for
 from ha_core.operations.environment import Connection, Environment, connect
-from ha_core.operations.migration.planning import plan_migration, start_batch
+from ha_core.operations.migration.planning import plan_migration
 from ha_core.operations.requests import make_request
 from ha_core.operations.switch.proposal import plan
 from tests.kit.running import ZOOKEEPER_ROOT
@@ -48,7 +48,7 @@ def start(environment: Environment, told: dict[str, Any]) -> Operation:
         drain_timeout_s=30.0,
     )
     proposal.require_sound()
-    return start_batch(environment, proposal.batches[0], "test", operation_id)
+    return engine.start_batch(environment, proposal.batches[0], "test", operation_id)
 
 
 def carry_out(environment: Environment, step: str, told: dict[str, Any]) -> str:
@@ -57,7 +57,7 @@ def carry_out(environment: Environment, step: str, told: dict[str, Any]) -> str:
     if step == "start":
         return start(environment, told).state
     if step == "run":
-        report = engine.run_all(environment, operation_id)
+        report = engine.resume(environment, operation_id)
         return f"{report.result} {report.error}"
     if step == "settle":
         (look,) = wait_for(environment, [operation_id], SETTLE_S)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from ha_core.model import Operation, Topic
-from ha_core.plan.move import FINAL
+from ha_core.plan.revision import FINAL
 from ha_core.store import connect
 from stack.clients.process import Client, history_of
 from stack.harness import Stack

@@ -1,0 +1,146 @@
+"""Migrations without a fence. Nothing waits for clients: an operation goes on until it would have to, and crosses over.
+
+Whoever looks next (a command that waits, a sensor, a scheduled run) goes on with it, and it settles what has got there.
+Until a crossing is open there is a way back without asking anybody, so what fails before is undone at once: a proposed
+cut that the log reaches holds producers up until somebody goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ha_core.kafka.errors import ClusterUnreachableError
+from ha_core.model import Operation, Topic
+from ha_core.model.operation import Unread
+from ha_core.operations import dependents
+from ha_core.operations.crossing.ends import overdue, read_ends, way_on
+from ha_core.operations.crossing.fence import lift
+from ha_core.operations.crossing.steps import CrossingSteps
+from ha_core.operations.crossing.without_origin import end_without_origin
+from ha_core.operations.environment import Environment
+from ha_core.operations.errors import BypassError, NotServedError, RefusedError, StepFailedError
+from ha_core.operations.journal import ASKED_FOR, Journal
+from ha_core.operations.kind import Kind, Work
+from ha_core.operations.moving import patiently
+from ha_core.operations.revisions import Touched
+from ha_core.plan.crossing_stages import (
+    BACK,
+    BEFORE_OPEN,
+    crossing_partitions,
+    crossings,
+    fenced,
+    plan,
+    stages,
+)
+from ha_core.plan.revision import FINAL, asked
+from ha_core.store.errors import FencedOffError
+
+
+class Migrate(Kind):
+    """Topics, without a fence: by cuts that lie ahead of their logs."""
+
+    def advance(self, journal: Journal, at_once: bool = False) -> Work:
+        """
+        :raises MoveError, KafkaAdminError, MoveDamagedError: before the crossing was open it is undone; after that it
+            goes on another time.
+        """
+        effects = CrossingSteps(journal, "interrupted on the way back")
+        for step in plan(effects.look, lambda: at_once or overdue(journal.environment, journal.operation)):
+            try:
+                if (work := effects.perform(step)) is not None:
+                    yield from work
+            except FencedOffError:
+                raise  # another executor goes on with it
+            except BaseException as error:
+                if step in BEFORE_OPEN:
+                    self._undo_at_once(journal, step, error)
+                if isinstance(error, NotServedError | BypassError) and step == "verify":
+                    journal.finish("failed", f"{error}{dependents.unfollowed(journal.operation)}")
+                raise
+
+    def take_back(self, journal: Journal, why: str) -> bool:
+        """From wherever the crossing is.
+
+        :raises StepFailedError: the target was written, or gateways do not follow: the crossing goes on as it was.
+        """
+        effects = CrossingSteps(journal, why)
+        for step in BACK if journal.operation.state not in FINAL else ("release",):
+            effects.perform(step)
+        return True
+
+    def undo(self, journal: Journal) -> None:
+        """:raises RefusedError: a topic has crossed over, or has records in the target; the crossing goes on."""
+        if journal.operation.state in FINAL - {"succeeded"}:
+            return
+        topics = Touched.read(journal).view.topics
+        if any(fenced(journal.operation, topic) for topic in topics.values()):
+            lift(journal)
+        require_way_back(journal.environment, journal.operation, topics)
+        self.take_back(journal, ASKED_FOR)
+
+    def release(self, journal: Journal) -> bool:
+        """What has proposed its cuts goes on: it holds nobody up, and keeps its locks until it ends."""
+        proposed = journal.operation.state not in {"planned", "running"}
+        return not proposed and self.take_back(journal, "released before its cuts were proposed")
+
+    def end_without_origin(self, journal: Journal, unread: Unread, force: bool) -> None:
+        end_without_origin(journal, unread, force)
+
+    def _undo_at_once(self, journal: Journal, step: str, error: BaseException) -> None:
+        patiently(journal.environment, lambda: self._taken_back(journal, f"{step}: {error}"))
+        if isinstance(error, Exception):
+            raise StepFailedError(f"{error} The migration was undone: nothing has moved, no lock is left.") from error
+
+    def _taken_back(self, journal: Journal, why: str) -> None:
+        self.take_back(journal, why)
+
+
+def require_way_back(environment: Environment, operation: Operation, topics: Mapping[str, Topic]) -> None:
+    """Changes nothing.
+
+    :raises RefusedError: a topic has crossed over, or has records in the target.
+    """
+    request, _ = asked(operation)
+    if operation.state in {"cut", "succeeded"} and operation.moves is not None:
+        raise RefusedError(_no_way_back(operation.id, list(operation.moves.topics), request.origin, request.target))
+    at = stages(operation, topics)
+    over = [name for name, stage in at.items() if stage == "settled"]
+    if not over and operation.state != "undoing":
+        opened = [name for name, stage in at.items() if stage == "open"]
+        try:
+            target = read_ends(environment, operation, crossing_partitions(topics, opened)).target if opened else {}
+        except ClusterUnreachableError as error:
+            raise StepFailedError(f"{error} Nothing was changed. {way_on(operation)}") from error
+        over = [
+            name
+            for name in opened
+            if any(target[name, p].log_end != extent.base for p, _, extent in crossings(topics[name]))
+        ]
+    if over:
+        raise RefusedError(_no_way_back(operation.id, over, request.origin, request.target))
+
+
+def would_roll_back(environment: Environment, operation_id: str) -> str:
+    """What a roll-back would do now, in words. Changes nothing.
+
+    :raises RefusedError: no such operation, or there is no way back; the text names the move that does the same job.
+    """
+    operation = environment.operation(operation_id)
+    if operation is None or operation.kind != "migrate":
+        raise RefusedError(
+            f"Nothing was changed. There is no migration {operation_id!r}. `switchyard migrations` lists them."
+        )
+    if operation.state in FINAL - {"succeeded"}:
+        return f"{operation_id} has ended as {operation.state}: nothing is to be taken back"
+    require_way_back(environment, operation, environment.store.load().topics)
+    request, moves = asked(operation)
+    return f"would take back {len(moves.topics)} topics of {operation_id} from {request.target} to {request.origin}"
+
+
+def _no_way_back(operation_id: str, names: list[str], origin: str, target: str) -> str:
+    named = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return (
+        f"Nothing was changed. {named} of operation {operation_id} has records in {target} already, which clients were "
+        f"told of: there is no way back without them. Let it end (`switchyard resume {operation_id}`), then migrate it "
+        f"back: `switchyard migrate {' '.join(names[:5])} --from {target} --to {origin}`."
+    )

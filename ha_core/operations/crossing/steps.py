@@ -1,0 +1,213 @@
+"""A crossing, step by step, as the planner says (`plan/crossing_stages`): what each step does, killed anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Operation, Topic
+from ha_core.model.topic import client_end
+from ha_core.operations import dependents
+from ha_core.operations.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
+from ha_core.operations.crossing.cuts import client_ends, first_cuts, higher_cuts
+from ha_core.operations.crossing.ends import Sides, progress_of, read_ends, read_sides, remaining_words
+from ha_core.operations.crossing.fence import BehindFence, lift, not_known
+from ha_core.operations.errors import NotDrainedError, StepFailedError
+from ha_core.operations.gateways import await_drained
+from ha_core.operations.journal import Journal
+from ha_core.operations.moving import MoveSteps
+from ha_core.operations.revisions import Touched, bounded, in_parts, in_revisions
+from ha_core.plan.crossing import (
+    open_change,
+    propose_change,
+    reopen_change,
+    retreat_change,
+    settle_change,
+    withdraw_change,
+)
+from ha_core.plan.crossing_stages import (
+    crossing_partitions,
+    passed,
+    stages,
+)
+from ha_core.plan.facts import Partition, PartitionEnds
+from ha_core.plan.revision import MoveDamagedError
+
+LEADERS_S = 180.0
+"""Until a cluster leads thousands of partitions that were made a moment ago. Nobody waits for it."""
+MAX_PROPOSALS = 5
+"""Each one lies twice as far ahead as the one before."""
+
+
+class CrossingSteps(MoveSteps):
+    """The effects of a crossing's steps."""
+
+    def look(self) -> tuple[Operation, Mapping[str, Topic]]:
+        """The documents as they are now."""
+        topics = Touched.read(self.journal).view.topics
+        return self.journal.operation, topics
+
+    def propose(self) -> None:
+        names = self._at("ahead")
+        with self.journal.step("propose") as seen:
+            sides = read_sides(self.environment, self.journal.operation, names, LEADERS_S)
+            seen.update(self._publish(names, sides, first_cuts(self.journal, sides)))
+
+    def open(self) -> None:
+        """Wait for every gateway, look at the ends, and open all; where the log was faster propose a higher cut."""
+        journal, environment = self.journal, self.environment
+        before: dict[Partition, int] = {}
+        late: set[Partition] = set()
+        with journal.step("open") as seen:
+            for attempt in range(1, MAX_PROPOSALS + 1):
+                sides, counts = self._served_sides()
+                touched = Touched.read(journal)
+                topics = touched.view.topics
+                names = self._at("proposed", topics)
+                late = {(name, p) for name in names for p in passed(topics[name], sides.ends)}
+                ends = client_ends(journal, topics, sides)
+                if not late:
+                    opened_at = bounded("opened_at", ends).get("opened_at", {})
+                    operation = journal.operation.noting(opened=environment.now(), opened_at=opened_at)
+                    revision = touched.commit(open_change(operation, touched.view, names, sides.ends, counts), "open")
+                    seen.update(revision=revision, topics=len(names), proposals=attempt)
+                    seen.update(bounded("client_ends", ends))
+                    return
+                if attempt < MAX_PROPOSALS:
+                    cuts = higher_cuts(journal, topics, ends, late, before, attempt)
+                    before = ends
+                    published = self._publish(sorted({name for name, _ in late}), sides, cuts)
+                    published["why"] = "the log had passed the cuts before"
+                    journal.append("propose", "note", detail=published)
+                    text = f"{len(late)} partitions passed their cuts before these were served: proposed again"
+                    environment.say(text)
+        named = ", ".join(f"{name}-{p}" for name, p in sorted(late)[:5])
+        raise StepFailedError(
+            f"The logs of {len(late)} partitions ({named}) passed their cuts {MAX_PROPOSALS} times before every "
+            "gateway served them. Take a longer --preparation, or a higher rate."
+        )
+
+    def settle(self) -> None:
+        """End the crossing of what has reached its cuts."""
+        _, topics = self.look()
+        progress = progress_of(self.environment, self.journal.operation, topics)
+        self.environment.say(progress.words)
+        keep_below(self.journal, topics, progress)
+        for names in in_revisions(self.journal, progress.ready, topics):
+            in_parts(names, self._settle)
+
+    def end(self) -> None:
+        """End the crossing of every open topic behind a fence.
+
+        :raises StepFailedError: the fence is lifted, and the crossing goes on as before.
+        """
+        self.environment.say("what has not reached its cut is cut at its log's end now, behind a fence")
+        _, topics = self.look()
+        progress = progress_of(self.environment, self.journal.operation, topics)
+        keep_below(self.journal, topics, progress)
+        for run in in_revisions(self.journal, self._at("open", topics), topics):
+            in_parts(run, self._end)
+
+    def record(self) -> None:
+        operation = self.journal.operation
+        words = ["crossed over and verified", dependents.words(operation), remaining_words(operation)]
+        self.journal.finish("succeeded", "; ".join(filter(None, words)))
+
+    def lift(self) -> None:
+        lift(self.journal)
+
+    def retreat(self) -> None:
+        """Begin the way back, from wherever the crossing is."""
+        touched = Touched.read(self.journal)
+        revision = touched.commit(retreat_change(self.journal.operation, touched.view), "retreat")
+        self.journal.append("retreat", "undone", detail={"revision": revision, "why": self.why})
+
+    def withdraw(self) -> None:
+        """Withdraw cuts that are all `proposed` again.
+
+        :raises StepFailedError: gateways do not follow in time, or the target was written: the crossing is open again.
+        """
+        journal = self.journal
+        try:
+            with journal.step("withdraw") as seen:
+                ends: Mapping[Partition, PartitionEnds] = {}
+                if journal.operation.crossing.retreated:
+                    self._await_gateways()
+                    _, topics = self.look()
+                    keys = crossing_partitions(topics, self._at("proposed", topics))
+                    ends = read_ends(self.environment, journal.operation, keys).ends
+                touched = Touched.read(journal)
+                seen["revision"] = touched.commit(withdraw_change(journal.operation, touched.view, ends), "withdraw")
+        except (MoveDamagedError, NotDrainedError, KafkaAdminError) as error:
+            if not journal.operation.crossing.retreated:
+                raise
+            reopen(journal, str(error))
+            why = str(error).rstrip(".")
+            raise StepFailedError(f"There is no way back: {why}. The migration goes on as before.") from error
+
+    def _at(self, stage: str, topics: Mapping[str, Topic] | None = None) -> list[str]:
+        known = self.look()[1] if topics is None else topics
+        return [name for name, found in stages(self.journal.operation, known).items() if found == stage]
+
+    def _publish(self, names: Collection[str], sides: Sides, cuts: Mapping[Partition, int]) -> dict[str, Any]:
+        """One revision of proposed cuts; what the history keeps of it."""
+        touched = Touched.read(self.journal)
+        documents = propose_change(self.journal.operation, touched.view, names, sides.ends, cuts)
+        revision = touched.commit(documents, "propose")
+        ends = client_ends(self.journal, touched.view.topics, sides)
+        return {
+            "revision": revision,
+            "topics": len(names),
+            "partitions": len(cuts),
+            "status": "Migrating",
+            **bounded("cuts", cuts),
+            **bounded("client_ends", {key: ends[key] for key in cuts}),
+        }
+
+    def _await_gateways(self) -> None:
+        """Every live gateway follows what was published, with nothing in flight from before."""
+        revision = self.environment.store.confirm()
+        await_drained(self.environment, revision, self.journal.operation.id, self.journal.request.drain_timeout_s)
+
+    def _served_sides(self) -> tuple[Sides, Mapping[str, int]]:
+        """Ends, and how many partitions the origin has of each topic, after every live gateway followed the cuts."""
+        self._await_gateways()
+        names = self._at("proposed")
+        return read_sides(self.environment, self.journal.operation, names), self.journal.origin.partition_counts(names)
+
+    def _settle(self, names: Collection[str]) -> None:
+        journal = self.journal
+        with journal.step("settle") as seen:
+            touched = Touched.read(journal)
+            topics = touched.view.topics
+            cuts = physical_cuts(topics, names)
+            ends = read_ends(journal.environment, journal.operation, cuts).replicated
+            counts = journal.origin.partition_counts(names)
+            below = {key: found for key, found in kept_below(journal).items() if key in cuts}
+            below.update(read_below(journal.origin, {key: cut for key, cut in cuts.items() if key not in below}))
+            producers = {key: found for key, found in below.items() if found is not None}
+            operation, read_ms = without_below(journal.operation, names), self.environment.now_ms()
+            documents = settle_change(operation, touched.view, names, ends, counts, producers, read_ms)
+            revision = touched.commit(documents, "settle")
+            journal.update(revision=revision)
+            origin_ends = {key: found.origin for key, found in ends.items() if found.origin is not None}
+            clients = {(name, p): client_end(topics.get(name), p, end) for (name, p), end in origin_ends.items()}
+            seen.update(
+                revision=revision,
+                status="Migrated",
+                topics=list(names),
+                producers=sum(len(found) for found in producers.values()),
+                **not_known(below, documents, names),
+                **bounded("client_ends", clients),
+            )
+
+    def _end(self, names: Sequence[str]) -> None:
+        BehindFence(self.journal, names).end()
+
+
+def reopen(journal: Journal, why: str) -> None:
+    """Give up the way back: what was open is open again."""
+    touched = Touched.read(journal)
+    revision = touched.commit(reopen_change(journal.operation, touched.view), "reopen")
+    journal.append("reopen", "done", detail={"revision": revision, "why": why})

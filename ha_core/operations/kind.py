@@ -1,0 +1,73 @@
+"""What every kind of operation is: a class that says how one goes on, and how it is taken back.
+
+`kinds.KINDS` has one of each. Whatever else holds for operations, locks, epochs and reports, is the engine's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+
+from ha_core.model.operation import Unread
+from ha_core.operations.errors import RefusedError
+from ha_core.operations.journal import ASKED_FOR, Journal
+from ha_core.operations.report import Report
+from ha_core.plan.revision import FINAL
+
+Work = Generator[str, Report, None]
+"""Yields the id of another operation that has to be brought to its end first, and is sent its report."""
+
+
+class Kind(ABC):
+    """One kind of operation. It keeps nothing: all that it knows of an operation is in the state."""
+
+    @abstractmethod
+    def advance(self, journal: Journal, at_once: bool = False) -> Work:
+        """Go on by what stands in the state, to the end or until it has to wait for others.
+
+        :param at_once: end now, behind a fence, what would end by itself.
+        """
+
+    @abstractmethod
+    def take_back(self, journal: Journal, why: str) -> bool:
+        """Take back what the operation has done, and end it as `undone`. False: there is only forward."""
+
+    def undo(self, journal: Journal) -> None:
+        """As an operator asks for it. Ended already: only its locks are given back.
+
+        :raises RefusedError: there is no way back.
+        """
+        operation = journal.operation
+        if operation.state in {"cut", "succeeded"}:
+            back = ""
+            if operation.request is not None:
+                back = f" with --from {operation.request.target} --to {operation.request.origin}"
+            raise RefusedError(
+                f"Operation {operation.id} has cut over in revision {operation.revision}: from there it only goes "
+                f"forward. `switchyard resume {operation.id}` ends it; the way back is a new `switchyard switch`{back}."
+            )
+        if operation.state in FINAL:
+            journal.release()
+        else:
+            self.take_back(journal, ASKED_FOR)
+
+    def release(self, journal: Journal) -> bool:
+        """Leave neither a fence nor a lock, by the way back. False: it has to go on instead, as `advance` does."""
+        return journal.operation.state != "cut" and self.take_back(journal, "released before its cut")
+
+    def run_task(self, journal: Journal, task: str) -> Work:
+        """One of the tasks that a run of Airflow makes of it.
+
+        :raises RefusedError: it has none.
+        """
+        raise RefusedError(f"Operation {journal.operation.id} is a {journal.operation.kind}: it has no task {task!r}.")
+
+    def end_without_origin(self, journal: Journal, unread: Unread, force: bool) -> None:
+        """End what crosses over although its origin is dead.
+
+        :raises RefusedError: nothing does.
+        """
+        operation = journal.operation
+        raise RefusedError(
+            f"Operation {operation.id} is a {operation.kind} and crosses nothing: leave --without-origin out."
+        )

@@ -1,0 +1,287 @@
+"""The steps that every move takes, with a fence or without: topics in the target before, and the end after the cut.
+
+Nothing of the preparation is visible to clients: identity maps lead everybody to the origin before anything is created,
+and go when nothing of it is left (`plan/pinning`). After the cut every gateway has to serve it, and nothing may have
+been appended to the origin since its ends were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSettledError
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.topics import TopicDescription
+from ha_core.model import Topic
+from ha_core.operations import dependents
+from ha_core.operations.environment import Environment
+from ha_core.operations.errors import BypassError, MoveError, NotServedError, StepFailedError
+from ha_core.operations.gateways import name_them, serves, wait_for_all
+from ha_core.operations.journal import Journal
+from ha_core.operations.kind import Work
+from ha_core.operations.last_seen import LastKnown
+from ha_core.operations.revisions import Touched, bounded, in_batches
+from ha_core.operations.sides import in_origin, origin_of
+from ha_core.plan.facts import Partition
+from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
+from ha_core.store.errors import StoreUnavailableError
+
+SERVED_S = 30.0
+"""Longer than the session of a gateway that has stopped; no client waits meanwhile."""
+PATIENCE_S = 60.0
+NAMED = 5
+RETURN_S, RETURN_PAUSE_S = 15.0, 0.5
+"""How long a gateway that has vanished is waited for. One that comes back later finds that its lease is another one: it
+does not acknowledge what it goes on with."""
+
+
+class MoveSteps:
+    """The effects of the planner's steps on one operation. What a step finds, later ones of the same process use."""
+
+    def __init__(self, journal: Journal, why: str = "") -> None:
+        """:param why: it is undone, for the result."""
+        self.journal, self.environment, self.why = journal, journal.environment, why
+        self._specs: list[TopicSpec] = []
+        self._there: Mapping[str, TopicDescription] = {}
+
+    def perform(self, step: str) -> Work | None:
+        """What the step needs of other operations, where it needs any."""
+        work: Work | None = getattr(self, step)()
+        return work
+
+    def pin(self) -> None:
+        """Lead everybody to the origin, in topics that no map has led anywhere so far.
+
+        :raises StepFailedError: a gateway does not follow in time, or a topic is gone.
+        """
+        journal, moves = self.journal, self.journal.moves
+        target, origin = journal.target, origin_of(self.environment, journal.request)
+        self._specs = specs(journal, origin, len(target.probe().brokers))
+        self._there = target.topics(moves.topics, offsets=False)
+        # A dead origin may not say what a topic looks like; then it exists in the target, which does.
+        counts = {name: found.partitions for name, found in self._there.items()}
+        counts |= {spec.name: spec.partitions for spec in self._specs}
+        with journal.step("pin") as seen:
+            touched = Touched.read(journal)
+            names = [name for name in to_pin(journal.operation, touched.view) if name in counts]
+            maps = [pinned_map(journal.request.origin, name, counts[name]) for name in names]
+            for some in in_batches(maps, {}):
+                partitions = {topic.name: counts[topic.name] for topic in some}
+                touched.commit(pin_change(journal.operation, touched.view, partitions), "pin")
+            revision = self.environment.store.confirm()
+            seen.update(topics=len(names), revision=revision)
+            late = wait_for_all(self.environment, serves(revision), SERVED_S)
+            if late:
+                raise StepFailedError(
+                    f"These gateways did not serve revision {revision} within {SERVED_S:g} s: {name_them(late)}. "
+                    "Nothing was created yet: they would lead clients to the new copies. Look at these gateways, or "
+                    "stop them, then try again."
+                )
+
+    def prepare(self) -> None:
+        """Create the topics that are missing in the target; which ones is remembered before the first is created."""
+        journal = self.journal
+        with journal.step("prepare") as seen:
+            known = journal.operation.move
+            missing = tuple(name for name in journal.moves.topics if name not in self._there)
+            live = {gateway.id for gateway in self.environment.store.gateways()}
+            journal.note(
+                state="running",
+                created=tuple(dict.fromkeys([*known.created, *missing])),
+                gateways=tuple(sorted(live.union(known.gateways))),
+                unsettled=missing,
+            )
+            try:
+                made = journal.target.create_topics(self._specs, still_ours=journal.still_ours)
+            except (ClusterUnreachableError, NotSettledError):
+                raise  # asked for, and made later, maybe; or made, and some broker does not know of it yet
+            except KafkaAdminError:
+                journal.note(unsettled=())
+                raise
+            if missing:
+                journal.note(unsettled=())
+            seen.update(created=list(made.created), existing=list(made.existing), notes=list(made.notes))
+            for note in made.notes:
+                self.environment.say(note)
+
+    def verify(self) -> None:
+        """:raises NotServedError: a gateway does not serve the cut.
+        :raises BypassError: the origin has grown."""
+        journal, environment = self.journal, self.environment
+        if not journal.operation.revision:
+            # Killed between the cut and this note of it: the newest revision contains the cut.
+            journal.update(revision=environment.store.load().revision)
+        revision = journal.operation.revision
+        with journal.step("verify") as seen:
+            late = wait_for_all(environment, serves(revision), SERVED_S)
+            if late:
+                raise NotServedError(
+                    f"The cut is published in revision {revision}, but not every gateway serves it: {name_them(late)}. "
+                    "They refuse produce when their lease ends. Look at these gateways, restart them if need be."
+                )
+            self._take_leave()
+            if not journal.operation.move.origin_ends:
+                seen["origin"] = "not asked"
+                return
+            try:
+                self._require_unmoved(seen)
+            except KafkaAdminError as error:
+                seen["origin"] = f"not asked: {error}"
+
+    def groups(self) -> Work:
+        return dependents.follow(self.journal)
+
+    def discard(self) -> None:
+        """Delete created topics that are still empty. What stays in the target, which may be out of reach, is said and
+        written down: it harms nobody."""
+        created, name = self.journal.operation.move.created, self.journal.request.target
+        if created:
+            left = f"created topics may stay in {name} ({', '.join(created)})"
+            self.undone_step("discard", left, lambda: {"deleted": self._delete(created)})
+
+    def unpin(self) -> None:
+        """Take the identity maps back where the topic is in the origin only.
+
+        The others stay: a map that says what was true all along harms nobody, and a copy without one is a second
+        topic. So do those of topics that were asked for without an answer, by a process that stands still, or of a
+        cluster that was too slow: they may be made yet.
+        """
+        request = self.journal.request
+        if self.journal.operation.move.pinned:
+            left = f"{request.target} does not say which of the topics it still has, so maps to {request.origin} stay"
+            self.undone_step("unpin", left, self._unpin)
+
+    def undone(self) -> None:
+        self.journal.finish("undone", self.why)
+
+    def release(self) -> None:
+        self.journal.release()
+
+    def undone_step(self, step: str, left: str, action: Callable[[], dict[str, Any]]) -> None:
+        """Take something back, into the history; `left` is what is said where that cannot be."""
+        before = self.environment.monotonic()
+        try:
+            detail = action()
+        except (KafkaAdminError, MoveError) as error:
+            self.environment.say(f"{left}: {error}")
+            self.journal.append(step, "note", detail={"left": f"{left}: {error}"})
+        else:
+            self.journal.append(step, "undone", (self.environment.monotonic() - before) * 1000, detail)
+
+    def _delete(self, names: Collection[str]) -> list[str]:
+        return list(self.journal.target.delete_empty_topics(names, self.journal.still_ours))
+
+    def _unpin(self) -> dict[str, Any]:
+        pinned = self.journal.operation.move.pinned
+        kept = {*self.journal.target.topics(pinned, offsets=False), *self.journal.operation.move.unsettled}
+        touched = Touched.read(self.journal)
+        maps = [touched.view.topics[name] for name in pinned if name not in kept and name in touched.view.topics]
+        for some in in_batches(maps, {}):
+            documents = unpin_change(self.journal.operation, touched.view, [topic.name for topic in some])
+            touched.commit(documents, "unpin")
+        return {"topics": len(maps), "kept": sorted(kept.intersection(pinned))}
+
+    def _take_leave(self) -> None:
+        """Members that were carried over are gone from the origin, which does not know: it would wait for their
+        heartbeats until their session ends, and a move back with it."""
+        request = self.journal.request
+        if request.mode == "forced":
+            return
+        for name, adopted in self.journal.operation.move.adopted.items():
+            try:
+                self.journal.origin.leave(in_origin(name, adopted))
+            except KafkaAdminError as error:
+                self.environment.say(
+                    f"members of group {name} stay in {request.origin} until their session ends: {error}"
+                )
+
+    def _require_unmoved(self, seen: dict[str, Any]) -> None:
+        """Looks once, and once more where a gateway has vanished: one that was stopped may have come back meanwhile,
+        and what of a request it had in its buffers is sent then, whatever it finds out a moment later."""
+        beyond, gone = self._beyond(), self._gone()
+        if gone:
+            seen["gone"] = list(gone)
+            self._await_return(gone)
+            beyond = self._beyond()
+        if not beyond:
+            seen["origin"] = "unchanged"
+            return
+        seen.update(bounded("beyond", beyond))
+        named = ", ".join(
+            f"{topic}-{part} from {low} to {high}" for (topic, part), (low, high) in [*beyond.items()][:NAMED]
+        )
+        more = f" and {len(beyond) - NAMED} more partitions" if len(beyond) > NAMED else ""
+        who = (
+            f"{', '.join(gone)} vanished during the move and may have sent the rest of requests that it had begun: "
+            "nobody was told that these were written, and who sent them sends them again, to the new place"
+            if gone
+            else "Somebody writes there without passing through the gateways"
+        )
+        raise BypassError(
+            f"The cut is published in revision {self.journal.operation.revision}, but {self.journal.request.origin} "
+            f"has grown since: {named}{more}. {who}. Clients do not see these records."
+        )
+
+    def _beyond(self) -> dict[Partition, tuple[int, int]]:
+        """Partition → what lies beyond the cut, in the origin's own offsets."""
+        ends = self.journal.operation.move.origin_ends
+        known = {(topic, partition): end for topic, found in ends.items() for partition, end in found.items()}
+        now = self.journal.origin.ends(known)
+        return {key: (end, now[key].log_end) for key, end in sorted(known.items()) if now[key].log_end != end}
+
+    def _gone(self) -> tuple[str, ...]:
+        """Gateways that lived when the operation prepared itself, and have no node now."""
+        live = {gateway.id for gateway in self.environment.store.gateways()}
+        return tuple(name for name in self.journal.operation.move.gateways if name not in live)
+
+    def _await_return(self, gone: Collection[str]) -> None:
+        """Until all of them follow the cut, or the patience is over: most have died, and never will."""
+        environment = self.environment
+        deadline = environment.monotonic() + RETURN_S
+        follows = serves(self.journal.operation.revision)
+        environment.say(f"{', '.join(gone)} vanished during the move: looking at the origin again in {RETURN_S:g} s")
+        while environment.monotonic() < deadline:
+            back = {gateway.id for gateway in environment.store.gateways() if follows(gateway)}
+            environment.sleep(RETURN_PAUSE_S)  # what it sent when it woke is in the log by then
+            if back.issuperset(gone):
+                return
+
+
+def patiently(environment: Environment, action: Callable[[], None]) -> None:
+    """Take back what clients wait for, also while ZooKeeper is away for a moment.
+
+    :raises StoreUnavailableError: it was away all the time. A resume takes it back.
+    """
+    deadline = environment.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return action()
+        except StoreUnavailableError as error:
+            if environment.monotonic() >= deadline:
+                raise
+            environment.say(f"the way back waits for ZooKeeper: {error}")
+            environment.sleep(1.0)
+
+
+def specs(journal: Journal, origin: Admin | None, brokers: int) -> list[TopicSpec]:
+    """What the topics look like; of a dead origin as it was last seen, or as their maps say."""
+    moves, name_of_origin = journal.moves, journal.request.origin
+    if origin is not None:
+        found = origin.topics(moves.topics, offsets=False)
+        missing = sorted(set(moves.topics) - found.keys())
+        if missing:
+            raise StepFailedError(
+                f"Topic {missing[0]} does not exist in {origin.cluster.name} any more. Plan the move again."
+            )
+        return [found[name].spec() for name in moves.topics]
+    known = LastKnown.read(journal.environment, name_of_origin, moves).specs()
+    some = []
+    for name in moves.topics:
+        stored = journal.environment.store.read(Topic, name)
+        if name in known:
+            some.append(known[name])
+        elif stored is not None and stored[0].mapped:
+            some.append(TopicSpec(name, max(stored[0].partitions) + 1, max(1, brokers)))
+    return some

@@ -1,0 +1,354 @@
+"""A switch, step by step, as the planner says (`plan/move`): what each step does to the store and to the clusters.
+
+From fence to cut is the only time in which clients wait, hence as little as possible is done in it. What can be known
+before is asked before: documents with their versions, partitions, leaders, coordinators. Behind the fence there are two
+writes to ZooKeeper (fence and cut) and one round of questions to each cluster, side by side; the history is written
+afterwards. Any failure before the cut lifts the fence at once.
+
+Behind a fence an open transaction could not end: its records are refused, and the cut waits for it. So where leaders
+remember transactional producers, a transaction fence comes first. Producers without transactions do not notice it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property, partial
+
+from ha_core.kafka.facts import Adopted
+from ha_core.model import Usage
+from ha_core.model.operation import AdoptedGroup
+from ha_core.operations import dependents
+from ha_core.operations.errors import BypassError, MoveError, NotDrainedError, NotServedError, StepFailedError
+from ha_core.operations.gateways import drained, name_them, not_in_time, serves, wait_for_all
+from ha_core.operations.journal import Journal, Lap, Stopwatch
+from ha_core.operations.kind import Kind, Work
+from ha_core.operations.last_seen import LastKnown
+from ha_core.operations.moving import MoveSteps, patiently
+from ha_core.operations.revisions import Touched, by_topic
+from ha_core.operations.sides import in_target, origin_of
+from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
+from ha_core.operations.switch.window import Window
+from ha_core.plan.closure import closure, users_of
+from ha_core.plan.move import (
+    TASKS,
+    UNDO,
+    Step,
+    Task,
+    cut_change,
+    fence_change,
+    quiesce_change,
+    resume,
+    steps,
+    undo_change,
+)
+from ha_core.plan.moving import of_all
+from ha_core.plan.revision import MoveDamagedError
+from ha_core.store.errors import FencedOffError, StoreUnavailableError
+
+OURS_FOR_S = 1.0
+"""Nobody can take over what was held so long ago: far less than the session of an executor. Asking costs a write."""
+PAUSE_S = 0.02
+KEEP_ALIVE_S = 3.0
+"""How often adopted members are kept alive meanwhile: as often as clients do it by default."""
+NAMED = 5
+_TASK_OF: Mapping[Step, Task] = {step: task for task, some in TASKS.items() for step in some}
+
+
+class SwitchSteps(MoveSteps):
+    """The effects of a switch's steps. `window`, and what it has found, are of one run of `cut_over`."""
+
+    def __init__(self, journal: Journal, why: str = "") -> None:
+        super().__init__(journal, why)
+        self.watch = Stopwatch(self.environment)
+        self.begun = self.fenced_at = self.environment.monotonic()
+        self.fence_revision: int | None = None
+
+    @cached_property
+    def touched(self) -> Touched:
+        """Read once; later revisions of this run are known without a look."""
+        return Touched.read(self.journal)
+
+    @cached_property
+    def window(self) -> Window:
+        return self._open()
+
+    def adopt(self) -> None:
+        adopt_groups(self.journal)
+
+    def warm(self) -> None:
+        self.begun = self.environment.monotonic()
+        self.journal.append("cut_over", "started")
+        self.window.warm()
+        self._refuse_latecomers()
+
+    def quiesce(self) -> None:
+        """Fence transactions, and wait until none is open in what moves. Without any, nothing is done.
+
+        :raises StepFailedError: one stays open for the drain timeout.
+        """
+        topics = {topic for topic, _ in self.window.transactional()}
+        if topics:
+            with self.watch.lap("quiesce") as seen:
+                documents = quiesce_change(self.journal.operation, self.touched.view, topics)
+                revision = self.touched.commit(documents, "quiesce")
+                seen.update(revision=revision, topics=len(topics))
+                self._await_transactions(revision)
+
+    def fence(self) -> None:
+        with self.watch.lap("fence") as seen:
+            documents = fence_change(self.journal.operation, self.touched.view)
+            self.fence_revision = seen["revision"] = self.touched.commit(documents, "fence")
+        self.fenced_at = self.environment.monotonic()
+
+    def drain(self) -> None:
+        """:raises NotDrainedError: a gateway does not follow in time."""
+        operation, request, moves = self.journal.operation, self.journal.request, self.journal.moves
+        # The fence of a run that was interrupted is in the newest revision.
+        revision = self.fence_revision or self.environment.store.load().revision
+        # A move of bindings alone fences nothing, and no gateway reports a fence that it does not see.
+        fences = bool(moves.topics or moves.groups)
+        with self.watch.lap("drain") as seen:
+            reached = drained(revision, operation.id) if fences else serves(revision)
+            late = wait_for_all(self.environment, reached, request.drain_timeout_s)
+            seen["behind"] = len(late)
+        if late:
+            raise NotDrainedError(not_in_time(revision, late, request.drain_timeout_s))
+        self._refuse_latecomers()
+
+    def ends(self) -> None:
+        window, adopted = self.window, self.journal.operation.move.adopted
+        with self.watch.lap("ends") as seen:
+            checked = None
+            if adopted and window.origin is not None:
+                checked = self.environment.pool.submit(still_adopted, window.origin, window.target, adopted)
+            self.found = window.read()
+            self.alive = adopted if checked is None else checked.result()
+            producers = sum(len(known) for known in self.found.producers.values())
+            seen.update(partitions=len(self.found.ends), producers=producers)
+
+    def offsets(self) -> None:
+        """Groups that have changed since they were adopted are given up: their members join once more."""
+        adopted = self.journal.operation.move.adopted
+        with self.watch.lap("offsets") as seen:
+            for name in adopted.keys() - self.alive.keys():
+                self.window.target.leave(in_target(name, adopted[name]))
+            counts = self.window.copy_offsets(_joined(self.alive))
+            seen.update(groups=len(counts), offsets=sum(counts.values()), adopted=len(self.alive))
+
+    def cut(self) -> None:
+        journal, environment, found = self.journal, self.environment, self.found
+        with self.watch.lap("cut") as seen:
+            view = self.touched.view
+            # The others of a topic grow on in the origin.
+            leaving = of_all(journal.request, view.topics, found.origin)
+            operation = journal.operation.noting(
+                origin_ends=by_topic({key: found.origin[key].log_end for key in leaving})
+            )
+            documents = cut_change(
+                operation, view, found.ends, found.producers, self.alive, read_ms=environment.now_ms()
+            )
+            revision = seen["revision"] = self.touched.commit(documents, "cut")
+        fenced_ms = (environment.monotonic() - self.fenced_at) * 1000
+        journal.update(revision=revision)
+        self.watch.write(journal)
+        detail = {"revision": revision, "fenced_ms": round(fenced_ms, 1), "left_out": list(self.window.left_out)}
+        journal.append("cut_over", "done", (environment.monotonic() - self.begun) * 1000, detail)
+        environment.say(f"clients waited {fenced_ms:.1f} ms behind the fence (fenced_ms)")
+
+    def record(self) -> None:
+        words = dependents.words(self.journal.operation)
+        self.journal.finish("succeeded", "cut over and verified" + (f"; {words}" if words else ""))
+
+    def lift(self) -> None:
+        """:raises MoveDamagedError: the operation has cut."""
+        before = self.environment.monotonic()
+        touched = Touched.read(self.journal)
+        documents = undo_change(self.journal.operation, touched.view)
+        revision = touched.commit(documents, "undo")
+        self.journal.write_pending()
+        fences = len(documents.puts) - 1 + len(documents.deletes)
+        ms = (self.environment.monotonic() - before) * 1000
+        self.journal.append("lift", "undone", ms, {"fences": fences, "revision": revision})
+        self.environment.say(f"lift {ms:.1f} ms ({fences} fences, revision {revision})")
+
+    def leave(self) -> None:
+        """Take adopted members out."""
+        adopted = self.journal.operation.move.adopted
+
+        def left() -> dict[str, list[str]]:
+            for joined in _joined(adopted).values():
+                self.journal.target.leave(joined)
+            return {"groups": sorted(adopted)}
+
+        if adopted:
+            text = f"adopted members may stay in {self.journal.request.target} until their session ends"
+            self.undone_step("leave", text, left)
+
+    def keep_laps(self, task: Task) -> None:
+        """What failed behind the fence goes into the history when the fence is gone: clients wait for nothing else."""
+        if task == "cut_over" and self.journal.operation.state != "cut":
+            ms = (self.environment.monotonic() - self.begun) * 1000
+            failed = Lap("cut_over", "failed", ms, {}, self.environment.now())
+            self.journal.pending = [*self.watch.laps, failed]
+
+    def _open(self) -> Window:
+        journal, environment = self.journal, self.environment
+        request, moves = journal.request, journal.moves
+        target, origin = journal.target, origin_of(environment, request)
+        holder = origin or target
+        found = holder.topics(moves.topics, offsets=False)
+        missing = sorted(set(moves.topics) - found.keys())
+        if missing:
+            raise StepFailedError(
+                f"Topic {missing[0]} does not exist in cluster {holder.cluster.name} any more. Plan the move again."
+            )
+        if origin is not None and request.mode == "planned":
+            renew_adoption(journal, origin, target)
+        forced = request.mode == "forced"
+        return Window(
+            environment,
+            origin,
+            target,
+            tuple((name, partition) for name in moves.topics for partition in range(found[name].partitions)),
+            moves.groups,
+            request.drain_timeout_s,
+            forced=forced,
+            known=LastKnown.read(environment, request.origin, moves) if forced else LastKnown(),
+            still_ours=partial(journal.still_ours, OURS_FOR_S),
+        )
+
+    def _await_transactions(self, revision: int) -> None:
+        """Gateways tell of transactions that have not written yet; the origin of those that no gateway has seen."""
+        environment, request, window = self.environment, self.journal.request, self.window
+        reached = drained(revision, self.journal.operation.id)
+        begun = alive_at = environment.monotonic()
+        while True:
+            late = tuple(gateway for gateway in environment.store.gateways() if not reached(gateway))
+            found = {} if late else window.open_transactions()
+            if not late and not found:
+                return
+            now = environment.monotonic()
+            if now - begun >= request.drain_timeout_s:
+                named = [
+                    f"{t}-{p} (producer {one.producer_id})" for (t, p), open_in in found.items() for one in open_in
+                ]
+                where = ", ".join(named[:NAMED]) or f"as these gateways see it: {name_them(late)}"
+                raise StepFailedError(
+                    f"Transactions stay open in cluster {request.origin} for more than {request.drain_timeout_s:g} s: "
+                    f"{where}. Let them end, or give the move a --drain-timeout that is longer than they take. One "
+                    "whose producer is gone is aborted by its coordinator after the producer's transaction.timeout.ms."
+                )
+            if now - alive_at > KEEP_ALIVE_S and window.origin is not None:
+                still_adopted(window.origin, window.target, self.journal.operation.move.adopted)
+                alive_at = now
+            environment.sleep(PAUSE_S)
+
+    def _refuse_latecomers(self) -> None:
+        """What the scope's identities began to use after the move was planned would be left by a cut: a group without
+        its committed offsets, a topic with two writers.
+
+        Gateways report a revision only when what they saw before it is in the store (`gateway/driver/reports.py`), so
+        behind a drained fence nothing is missing here but what began behind it.
+
+        :raises StepFailedError: names them. A forced move goes on: nothing waits for what is dead.
+        """
+        environment, request, moves = self.environment, self.journal.request, self.journal.moves
+        read = environment.pool.map(lambda user: environment.store.read(Usage, user), users_of(request.scope))
+        usage = {found[0].user: found[0] for found in read if found is not None}
+        judged = moves.reasons.keys() | set(moves.left_out)
+        late = sorted(closure(self.touched.view, usage, request).moves.reasons.keys() - judged)
+        if not late:
+            return
+        named = ", ".join(late[:NAMED]) + (f" and {len(late) - NAMED} more" if len(late) > NAMED else "")
+        if request.mode == "forced":
+            environment.say(f"used for the first time since the move was planned, and left behind: {named}")
+            return
+        raise StepFailedError(
+            f"Clients of the scope began to use {named} after the move was planned: it would be left behind. "
+            "Start the move again, and it is taken along."
+        )
+
+
+class Switch(Kind):
+    """Clients, topics and groups, behind a fence of some milliseconds."""
+
+    def advance(self, journal: Journal, at_once: bool = False) -> Work:
+        left = _left(journal)
+        if left == UNDO:
+            self.take_back(journal, "interrupted before its cut")
+        else:
+            yield from self._run(journal, left)
+
+    def run_task(self, journal: Journal, task: str) -> Work:
+        """Behind a fence that an earlier one left, the planner decides."""
+        operation = journal.operation
+        left = steps(journal.request)
+        if operation.state in {"fenced", "undoing"}:
+            left = _left(journal)
+            if left == UNDO and self.take_back(journal, f"interrupted in {task}"):
+                raise StepFailedError(
+                    f"Operation {operation.id} was interrupted behind its fence, and is undone now. "
+                    "Start the move again."
+                )
+            if operation.state == "fenced" and task != "cut_over":
+                raise StepFailedError(f"Operation {operation.id} is fenced: the step to run is cut_over, not {task}.")
+        after_cut = task in {"verify", "record"}
+        if after_cut and journal.operation.state != "cut":
+            raise StepFailedError(
+                f"Operation {operation.id} has not cut over yet (its state is {journal.operation.state}): "
+                "run the steps in order."
+            )
+        if after_cut or journal.operation.state != "cut":
+            yield from self._run(journal, [step for step in left if _TASK_OF.get(step) == task])
+
+    def take_back(self, journal: Journal, why: str) -> bool:
+        effects = SwitchSteps(journal, why)
+
+        def back() -> None:
+            for step in UNDO:
+                effects.perform(step)
+
+        try:
+            patiently(journal.environment, back)
+        except MoveDamagedError:
+            if journal.operation.state != "cut":
+                raise
+            return False
+        except StoreUnavailableError as error:
+            operation_id = journal.operation.id
+            raise MoveError(
+                f"Operation {operation_id} could not be undone ({error}); it failed because of: {why} Its fence and "
+                f"locks may still stand. `switchyard undo {operation_id}` when ZooKeeper answers again."
+            ) from error
+        return True
+
+    def _run(self, journal: Journal, left: Iterable[Step]) -> Work:
+        """Take the steps; undo at once what fails before the cut."""
+        effects = SwitchSteps(journal)
+        for step in left:
+            task = _TASK_OF.get(step, "record")
+            try:
+                if (work := effects.perform(step)) is not None:
+                    yield from work
+            except FencedOffError:
+                raise  # another executor goes on with it: touching anything would be against its back
+            except BaseException as error:
+                if journal.operation.state == "cut":
+                    if isinstance(error, NotServedError | BypassError):
+                        journal.finish("failed", f"{error}{dependents.unfollowed(journal.operation)}")
+                    raise
+                effects.keep_laps(task)
+                text = f"{error}." if isinstance(error, MoveDamagedError) else str(error)
+                if not self.take_back(journal, f"{task}: {text}") or not isinstance(error, Exception):
+                    raise
+                raise StepFailedError(f"{text} The operation was undone: no fence and no lock is left.") from error
+
+
+def _left(journal: Journal) -> tuple[Step, ...]:
+    """The steps that are left, by what stands in the state."""
+    view = journal.environment.store.load()
+    return resume(journal.operation, view.topics, view.groups)
+
+
+def _joined(groups: Mapping[str, AdoptedGroup]) -> dict[str, Adopted]:
+    return {name: in_target(name, adopted) for name, adopted in groups.items()}

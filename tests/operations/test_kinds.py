@@ -1,0 +1,47 @@
+"""What is planned, replayed and executed is one thing: each step has an effect on clusters, and one in the replay."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from ha_core.model.operation import EVIDENCE, OperationKind
+from ha_core.operations.crossing.fence import BehindFence
+from ha_core.operations.crossing.steps import CrossingSteps
+from ha_core.operations.kinds import KINDS
+from ha_core.operations.moving import MoveSteps
+from ha_core.operations.switch.steps import SwitchSteps
+from ha_core.plan import crossing_stages, move
+from tests.plan import replay, replay_crossing
+
+
+def effects_of(some: type, base: type = object) -> set[str]:
+    return {name for name in dir(some) if callable(getattr(some, name)) and not hasattr(base, name)}
+
+
+@pytest.mark.parametrize(
+    ("steps", "effects", "world"),
+    [
+        (get_args(move.Step), SwitchSteps, replay.World),
+        (get_args(crossing_stages.Step), CrossingSteps, replay_crossing.World),
+        (get_args(crossing_stages.BehindFence), BehindFence, replay_crossing.World),
+    ],
+)
+def test_every_step_of_the_plan_is_carried_out_and_replayed(steps: tuple[str, ...], effects: type, world: type) -> None:
+    replayed = {step for step in steps if hasattr(world, f"_{step}")}
+
+    assert set(steps) <= effects_of(effects)
+    assert set(steps) - replayed <= {"retreat"}  # which the replay begins from outside
+
+
+def test_every_step_that_all_moves_take_is_in_both_plans() -> None:
+    shared = effects_of(MoveSteps) & (set(get_args(move.Step)) | set(get_args(crossing_stages.Step)))
+
+    assert shared <= set(get_args(move.Step))
+    assert shared <= set(get_args(crossing_stages.Step))
+
+
+def test_every_kind_of_operation_is_in_the_table_and_has_its_evidence() -> None:
+    assert KINDS.keys() == set(get_args(OperationKind))
+    assert EVIDENCE.keys() <= KINDS.keys()
