@@ -86,7 +86,7 @@ def _lane(session: ConnectionState, request: Request) -> BrokerLane | None:
         if routes.plain:
             return here
         topics = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version).topics
-        passes = not routes.closed and all(routes.topic(entry.topic).fetch is Way.PASS for entry in topics)
+        passes = not routes.closed and all(routes.topic(topic).fetch is Way.PASS for topic in topics)
         return here if passes else None
     route = request.api.route
     if route is Route.GROUP:

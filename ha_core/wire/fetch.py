@@ -1,4 +1,4 @@
-"""Where the offsets of a fetch request lie, so that they can be patched in place. `fetch_patch` does the answers."""
+"""What the gateway looks at in a fetch request before it is passed on. `fetch_patch` does the answers."""
 
 from struct import Struct
 from struct import error as struct_error
@@ -10,33 +10,13 @@ from ha_core.wire.header import skip_tags
 from ha_core.wire.limits import DEFAULT_LIMITS
 from ha_core.wire.varint import read_uvarint
 
-__all__ = ["FetchPartition", "FetchPatcher", "FetchScan", "FetchShift", "FetchTopic", "scan_fetch_request"]
+__all__ = ["FetchPatcher", "FetchScan", "FetchShift", "scan_fetch_request"]
 
 _SHORT = Struct(">h").unpack_from
 _INT = Struct(">i").unpack_from
-_HEAD = Struct(">iiiib").unpack_from
 _SESSION = Struct(">ii").unpack_from
 _VERSIONS = (4, 12)
 _FLEXIBLE = 12
-
-
-class FetchPartition(NamedTuple):
-    """One partition and the positions of what may need a patch; 0 where the version has no such field.
-
-    fetch_offset is 8 bytes, both epochs are 4, all big endian. -1 in either epoch switches its check off.
-    """
-
-    partition: int
-    offset_at: int
-    current_leader_epoch_at: int
-    last_fetched_epoch_at: int
-
-
-class FetchTopic(NamedTuple):
-    """A topic's name as it stands in the request, and its partitions."""
-
-    topic: bytes
-    partitions: list[FetchPartition]
 
 
 class FetchScan(NamedTuple):
@@ -47,14 +27,9 @@ class FetchScan(NamedTuple):
     """
 
     replica_id: int
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    isolation: int
     session_id: int
     session_epoch: int
-    topics: list[FetchTopic]
-    forgotten: list[tuple[bytes, list[int]]]
+    topics: list[bytes]
     rack_at: int
     rack_bytes: int
 
@@ -117,59 +92,38 @@ class _Cursor:
 
 
 def _read(cursor: _Cursor) -> FetchScan:
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation = _HEAD(cursor.buf, cursor.at)
-    cursor.at += 17
+    (replica_id,) = _INT(cursor.buf, cursor.at)
+    cursor.at += 17  # and times, sizes, isolation
     session_id, session_epoch = 0, -1
     if cursor.version >= 7:
         session_id, session_epoch = _SESSION(cursor.buf, cursor.at)
         cursor.at += 8
     topics = []
     for _ in range(cursor.count(2)):
-        name = cursor.name()
-        topics.append(FetchTopic(name, _partitions(cursor)))
+        topics.append(cursor.name())
+        _pass_partitions(cursor)
         cursor.tags()
-    forgotten = []
     if cursor.version >= 7:
         for _ in range(cursor.count(2)):
-            name = cursor.name()
-            numbers = []
-            for _ in range(cursor.count(4)):
-                numbers.append(_INT(cursor.buf, cursor.at)[0])
-                cursor.at += 4
-            forgotten.append((name, numbers))
+            cursor.string()
+            numbers = cursor.count(4)
+            cursor.at += 4 * numbers
             cursor.tags()
     rack_at, rack_bytes = cursor.string() if cursor.version >= 11 else (0, 0)
     cursor.tags()
-    return FetchScan(
-        replica_id,
-        max_wait_ms,
-        min_bytes,
-        max_bytes,
-        isolation,
-        session_id,
-        session_epoch,
-        topics,
-        forgotten,
-        rack_at,
-        rack_bytes,
-    )
+    return FetchScan(replica_id, session_id, session_epoch, topics, rack_at, rack_bytes)
 
 
-def _partitions(cursor: _Cursor) -> list[FetchPartition]:
-    buf, version, tagged = cursor.buf, cursor.version, cursor.tagged
-    epoch = 4 if version >= 9 else 0
-    offset = 4 + epoch
-    fetched = offset + 8 if tagged else 0
-    fixed = offset + 8 + (4 if tagged else 0) + (8 if version >= 5 else 0) + 4
+def _pass_partitions(cursor: _Cursor) -> None:
+    version = cursor.version
+    # partition, (epoch), offset, (epoch of the last fetched), (start of the log), size
+    fixed = 16 + 4 * (version >= 9) + 4 * cursor.tagged + 8 * (version >= 5)
     count = cursor.count(fixed)
-    out = []
-    at = cursor.at
+    if not cursor.tagged:
+        cursor.at += count * fixed
+        return
+    buf, at = cursor.buf, cursor.at
     for _ in range(count):
-        out.append(
-            FetchPartition(_INT(buf, at)[0], at + offset, at + epoch if epoch else 0, at + fetched if fetched else 0)
-        )
         at += fixed
-        if tagged:
-            at = at + 1 if buf[at] == 0 else skip_tags(buf, at, cursor.end)
+        at = at + 1 if buf[at] == 0 else skip_tags(buf, at, cursor.end)
     cursor.at = at
-    return out

@@ -25,15 +25,10 @@ class FetchShift(NamedTuple):
     """What to do with one partition of the answer; offsets of -1 (unknown) always stay.
 
     delta: added to its offsets. log_start_unknown: the log start becomes -1 instead, as the log begins elsewhere.
-    high_watermark, last_stable_offset: given ones, already in the client's offsets, replace those of the answer.
-    leader_epoch: what its batches are stamped with; -1 switches the clients' epoch checks off.
     """
 
     delta: int
     log_start_unknown: bool = True
-    high_watermark: int | None = None
-    last_stable_offset: int | None = None
-    leader_epoch: int = -1
 
 
 Feed = tuple[Any, int, int]
@@ -144,7 +139,7 @@ def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift]) -> Walk:
                 if shift and size >= PREFIX_BYTES:
                     while end - p < PREFIX_BYTES:
                         b, p, end = yield p
-                    step = min(shift_batch(b, p, shift.delta, shift.leader_epoch), size)
+                    step = min(shift_batch(b, p, shift.delta), size)
                 size -= step
                 while step > end - p:
                     step -= end - p
@@ -175,11 +170,7 @@ def _moved(offset: int, delta: int) -> int:
 
 def _patch_partition(b: Any, p: int, version: int, shift: FetchShift) -> None:
     high, stable = _TWO_LONGS.unpack_from(b, p)
-    if high >= 0:
-        high = _moved(high, shift.delta) if shift.high_watermark is None else shift.high_watermark
-    if stable >= 0:
-        stable = _moved(stable, shift.delta) if shift.last_stable_offset is None else shift.last_stable_offset
-    _TWO_LONGS.pack_into(b, p, high, stable)
+    _TWO_LONGS.pack_into(b, p, _moved(high, shift.delta), _moved(stable, shift.delta))
     if version >= 5:
         start = -1 if shift.log_start_unknown else _moved(_LONG.unpack_from(b, p + 16)[0], shift.delta)
         _LONG.pack_into(b, p + 16, start)

@@ -54,11 +54,6 @@ class FrameReader:
         self._closed = False
 
     @property
-    def buffered(self) -> int:
-        """Bytes received that no event has carried yet."""
-        return len(self._buffer)
-
-    @property
     def wanted(self) -> int:
         """How many bytes are missing to the next frame, as far as is known. RemoteProtocolError as of `next_event`."""
         have = len(self._buffer)

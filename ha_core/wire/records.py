@@ -37,7 +37,6 @@ class Batch(NamedTuple):
 
     at: int
     base_offset: int
-    length: int
     leader_epoch: int
     magic: int
     crc: int
@@ -55,44 +54,27 @@ class Batch(NamedTuple):
     def last_offset(self) -> int:
         return self.base_offset + self.last_offset_delta
 
-    @property
-    def compressed(self) -> bool:
-        return bool(self.attributes & _COMPRESSION)
-
 
 def batches(buf: Any, pos: int, end: int) -> Iterator[Batch]:
     """The whole batches from `pos` on, without one cut off at `end`. RemoteProtocolError for an impossible one."""
     while end - pos >= PREFIX_BYTES:
-        base, length, epoch, magic, attributes = _PREFIX.unpack_from(buf, pos)
+        base, length, _, magic, attributes = _PREFIX.unpack_from(buf, pos)
         _check(length, magic, pos)
         after = pos + _SIZED_FROM + length
         if after > end:
             return
         if magic == 2:
-            base, length, epoch, magic, crc, attributes, delta, time, producer, producer_epoch, sequence, count = (
-                _V2.unpack_from(buf, pos)
+            _, _, epoch, _, crc, attributes, delta, time, producer, own_epoch, sequence, count = _V2.unpack_from(
+                buf, pos
             )
             if delta < 0 or count < 0:
                 raise RemoteProtocolError(f"batch at byte {pos}: last offset delta {delta}, {count} records")
             yield Batch(
-                pos,
-                base,
-                length,
-                epoch,
-                magic,
-                crc,
-                attributes,
-                delta,
-                producer,
-                producer_epoch,
-                sequence,
-                count,
-                after,
-                time,
+                pos, base, epoch, magic, crc, attributes, delta, producer, own_epoch, sequence, count, after, time
             )
         else:
             crc = _UINT.unpack_from(buf, pos + _SIZED_FROM)[0]
-            yield Batch(pos, base, length, -1, magic, crc, attributes, 0, -1, -1, -1, -1, after)
+            yield Batch(pos, base, -1, magic, crc, attributes, 0, -1, -1, -1, -1, after)
         pos = after
 
 
@@ -103,10 +85,10 @@ def _check(length: int, magic: int, pos: int) -> None:
         raise RemoteProtocolError(f"batch at byte {pos}: length {length} is less than the header of magic {magic}")
 
 
-def shift_batch(buf: Any, pos: int, delta: int, leader_epoch: int = -1) -> int:
+def shift_batch(buf: Any, pos: int, delta: int) -> int:
     """Adds `delta` to the offset of the batch at `pos`, of which PREFIX_BYTES bytes must be there; returns its size.
 
-    Magic 2 gets `leader_epoch` too: clients take it over as the partition's, and epochs of two clusters are not
+    Magic 2 loses its leader epoch: clients take it over as the partition's, and epochs of two clusters are not
     comparable. A compressed wrapper of magic 1 carries relative offsets, so its own is all there is to change; in
     magic 0 the offsets inside are absolute and compressed: RemoteProtocolError, as for an offset out of range.
     """
@@ -119,20 +101,20 @@ def shift_batch(buf: Any, pos: int, delta: int, leader_epoch: int = -1) -> int:
     if not 0 <= shifted <= _MAX_OFFSET:
         raise RemoteProtocolError(f"batch at byte {pos}: offset {base} shifted by {delta} is out of range")
     if magic == 2:
-        _SHIFTED.pack_into(buf, pos, shifted, length, leader_epoch)
+        _SHIFTED.pack_into(buf, pos, shifted, length, -1)
     else:
         _LONG.pack_into(buf, pos, shifted)
     return int(length) + _SIZED_FROM
 
 
-def shift_batches(buf: bytearray | memoryview, pos: int, end: int, delta: int, leader_epoch: int = -1) -> int:
+def shift_batches(buf: bytearray | memoryview, pos: int, end: int, delta: int) -> int:
     """`shift_batch` for all from `pos` to `end`; returns their number.
 
     A last batch that is cut off is shifted too where its first PREFIX_BYTES bytes are there; a shorter rest stays.
     """
     count = 0
     while end - pos >= PREFIX_BYTES:
-        pos += shift_batch(buf, pos, delta, leader_epoch)
+        pos += shift_batch(buf, pos, delta)
         count += 1
     return count
 
@@ -168,9 +150,7 @@ def first_batch(buf: Any, pos: int, end: int, stop: int) -> Batch | None:
     )
     if pos + _SIZED_FROM + length != stop:
         return None
-    return Batch(
-        pos, base, length, leader_epoch, magic, crc, attributes, last, producer_id, epoch, sequence, count, stop, time
-    )
+    return Batch(pos, base, leader_epoch, magic, crc, attributes, last, producer_id, epoch, sequence, count, stop, time)
 
 
 def trim(buf: Any, pos: int, end: int, limit_offset: int) -> int:

@@ -13,16 +13,6 @@ def following(sequence: int) -> int:
     return (sequence + 1) % MODULUS
 
 
-def wraps(base: int, count: int) -> bool:
-    """Whether the records pass from 2147483647 to 0."""
-    return base + count > MODULUS
-
-
-def covers(base: int, count: int, sequence: int) -> bool:
-    """Whether `sequence` is one of the `count` records that begin at `base`."""
-    return (sequence - base) % MODULUS < count
-
-
 def at_or_before(sequence: int, last: int) -> bool:
     """Whether `sequence` is `last` or lies in the half circle before it."""
     return (last - sequence) % MODULUS < MODULUS // 2

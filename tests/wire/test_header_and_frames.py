@@ -173,7 +173,6 @@ def test_a_close_inside_a_frame_differs_from_one_between_frames() -> None:
     reader = FrameReader()
     reader.receive_data(pack(">i", 100) + b"part")
     assert reader.next_event() is NEED_DATA
-    assert reader.buffered == 8
     reader.receive_data(b"")
     with pytest.raises(RemoteProtocolError, match="closed inside a frame"):
         reader.next_event()

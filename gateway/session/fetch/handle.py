@@ -33,14 +33,14 @@ def fetch(session: ConnectionState, request: Request) -> None:
     """A whole fetch request."""
     scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
     if scan.replica_id >= 0:
-        _refuse_follower(session, request, scan)
+        _refuse_follower(session, request)
         return
     routes = session.routes(request.client_id)
     incremental = scan.session_id != 0 and scan.session_epoch > 0
     if not incremental:
         session.fetch_topics.clear()
         session.fetch_reset = False
-    topics = [entry.topic for entry in scan.topics]
+    topics = scan.topics
     for topic in topics:
         session.notice(request, "topic", topic, "fetch")
     passes = routes.plain or all(routes.topic(topic).fetch is Way.PASS for topic in topics)
@@ -71,7 +71,7 @@ def _empty(error: ErrorCode) -> Message:
     return {"error_code": int(error), "session_id": 0, "responses": []}
 
 
-def _refuse_follower(session: ConnectionState, request: Request, scan: FetchScan) -> None:
+def _refuse_follower(session: ConnectionState, request: Request) -> None:
     """A client that says that it is a broker: to the broker behind it would be the gateway's account that says so.
 
     It would be shown what is not committed yet, and move high watermarks on for a replica that has nothing. Brokers
@@ -79,12 +79,12 @@ def _refuse_follower(session: ConnectionState, request: Request, scan: FetchScan
     """
     refused = [
         {
-            "topic": text(entry.topic),
+            "topic": topic["topic"],
             "partitions": [
-                no_records(asked.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for asked in entry.partitions
+                no_records(asked["partition"], ErrorCode.TOPIC_AUTHORIZATION_FAILED) for asked in topic["partitions"]
             ],
         }
-        for entry in scan.topics
+        for topic in request.decode()["topics"]
     ]
     session.refuse(request, _empty(ErrorCode.NONE) | {"responses": refused})
 
