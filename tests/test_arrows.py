@@ -253,3 +253,51 @@ def test_planted_arithmetic_of_offsets_is_found(source: str) -> None:
 )
 def test_comparing_physical_offsets_is_no_arithmetic(source: str) -> None:
     assert offset_arithmetic(source) == []
+
+
+BORROWERS = {"tests/dags/test_failed_runs.py", "tests/dags/test_forms.py", "tests/gateway/composed/test_cut_ahead.py"}
+"""Tests that still import from another test module. The list only gets shorter."""
+
+
+def borrowed(source: str, module: str) -> list[str]:
+    """What `source`, the text of a test, imports from other test modules: that belongs into a module of its own."""
+    return [
+        f"{module}:{getattr(node, 'lineno', 0)}: imports {name}"
+        for node in ast.walk(ast.parse(source))
+        for name in _imported(node, module)
+        if name.startswith("tests.") and any(part.startswith("test_") for part in name.split(".")[1:])
+    ]
+
+
+def test_no_test_module_imports_from_another_one() -> None:
+    paths = {str(path.relative_to(ROOT)): path for path in sorted((ROOT / "tests").rglob("*.py"))}
+
+    found = {
+        name: said
+        for name, path in paths.items()
+        if (said := borrowed(path.read_text(), name.removesuffix(".py").replace("/", ".")))
+    }
+
+    assert {name: said for name, said in found.items() if name not in BORROWERS} == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from tests.plan.test_crossing import opened",
+        "from tests.plan import test_crossing",
+        "import tests.plan.test_crossing",
+        "from . import test_crossing",
+        "from .test_crossing import opened",
+        "from ..store.test_commit import put",
+    ],
+)
+def test_a_planted_import_from_another_test_module_is_found(source: str) -> None:
+    assert borrowed(source, "tests.plan.planted")
+
+
+@pytest.mark.parametrize(
+    "source", ["from tests.plan.revisions import written", "from .maps import cut", "import pytest"]
+)
+def test_shared_builders_are_no_imports_from_another_test_module(source: str) -> None:
+    assert borrowed(source, "tests.plan.planted") == []

@@ -102,7 +102,7 @@ def _unsaid(row: Api, schema: Schema) -> Iterable[str]:
 
 
 def _asked(schema: Schema) -> dict[str, Any]:
-    """A request that names part partition in each list of partitions that it has."""
+    """A request that names one partition in each list of partitions that it has."""
     topics = next((part for part in schema.fields("request") if part.name == "topics"), None)
     lists = {
         part.name: [3] if part.type == "[]int32" else [{"partition_index": 3}]
