@@ -1,13 +1,13 @@
 """Runs exchanges with brokers: sends what they yield, and resumes them with the answers.
 
-Invariant: of those that have taken a turn only the first is resumed, so they are done in the order of their turns.
+Invariant: of those that stand in line only the first is resumed, so they are done in the order in which they came.
 """
 
 from __future__ import annotations
 
 from gateway.session import streaming
 from gateway.session.commands import BrokerLane
-from gateway.session.pending import Exchange, Frames, Gathered, Send, Turn
+from gateway.session.pending import Exchange, Frames, Gathered, Send, StandInLine
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 
@@ -34,16 +34,16 @@ def collect(session: ConnectionState, pending: Gathered, lane: BrokerLane, frame
     pending.awaited.discard(lane)
     if pending.awaited:
         return
-    had_turn = pending in session.turn_takers
+    stood_in_line = pending in session.line
     frames, pending.frames = pending.frames, {}
     _resume(session, pending, frames)
-    if had_turn and pending not in session.turn_takers:
+    if stood_in_line and pending not in session.line:
         proceed(session)
 
 
 def proceed(session: ConnectionState) -> None:
-    """Resumes what waits for a new state, in its turn; to be called when the state or the time is another one."""
-    line = session.turn_takers
+    """Resumes what stands in line, in its order; to be called when there is a new state, or time has passed."""
+    line = session.line
     while line and session.closed is None and not line[0].awaited:
         head = line[0]
         _resume(session, head, None)
@@ -51,8 +51,8 @@ def proceed(session: ConnectionState) -> None:
             break
     for pending in line:
         if not pending.awaited:
-            # Nothing of it is in flight, and it is judged anew at its turn. An operation that waited for it would wait
-            # for itself.
+            # Nothing of it is in flight, and it is judged anew when it is resumed. An operation that waited for it
+            # would wait for itself.
             pending.revision = session.snapshot.view.revision
 
 
@@ -60,8 +60,8 @@ def _resume(session: ConnectionState, pending: Gathered, frames: Frames | None) 
     try:
         step = pending.exchange.send(frames)
     except StopIteration as done:
-        if pending in session.turn_takers:
-            session.turn_takers.remove(pending)
+        if pending in session.line:
+            session.line.remove(pending)
         if done.value is not None:
             session.complete(pending, pending.ready(done.value, session.now))
         return
@@ -73,8 +73,8 @@ def _resume(session: ConnectionState, pending: Gathered, frames: Frames | None) 
             session.wake()
         for lane, frame in step.frames.items():
             streaming.forward(session, pending, lane, frame)
-    elif isinstance(step, Turn):
-        session.turn_takers.append(pending)
+    elif isinstance(step, StandInLine):
+        session.line.append(pending)
         proceed(session)
     else:
         pending.due_at = step.until

@@ -51,12 +51,12 @@ class Send(NamedTuple):
     """After so long without an answer of theirs the topology is looked at anew."""
 
 
-class Turn(NamedTuple):
-    """Wait until all that took a turn before are done; resumed with None."""
+class StandInLine(NamedTuple):
+    """Wait until all that stood in line before are done; resumed with None."""
 
 
 class Wait(NamedTuple):
-    """Keep the turn, and wait for a new state or this time, whichever is sooner; resumed with None."""
+    """Stay at the head of the line until there is a new state, or this time has come; resumed with None."""
 
     until: float
 
@@ -69,7 +69,7 @@ class Answer(NamedTuple):
     """Whether it says that something is in a log."""
 
 
-Exchange = Generator[Send | Turn | Wait, Any, Answer | None]
+Exchange = Generator[Send | StandInLine | Wait, Any, Answer | None]
 """Returns None where nobody waits for an answer."""
 
 
@@ -216,7 +216,7 @@ class Patched(Passed):
 class Gathered(InFlight):
     """Answers of brokers are collected whole; its exchange makes one of them.
 
-    :ivar awaited: brokers whose answer is not there; none: it waits in its turn (`Turn`, `Wait`).
+    :ivar awaited: brokers whose answer is not there; none: it stands in line (`StandInLine`, `Wait`).
     :ivar survives_loss: as its last `Send` says; so does `spared`.
     """
 

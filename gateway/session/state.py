@@ -105,8 +105,8 @@ class ConnectionState:
         """Answers in `out`."""
         self._waking = False
         self.transactions = OpenTransactions(settings.transactions)
-        self.turn_takers: list[Gathered] = []
-        """Exchanges that go on one after the other (`exchange`)."""
+        self.line: list[Gathered] = []
+        """Exchanges that go on one after the other (`exchange`), the first of them now."""
         self.kept_bytes = 0
         """Batches that may have to go to the target of a crossing (`produce.split`)."""
 
@@ -263,7 +263,7 @@ class ConnectionState:
         """An answer made here, in its turn."""
         self.settings.counts.requests[request.api_key, outcome] += 1
         self.queue.append(Ready(request, request.answer(message), due_at, lifts_with=fence))
-        self._was_readied(due_at)
+        self._readied(due_at)
 
     def refuse(
         self,
@@ -295,9 +295,9 @@ class ConnectionState:
     def complete(self, pending: Pending, ready: Ready) -> None:
         """The answer of `pending` is there."""
         self.queue[self.queue.index(pending)] = ready
-        self._was_readied(ready.due_at)
+        self._readied(ready.due_at)
 
-    def _was_readied(self, due_at: float) -> None:
+    def _readied(self, due_at: float) -> None:
         if due_at > self.now:
             self.wake()
         self.flush()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from gateway.session import streaming
 from gateway.session.commands import BrokerLane, Cause, Refresh
-from gateway.session.pending import Answer, Exchange, Send, Turn, Wait
+from gateway.session.pending import Answer, Exchange, Send, StandInLine, Wait
 from gateway.session.produce.disposition import Disposition, SentBatch, dispose
 from gateway.session.produce.recalled import UNKNOWN_OFFSET
 from gateway.session.produce.verdict import TAKEN, Batches, Key, Verdict, acknowledged, entries, merged, without
@@ -83,10 +83,10 @@ def split(
 
     frames = yield Send({session.broker: without(request, verdict, acks=_ALL)})
     answer = merged(session, request, verdict, frames[session.broker])
-    # After one that still waits it is decided in its turn: what comes first may be refused by then.
+    # After one that still waits it is decided in its order: what comes first may be refused by then.
     decided = _dispositions(session, request, answer, open_writes)
-    if session.turn_takers or any(disposition is not Disposition.TAKEN for _, _, disposition in decided):
-        yield Turn()
+    if session.line or any(disposition is not Disposition.TAKEN for _, _, disposition in decided):
+        yield StandInLine()
         yield from _to_targets(session, request, scan.timeout_ms, until, answer, open_writes)
 
     session.kept_bytes -= kept_bytes
