@@ -249,7 +249,7 @@ class MoveSteps:
                 return
 
 
-def patiently(environment: Environment, action: Callable[[], None]) -> None:
+def patiently(environment: Environment, action: Callable[[], object]) -> None:
     """Take back what clients wait for, also while ZooKeeper is away for a moment.
 
     :raises StoreUnavailableError: it was away all the time. A resume takes it back.
@@ -257,12 +257,14 @@ def patiently(environment: Environment, action: Callable[[], None]) -> None:
     deadline = environment.monotonic() + PATIENCE_S
     while True:
         try:
-            return action()
+            action()
         except StoreUnavailableError as error:
             if environment.monotonic() >= deadline:
                 raise
             environment.say(f"the way back waits for ZooKeeper: {error}")
             environment.sleep(1.0)
+        else:
+            return
 
 
 def specs(journal: Journal, origin: Admin | None, brokers: int) -> list[TopicSpec]:

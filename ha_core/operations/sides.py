@@ -6,22 +6,12 @@ from collections.abc import Iterable
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import Adopted
-from ha_core.model import Cluster, MoveRequest, MoveSet, Operation
+from ha_core.model import Cluster, MoveRequest
 from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 
 PROBE_S = 3.0
-
-
-def asked(operation: Operation) -> tuple[MoveRequest, MoveSet]:
-    """Request and move set of a switch.
-
-    :raises RefusedError: the operation is of another kind.
-    """
-    if operation.request is None or operation.moves is None:
-        raise RefusedError(f"Operation {operation.id} is a {operation.kind}: it has no steps of a switch.")
-    return operation.request, operation.moves
 
 
 def admin_of(environment: Environment, name: str) -> Admin:

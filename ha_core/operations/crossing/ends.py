@@ -14,11 +14,12 @@ from ha_core.model.topic import client_end
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.requests import format_topic
-from ha_core.operations.sides import admin_of, asked
+from ha_core.operations.sides import admin_of
 from ha_core.plan.crossing_maps import added
 from ha_core.plan.crossing_stages import Stage, crossing_partitions, crossings, stage
 from ha_core.plan.cuts import reached_words
 from ha_core.plan.facts import Partition, PartitionEnds
+from ha_core.plan.revision import asked
 
 ENDS_S = 30.0
 NAMED = 5

@@ -8,6 +8,7 @@ cut that the log reaches holds producers up until somebody goes on with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import Operation, Topic
@@ -52,11 +53,15 @@ class Migrate(Kind):
             except FencedOffError:
                 raise  # another executor goes on with it
             except BaseException as error:
-                if step in BEFORE_OPEN:
-                    self._undo_at_once(journal, step, error)
                 if isinstance(error, NotServedError | BypassError) and step == "verify":
                     journal.finish("failed", f"{error}{dependents.unfollowed(journal.operation)}")
-                raise
+                if step not in BEFORE_OPEN:
+                    raise
+                patiently(journal.environment, partial(self.take_back, journal, f"{step}: {error}"))
+                if not isinstance(error, Exception):
+                    raise
+                text = f"{error} The migration was undone: nothing has moved, no lock is left."
+                raise StepFailedError(text) from error
 
     def take_back(self, journal: Journal, why: str) -> bool:
         """From wherever the crossing is.
@@ -85,14 +90,6 @@ class Migrate(Kind):
 
     def end_without_origin(self, journal: Journal, unread: Unread, force: bool) -> None:
         end_without_origin(journal, unread, force)
-
-    def _undo_at_once(self, journal: Journal, step: str, error: BaseException) -> None:
-        patiently(journal.environment, lambda: self._taken_back(journal, f"{step}: {error}"))
-        if isinstance(error, Exception):
-            raise StepFailedError(f"{error} The migration was undone: nothing has moved, no lock is left.") from error
-
-    def _taken_back(self, journal: Journal, why: str) -> None:
-        self.take_back(journal, why)
 
 
 def require_way_back(environment: Environment, operation: Operation, topics: Mapping[str, Topic]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Operation, Topic, View
+from ha_core.model.operation import CrossingEvidence
 from ha_core.operations.crossing.ends import Progress, overdue, progress_of
 from ha_core.operations.dependents import failure, words
 from ha_core.operations.environment import Environment
@@ -126,7 +127,8 @@ def _last_operations(operations: Iterable[Operation]) -> dict[str, Operation]:
     """Topic → the newest operation that has moved it, or moves it."""
     found: dict[str, Operation] = {}
     for operation in operations:
-        if operation.moves is not None and operation.state not in {"planned", "running", "undone"}:
+        back = operation.state == "undoing" and not isinstance(operation.evidence, CrossingEvidence)
+        if operation.moves is not None and operation.state not in {"planned", "running", "undone"} and not back:
             for name in operation.moves.topics:
                 found.setdefault(name, operation)
     return found
