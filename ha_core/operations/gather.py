@@ -66,7 +66,7 @@ def _one(
         admin = environment.admin(cluster)
     except RefusedError as error:
         return ClusterFacts(cluster.name, False, str(error), refused=True), {}, {}
-    found = admin.probe(moves.topics, moves.groups, timeout_s=timeout_s)
+    found = admin.probe(topics=moves.topics, groups=moves.groups, timeout_s=timeout_s)
     lacking = f"the service account lacks {', '.join(found.lacking)}" if found.lacking else ""
     known = ClusterFacts(
         cluster.name,
@@ -88,6 +88,8 @@ def _one(
 
 
 def _topics(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str, TopicFacts]:
+    if not names:
+        return {}
     # Usage may name what no topic can be called; asked for it, a healthy cluster would refuse the whole question.
     found = admin.topics([name for name in names if legal_name(name)], timeout_s=timeout_s)
     try:

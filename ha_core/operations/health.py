@@ -65,10 +65,10 @@ def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Proble
             "`switchyard clusters add NAME --bootstrap … --default`",
         )
     for state in clusters:
-        if not state.reachable and state.cluster.masked is None:
+        if not state.found.reachable and state.cluster.masked is None:
             yield Problem(
                 f"cluster {state.cluster.name}",
-                f"It {'' if state.answers else 'is '}{state.words}",
+                f"It {'' if state.found.answers else 'is '}{state.words}",
                 "Repair it or the way to it; if it stays away, `switchyard mask` spares clients the waiting, and "
                 "`switchyard migrate-from-fault` gives its topics a new home.",
             )

@@ -7,14 +7,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ha_core.model import Cluster, Operation, Use, View
+from ha_core.model import Cluster, MoveSet, Operation, Use, View
 from ha_core.model.cluster import parse_bootstrap
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.gather import gather
 from ha_core.operations.mask import who_depends
 from ha_core.operations.report import Report
 from ha_core.operations.sides import no_such_cluster
 from ha_core.operations.single import Expected, run_single
+from ha_core.plan.facts import ClusterFacts
 from ha_core.plan.returned import gone_for_good
 from ha_core.plan.revision import FINAL
 from ha_core.plan.verdict import listed
@@ -30,17 +32,13 @@ class ClusterState:
     """A registered cluster and what a look at it found."""
 
     cluster: Cluster
-    reachable: bool
-    error: str
-    brokers: int
-    answers: bool = False
-    """Something of it is alive, also where not all of it is."""
+    found: ClusterFacts
 
     @property
     def words(self) -> str:
-        if self.reachable:
-            return f"reachable, {self.brokers} brokers"
-        return f"answers, but: {self.error}" if self.answers else f"not reachable: {self.error}"
+        if self.found.reachable:
+            return f"reachable, {len(self.found.brokers)} brokers"
+        return f"answers, but: {self.found.error}" if self.found.answers else f"not reachable: {self.found.error}"
 
     @property
     def mask_words(self) -> str:
@@ -50,24 +48,17 @@ class ClusterState:
     def to_json(self) -> dict[str, Any]:
         return {
             **self.cluster.model_dump(mode="json", exclude={"schema_"}),
-            "reachable": self.reachable,
-            "brokers": self.brokers,
-            "error": self.error,
+            "reachable": self.found.reachable,
+            "brokers": len(self.found.brokers),
+            "error": self.found.error,
         }
 
 
 def cluster_states(environment: Environment) -> tuple[ClusterState, ...]:
     """Every registered cluster, all asked at once."""
-    clusters = [cluster for _, cluster in sorted(environment.store.load().clusters.items())]
-    return tuple(environment.pool.map(lambda cluster: _state(environment, cluster), clusters))
-
-
-def _state(environment: Environment, cluster: Cluster) -> ClusterState:
-    try:
-        found = environment.admin(cluster).probe(timeout_s=LOOK_S)
-    except RefusedError as error:
-        return ClusterState(cluster, False, str(error), 0)
-    return ClusterState(cluster, found.reachable, found.error, len(found.brokers), found.answers)
+    view = environment.store.load()
+    found = gather(environment, view, view.clusters, MoveSet(), LOOK_S).clusters
+    return tuple(ClusterState(cluster, found[name]) for name, cluster in sorted(view.clusters.items()))
 
 
 def running_operations(environment: Environment) -> tuple[Operation, ...]:

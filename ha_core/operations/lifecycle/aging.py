@@ -18,7 +18,7 @@ from ha_core.operations.journal import Journal, new_operation_id
 from ha_core.operations.registry import MAX_LISTED
 from ha_core.operations.report import Report, step_times
 from ha_core.operations.requests import chosen_by, require_named
-from ha_core.operations.sides import answering
+from ha_core.operations.sides import answering, locked_topics
 from ha_core.operations.single import write_maps
 from ha_core.plan.aging import (
     GONE,
@@ -146,14 +146,14 @@ def age(
     if accept_loss:
         require_named(topics)
     view = environment.store.load()
-    locked = {lock.key: lock.operation for lock in environment.store.locks()}
+    locked = locked_topics(environment)
     put_off: list[str] = []
     chosen: dict[str, Topic] = {}
     for name, topic in sorted(view.topics.items()):
         if not topic.mapped or not chosen_by(topics, name):
             continue
-        if f"topic:{name}" in locked or topic.fence is not None or topic.crossing is not None:
-            put_off.append(f"{name}: operation {locked.get(f'topic:{name}', '')} works on it")
+        if name in locked or topic.fence is not None or topic.crossing is not None:
+            put_off.append(f"{name}: operation {locked.get(name, '')} works on it")
         elif delete_origin or any(True for _ in closed(topic)):
             chosen[name] = topic
     look = _look(environment, view, chosen, everywhere=delete_origin)

@@ -16,7 +16,7 @@ from ha_core.operations.inventory import Commits, commits
 from ha_core.operations.registry import references, running_operations
 from ha_core.operations.report import Report
 from ha_core.operations.requests import chosen_by, is_pattern
-from ha_core.operations.sides import PROBE_S, answering, no_such_cluster
+from ha_core.operations.sides import PROBE_S, answering, locked_topics, no_such_cluster
 from ha_core.operations.single import write_maps
 from ha_core.plan.aging import Commit
 from ha_core.plan.given_up import Loss, Unread, losses, unread, without
@@ -207,10 +207,10 @@ def _chosen(view: View, cluster: str, entries: Iterable[str], never_moved: Colle
 
 def _require_free(environment: Environment, chosen: Mapping[str, Topic]) -> None:
     """:raises RefusedError: an operation works on one of the topics."""
-    locked = {lock.key: lock.operation for lock in environment.store.locks()}
+    locked = locked_topics(environment)
     for name, topic in chosen.items():
         fence = topic.fence or topic.transaction_fence or topic.crossing
-        operation = locked.get(f"topic:{name}") or (fence.operation if fence is not None else None)
+        operation = locked.get(name) or (fence.operation if fence is not None else None)
         if operation is not None:
             raise RefusedError(
                 f"Nothing was changed. Operation {operation} works on topic {name}. {way_out(operation)}"
