@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
 
 from gateway.composed.ask import Broker, ClusterUnavailableError, Coordinator
 from gateway.composed.recall import recall
@@ -27,6 +29,14 @@ MAX_AT_ONCE = 16
 """Of each kind but inquiries; what comes beyond is asked for again."""
 
 
+class _Kind(NamedTuple):
+    work: Callable[[Any], Coroutine[Any, Any, None]]
+    every_s: float
+    """The same question is not put again sooner."""
+    at_once: float
+    """So many are under way: others must not take the places of look-ups, since a retry waits for seconds."""
+
+
 class Inquiries:
     """Carries them out, each no more often than is of use."""
 
@@ -38,33 +48,35 @@ class Inquiries:
         self._recalled = recalled
         self._transactions = transactions
         self._view = view
+        self._kinds: dict[type[Question], _Kind] = {
+            Inquire: _Kind(self._inquire, INQUIRE_EVERY_S, math.inf),
+            LookUp: _Kind(self._look_up, 0.0, MAX_AT_ONCE),
+            LookAfter: _Kind(self._look_after, LOOK_AFTER_EVERY_S, MAX_AT_ONCE),
+        }
         self._asked: dict[Question, float] = {}
         self._tasks: dict[Question, asyncio.Task[None]] = {}
         self._under_way = Counter[type[Question]]()
-        """Of each kind: others must not take the places of look-ups, since a retry waits for seconds."""
 
     def ask(self, command: Question) -> None:
-        kind = type(command)
-        if command in self._tasks or (kind is not Inquire and self._under_way[kind] >= MAX_AT_ONCE):
+        kind = self._kinds[type(command)]
+        if command in self._tasks or self._under_way[type(command)] >= kind.at_once:
             return
-        if not isinstance(command, LookUp):
-            now, every_s = time.monotonic(), INQUIRE_EVERY_S if kind is Inquire else LOOK_AFTER_EVERY_S
-            if now - self._asked.get(command, float("-inf")) < every_s:
+        if kind.every_s:
+            now = time.monotonic()
+            if now - self._asked.get(command, -math.inf) < kind.every_s:
                 return
             if len(self._asked) > 10_000:
                 self._asked.clear()
             self._asked[command] = now
-        self._under_way[kind] += 1
-        self._tasks[command] = task = asyncio.get_running_loop().create_task(self._work(command))
+        self._under_way[type(command)] += 1
+        self._tasks[command] = task = asyncio.get_running_loop().create_task(self._work(kind, command))
         task.add_done_callback(lambda _: self._ended(command))
 
-    async def _work(self, command: Question) -> None:
-        if isinstance(command, Inquire):
-            await self._inquire(command)
-        elif isinstance(command, LookUp):
-            await self._look_up(command)
-        else:
-            await self._look_after(command)
+    async def _work(self, kind: _Kind, command: Question) -> None:
+        try:
+            await kind.work(command)
+        except ClusterUnavailableError as error:
+            _log.info("no answer to %s: %s", command, error)
 
     def _ended(self, command: Question) -> None:
         self._under_way[type(command)] -= 1
@@ -76,24 +88,15 @@ class Inquiries:
         if leader is None:
             return
         question = {"topics": [{"name": topic, "partition_indexes": [partition]}]}
-        try:
-            answer = await self._upstream.ask(cluster, Broker(leader), ApiKey.DESCRIBE_PRODUCERS, question)
-        except ClusterUnavailableError as error:
-            _log.info("producers of %s-%d: %s", topic, partition, error)
-            return
+        answer = await self._upstream.ask(cluster, Broker(leader), ApiKey.DESCRIBE_PRODUCERS, question)
         for found in (p for t in answer["topics"] for one in t["partitions"] for p in one["active_producers"]):
             upstream = found["producer_id"]
             self._terms.opened((topic.encode(), partition), upstream // TERM_STRIDE, client_id(upstream))
 
     async def _look_after(self, command: LookAfter) -> None:
         name = command.transactional_id
-        question = {"transactional_ids": [name]}
-        target = Coordinator("transaction", name)
-        try:
-            answer = await self._upstream.ask(command.cluster, target, ApiKey.DESCRIBE_TRANSACTIONS, question)
-        except ClusterUnavailableError as error:
-            _log.info("whether transaction %s is still open: %s", name, error)
-            return
+        question, target = {"transactional_ids": [name]}, Coordinator("transaction", name)
+        answer = await self._upstream.ask(command.cluster, target, ApiKey.DESCRIBE_TRANSACTIONS, question)
         told(self._transactions, command, answer)
 
     async def _look_up(self, command: LookUp) -> None:
@@ -112,5 +115,3 @@ class Inquiries:
                 replies = await self._upstream.ask_all(steps.send(replies))
         except StopIteration as done:
             self._recalled.learn(wanted, done.value)
-        except ClusterUnavailableError as error:
-            _log.info("offset of a batch that came again to %s-%d: %s", name, wanted.partition, error)
