@@ -2,14 +2,12 @@
 
 import json
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from ha_core.cli import session
 from ha_core.cli.app import build
 from ha_core.cli.exits import ATTENTION, DEFECT, OUT_OF_REACH
 from ha_core.kafka.admin import Admin
@@ -18,7 +16,6 @@ from ha_core.kafka.probe import Probe
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import (
     Cluster,
-    Document,
     Extent,
     Fence,
     GatewayRecord,
@@ -31,8 +28,9 @@ from ha_core.model import (
     Topic,
 )
 from ha_core.operations import health
-from ha_core.operations.environment import Environment, utc_now
+from ha_core.operations.environment import utc_now
 from ha_core.store import Change, MemoryStore
+from tests.cli.invoking import problems, run, seeded, shown, use
 
 CLUSTERS = (
     Cluster(name="east", bootstrap="127.0.0.1:1", default=True),
@@ -52,27 +50,15 @@ MOVED = Topic(
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
-    store = MemoryStore()
-    puts = (*CLUSTERS, MOVED)
-    expected: dict[tuple[type[Document], str], int | None] = {(type(put), put.name): None for put in puts}
-    store.commit(Change(change_id="seed", puts=puts, expected=expected))
-
-    def connect(_connection: object, by: str, progress: Callable[[str], None]) -> Environment:
-        return Environment(store=store.client(), by=by, progress=progress, session_timeout_s=0.5)
-
-    monkeypatch.setattr(session, "connect", connect)
+    store = seeded(*CLUSTERS, MOVED)
+    use(store, monkeypatch)
     return store
 
 
-def run(*words: str) -> tuple[int, Any]:
-    ended = CliRunner().invoke(build(), [*words, "--json"])
-    return ended.exit_code, json.loads(ended.stdout)
-
-
-def shown(*words: str) -> str:
-    ended = CliRunner().invoke(build(), list(words))
-    assert ended.exit_code == 0, ended.stderr
-    return ended.stdout
+@pytest.fixture
+def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cluster answers."""
+    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
 
 
 @pytest.mark.usefixtures("store")
@@ -273,10 +259,8 @@ def test_the_status_check_has_an_exit_code_for_problems_and_lists_them(
     assert run("status")[0] == 0
 
 
-def test_the_status_check_finds_no_problem_in_a_healthy_system(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
+@pytest.mark.usefixtures("healthy")
+def test_the_status_check_finds_no_problem_in_a_healthy_system(store: MemoryStore) -> None:
     record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=1, records_facts=True)
     store.client().register_gateway(record)
 
@@ -284,17 +268,17 @@ def test_the_status_check_finds_no_problem_in_a_healthy_system(
     assert "nothing waits for anybody" in shown("status", "--check")
 
 
+@pytest.mark.usefixtures("healthy")
 def test_the_status_check_names_a_gateway_that_lags_but_not_one_that_catches_up(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a gateway at an older revision
-    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
     monkeypatch.setattr(health, "BEHIND_S", 0.5)
     record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=0, records_facts=True)
     follows = store.client().register_gateway(record)
     # When the status is checked
     # Then it is named
-    assert [problem["about"] for problem in run("status", "--check")[1]["problems"]] == ["gateway gw-1"]
+    assert [problem["about"] for problem in problems()] == ["gateway gw-1"]
     # When it catches up while the check waits
     catching_up = threading.Timer(0.2, lambda: follows.update(record.model_copy(update={"revision": 1})))
     catching_up.start()
@@ -303,11 +287,11 @@ def test_the_status_check_names_a_gateway_that_lags_but_not_one_that_catches_up(
     catching_up.join()
 
 
+@pytest.mark.usefixtures("healthy")
 def test_the_status_check_names_an_abandoned_operation_but_not_an_open_crossing(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given an operation abandoned under its fence, one that has just begun, and an open crossing
-    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
     monkeypatch.setattr(health, "LEFT_S", 0.8)
     left: dict[str, Any] = {"by": "cli:somebody", "reason": "test", "started": "2026-01-01T12:00:00Z"}
     store.create_operation(Operation(id="switch-1", kind="switch", state="fenced", **left), ["topic:a"])
@@ -319,18 +303,18 @@ def test_the_status_check_names_an_abandoned_operation_but_not_an_open_crossing(
     )
     store.create_operation(crossing, ["topic:b"])
     # When the status is checked
-    found = run("status", "--check")[1]["problems"]
+    found = problems()
     # Then the first one alone is named
     (abandoned,) = [problem for problem in found if problem["about"].startswith("operation")]
     assert abandoned["about"] == "operation switch-1"
     assert "Its fence stands: clients wait." in abandoned["text"]
 
 
+@pytest.mark.usefixtures("healthy")
 def test_the_status_check_knows_a_live_executor_by_its_hold_not_by_its_history(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given an executor that lives and has written nothing for long, and one that has just died behind its fence
-    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
     monkeypatch.setattr(health, "LEFT_S", 0.8)
     lives, dies = store.client(), store.client()
     begun = {"by": "cli:somebody", "reason": "test", "state": "fenced"}
@@ -338,19 +322,17 @@ def test_the_status_check_knows_a_live_executor_by_its_hold_not_by_its_history(
         operation = Operation.model_validate({"id": name, "kind": "switch", "started": at, **begun})
         executor.create_operation(operation, [f"topic:{name}"])
     with lives.hold("switch-1", 0), dies.hold("switch-2", 0):
-        assert not any("operation" in problem["about"] for problem in run("status", "--check")[1]["problems"])
+        assert not any("operation" in problem["about"] for problem in problems())
         # When its session has ended
         dies.expire_session()
         # Then it is named at once, and the other is not
-        found = run("status", "--check")[1]["problems"]
+        found = problems()
         assert [problem["about"] for problem in found if "operation" in problem["about"]] == ["operation switch-2"]
 
 
-def test_the_status_check_ignores_an_operation_that_is_taken_over_while_it_looks(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("healthy")
+def test_the_status_check_ignores_an_operation_that_is_taken_over_while_it_looks(store: MemoryStore) -> None:
     # Given an abandoned operation, which somebody takes over in a moment
-    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
     begun = {"by": "cli:somebody", "reason": "test", "state": "fenced", "started": utc_now()}
     store.create_operation(Operation.model_validate({"id": "switch-1", "kind": "switch", **begun}), ["topic:a"])
     looked, caretaker = threading.Event(), store.client()
@@ -365,23 +347,21 @@ def test_the_status_check_ignores_an_operation_that_is_taken_over_while_it_looks
     working.start()
     threading.Timer(0.4, looked.set).start()
     # When the status is checked meanwhile
-    found = run("status", "--check")[1]["problems"]
+    found = problems()
     # Then it is not named
     done.set()
     working.join()
     assert not any("operation" in problem["about"] for problem in found)
 
 
-def test_the_status_check_names_a_masked_cluster_only_when_topics_are_written_there(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("healthy")
+def test_the_status_check_names_a_masked_cluster_only_when_topics_are_written_there(store: MemoryStore) -> None:
     # Given both clusters masked, of which the west is the writer of a topic that was moved
-    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
     for name in ("east", "west"):
         assert run("mask", name, "--reason", "test", "--force")[0] == 0
 
     def masked() -> dict[str, str]:
-        found = run("status", "--check")[1]["problems"]
+        found = problems()
         return {problem["about"]: problem["text"] for problem in found if problem["about"].startswith("cluster ")}
 
     # When the status is checked
@@ -394,6 +374,7 @@ def test_the_status_check_names_a_masked_cluster_only_when_topics_are_written_th
     assert "bills" in masked()["cluster east"]
 
 
+@pytest.mark.usefixtures("healthy")
 def test_groups_and_topics_are_listed_with_their_lag(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     # Given `orders`, cut over at 9, with 4 more in west; `billing` of east, which has committed 5; `bills`, not read
     def ends(end: int) -> dict[int, LogEnds]:
@@ -406,7 +387,6 @@ def test_groups_and_topics_are_listed_with_their_lag(store: MemoryStore, monkeyp
         },
         "west": {"orders": TopicDescription("orders", 1, 1, {}, ends(4))},
     }
-    monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
     monkeypatch.setattr(Admin, "topics", lambda self, *_names, **_options: there[self.cluster.name])
     monkeypatch.setattr(
         Admin, "list_groups", lambda self, **_options: {"billing": "Empty"} if self.cluster.name == "east" else {}

@@ -1,13 +1,8 @@
 """`switchyard origins give-up` on the store in memory; two registered clusters at which nobody listens."""
 
-import json
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from typer.testing import CliRunner
 
-from ha_core.cli import session
 from ha_core.cli.app import build
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.probe import Probe
@@ -19,6 +14,7 @@ from ha_core.operations.lifecycle import given_up
 from ha_core.operations.lifecycle.given_up import give_up, plan_giving_up
 from ha_core.operations.report import Report
 from ha_core.store import Change, MemoryStore
+from tests.cli.invoking import run, seeded, use
 
 AT = "2026-11-21T10:00:00Z"
 CUT = 1_000_000
@@ -38,10 +34,7 @@ DONE = ("origins", "give-up", "east", "--reason", "the hall has burnt down", "--
 
 @pytest.fixture
 def store() -> MemoryStore:
-    store = MemoryStore()
-    puts = (*CLUSTERS, *MAPS)
-    expected: dict[tuple[type[Document], str], int | None] = {(type(put), put.name): None for put in puts}
-    store.commit(Change(change_id="seed", puts=puts, expected=expected))
+    store = seeded(*CLUSTERS, *MAPS)
     group = KnownGroup(cluster="west", name="billing", at=AT, offsets={"orders": {0: 7}, "stays": {0: 1}})
     store.keep_known(KnownGroup, "west", [group])
     seen = [KnownTopic(cluster="east", name=n, at=AT, partitions=1, replication=1) for n in ("orders", "forgotten")]
@@ -49,21 +42,13 @@ def store() -> MemoryStore:
     return store
 
 
-def opened(store: MemoryStore, progress: Callable[[str], None] = lambda _text: None) -> Environment:
-    return Environment(store=store.client(), by="test:operator", progress=progress, session_timeout_s=0.5)
+def opened(store: MemoryStore) -> Environment:
+    return Environment(store=store.client(), by="test:operator", session_timeout_s=0.5)
 
 
 @pytest.fixture(autouse=True)
 def connected(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def connect(_connection: object, by: str, progress: Callable[[str], None]) -> Environment:
-        return opened(store, progress)
-
-    monkeypatch.setattr(session, "connect", connect)
-
-
-def run(*words: str) -> tuple[int, Any]:
-    ended = CliRunner().invoke(build(), [*words, "--json"])
-    return ended.exit_code, json.loads(ended.stdout)
+    use(store, monkeypatch)
 
 
 def put(store: MemoryStore, document: Topic | UserBindings, name: str) -> None:

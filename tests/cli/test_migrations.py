@@ -1,19 +1,12 @@
 """The commands around migrations on the store in memory; two registered clusters at which nobody listens."""
 
-import json
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-from typer.testing import CliRunner
 
-from ha_core.cli import session
-from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
-from ha_core.model import Cluster, Crossing, Document, Extent, MoveRequest, MoveSet, Operation, Scope, Topic
-from ha_core.operations.environment import Environment
+from ha_core.model import Cluster, Crossing, Extent, MoveRequest, MoveSet, Operation, Scope, Topic
 from ha_core.present.state import age_words
-from ha_core.store import Change, MemoryStore
+from ha_core.store import MemoryStore
+from tests.cli.invoking import run, seeded, shown, use
 
 CLUSTERS = tuple(Cluster(name=name, bootstrap="127.0.0.1:1", default=name == "east") for name in ("east", "west"))
 OPERATION = "migrate-20260101-120000-0a1b"
@@ -33,10 +26,7 @@ NEVER = Topic(name="stays", writer="east", partitions={0: (Extent(cluster="east"
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
-    store = MemoryStore()
-    puts = (*CLUSTERS, CROSSING, MOVED, AGED, NEVER)
-    expected: dict[tuple[type[Document], str], int | None] = {(type(put), put.name): None for put in puts}
-    store.commit(Change(change_id="seed", puts=puts, expected=expected))
+    store = seeded(*CLUSTERS, CROSSING, MOVED, AGED, NEVER)
     request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="test", cut="predicted")
     operation = Operation(
         id=OPERATION,
@@ -49,25 +39,8 @@ def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
         moves=MoveSet(topics=("orders",)),
     )
     store.create_operation(operation, ["topic:orders"])
-
-    def connect(_connection: object, by: str, progress: Callable[[str], None]) -> Environment:
-        return Environment(
-            store=store.client(), by=by, progress=progress, session_timeout_s=0.5, now=lambda: "2026-01-01T13:30:00Z"
-        )
-
-    monkeypatch.setattr(session, "connect", connect)
+    use(store, monkeypatch, now=lambda: "2026-01-01T13:30:00Z")
     return store
-
-
-def run(*words: str) -> tuple[int, Any]:
-    ended = CliRunner().invoke(build(), [*words, "--json"])
-    return ended.exit_code, json.loads(ended.stdout)
-
-
-def shown(*words: str) -> str:
-    ended = CliRunner().invoke(build(), list(words))
-    assert ended.exit_code == 0, ended.stderr
-    return ended.stdout
 
 
 @pytest.mark.usefixtures("store")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -258,8 +259,6 @@ def test_a_delivered_record_that_its_producer_saw_definitely_fail_is_a_phantom(
 
 
 def test_a_record_that_failed_with_unknown_outcome_may_be_delivered() -> None:
-    import random
-
     # Given a producer that was told of a timeout, and readers that were given the record
     world = World(random.Random(1), partitions=1)
     world.producer("java")
@@ -276,8 +275,6 @@ def test_a_record_that_failed_with_unknown_outcome_may_be_delivered() -> None:
 
 def one_group_with_two_members(lag: int) -> tuple[History, list[Delivered]]:
     """Records 0 to 5; the second member is given the last `lag` of the first one's four again."""
-    import random
-
     world = World(random.Random(3), partitions=1)
     world.producer("java")
     world.produce("java", 6)
@@ -324,8 +321,6 @@ def test_records_may_be_given_again_after_a_seek() -> None:
 
 
 def with_transactions(commit: bool) -> World:
-    import random
-
     world = World(random.Random(5), partitions=1)
     world.producer("java")
     world.producer("tx")

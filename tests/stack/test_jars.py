@@ -20,6 +20,12 @@ def _silent(_text: str) -> None:
     return None
 
 
+def serve_good(modules: list[Module], target: Path, _java: object) -> None:
+    """A registry that has what is locked."""
+    for module in modules:
+        (target / module.jar).write_bytes(GOOD)
+
+
 @pytest.fixture
 def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A lock file of version 1.2.3 and an empty cache."""
@@ -52,11 +58,7 @@ def test_a_jar_with_a_wrong_checksum_is_refused_by_name_and_not_kept(
 
 def test_verified_jars_are_not_fetched_again(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Given jars that were fetched and verified once
-    def serve(modules: list[Module], target: Path, _java: object) -> None:
-        for module in modules:
-            (target / module.jar).write_bytes(GOOD)
-
-    monkeypatch.setattr(jars, "fetch", serve)
+    monkeypatch.setattr(jars, "fetch", serve_good)
     first = kafka_jars("1.2.3", find_java(), _silent)
     # When the network is gone
     monkeypatch.setattr(jars, "fetch", None)
@@ -67,11 +69,7 @@ def test_verified_jars_are_not_fetched_again(locked: Path, monkeypatch: pytest.M
 
 def test_a_changed_lock_file_gets_a_folder_of_its_own(locked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Given jars that were fetched for a lock file
-    def serve(modules: list[Module], target: Path, _java: object) -> None:
-        for module in modules:
-            (target / module.jar).write_bytes(GOOD)
-
-    monkeypatch.setattr(jars, "fetch", serve)
+    monkeypatch.setattr(jars, "fetch", serve_good)
     first = kafka_jars("1.2.3", find_java(), _silent)
     # When the lock file has changed
     (locked / "kafka-1.2.3.lock").write_text(f"org.example first 1.0 {MODULES[0].sha256}\n")

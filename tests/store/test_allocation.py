@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE
 from ha_core.store import MemoryStore, StoreError
 
 from .sessions import Session
+from .waiting import at_once
 
 
 def test_a_key_keeps_its_node_id_and_no_other_key_gets_it(session: Session, other: Session) -> None:
@@ -27,11 +26,7 @@ def test_racing_sessions_allocate_the_same_node_ids(session: Session, other: Ses
         results.append({key: each.store.allocate_node(key) for key in (f"east:{n}" for n in range(20))})
 
     # When both allocate ids for the same keys at once
-    threads = [threading.Thread(target=allocate, args=(each,)) for each in (session, other)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(allocate, (session,), (other,))
     # Then they have the same ones
     assert results[0] == results[1] == session.store.nodes()
     assert sorted(results[0].values()) == list(range(1, 21))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import random
-import threading
 
 import pytest
 
@@ -21,6 +20,7 @@ from ha_core.store.documents import to_bytes
 
 from .documents import binding, operation, put
 from .sessions import Session
+from .waiting import at_once
 
 ANN = (UserBindings, "ann")
 
@@ -126,15 +126,7 @@ def test_racing_commits_of_different_documents_each_get_their_own_revision(sessi
             revisions.append(store.store.commit(put(binding(f"{user}-{number}"))))
 
     # When two sessions commit in two threads each
-    threads = [
-        threading.Thread(target=commit, args=(each, f"{place}-{n}"))
-        for n in range(2)
-        for place, each in (("here", session), ("there", other))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(commit, (session, "here-0"), (other, "there-0"), (session, "here-1"), (other, "there-1"))
     # Then there is a revision for each commit
     assert sorted(revisions) == list(range(1, 81))
     assert len(session.store.load().bindings) == 80
@@ -153,11 +145,7 @@ def test_exactly_one_of_two_racing_commits_of_a_document_wins(session: Session, 
             outcomes.append("conflict")
 
     # When both replace it at once
-    threads = [threading.Thread(target=commit, args=(s, c)) for s, c in ((session, "west"), (other, "south"))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(commit, (session, "west"), (other, "south"))
     # Then one has done so, and the other was told of a conflict
     winner = session.store.load().bindings["ann"].cluster
     assert sorted(outcomes) == sorted(["conflict", winner])

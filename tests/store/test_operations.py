@@ -9,7 +9,7 @@ from ha_core.store import ConflictError, FencedOffError, LockedError, StillHeldE
 
 from .documents import entry, operation
 from .sessions import Session
-from .waiting import DEADLINE_S
+from .waiting import DEADLINE_S, at_once
 
 
 def test_an_operation_takes_all_its_locks_and_starts_at_epoch_zero(session: Session, other: Session) -> None:
@@ -202,11 +202,7 @@ def test_two_sessions_that_append_history_at_once_lose_no_entry(session: Session
             writer.store.append_history("switch-1", epoch, entry(f"{name}-{number}"))
 
     # When two sessions append to its history at once
-    threads = [threading.Thread(target=write, args=each) for each in ((session, "a"), (other, "b"))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(write, (session, "a"), (other, "b"))
     # Then it has all entries
     assert sorted(line.step for line in session.store.history("switch-1")) == sorted(
         f"{name}-{number}" for name in "ab" for number in range(15)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from ha_core.model import Usage, Use
@@ -9,6 +7,7 @@ from ha_core.store import Sighting
 from ha_core.store.usage import MAX_BYTES, MAX_NAMES, MAX_USES, merge
 
 from .sessions import Session
+from .waiting import at_once
 
 
 def use(instance: str = "app-1", since: str = "2026-11-21T10:00:00Z") -> Use:
@@ -37,11 +36,7 @@ def test_gateways_that_record_usage_at_once_lose_nothing(session: Session, other
             each.store.record_usage("ann", [Sighting("topic", f"{name}-{number}", use())])
 
     # When two sessions record usage of a user at once
-    threads = [threading.Thread(target=record, args=each) for each in ((session, "a"), (other, "b"))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(record, (session, "a"), (other, "b"))
     # Then all of it is there
     assert len(session.store.usage()["ann"].topics) == 30
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 DEADLINE_S = 30.0
 
@@ -15,3 +17,10 @@ def until(condition: Callable[[], bool], what: str) -> None:
         if time.monotonic() > deadline:
             raise AssertionError(f"never happened: {what}")
         time.sleep(0.01)
+
+
+def at_once(call: Callable[..., object], *arguments: tuple[Any, ...]) -> None:
+    """Call it with each of these arguments, all at once, and return when all have returned. Raises what one raises."""
+    with ThreadPoolExecutor(len(arguments)) as pool:
+        for called in [pool.submit(call, *each) for each in arguments]:
+            called.result()

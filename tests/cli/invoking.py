@@ -1,0 +1,52 @@
+"""The command line on a store in memory, without a process of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ha_core.cli import session
+from ha_core.cli.app import build
+from ha_core.model import Cluster, Document, Topic
+from ha_core.operations.environment import Environment, utc_now
+from ha_core.store import Change, MemoryStore
+
+
+def seeded(*documents: Cluster | Topic) -> MemoryStore:
+    """A store at revision 1 that holds the documents."""
+    store = MemoryStore()
+    expected: dict[tuple[type[Document], str], int | None] = {(type(put), put.name): None for put in documents}
+    store.commit(Change(change_id="seed", puts=documents, expected=expected))
+    return store
+
+
+def use(store: MemoryStore, monkeypatch: pytest.MonkeyPatch, now: Callable[[], str] = utc_now) -> None:
+    """Commands open sessions of this store."""
+
+    def connect(_connection: object, by: str, progress: Callable[[str], None]) -> Environment:
+        return Environment(store=store.client(), by=by, progress=progress, session_timeout_s=0.5, now=now)
+
+    monkeypatch.setattr(session, "connect", connect)
+
+
+def run(*words: str) -> tuple[int, Any]:
+    """Exit code and document of a command with --json."""
+    ended = CliRunner().invoke(build(), [*words, "--json"])
+    return ended.exit_code, json.loads(ended.stdout)
+
+
+def shown(*words: str) -> str:
+    """What a command that succeeds shows to people."""
+    ended = CliRunner().invoke(build(), list(words))
+    assert ended.exit_code == 0, ended.stderr
+    return ended.stdout
+
+
+def problems() -> list[dict[str, Any]]:
+    """What `status --check` finds."""
+    found: list[dict[str, Any]] = run("status", "--check")[1]["problems"]
+    return found
