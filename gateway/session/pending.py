@@ -90,11 +90,12 @@ class Pending:
     """The broker that keeps it in order with others; None: there is none."""
     due_at = 0.0
     """When it is to be looked at again."""
-    changes = False
-    """Whether it may have changed a log or a group."""
-
     request: Request
     basis: Basis | None
+
+    def changes(self) -> bool:
+        """Whether it may have changed a log or a group."""
+        return False
 
 
 class Ready(Pending):
@@ -109,7 +110,6 @@ class Ready(Pending):
         request: Request,
         frame: bytes | bytearray,
         due_at: float = 0.0,
-        *,
         basis: Basis | None = None,
         lifts_with: str | None = None,
     ) -> None:
@@ -119,8 +119,7 @@ class Ready(Pending):
         self.due_at = due_at
         self.lifts_with = lifts_with
 
-    @property
-    def changes(self) -> bool:  # type: ignore[override]
+    def changes(self) -> bool:
         return self.basis is not None
 
 
@@ -160,8 +159,7 @@ class InFlight(Pending):
         self.way: BrokerLane | None = None
         self.revision = 0
 
-    @property
-    def changes(self) -> bool:  # type: ignore[override]
+    def changes(self) -> bool:
         return self.topics != () or self.group is not None
 
 

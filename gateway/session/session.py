@@ -167,12 +167,13 @@ class Session(ConnectionState):
     @property
     def busy(self) -> bool:
         """Whether something that may change a log or a group is in flight."""
-        return any(upstream.unsure() for upstream in self.upstreams.values()) or any(p.changes for p in self.queue)
+        unsure = any(upstream.unsure() for upstream in self.upstreams.values())
+        return unsure or any(pending.changes() for pending in self.queue)
 
     @property
     def writes(self) -> bool:
         """Whether something in flight may have changed a log or a group, and does not wait for other clients."""
-        return self.busy and not all(p.request.api.rebalance == "waits" for p in self.queue)
+        return self.busy and not all(pending.request.api.rebalance == "waits" for pending in self.queue)
 
     def holds_back(
         self, topics: frozenset[bytes], groups: frozenset[bytes], since: int, quiet: frozenset[bytes] = frozenset()

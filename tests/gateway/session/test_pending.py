@@ -52,8 +52,8 @@ def test_only_an_answer_that_promises_something_rests_on_the_lease(promises: boo
 
 
 def test_what_is_ready_changes_something_if_it_tells_of_a_log_or_a_group() -> None:
-    assert Ready(REQUEST, b"", basis=BASIS).changes
-    assert not Ready(REQUEST, b"").changes
+    assert Ready(REQUEST, b"", basis=BASIS).changes()
+    assert not Ready(REQUEST, b"").changes()
 
 
 def test_a_kind_has_the_fields_that_it_needs_and_no_others() -> None:
