@@ -47,7 +47,7 @@ def client_offset(
 
 
 def end_offset(topic: str, partition: int, extents: Sequence[Extent], ahead: bool = False) -> Inquiry[Found]:
-    """The client offset behind the last record that consumers can see."""
+    """The client offset after the last record that consumers can see."""
     return client_offset(topic, partition, extents, LATEST, READ_UNCOMMITTED, ahead)
 
 

@@ -68,7 +68,7 @@ _STEP_S = 0.02
 
 
 async def part(connections: Collection[Connection], farewells: Farewells) -> None:
-    """Takes nothing more from clients, answers what is in flight, and ends each connection behind its last answer.
+    """Takes nothing more from clients, answers what is in flight, and ends each connection after its last answer.
 
     :param connections: shrinks as they end.
     """

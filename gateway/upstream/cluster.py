@@ -135,7 +135,7 @@ class UpstreamCluster:
                     await self._forget(target)
                     answer = await self._try(target, api_key, message, asked, limit)
         except TimeoutError:
-            _drop_silent(asked, timeout_ms / 1000)
+            _drop_unresponsive(asked, timeout_ms / 1000)
             self.refresh_soon()
             raise ClusterUnavailableError(self.name, f"no answer within {timeout_ms} ms") from None
         if api_key == ApiKey.METADATA:
@@ -379,7 +379,7 @@ class UpstreamCluster:
         self._coordinators.clear()
 
 
-def _drop_silent(asked: Sequence[BrokerConnection], at_least_s: float) -> None:
+def _drop_unresponsive(asked: Sequence[BrokerConnection], at_least_s: float) -> None:
     # What queues behind a request that hangs would hang as well.
     for connection in asked:
         if connection.unanswered_s() >= at_least_s * 0.9:

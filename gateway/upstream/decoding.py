@@ -29,7 +29,7 @@ class Decoder:
         """A string of a broker's may be as long as its answer, of which the whole is here already."""
         self._version = -1
         self._head = self._tail = b""
-        """What stands before the controller in the answer that is known, and what behind it."""
+        """What stands before the controller in the answer that is known, and what after it."""
         self._known: Message = {}
         self._reading = asyncio.Lock()
 

@@ -96,7 +96,7 @@ async def _log_in(sock: socket.socket, client: Client, profile: SecurityProfile)
         while True:
             await loop.sock_sendall(sock, data)
             while (event := client.next_event()) is NEED_DATA:
-                # Never reads ahead: bytes behind the login belong to whoever takes the socket over.
+                # Never reads ahead: bytes after the login belong to whoever takes the socket over.
                 client.receive_data(await loop.sock_recv(sock, client.wanted))
             if event is CLOSED:
                 raise OSError("the broker hung up during the login; it may expect TLS or another mechanism")

@@ -42,7 +42,7 @@ def decode(
 ) -> dict[str, Any]:
     """Reads the body that begins at `pos`. RemoteProtocolError for anything wrong in it.
 
-    A response has to end where `buf` ends; behind a request there may be more, which is ignored as brokers do.
+    A response has to end where `buf` ends; after a request there may be more, which is ignored as brokers do.
     """
     decoder = _decoders.get((api_key, version, kind))
     if decoder is None:
@@ -58,7 +58,7 @@ def decode(
     except UnicodeDecodeError as error:
         raise RemoteProtocolError(f"{_title(api_key, version, kind)}: a string is not UTF-8: {error}") from None
     # Brokers ignore what follows a request, and librdkafka relies on it: its Metadata v9 for all topics ends with a
-    # tag section too many. Behind a response it can only be that the message was misread.
+    # tag section too many. After a response it can only be that the message was misread.
     if at != len(data) and kind == "response":
         raise RemoteProtocolError(f"{_title(api_key, version, kind)}: {len(data) - at} bytes follow the message")
     return message

@@ -49,7 +49,7 @@ def scan_fetch_request(buf: Any, body_at: int, end: int, version: int) -> FetchS
 
 
 class _Cursor:
-    """A position in the body, moved by what is read. The bytes behind `end` may be anything: `read` checks last."""
+    """A position in the body, moved by what is read. The bytes after `end` may be anything: `read` checks last."""
 
     def __init__(self, buf: Any, at: int, end: int, version: int) -> None:
         self.buf = buf

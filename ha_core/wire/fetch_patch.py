@@ -64,7 +64,7 @@ class FetchPatcher:
         """Patches buf[pos:end]; returns the position up to which bytes may be forwarded, end of the frame at most.
 
         The caller puts buf[returned:end] in front of the next bytes; that is MAX_CARRY_BYTES at most. When the frame
-        is done, bytes behind the returned position belong to the next one. RemoteProtocolError: the bytes are no fetch
+        is done, bytes after the returned position belong to the next one. RemoteProtocolError: the bytes are no fetch
         response, and the connection cannot go on.
         """
         stop = min(end, pos + self.left)

@@ -1,6 +1,6 @@
 """Request and response headers, and the frames made of a header and a body.
 
-Positions point behind the 4-byte size of a frame: at the API key of a request, at the correlation id of a response.
+Positions point after the 4-byte size of a frame: at the API key of a request, at the correlation id of a response.
 """
 
 import struct
@@ -81,7 +81,7 @@ def _skip_header_tags(buf: Any, start: int, end: int) -> int | None:
 
 
 def skip_tags(buf: Any, pos: int, limit: int) -> int:
-    """The position behind the tagged section at `pos`, which may lie behind the bytes that are there.
+    """The position after the tagged section at `pos`, which may lie after the bytes that are there.
 
     IndexError where a count or size is cut off, RemoteProtocolError where the section passes `limit`.
     """
@@ -93,7 +93,7 @@ def skip_tags(buf: Any, pos: int, limit: int) -> int:
         size, pos = read_uvarint(buf, pos)
         pos += size
         if pos > limit:
-            raise RemoteProtocolError(f"tagged section runs to byte {pos}, behind its end at {limit}")
+            raise RemoteProtocolError(f"tagged section runs to byte {pos}, past its end at {limit}")
         count -= 1
     return pos
 

@@ -48,10 +48,10 @@ class _LastTagsError(Exception):
 
 
 def scan_produce(buf: Any, pos: int, end: int, version: int, body_at: int, frame_end: int) -> ProduceScan | None:
-    """Reads what is there of a produce request; None if that does not reach behind the first partition header.
+    """Reads what is there of a produce request; None if that does not reach after the first partition header.
 
-    pos: the request header, body_at: behind it, end: behind the bytes that have arrived, frame_end: behind the frame
-    (may lie behind `end`). RemoteProtocolError if no bytes to come can make it a request.
+    pos: the request header, body_at: after it, end: after the bytes that have arrived, frame_end: after the frame
+    (may lie after `end`). RemoteProtocolError if no bytes to come can make it a request.
     """
     if not _VERSIONS[0] <= version <= _VERSIONS[1]:
         raise RemoteProtocolError(f"Produce version {version}: {_VERSIONS[0]} to {_VERSIONS[1]} are read")
@@ -100,7 +100,7 @@ def _classic(buf: Any, p: int, end: int, frame_end: int, partitions: list[Entry]
 
 
 def _classic_topics(buf: Any, p: int, end: int, frame_end: int, topics: int, partitions: list[Entry]) -> int:
-    """Appends the partitions of all topics; the position behind them, which may lie behind `end`."""
+    """Appends the partitions of all topics; the position after them, which may lie after `end`."""
     while topics:
         topics -= 1
         if end - p < 2:
@@ -162,7 +162,7 @@ def _flexible(buf: Any, p: int, end: int, frame_end: int, partitions: list[Entry
 
 
 def _flexible_topics(buf: Any, p: int, end: int, frame_end: int, topics: int, partitions: list[Entry]) -> int:
-    """As `_classic_topics`, and behind the body's own tags. _LastTagsError: only tagged sections are not in yet."""
+    """As `_classic_topics`, and after the body's own tags. _LastTagsError: only tagged sections are not in yet."""
     count = 0
     while topics:
         size, p = _uvarint(buf, p, end)
@@ -187,9 +187,9 @@ def _flexible_topics(buf: Any, p: int, end: int, frame_end: int, topics: int, pa
                 raise _bad("records", size - 1)
             _add(partitions, (topic, partition, p, size - 1))
             count -= 1
-            p = _behind_tags(buf, q, end, frame_end, count or topics)
-        p = _behind_tags(buf, p, end, frame_end, topics)
-    return _behind_tags(buf, p, end, frame_end, 0)
+            p = _after_tags(buf, q, end, frame_end, count or topics)
+        p = _after_tags(buf, p, end, frame_end, topics)
+    return _after_tags(buf, p, end, frame_end, 0)
 
 
 def _add(partitions: list[Entry], entry: Entry) -> None:
@@ -218,8 +218,8 @@ def _uvarint(buf: Any, p: int, end: int) -> tuple[int, int]:
     return value, p + used
 
 
-def _behind_tags(buf: Any, p: int, end: int, frame_end: int, more: int) -> int:
-    """Behind the tagged section at p. more: 0 if no partition header can follow it."""
+def _after_tags(buf: Any, p: int, end: int, frame_end: int, more: int) -> int:
+    """After the tagged section at p. more: 0 if no partition header can follow it."""
     if p < end and buf[p] == 0:
         return p + 1
     try:

@@ -1,7 +1,7 @@
 """Walks and patches record batches in place, without reading the records in them.
 
 A batch of magic 2 begins with base offset (8 bytes), length of what follows (4), partition leader epoch (4), magic (1),
-CRC-32C (4) of everything behind it. So the offset and the epoch change without the checksum, the producer id does not.
+CRC-32C (4) of everything after it. So the offset and the epoch change without the checksum, the producer id does not.
 In magic 0 and 1 every message, or compressed wrapper of messages, has an offset, a length and a CRC of the rest.
 A broker may cut the last batch of an answer anywhere; readers drop it.
 """
