@@ -49,7 +49,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "as_json": (_Json, False),
     "debug": (_Debug, False),
 }
-"""Of every command: annotation and default."""
+"""Options that every command has: name → annotation and default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def failure(error: Exception) -> tuple[str, int, dict[str, Any]]:
 
 
 def refusal_code(verdicts: Iterable[Verdict]) -> int:
-    """Of a refusal: waiting may help where every error says so, and only there."""
+    """The exit code of a refusal: waiting helps only where every error says so."""
     causes = {verdict.cause for verdict in verdicts if verdict.level == "error"}
     if causes == {"busy"}:
         return BUSY

@@ -45,7 +45,7 @@ from ha_core.store.errors import TooLargeError
 LOCK_PATIENCE_S, LOCK_PAUSE_S = 30.0, 0.2
 """Two batches may have groups of one user, and each locks the user for the second that it takes."""
 MAX_LEFT_OUT = 50
-"""Of those that stay, in the evidence."""
+"""Groups that stay, as many as the evidence names."""
 MAX_GROUPS = 200
 """In one operation: all of them wait behind its fence, and are written in one revision."""
 MAX_OPERATIONS = 99
@@ -65,7 +65,7 @@ class DependentGroup(BaseModel):
     members: int
     """Live ones."""
     reads: tuple[str, ...]
-    """Of the topics that migrate."""
+    """Migrating topics that it reads."""
     reads_too: tuple[str, ...] = ()
     """Others that it has committed offsets of. They stay where they are."""
 
@@ -114,7 +114,8 @@ def find_dependents(environment: Environment, view: View, request: MoveRequest, 
         *_waiting(view, readers, committed, topics),
         *group_verdicts(case),
     ]
-    left_out = {v.about.removeprefix("group "): v.text for v in verdicts if v.level == "error"}
+    errors = {v.about: v.text for v in verdicts if v.level == "error"}
+    left_out = {name: errors[f"group {name}"] for name in sorted(readers) if f"group {name}" in errors}
     groups = tuple(
         DependentGroup(
             group=name,
@@ -241,7 +242,7 @@ def _moved_since(operation: Operation, groups: DependentGroups, view: View) -> b
 
 
 def start_when_free(environment: Environment, keys: Collection[str], start: Callable[[], T]) -> T:
-    """`start()`, once nobody has one of the locks any more or the patience is over."""
+    """`start()`, once all of the locks are free or the patience is over."""
     deadline = environment.monotonic() + LOCK_PATIENCE_S
     said = False
     while environment.monotonic() < deadline:

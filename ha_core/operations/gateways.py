@@ -49,7 +49,7 @@ def serves(revision: int) -> Callable[[GatewayRecord], bool]:
 
 
 def drained(revision: int, operation_id: str) -> Callable[[GatewayRecord], bool]:
-    """The gateway follows the fence, and nothing of what it fences is in flight any more."""
+    """The gateway follows the fence, and nothing that it fences is still in flight."""
     return lambda gateway: gateway.revision >= revision and operation_id in gateway.drained
 
 

@@ -18,7 +18,7 @@ from ha_core.wire.codes import ApiKey
 PATIENCE_S = 15.0
 """Nobody waits for a plan, and a broker with thousands of partitions may be slow."""
 FORCED_S = 5.0
-"""Of a forced move, which clients wait for: a cluster that does not answer at all takes so long."""
+"""For a forced move, which clients wait for: how long a cluster that does not answer at all may take."""
 
 
 def gather(

@@ -47,7 +47,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """Of some topics, over all clusters."""
+    """What groups have committed of some topics, over all clusters."""
 
     of: Mapping[Partition, tuple[Commit, ...]] = field(default_factory=dict)
     unasked: tuple[str, ...] = ()

@@ -71,7 +71,7 @@ def record_always(
     """`record` again and again, until the process is stopped. While the store is away it waits for it.
 
     :param looked: is told of each round.
-    :raises RefusedError: a cluster is not registered, or not any more.
+    :raises RefusedError: a cluster is not registered, or no longer is.
     """
     while True:
         begun = environment.monotonic()
@@ -143,7 +143,7 @@ WOBBLE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LastKnown:
-    """Of the topics and groups of one move. Empty where the origin answers, or was never looked at."""
+    """What is known of the topics and groups of one move. Empty if the origin answers or was never looked at."""
 
     topics: Mapping[str, KnownTopic] = field(default_factory=dict)
     groups: Mapping[str, KnownGroup] = field(default_factory=dict)

@@ -17,7 +17,7 @@ PROBE_S = 3.0
 def admin_of(environment: Environment, name: str) -> Admin:
     """The admin of a registered cluster.
 
-    :raises RefusedError: it is not registered (any more), or its security profile is not known here.
+    :raises RefusedError: it is not (or no longer) registered, or its security profile is not known here.
     """
     found = environment.store.read(Cluster, name)
     if found is None:

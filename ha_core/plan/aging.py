@@ -1,4 +1,4 @@
-"""When an old extent may go: nothing of it can be read any more, and nobody still needs it.
+"""When an old extent may go: nothing of it can still be read, and nobody needs it.
 
 One rule per reason, each over plain numbers, so that a command that asks brokers and a job over recorded rows come to
 the same verdict. An extent may be dropped when none of them speaks against it:
@@ -57,7 +57,7 @@ class LogFacts:
 
 
 GONE = LogFacts(0, 0, exists=False)
-"""The cluster answers, and does not have the topic (any more)."""
+"""The cluster answers, and does not have the topic, or no longer."""
 
 
 def crossed(operations: Iterable[Operation]) -> dict[tuple[str, str], int]:

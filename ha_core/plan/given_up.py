@@ -65,7 +65,7 @@ class Unread(NamedTuple):
     next: int
     """Where it goes on: `offset` itself, where that lies in another cluster."""
     known: int
-    """Offsets behind its commit that are known to be lost."""
+    """Offsets after its commit that are known to be lost."""
     most: int
     """See `Loss.most`."""
 

@@ -58,12 +58,12 @@ class GroupLag:
 
     @property
     def lag_records(self) -> int | None:
-        """Of all partitions; None where one is not known."""
+        """The lag over all partitions; None if one is not known."""
         return total(one.lag_records for one in self.partitions)
 
     @property
     def age_s(self) -> float | None:
-        """Of the oldest commit that was not said just now."""
+        """The age of the oldest commit that was not said just now."""
         return max((one.age_s for one in self.partitions if one.age_s is not None), default=None)
 
     def to_json(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class TopicRow:
     topic: str
     partitions: int
     written_in: tuple[str, ...]
-    """Of a topic that was never moved: where it exists."""
+    """For a topic that was never moved: where it exists."""
     older_in: tuple[str, ...]
     """Other clusters whose records of it readers are still led to."""
     moved: bool
@@ -86,7 +86,7 @@ class TopicRow:
     groups: int
     """That have committed offsets of it."""
     lag_records: int | None
-    """Of the group that is furthest behind; None: of one it is not known."""
+    """The lag of the group that is furthest behind; None if that of any group is not known."""
     furthest: str
     """That group."""
 

@@ -54,7 +54,7 @@ class Return(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """Offsets that it was known to hold, and has not any more."""
+        """Offsets that it was known to hold and no longer has."""
         return max(0, self.known_end - self.found_end)
 
 

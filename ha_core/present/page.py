@@ -9,7 +9,7 @@ from typing import Literal, Self
 Mark = Literal["strong", "error", "bad", "warning", "good", "dim"]
 """`error`: on a terminal it goes to standard error."""
 MAX_ROWS = 200
-"""Of a table in an approval."""
+"""Rows of a table in an approval."""
 
 
 class Marked(str):

@@ -23,7 +23,7 @@ from ha_core.plan.given_up import Loss, Unread, losses, unread, without
 from ha_core.plan.verdict import listed
 
 MAX_GROUPS = 1_000
-"""Of a topic, in the history; each has a count of all its partitions."""
+"""Groups of one topic in the history; each is counted over all its partitions."""
 NOT_SERVED = "If it comes back, nothing of this is served any more"
 
 

@@ -33,7 +33,7 @@ from ha_core.plan.verdict import Verdict, error
 
 TOPICS_PER_BATCH = 200
 _BYTES_PER_PARTITION = 200
-"""Of a map with two extents in JSON; more where there are more."""
+"""What a partition with two extents takes in the JSON of a map."""
 
 
 class PartitionPlan(BaseModel):
@@ -84,7 +84,7 @@ class MigrationProposal(BaseProposal):
     rates_from: str = ""
     batches: tuple[Batch, ...] = ()
     partitions: tuple[PartitionPlan, ...] = ()
-    """Of topics that take a predicted cut."""
+    """The partitions of topics that take a predicted cut."""
     doubled: dict[str, float | None] = Field(default_factory=dict)
     """topic → records that will be written to both clusters, by these rates; None where a partition is idle."""
     left_out: dict[str, str] = Field(default_factory=dict)
