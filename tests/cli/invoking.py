@@ -39,6 +39,11 @@ def run(*words: str) -> tuple[int, Any]:
     return ended.exit_code, json.loads(ended.stdout)
 
 
+def document(*words: str) -> Any:
+    """What a command with --json prints, whatever its exit code."""
+    return run(*words)[1]
+
+
 def shown(*words: str) -> str:
     """What a command that succeeds shows to people."""
     ended = CliRunner().invoke(build(), list(words))
@@ -48,5 +53,5 @@ def shown(*words: str) -> str:
 
 def problems() -> list[dict[str, Any]]:
     """What `status --check` finds."""
-    found: list[dict[str, Any]] = run("status", "--check")[1]["problems"]
+    found: list[dict[str, Any]] = document("status", "--check")["problems"]
     return found

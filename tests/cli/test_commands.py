@@ -30,7 +30,7 @@ from ha_core.model import (
 from ha_core.operations import health
 from ha_core.operations.environment import utc_now
 from ha_core.store import Change, MemoryStore
-from tests.cli.invoking import problems, run, seeded, shown, use
+from tests.cli.invoking import document, problems, run, seeded, shown, use
 
 CLUSTERS = (
     Cluster(name="east", bootstrap="127.0.0.1:1", default=True),
@@ -74,7 +74,7 @@ def test_status_lists_clusters_gateways_operations_and_locks() -> None:
 
 def test_a_binding_is_set_listed_and_deleted(store: MemoryStore) -> None:
     assert run("bindings", "set", "user:alice##billing", "west")[0] == 0
-    assert run("bindings", "list")[1]["bindings"]["alice"]["groups"] == {"billing": "west"}
+    assert document("bindings", "list")["bindings"]["alice"]["groups"] == {"billing": "west"}
     assert "alice##billing" in shown("bindings", "list", "alice")
 
     assert run("bindings", "delete", "user:alice##billing")[0] == 0
@@ -204,9 +204,9 @@ def test_adding_changing_and_removing_a_cluster_are_in_the_history(store: Memory
     # When a cluster is added, changed, changed to what it is, and removed
     add = ("clusters", "add", "north", "--unprobed", "--reason", "a third hall", "--bootstrap")
 
-    assert run(*add, "127.0.0.1:2")[1]["changed"]
-    assert run(*add, "127.0.0.1:3")[1]["changed"]
-    assert not run(*add, "127.0.0.1:3")[1]["changed"]
+    assert document(*add, "127.0.0.1:2")["changed"]
+    assert document(*add, "127.0.0.1:3")["changed"]
+    assert not document(*add, "127.0.0.1:3")["changed"]
     assert run("clusters", "remove", "north")[0] == 0
     # Then the history has the three changes, with what was there before
     found = sorted(store.operations(10), key=lambda operation: operation.revision)
@@ -245,9 +245,9 @@ def test_the_status_check_has_an_exit_code_for_problems_and_lists_them(
     # Given clusters that do not answer, no live gateway, and the fence of an operation that has ended
     fenced = MOVED.model_copy(update={"name": "bills", "fence": Fence(operation="switch-1")})
     store.commit(Change(change_id="fence", puts=(fenced,), expected={(Topic, "bills"): None}))
-
+    # When the status is checked
     code, status = run("status", "--check")
-
+    # Then each problem is named, and the last one with the way out; without the check the code is 0
     assert code == ATTENTION
     assert [problem["about"] for problem in status["problems"]] == [
         "cluster east",
@@ -264,7 +264,7 @@ def test_the_status_check_finds_no_problem_in_a_healthy_system(store: MemoryStor
     record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=1, records_facts=True)
     store.client().register_gateway(record)
 
-    assert run("status", "--check") == (0, run("status")[1])
+    assert run("status", "--check") == (0, document("status"))
     assert "nothing waits for anybody" in shown("status", "--check")
 
 
@@ -322,6 +322,8 @@ def test_the_status_check_knows_a_live_executor_by_its_hold_not_by_its_history(
         operation = Operation.model_validate({"id": name, "kind": "switch", "started": at, **begun})
         executor.create_operation(operation, [f"topic:{name}"])
     with lives.hold("switch-1", 0), dies.hold("switch-2", 0):
+        # When the status is checked while both have their sessions
+        # Then neither is named
         assert not any("operation" in problem["about"] for problem in problems())
         # When its session has ended
         dies.expire_session()
@@ -358,7 +360,7 @@ def test_the_status_check_ignores_an_operation_that_is_taken_over_while_it_looks
 def test_the_status_check_names_a_masked_cluster_only_when_topics_are_written_there(store: MemoryStore) -> None:
     # Given both clusters masked, of which the west is the writer of a topic that was moved
     for name in ("east", "west"):
-        assert run("mask", name, "--reason", "test", "--force")[0] == 0
+        shown("mask", name, "--reason", "test", "--force")
 
     def masked() -> dict[str, str]:
         found = problems()
@@ -398,8 +400,8 @@ def test_groups_and_topics_are_listed_with_their_lag(store: MemoryStore, monkeyp
     )
     monkeypatch.setattr(Admin, "group_offsets", lambda *_args, **_options: {"billing": {("orders", 0): (5, "")}})
     # When groups and topics are listed
-    (group,) = run("groups")[1]["groups"]
-    topics = {topic["topic"]: topic for topic in run("topics")[1]["topics"]}
+    (group,) = document("groups")["groups"]
+    topics = {topic["topic"]: topic for topic in document("topics")["topics"]}
     # Then each has its records and its lag over both clusters
     assert (group["group"], group["lag_records"], group["age_s"]) == ("billing", 8, None)
     assert (topics["orders"]["written_in"], topics["orders"]["older_in"]) == (["west"], ["east"])
@@ -422,7 +424,7 @@ def test_a_group_with_an_unreachable_coordinator_is_shown_with_its_last_seen_com
     assert "last seen" in text
     assert "committed nothing" not in text
     assert "east cannot be asked" in text
-    assert [partition["committed"] for partition in run("groups")[1]["groups"][0]["partitions"]] == [5]
+    assert [partition["committed"] for partition in document("groups")["groups"][0]["partitions"]] == [5]
 
 
 def test_masking_and_history_show_who_did_what_and_why(store: MemoryStore) -> None:
@@ -433,7 +435,7 @@ def test_masking_and_history_show_who_did_what_and_why(store: MemoryStore) -> No
     _, again = run("mask", "west", "--reason", "power failure")
     assert (again["changed"], again["operation"]) == (False, None)
     # And the history has one operation with its reason and its steps
-    (operation,) = run("history")[1]["operations"]
+    (operation,) = document("history")["operations"]
     assert (operation["kind"], operation["reason"]) == ("mask", "power failure")
     assert operation["by"].startswith("cli:")
     _, detail = run("history", operation["id"])
@@ -459,7 +461,7 @@ def test_a_cluster_with_written_topics_is_masked_only_by_force_and_a_dry_run_nam
 @pytest.mark.usefixtures("store")
 def test_a_topic_is_drawn_as_text_and_given_whole_as_json() -> None:
     assert "west [9, …) → 0 term 1" in shown("topic", "orders")
-    assert run("topic", "orders")[1]["map"]["partitions"]["0"][1]["cluster"] == "west"
+    assert document("topic", "orders")["map"]["partitions"]["0"][1]["cluster"] == "west"
 
 
 def test_a_defect_is_one_line_that_names_the_debug_option(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
 from ha_core.model import Cluster, Crossing, Extent, MoveRequest, MoveSet, Operation, Scope, Topic
 from ha_core.present.state import age_words
 from ha_core.store import MemoryStore
-from tests.cli.invoking import run, seeded, shown, use
+from tests.cli.invoking import document, run, seeded, shown, use
 
 CLUSTERS = tuple(Cluster(name=name, bootstrap="127.0.0.1:1", default=name == "east") for name in ("east", "west"))
 OPERATION = "migrate-20260101-120000-0a1b"
@@ -75,7 +75,7 @@ def test_migrations_lists_every_moved_or_moving_topic_with_its_status() -> None:
 
 @pytest.mark.usefixtures("store")
 def test_migrations_shows_what_blocks_a_running_migration() -> None:
-    (migration,) = run("migrations", "--running")[1]["migrations"]
+    (migration,) = document("migrations", "--running")["migrations"]
     assert "cannot be looked at" in migration["blocks"][0]
     assert "127.0.0.1:1" in migration["blocks"][0]
     text = shown("migrations")

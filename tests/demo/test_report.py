@@ -64,8 +64,8 @@ def test_the_json_report_has_its_promised_fields(tmp_path: Path) -> None:
     document = json.loads(path.read_text("utf-8"))
     assert {"operations", "clients", "lost", "doubled", "airflow_url"} <= set(document)
     assert set(document["clients"][0]) == {"name", "role", "blackout_ms", "acknowledged", "delivered"}
-    assert document["operations"][0]["operation"] == "switch-1"
-    assert (document["operations"][0]["from"], document["operations"][0]["to"]) == ("east", "west")
+    (switch,) = document["operations"]
+    assert (switch["operation"], switch["from"], switch["to"]) == ("switch-1", "east", "west")
     migration = document["migration"]
     assert (migration["operation"], migration["cut"], migration["plot"]) == (
         "migrate-1",

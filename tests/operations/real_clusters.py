@@ -71,6 +71,12 @@ def stored_topic(environment: Environment, name: str) -> Topic:
 
 
 def run_to_success(environment: Environment, operation_id: str) -> None:
-    """Run all steps of the operation. :raises AssertionError: it does not succeed."""
+    """Run the operation to its end. :raises AssertionError: it does not succeed."""
     report = engine.resume(environment, operation_id)
     assert report.result == "succeeded", report.error
+
+
+def run_until_open(environment: Environment, operation_id: str) -> None:
+    """Run the operation until its crossing is open. :raises AssertionError: it is not."""
+    report = engine.resume(environment, operation_id)
+    assert report.result == "crossing", report.error

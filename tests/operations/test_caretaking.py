@@ -86,6 +86,8 @@ def test_a_held_operation_is_left_to_its_executor_until_its_session_ends(
     operation_id = begun(executor, an_operation("fenced"))
     caretaking = Caretaking(environment)
     with executor.hold(operation_id, 0):
+        # When it is alive
+        # Then its operation is never due
         assert due_within(caretaking, clock, 60) is None
         # When it is killed, or stands still for longer than its session
         executor.expire_session()

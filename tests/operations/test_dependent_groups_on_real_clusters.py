@@ -39,7 +39,7 @@ from tests.operations.dying import (
     before,
     die_in_engine,
 )
-from tests.operations.real_clusters import fill, live_member, stored_operation
+from tests.operations.real_clusters import fill, live_member, run_to_success, stored_operation, stored_topic
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS, AHEAD = 2, 30, 5
@@ -145,9 +145,10 @@ def test_groups_stay_in_the_origin_unless_they_are_asked_to_move(
 def test_a_barrier_moves_a_group_without_members_in_the_revision_of_its_topic(
     environment: Environment, work: Work
 ) -> None:
-    # Given a proposal that names the group
+    # When a migration by a barrier is planned
     proposal = propose(environment, work.topic, cut="barrier", cut_at=None)
     (follower,) = proposal.followers
+    # Then the proposal names the group
     assert (follower.group, follower.users, follower.members) == (work.group, (work.user,), 0)
     assert (follower.reads, follower.reads_too) == ((work.topic,), ())
     # When the topic migrates
@@ -168,11 +169,12 @@ def test_a_group_moves_in_an_operation_of_its_own_once_its_topic_has_crossed_ove
     # Given a crossing
     operation = begin(environment, work.topic)
     cross(stack, environment, work, operation)
-    assert work.group not in environment.store.load().groups
+    waiting = environment.store.load().groups
     # When it is settled, the group having read on meanwhile
     commit(environment, work.group, work.topic, RECORDS)
     report = engine.resume(environment, operation.id)
     # Then an operation of its own has moved the group, and the migration says so
+    assert work.group not in waiting
     assert report.result == "succeeded", report.error
     assert_followed(environment, work, RECORDS)
     ended, followed = (
@@ -225,12 +227,12 @@ def test_dependent_groups_move_once_when_the_executor_dies_after_the_topics_have
     cross(stack, environment, work, operation)
     death, operations = DEATHS[point]
     die_in_engine(stack, death, "resume", operation.id)
-    assert stored_operation(environment, operation.id).state == "cut"
-    assert environment.store.load().topics[work.topic].writer == "west"
+    died_at, writer = stored_operation(environment, operation.id).state, stored_topic(environment, work.topic).writer
     # When somebody looks after what crosses over
     assert operation.id in crossing_operations(environment)
     look = settle_once(environment, operation.id)
     # Then the group has followed, once
+    assert (died_at, writer) == ("cut", "west")
     assert (look.ended, look.error) == (True, "")
     assert_followed(environment, work)
     assert stored_operation(environment, operation.id).move.groups.moved == 1
@@ -338,13 +340,13 @@ def test_each_batch_moves_the_groups_whose_topics_have_all_arrived(
         commit(environment, both, topic)
     declare_usage(environment, work.user, (), (both,))
     batches = propose(environment, work.topic, other, cut="barrier", cut_at=None, topics_per_batch=1).batches
-    assert [batch.moves.groups for batch in batches] == [(), ()]
     # When they migrate, one after the other
     for batch, expected in zip(batches, ({work.group: "west"}, {work.group: "west", both: "west"}), strict=True):
         operation = engine.start_batch(environment, batch, "test:operator")
         assert engine.resume(environment, operation.id).result == "succeeded"
         # Then a group goes when all that it reads is there
         assert environment.store.load().bindings[work.user].groups == expected
+    assert [batch.moves.groups for batch in batches] == [(), ()]
     assert len(committed(environment, "west", both)) == 2 * PARTITIONS
 
 
@@ -399,7 +401,7 @@ def test_the_lag_of_a_group_is_shown_in_client_offsets_over_both_clusters(
     # Given a group that is below the cut of a topic that has crossed over with it
     operation = begin(environment, work.topic)
     cross(stack, environment, work, operation)
-    assert engine.resume(environment, operation.id).result == "succeeded"
+    run_to_success(environment, operation.id)
     produce(stack, "west", work.topic, 4)
     commit(environment, work.group, work.topic, RECORDS + AHEAD - 1, "west")
     # When somebody asks
@@ -422,8 +424,8 @@ def test_offsets_a_moved_group_left_in_the_origin_keep_neither_extents_nor_topic
     # Given a group that moved with its topic, and what east still holds of it
     operation = begin(environment, work.topic)
     cross(stack, environment, work, operation)
-    assert engine.resume(environment, operation.id).result == "succeeded"
-    assert committed(environment, "east", work.group) != {}
+    run_to_success(environment, operation.id)
+    left = committed(environment, "east", work.group)
     # When it has read beyond the cut, and retention has taken what is below
     commit(environment, work.group, work.topic, RECORDS + AHEAD, "west")
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
@@ -432,7 +434,8 @@ def test_offsets_a_moved_group_left_in_the_origin_keep_neither_extents_nor_topic
     ).values():
         future.result(20)
     result = age(environment, [work.topic], delete_origin=True)
-    # Then the migration is aged, and the topic deleted
+    # Then the migration is aged, and the topic deleted, whatever east still had of the group
+    assert left != {}
     assert [old.blocks for old in result.extents] == [()] * PARTITIONS
     assert result.left_over == (f"group {work.group} in east",)
     assert result.deleted == {"east": (work.topic,)}

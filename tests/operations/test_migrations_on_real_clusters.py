@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its stubs do not say so
 
 from ha_core.model import Operation
+from ha_core.model.extent import live
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.operations import engine
 from ha_core.operations.crossing import below, cuts
@@ -33,7 +34,14 @@ from tests.operations.dying import (
     before,
     die_in_engine,
 )
-from tests.operations.real_clusters import live_gateway, stored_operation, stored_topic, topics_of
+from tests.operations.real_clusters import (
+    live_gateway,
+    run_to_success,
+    run_until_open,
+    stored_operation,
+    stored_topic,
+    topics_of,
+)
 from tests.plan.maps import rows
 
 pytestmark = pytest.mark.stack
@@ -74,23 +82,11 @@ def begin(environment: Environment, topic: str, ahead: int | None = AHEAD, **mor
     return engine.start_batch(environment, batch, "test:operator")
 
 
-def run_until_open(environment: Environment, operation: Operation) -> None:
-    """Run it until its crossing is open. :raises AssertionError: it is not."""
-    report = engine.resume(environment, operation.id)
-    assert report.result == "crossing", report.error
-
-
 def begin_crossing(environment: Environment, topic: str, **more: Any) -> Operation:
     """An open crossing of one topic whose cuts lie `AHEAD` of its ends."""
     operation = begin(environment, topic, **more)
-    run_until_open(environment, operation)
+    run_until_open(environment, operation.id)
     return operation
-
-
-def settle(environment: Environment, operation: Operation) -> None:
-    """End the crossing whose logs have run into their cuts. :raises AssertionError: it is not at its end."""
-    report = engine.resume(environment, operation.id)
-    assert report.result == "succeeded", report.error
 
 
 def extents(environment: Environment, topic: str) -> dict[int, list[tuple[Any, ...]]]:
@@ -193,9 +189,10 @@ def test_cuts_that_the_log_passes_before_gateways_serve_them_are_proposed_again(
     report = engine.resume(environment, operation.id)
     # Then the cut of that partition was raised until it was ahead, and the history tells so
     assert report.result == "crossing", report.error
-    found = extents(environment, topic)
-    assert found[0][1][1] > RECORDS + 60
-    assert found[1] == cut_at(RECORDS + AHEAD)
+    raised = live(stored_topic(environment, topic).partitions[0])
+    assert (raised.cluster, raised.term) == ("west", 1)
+    assert raised.start > RECORDS + 60
+    assert extents(environment, topic)[1] == cut_at(RECORDS + AHEAD)
     notes = [e for e in environment.store.history(operation.id) if (e.step, e.outcome) == ("propose", "note")]
     assert len(notes) >= 1
 
@@ -355,7 +352,7 @@ def test_a_topic_that_migrates_there_and_back_keeps_every_client_offset(
     # Given a topic that has crossed over to west, and got records there
     first = begin_crossing(environment, topic)
     write(stack, "east", topic, AHEAD + 5)
-    settle(environment, first)
+    run_to_success(environment, first.id)
     write(stack, "west", topic, 7)
     end = RECORDS + AHEAD + 7
     # When it crosses over again, to east
@@ -363,9 +360,9 @@ def test_a_topic_that_migrates_there_and_back_keeps_every_client_offset(
     proposal = plan_migration(environment, [topic], "west", "east", reason="back", cut="predicted", cut_at=cut_at)
     proposal.require_sound()
     second = engine.start_batch(environment, proposal.batches[0], "test:operator")
-    run_until_open(environment, second)
+    run_until_open(environment, second.id)
     write(stack, "west", topic, 4)
-    settle(environment, second)
+    run_to_success(environment, second.id)
     # Then its map has each stay where clients have its offsets
     assert extents(environment, topic)[0] == [
         ("east", 0, RECORDS + AHEAD, 0, 0),
@@ -414,7 +411,7 @@ def die_where(point: str, stack: Stack, environment: Environment, operation: Ope
     if point in DEATHS_BEFORE_IT_IS_OPEN:
         die_in_engine(stack, DEATHS_BEFORE_IT_IS_OPEN[point], "resume", operation.id)
         return
-    run_until_open(environment, operation)
+    run_until_open(environment, operation.id)
     if point in DEATHS_AT_THE_CUT:
         write(stack, "east", operation.reason, AHEAD + 5)
         die_in_engine(stack, DEATHS_AT_THE_CUT[point], "resume", operation.id)

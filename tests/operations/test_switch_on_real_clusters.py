@@ -45,14 +45,7 @@ from tests.operations.dying import (
     before,
     die,
 )
-from tests.operations.real_clusters import (
-    fill,
-    live_gateway,
-    live_member,
-    run_to_success,
-    stored_operation,
-    topics_of,
-)
+from tests.operations.real_clusters import fill, live_gateway, live_member, run_to_success, stored_operation, topics_of
 from tests.plan.maps import rows
 
 pytestmark = pytest.mark.stack

@@ -79,15 +79,17 @@ def test_a_forced_move_has_the_steps_of_a_planned_one_except_those_that_wait_for
 
 
 def test_every_written_document_is_among_those_that_the_move_named_before() -> None:
-    # Given the documents that a move names
+    # Given the documents that a move names, and its state when it is cut or undone
     op = operation("fenced")
     named = set(touched(op))
     view = fenced_view()
     producers = {("t", 0): [ProducerFacts(P1, 0, 5, 1)]}
 
+    # When its revisions are made
     first = (quiesce_change(operation(), View(), ["t"]), fence_change(operation(), View()))
     for documents in (*first, cut_now(op, view, producers=producers), undo_change(op, view)):
         names = {"Operation": "id", "UserBindings": "user"}
+        # Then each writes and deletes some of them only
         written = {(type(d), getattr(d, names.get(type(d).__name__, "name"))) for d in documents.puts}
         assert written | set(documents.deletes) <= named
 
@@ -355,11 +357,12 @@ def test_a_producer_of_records_with_old_timestamps_is_carried_over() -> None:
 
 def test_sequences_carried_days_ago_are_not_carried_again() -> None:
     """Nobody sends a batch of a day ago again, and its own broker would not know it either."""
-    # Given a producer whose last sequence is carried at a first cut
+    # When a producer's last sequence is carried at a first cut
     now, day = 10**12, 86_400_000
     found = [ProducerFacts(P1, 0, 5, now)]
     other = FIRST_CLIENT_ID + 99
     first = carry_sequences("t", None, {0: Ended(0, 1, found)}, now)
+    # Then it is kept with the time of the cut
     assert first is not None
     assert (first.partitions, first.read_ms) == ({0: {P1: (0, 5)}}, {0: now})
     # When the next cut comes within a day, with another producer

@@ -175,10 +175,11 @@ def test_an_unreadable_document_keeps_its_last_good_state(session: Session, othe
 
 
 def test_an_unreadable_document_is_taken_once_it_is_readable(session: Session, other: Session) -> None:
-    # Given a watcher of an unreadable document
+    # When an unreadable document is watched
     other.plant("/bindings/ann", b"{")
     _, watcher = watch(session)
     view = watcher.wait_for(0, DEADLINE_S)
+    # Then it is left out, and named
     assert "ann" not in view.bindings
     assert set(watcher.unreadable) == {"/bindings/ann"}
     # When it is written again
@@ -199,12 +200,13 @@ def test_after_an_interruption_the_watcher_catches_up_without_a_reload(
     session.suspend()
     until(lambda: recorder.states == ["connected", "suspended"], "suspended")
     other.store.commit(put(binding("ann")))
-    assert watcher.view is not None
-    assert watcher.view.revision == 0
+    before = watcher.view
     # When it is connected again
     session.resume()
     watcher.wait_for(1, DEADLINE_S)
     # Then it has caught up by the change notes
+    assert before is not None
+    assert before.revision == 0
     assert recorder.states == ["connected", "suspended", "connected"]
     assert reloads == []
 

@@ -57,6 +57,12 @@ def migrate(run: Run, name: str, unread: str) -> dict[str, Any]:
     return switchyard(run.stack, "migrate-from-fault", name, *words)
 
 
+def migrate_from_fault(run: Run, name: str, unread: str) -> None:
+    """:raises AssertionError: it did not succeed."""
+    document = migrate(run, name, unread)
+    assert document["result"] == "succeeded", document
+
+
 def cuts(run: Run, name: str) -> dict[int, int]:
     return {cut.partition: cut.cut for cut in run.cuts([name])}
 
@@ -119,7 +125,7 @@ def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_o
     producer, member, reader = at_work(run, name)
     # When their cluster dies, and their topic moves on without what is unread
     stack.kill("cluster/east")
-    assert migrate(run, name, "skip")["result"] == "succeeded"
+    migrate_from_fault(run, name, "skip")
     # Then readers go on in the new cluster
     for consumer in (member, reader):
         consumer.wait_for(consumer.count("delivered") + 200, "delivered", timeout_s=30)
@@ -152,7 +158,7 @@ def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_
     # Given clients at work, whose cluster has died, and returned without its logs
     producer, member, reader = at_work(run, name)
     stack.kill("cluster/east")
-    assert migrate(run, name, "wait")["result"] == "succeeded"
+    migrate_from_fault(run, name, "wait")
     for log in Path(stack.dir).glob(f"**/cluster-east*/data/{name}-*"):
         shutil.rmtree(log)
     stack.restart("cluster/east")
@@ -187,7 +193,7 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     # Given readers that wait for a dead cluster
     producer, member, reader = at_work(run, name)
     stack.kill("cluster/east")
-    assert migrate(run, name, "wait")["result"] == "succeeded"
+    migrate_from_fault(run, name, "wait")
     producer.wait_for(producer.count("acknowledged") + 50, "acknowledged", timeout_s=30)
     cut = cuts(run, name)
     assert all(record.offset < cut[record.partition] for consumer in (member, reader) for record in given(consumer))

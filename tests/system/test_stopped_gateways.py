@@ -59,7 +59,9 @@ def leader(stack: Stack, name: str) -> str:
     sender.sock.sendall(sender.request(ApiKey.METADATA, METADATA, {"topics": [{"name": name}]}))
     found = sender.answer(ApiKey.METADATA, METADATA)
     assert found is not None
-    node = found["topics"][0]["partitions"][0]["leader_id"]
+    (topic,) = found["topics"]
+    (partition,) = topic["partitions"]
+    node = partition["leader_id"]
     return next(f"{broker['host']}:{broker['port']}" for broker in found["brokers"] if broker["node_id"] == node)
 
 
@@ -70,15 +72,21 @@ def produce(sender: Sender, name: str, value: bytes) -> bytes:
     return sender.request(ApiKey.PRODUCE, PRODUCE, body)
 
 
+def require_acknowledged(answer: dict[str, Any] | None) -> None:
+    """:raises AssertionError: it is no answer to a produce request of one partition, or a refusal."""
+    assert answer is not None
+    (topic,) = answer["responses"]
+    (partition,) = topic["partition_responses"]
+    assert partition["error_code"] == 0
+
+
 def test_half_a_request_in_a_gateway_paused_during_a_switch_is_not_acknowledged(
     run: Run, stack: Stack, name: str
 ) -> None:
     # Given half of a request
     sender = Sender(leader(stack, name), name)
     sender.sock.sendall(produce(sender, name, b"whole"))
-    first = sender.answer(ApiKey.PRODUCE, PRODUCE)
-    assert first is not None
-    assert first["responses"][0]["partition_responses"][0]["error_code"] == 0
+    require_acknowledged(sender.answer(ApiKey.PRODUCE, PRODUCE))
     request = produce(sender, name, b"halves" * 100_000)
     sender.sock.sendall(request[:300_000])
     time.sleep(0.5)

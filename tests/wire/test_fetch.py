@@ -215,8 +215,8 @@ def test_huge_records_pass_the_patcher_without_being_buffered() -> None:
     head = pack(">iihi", 1, 0, 0, 0) + pack(">ih1sii", 1, 1, b"t", 1, 0) + pack(">hqqqii", 0, 9, 9, 0, -1, -1)
     head += pack(">i", 200_000_000)
     patcher = FetchPatcher(11, len(head) + 200_000_000, {})
-    assert patcher.feed(bytearray(head), 0, len(head)) == len(head)
     # When it is fed in chunks
+    assert patcher.feed(bytearray(head), 0, len(head)) == len(head)
     chunk = bytearray(65536)
     tracemalloc.start()
     try:

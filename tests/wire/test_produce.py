@@ -53,7 +53,7 @@ def test_a_produce_request_is_scanned_as_the_codec_reads_it(version: int, seed: 
 @given(st.sampled_from(VERSIONS), seeds)
 @settings(max_examples=100, deadline=None)
 def test_the_scan_of_a_truncated_produce_request_is_a_prefix_of_the_whole_scan(version: int, seed: int) -> None:
-    # Given a request and its whole scan
+    # Given a request, and the scan of all of it
     _, body = request(version, seed)
     whole = scan_produce(body, 0, len(body), version, 0, len(body))
     assert whole is not None
