@@ -39,7 +39,14 @@ from tests.operations.dying import (
     before,
     die_in_engine,
 )
-from tests.operations.real_clusters import fill, live_member, run_to_success, stored_operation, stored_topic
+from tests.operations.real_clusters import (
+    fill,
+    live_member,
+    run_to_success,
+    run_until_open,
+    stored_operation,
+    stored_topic,
+)
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS, AHEAD = 2, 30, 5
@@ -108,8 +115,7 @@ def begin(environment: Environment, *topics: str, **more: Any) -> Operation:
 
 def cross(stack: Stack, environment: Environment, work: Work, operation: Operation) -> None:
     """Open the crossing, and let the logs run into their cuts."""
-    report = engine.resume(environment, operation.id)
-    assert report.result == "crossing", report.error
+    run_until_open(environment, operation.id)
     produce(stack, "east", work.topic, AHEAD)
 
 
@@ -380,7 +386,7 @@ def test_a_group_that_reads_topics_of_two_crossings_moves_after_the_later_one(
         for batch in propose(environment, work.topic, other, topics_per_batch=1).batches
     )
     for operation in (first, second):
-        assert engine.resume(environment, operation.id).result == "crossing"
+        run_until_open(environment, operation.id)
     # When the first is over
     produce(stack, "east", work.topic, AHEAD)
     assert engine.resume(environment, first.id).result == "succeeded"
