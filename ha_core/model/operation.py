@@ -36,7 +36,7 @@ class Scope(Part):
     user_groups: tuple[tuple[str, str], ...] = ()
     topics: tuple[str, ...] = ()
     partitions: dict[str, tuple[int, ...]] = Field(default_factory=dict)
-    """Of those of `topics` of which only these partitions move. The others move whole."""
+    """Partitions to move, for topics that move only in part."""
 
 
 class MoveRequest(Part):
@@ -118,7 +118,7 @@ class Evidence(Part):
 
 
 class MoveEvidence(Evidence):
-    """Of a switch, and of every move. By topic, where nothing else is said."""
+    """What every move keeps, by topic where nothing else is said."""
 
     pinned: tuple[str, ...] = ()
     """Topics that the operation has given an identity map."""
@@ -139,7 +139,7 @@ class MoveEvidence(Evidence):
 
 
 class CrossingEvidence(MoveEvidence):
-    """Of a migration whose cuts lie ahead. Topic → partition → value, where nothing else is said."""
+    """What a migration without a fence keeps besides: topic → partition → value, where nothing else is said."""
 
     batch: int = 0
     rates: dict[str, dict[int, float]] = Field(default_factory=dict)
@@ -190,7 +190,7 @@ class Operation(Document):
     revision: int = 0
     """Revision of its last change to the state."""
     evidence: SerializeAsAny[Evidence] = Field(default_factory=Evidence, validate_default=True)
-    """Of the type that its kind has (`EVIDENCE`)."""
+    """Its type is that of the kind (`EVIDENCE`)."""
     result: str = ""
 
     @field_validator("evidence", mode="before")

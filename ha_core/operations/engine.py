@@ -1,8 +1,8 @@
 """Running operations: start, go on, undo, release. Any process can be killed anywhere, and another one goes on.
 
 Invariant: a fence stands only while the operation's state is `fenced`, because fence and state change in one revision;
-a map is published only in the revision that lifts the fence. So the state alone says what an interrupted run left
-behind: before `cut` everything can be undone, from `cut` on there is only forward.
+a map is published only in the revision that lifts the fence. So the state alone says what an interrupted run has
+left: before `cut` everything can be undone, from `cut` on there is only forward.
 
 What an operation does is its kind's (`kinds`), by the planner's steps. The engine holds it meanwhile, brings others to
 their end that it asks for, and reports.

@@ -18,9 +18,9 @@ def wait_for_all(
     deadline = environment.monotonic() + timeout_s
     pause = FIRST_POLL_S
     while True:
-        behind = tuple(g for g in environment.store.gateways() if not reached(g))
-        if not behind or environment.monotonic() >= deadline:
-            return behind
+        late = tuple(gateway for gateway in environment.store.gateways() if not reached(gateway))
+        if not late or environment.monotonic() >= deadline:
+            return late
         environment.sleep(pause)
         pause = min(pause * 1.5, LONGEST_POLL_S)
 
@@ -30,15 +30,15 @@ def await_drained(environment: Environment, revision: int, operation_id: str, ti
 
     :raises NotDrainedError: some do not in time; the text names them.
     """
-    behind = wait_for_all(environment, drained(revision, operation_id), timeout_s)
-    if behind:
-        raise NotDrainedError(not_in_time(revision, behind, timeout_s))
+    late = wait_for_all(environment, drained(revision, operation_id), timeout_s)
+    if late:
+        raise NotDrainedError(not_in_time(revision, late, timeout_s))
 
 
-def not_in_time(revision: int, behind: tuple[GatewayRecord, ...], timeout_s: float) -> str:
-    """What to say of gateways that are `behind`, and the way out."""
+def not_in_time(revision: int, late: tuple[GatewayRecord, ...], timeout_s: float) -> str:
+    """What to say of gateways that are `late`, and the way out."""
     return (
-        f"These gateways did not report revision {revision} drained within {timeout_s:g} s: {name_them(behind)}. Look "
+        f"These gateways did not report revision {revision} drained within {timeout_s:g} s: {name_them(late)}. Look "
         "at their logs and requests in flight, or stop them, then try again; --drain-timeout waits longer."
     )
 

@@ -90,14 +90,14 @@ def settle(journal: Journal) -> None:
     """From the committed change to the end: wait for the gateways, write the result, release the locks."""
     revision = journal.operation.revision
     with journal.step("serve") as seen:
-        behind = wait_for_all(journal.environment, serves(revision), SERVED_TIMEOUT_S)
-        seen["behind"] = [gateway.id for gateway in behind]
-    if not behind:
+        late = wait_for_all(journal.environment, serves(revision), SERVED_TIMEOUT_S)
+        seen["behind"] = [gateway.id for gateway in late]
+    if not late:
         journal.finish("succeeded", "served by every gateway")
         return
     journal.finish(
         "failed",
-        f"Revision {revision} is in force, but not every gateway serves it yet: {name_them(behind)}. "
+        f"Revision {revision} is in force, but not every gateway serves it yet: {name_them(late)}. "
         "Look at these gateways; they apply it, or stop serving when their lease ends.",
     )
 

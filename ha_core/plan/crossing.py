@@ -139,9 +139,9 @@ def settle_change(
         if topic.fence is not None:
             raise MoveDamagedError(f"topic {name} is fenced: its crossing ends behind the fence")
         require_partitions(topic, ends)
-        behind = set(filter(topic.crosses, topic.partitions)) - set(passed(topic, ends))
-        if behind:
-            raise MoveDamagedError(f"topic {name}: partitions {sorted(behind)} have not reached their cuts")
+        missing = set(filter(topic.crosses, topic.partitions)) - set(passed(topic, ends))
+        if missing:
+            raise MoveDamagedError(f"topic {name}: partitions {sorted(missing)} have not reached their cuts")
         puts += ended(operation, topic, with_added(request, topic, counts), view, producers, read_ms=read_ms)
     return Documents((*puts, after_end(operation, view, puts)))
 
@@ -191,11 +191,16 @@ def withdraw_change(operation: Operation, view: View, ends: Mapping[Partition, P
     return Documents((*puts, operation.model_copy(update={"state": "undoing"})))
 
 
-def hold_change(operation: Operation, view: View, topics: Collection[str]) -> Documents:
-    """Fence `topics`, to end their crossing at once: for those that nobody writes to."""
+def hold_change(operation: Operation, view: View, topics: Collection[str], *wanted: Stage) -> Documents:
+    """Fence `topics`, to end their crossing at once: for those that nobody writes to. May be repeated.
+
+    :param wanted: where they may stand; else they are open.
+    """
     require_state(operation, "crossing", "fenced")
     puts = [
-        at_stage(operation, view, name, "open").model_copy(update={"fence": Fence(operation=operation.id)})
+        at_stage(operation, view, name, *(wanted or ("open",))).model_copy(
+            update={"fence": Fence(operation=operation.id)}
+        )
         for name in topics
     ]
     return Documents((*puts, operation.model_copy(update={"state": "fenced"})))
@@ -317,7 +322,7 @@ def _with_cuts(operation: Operation, view: View, puts: Sequence[Document]) -> Op
 
 
 def after_end(operation: Operation, view: View, puts: Sequence[Document]) -> Operation:
-    """The operation behind a revision that ends the crossing of some topics: `cut` with the last of them."""
+    """The operation after a revision that ends the crossing of some topics: `cut` with the last of them."""
     operation = _with_cuts(operation, view, puts)
     now = {**view.topics, **{put.name: put for put in puts if isinstance(put, Topic)}}
     if all(one == "settled" for one in stages(operation, now).values()):

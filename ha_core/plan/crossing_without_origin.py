@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ha_core.model import Document, Extent, Fence, MoveRequest, Operation, Topic, View
+from ha_core.model import Document, Extent, MoveRequest, Operation, Topic, View
 from ha_core.model.extent import append, check, live
 from ha_core.model.operation import Unread
 from ha_core.model.producer import client_id, is_gateway_id, upstream_id
@@ -39,14 +39,6 @@ def crossing_out(request: MoveRequest, topic: Topic | None) -> str | None:
         return None
     left = [p for p, extents in topic.partitions.items() if live(extents).cluster == request.origin]
     return None if left else topic.crossing.operation
-
-
-def hold_change(operation: Operation, view: View, topics: Collection[str]) -> Documents:
-    """Fence `topics`, whether their cuts are proposed or open. May be repeated."""
-    require_state(operation, "crossing", "fenced")
-    fence = Fence(operation=operation.id)
-    puts = [at_stage(operation, view, name, "proposed", "open").model_copy(update={"fence": fence}) for name in topics]
-    return Documents((*puts, operation.model_copy(update={"state": "fenced"})))
 
 
 def end_change(

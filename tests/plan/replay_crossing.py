@@ -510,7 +510,7 @@ class World:
             self.publish(reopen_change(self.operation, self.view))
             yield "opened again"
         if {*stages(self.operation, self.view.topics).values()} & {"proposed", "open"}:
-            self.publish(without_origin.hold_change(self.operation, self.view, [TOPIC]))
+            self.publish(hold_change(self.operation, self.view, [TOPIC], "proposed", "open"))
             yield "fenced"
             if "drain behind the fence" not in self.faults:
                 yield from self.served()

@@ -139,8 +139,8 @@ class Progress:
     @property
     def ready(self) -> tuple[str, ...]:
         """Open topics all of whose partitions have reached their cuts."""
-        behind = {one.topic for one in self.partitions if not one.reached}
-        return tuple(name for name, one in self.stages.items() if one == "open" and name not in behind)
+        missing = {row.topic for row in self.partitions if not row.reached}
+        return tuple(name for name, stage in self.stages.items() if stage == "open" and name not in missing)
 
     @property
     def words(self) -> str:

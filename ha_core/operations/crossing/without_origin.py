@@ -25,8 +25,9 @@ from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.moving import patiently
 from ha_core.operations.revisions import Touched, by_topic, in_parts, in_revisions
 from ha_core.operations.sides import PROBE_S
+from ha_core.plan.crossing import hold_change
 from ha_core.plan.crossing_stages import BACK, crossings, fenced, stages
-from ha_core.plan.crossing_without_origin import crossed_with, end_change, hold_change
+from ha_core.plan.crossing_without_origin import crossed_with, end_change
 from ha_core.plan.facts import Partition, Surplus
 from ha_core.plan.revision import FINAL
 
@@ -96,7 +97,7 @@ def _end(journal: Journal, unread: Unread, names: Sequence[str]) -> None:
     written.read()
     begun = environment.monotonic()
     try:
-        revision = touched.commit(hold_change(journal.operation, touched.view, names), "hold")
+        revision = touched.commit(hold_change(journal.operation, touched.view, names, "proposed", "open"), "hold")
         await_drained(environment, revision, journal.operation.id, request.drain_timeout_s)
         written.read()
         here = _last_words(journal, sides)

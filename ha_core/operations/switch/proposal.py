@@ -120,7 +120,7 @@ class Preview(BaseModel):
 
 
 def preview(environment: Environment, view: View, request: MoveRequest, moves: MoveSet, facts: Facts) -> Preview:
-    """Of the move as it would be made now. Changes nothing."""
+    """What the move would cost, as it would be made now. Changes nothing."""
     rate, rate_from = _rate(environment, request.origin, moves, facts)
     return Preview(
         creates=created(request.target, moves.topics, facts),
@@ -158,13 +158,13 @@ def _lag(view: View, origin: str, group: str, facts: Facts) -> int | None:
     known = facts.group(origin, group)
     if known is None:
         return None
-    behind = 0
+    lag = 0
     for (name, partition), committed in known.offsets.items():
         topic = facts.topic(origin, name)
         if topic is not None and partition in topic.ends:
             end = client_end(view.topics.get(name), partition, topic.ends[partition])
-            behind += max(0, end - committed)
-    return behind
+            lag += max(0, end - committed)
+    return lag
 
 
 def _rate(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -> tuple[float | None, str]:

@@ -248,7 +248,7 @@ class SwitchSteps(MoveSteps):
         its committed offsets, a topic with two writers.
 
         Gateways report a revision only when what they saw before it is in the store (`gateway/driver/reports.py`), so
-        behind a drained fence nothing is missing here but what began behind it.
+        behind a drained fence nothing is missing here but what began after it.
 
         :raises StepFailedError: names them. A forced move goes on: nothing waits for what is dead.
         """
