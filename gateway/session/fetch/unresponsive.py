@@ -1,4 +1,4 @@
-"""What is read from an old cluster is not waited for when that cluster has fallen silent.
+"""What is read from an old cluster is not waited for when its brokers are unresponsive.
 
 A connection that is cut without a word hangs until the client loses patience, and what a healthy cluster gave for the
 same answer waits with it. No time is set here: whether a broker is gone is what the topology says, so that a slow one

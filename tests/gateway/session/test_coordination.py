@@ -185,7 +185,7 @@ def test_a_member_that_waits_for_the_others_when_its_group_is_fenced_is_answered
 
 
 @pytest.mark.parametrize(("api_key", "error"), [(LEAVE, COORDINATOR_NOT_AVAILABLE), (HEARTBEAT, 0)])
-def test_what_a_member_sent_behind_its_join_holds_no_fence_back_either(api_key: int, error: int) -> None:
+def test_what_a_member_sent_after_its_join_holds_no_fence_back_either(api_key: int, error: int) -> None:
     # Given a member that leaves while the coordinator waits for others: it will not look at that before
     talk = Talk(grouped(None), WEST_PORT)
     talk.ask(JOIN, 3, REQUESTS[JOIN])

@@ -243,9 +243,7 @@ def test_no_operation_waits_for_what_waits_for_it() -> None:
     assert not talk.asked(TARGET_LANE)
 
 
-def test_what_is_on_its_way_to_the_target_is_waited_for_and_what_is_behind_it_is_not_sent_by_the_rules_of_before() -> (
-    None
-):
+def test_a_batch_in_flight_to_the_target_is_awaited_and_the_next_one_is_judged_by_the_newest_state() -> None:
     talk = Talk(state(topic("open")))
     for _ in range(2):
         talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
@@ -266,7 +264,7 @@ def test_what_is_on_its_way_to_the_target_is_waited_for_and_what_is_behind_it_is
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_what_comes_to_lie_above_an_open_cut_while_a_fence_stands_goes_to_the_target_behind_it(ended: bool) -> None:
+def test_a_record_above_an_open_cut_goes_to_the_target_once_the_fence_has_gone(ended: bool) -> None:
     # Given an operator ends the crossing behind a fence, for partitions that nobody writes to
     talk = Talk(state(topic("open")))
     talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
@@ -343,7 +341,7 @@ def test_no_more_is_read_from_a_client_of_which_much_is_held(monkeypatch: pytest
     assert len(outcome(talk)) == 3
 
 
-def test_a_record_behind_a_settled_cut_goes_to_the_target_although_it_was_sent_when_the_cut_was_proposed() -> None:
+def test_a_record_above_a_settled_cut_goes_to_the_target_although_it_was_sent_when_the_cut_was_proposed() -> None:
     # Given the origin takes long to answer, and meanwhile the crossing was opened and ended
     talk = Talk(state(topic("proposed")))
     talk.ask(PRODUCE, 9, plain(records(0, 4)))
@@ -356,7 +354,7 @@ def test_a_record_behind_a_settled_cut_goes_to_the_target_although_it_was_sent_w
     assert outcome(talk) == [(int(ErrorCode.DUPLICATE_SEQUENCE_NUMBER), UNKNOWN_OFFSET)]
 
 
-def test_the_next_batch_goes_to_an_ordinary_origin_behind_one_that_was_held() -> None:
+def test_after_a_held_batch_the_next_one_goes_to_an_ordinary_origin() -> None:
     talk = held()
     talk.follow(state(revision=2))
     ask(talk, records(-1, producer_id=-1))

@@ -52,7 +52,7 @@ def test_what_an_origin_took_before_it_died_is_all_told_or_all_written_again_in_
     assert [entry(one)["error_code"] for one in talk.answers()] == [said, said]
 
 
-def test_behind_what_was_refused_nothing_is_said_to_be_in_an_origin_that_has_died() -> None:
+def test_after_a_refused_batch_no_later_one_is_acknowledged_from_a_dead_origin() -> None:
     talk = Talk(state(topic("proposed")))
     for number, wait_s in ((0, PROPOSED_HOLD_S - 1), (1, 0)):
         talk.ask(PRODUCE, 9, plain(records(number)))

@@ -172,7 +172,7 @@ def test_a_refused_produce_without_acks_closes_the_connection_as_a_broker_does()
     assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
 
 
-def test_acks_zero_leaves_no_slot_behind() -> None:
+def test_acks_zero_leaves_no_pending_request() -> None:
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
     talk.ask(FETCH, 12, fetch(("orders", 0, 0)))
@@ -245,7 +245,7 @@ def test_a_fetch_over_both_clusters_is_split_and_merged_in_the_order_of_the_requ
     assert [t["topic"] for t in answer["responses"]] == ["orders", "other"]
 
 
-def test_a_reader_at_the_hollow_end_of_an_old_log_goes_on_behind_the_cut() -> None:
+def test_a_reader_at_the_hollow_end_of_an_old_log_goes_on_above_the_cut() -> None:
     # Given compaction has taken the last records below the cut
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
@@ -275,7 +275,7 @@ def test_an_empty_partition_beside_a_full_one_is_not_taken_for_hollow() -> None:
     assert request.partition["fetch_offset"] == 60
 
 
-def test_a_log_whose_records_go_on_behind_the_cut_only_is_hollow_below_it() -> None:
+def test_a_log_whose_records_go_on_only_above_the_cut_is_hollow_below_it() -> None:
     talk = Talk(state(moved(100, 7)), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
     (request,) = talk.asked(EAST)
@@ -348,7 +348,7 @@ def test_a_fetch_session_that_holds_a_topic_is_renewed_when_the_topic_gets_a_map
     assert (request.body["session_id"], request.body["session_epoch"]) == (0, -1)
 
 
-def test_a_reader_behind_the_cut_is_served_through_the_port_that_it_is_on() -> None:
+def test_a_reader_above_the_cut_is_served_through_the_port_that_it_is_on() -> None:
     # Given a consumer that has not asked for metadata since the cut
     talk = Talk(state(moved(100, 7)), Port("east", 1))
     # When it goes on reading

@@ -130,7 +130,7 @@ def test_what_was_forwarded_before_the_lease_was_lost_is_acknowledged_when_nothi
     assert talk.closed is None
 
 
-def test_an_answer_that_is_kept_behind_another_is_given_under_the_lease_only() -> None:
+def test_an_answer_that_waits_for_another_is_given_under_the_lease_only() -> None:
     # Given a request of a group that is answered, behind a read that is not
     talk = Talk(state())
     talk.ask(FETCH, 12, fetch(("orders", 0, 50)))

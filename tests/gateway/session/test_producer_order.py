@@ -53,7 +53,7 @@ def bytewise(data: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_what_was_pipelined_behind_a_refused_batch_is_refused_until_that_one_comes_again(chunked: bool) -> None:
+def test_batches_pipelined_after_a_refused_one_are_refused_until_that_one_comes_again(chunked: bool) -> None:
     # Given 5 was refused for want of a lease, and 6 and 7 are read when the lease is back
     talk = without_lease(5, chunked=chunked)
     ask(talk, 6)

@@ -62,7 +62,7 @@ def test_a_reader_before_the_batch_waits_there_while_the_cut_is_only_proposed_be
     assert [r.offset for r in DefaultRecordBatch(entry(talk.answers()[0])["records"])] == list(range(97, 105))
 
 
-def test_behind_a_cut_that_is_only_proposed_nothing_is_read_because_a_higher_one_may_come() -> None:
+def test_above_a_cut_that_is_only_proposed_nothing_is_read_because_a_higher_one_may_come() -> None:
     # Given a reader at a cut that is proposed, which the log has reached
     topic = moved(100, 7).model_copy(update={"writer": "east", "crossing": Crossing(operation="m", state="proposed")})
     talk = Talk(state(topic), Port("east", 1))

@@ -52,7 +52,7 @@ def test_the_end_of_a_connection_that_gave_no_answers_is_the_end_of_the_clients(
     assert talk.closed.cause is Cause.UPSTREAM_LOST
 
 
-def test_nothing_is_asked_in_the_middle_of_a_silent_request_and_the_fence_waits_for_its_end() -> None:
+def test_nothing_is_asked_in_the_middle_of_an_unacknowledged_request_and_the_fence_waits_for_its_end() -> None:
     # Given half of a request without an answer
     talk = Talk(state())
     data = frame(produce(("orders", 0, batch(payload=LARGE)), acks=0))
@@ -75,7 +75,7 @@ def test_nothing_is_asked_in_the_middle_of_a_silent_request_and_the_fence_waits_
 
 
 def test_a_fence_waits_for_topics_that_were_not_named_yet_when_the_request_was_forwarded() -> None:
-    # Given half of a silent request, whose second topic nobody has seen
+    # Given half of an unacknowledged request, whose second topic nobody has seen
     talk = Talk(snapshot(View(1, CLUSTERS), topology(east={"orders": {0: 1}, "other": {0: 1}})))
     rest = half(talk, ("other", 0, batch(payload=LARGE)), ("orders", 0, batch()), acks=0)
     # When that one is fenced
@@ -103,7 +103,7 @@ def test_where_a_log_starts_is_not_asked_in_the_middle_of_a_request() -> None:
     assert [request[0] for request in talk.asked(WEST)] == [PRODUCE, 2]
 
 
-def test_a_silent_request_of_which_one_partition_is_elsewhere_ends_the_connection_as_a_broker_does() -> None:
+def test_an_unacknowledged_request_with_a_partition_elsewhere_ends_the_connection_as_a_broker_does() -> None:
     # Given a topic that is here, and one that has moved away
     talk = Talk(state(moved()), Port("east", 1))
     # When a client that expects no answer writes to both
@@ -168,7 +168,7 @@ def test_a_client_that_left_without_awaiting_answers_is_gone_when_its_records_ar
 
 
 def test_a_request_whose_rest_does_not_come_is_given_up_when_an_operation_waits_for_it() -> None:
-    # Given a client that has fallen silent in the middle of a request, behind a whole one
+    # Given a client that stops in the middle of a request, after a whole one
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     (before,) = talk.asked(EAST)

@@ -1,4 +1,4 @@
-"""A reader of two clusters does not wait for the old one when it has fallen silent."""
+"""A reader of two clusters does not wait for the old one when that is unresponsive."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reader() -> Talk:
     return talk
 
 
-def test_what_a_healthy_cluster_gave_does_not_wait_for_one_that_has_fallen_silent() -> None:
+def test_the_answer_of_a_healthy_cluster_does_not_wait_for_an_unresponsive_one() -> None:
     # Given a connection to the east that was cut without a word
     talk = reader()
     talk.asked(EAST)
@@ -59,7 +59,7 @@ def test_a_slow_cluster_is_waited_for_however_long_it_takes() -> None:
 
 
 def test_an_answer_that_comes_after_all_is_dropped_and_the_next_one_is_not() -> None:
-    # Given half an answer of the east, which then falls silent
+    # Given half an answer of the east, which then is unresponsive
     talk = reader()
     (east,) = talk.asked(EAST)
     talk.answer(WEST, talk.asked(WEST)[0], fetched(("other", 0, 9, b"")))
