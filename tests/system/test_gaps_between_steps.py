@@ -11,6 +11,7 @@ from ha_core.operations import engine as moves
 from ha_core.operations.environment import Connection, Environment, connect
 from ha_core.operations.requests import make_request
 from ha_core.operations.switch.proposal import plan
+from ha_core.plan.move import TASKS
 from stack.harness import Stack
 from tests.kit.running import Run, bind
 from tests.system.watching import assert_no_client_has_failed
@@ -44,8 +45,8 @@ def test_a_user_bound_to_the_target_writes_to_the_origin_until_the_cut(
     second = run.start("confluent-producer", "w2", name, rate=50, idempotence="on", client_id=f"HA#{name}.west#{name}")
     second.wait_for(50, "acknowledged")
     time.sleep(GAP_S)
-    for step in moves.STEPS[1:]:
-        moves.run_step(environment, operation, step)
+    for task in [*TASKS][1:]:
+        moves.run_step(environment, operation, task)
     # Then all that was acknowledged is read, once and in order
     for producer in (first, second):
         producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
