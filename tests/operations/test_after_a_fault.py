@@ -127,7 +127,7 @@ def test_groups_of_a_dead_cluster_move_at_their_last_known_offsets(environment: 
     assert view.bindings["ann"].groups == {"billing": "west"}
 
 
-def test_records_taken_after_the_last_recording_are_served_in_their_place_when_the_cluster_returns(
+def test_a_returned_cluster_serves_records_taken_after_the_last_recording_in_their_place(
     environment: Environment,
 ) -> None:
     # Given a map whose cut leaves room above the end that was known
@@ -151,7 +151,7 @@ def test_records_taken_after_the_last_recording_are_served_in_their_place_when_t
     assert check_origins(environment, ["t.whole"]).found == ()
 
 
-def test_a_cluster_that_returns_with_less_is_marked_and_nothing_changes_until_the_loss_is_accepted(
+def test_a_cluster_that_returns_with_less_is_marked_until_the_loss_is_accepted(
     environment: Environment,
 ) -> None:
     # Given a map of a topic whose log was deleted while its cluster was away

@@ -254,7 +254,7 @@ def test_idle_partitions_are_ended_by_a_barrier_at_their_log_ends(
 
 
 @pytest.mark.parametrize("grown", [("east", "west"), ("east",)])
-def test_partitions_added_during_a_crossing_stay_in_the_origin_and_the_command_to_move_them_is_shown(
+def test_partitions_added_during_a_crossing_stay_in_the_origin_with_a_command_to_move_them(
     stack: Stack, environment: Environment, topic: str, grown: tuple[str, ...]
 ) -> None:
     operation = begin_crossing(environment, topic)
@@ -288,7 +288,7 @@ def test_a_crossing_past_its_finish_time_is_ended_by_the_next_resume(environment
     assert_over(environment, operation.id, topic, RECORDS, RECORDS)
 
 
-def test_the_fence_of_a_finish_is_lifted_when_a_gateway_does_not_drain_and_the_crossing_continues(
+def test_a_crossing_that_cannot_be_finished_because_a_gateway_does_not_drain_continues(
     environment: Environment, topic: str
 ) -> None:
     # Given an open crossing

@@ -268,7 +268,7 @@ def test_a_group_that_moved_is_at_home_there_and_wherever_a_known_user_is_led(
     assert group_homes(view, usages).get("billing") == expected
 
 
-def test_nobody_knows_the_home_of_a_group_whose_user_is_led_nowhere() -> None:
+def test_a_group_whose_user_has_no_cluster_has_no_known_home() -> None:
     view = View(groups={"billing": MOVED})
 
     assert group_homes(view, [used_by("alice")]) == {}

@@ -71,7 +71,7 @@ def held_by(run: Run, name: str, cluster: str) -> set[str]:
     return {value for dump in run.dumps(name) if dump.cluster == cluster for value in dump.records.values()}
 
 
-def test_producers_continue_at_once_and_records_of_the_dead_cluster_are_read_in_place_when_it_returns(
+def test_producers_continue_at_once_and_records_of_a_returned_cluster_are_read_in_their_place(
     run: Run, stack: Stack, name: str
 ) -> None:
     producer, member, reader = at_work(run, name)

@@ -123,7 +123,7 @@ def _codes(answer: Mapping[str, Any], fields: tuple[Field, ...], version: int) -
     return found
 
 
-def test_every_api_has_all_that_serving_it_takes() -> None:
+def test_the_table_of_apis_is_complete() -> None:
     assert faults(Table()) == []
 
 
@@ -160,7 +160,7 @@ _NO_GROUP = SCHEMAS[ApiKey.HEARTBEAT].request.replace("group_id ", "group_name "
     ],
     ids=lambda case: case if isinstance(case, str) else "",
 )
-def test_what_is_missing_from_the_table_is_found(table: Table, fault: str) -> None:
+def test_a_planted_gap_in_the_table_of_apis_is_found(table: Table, fault: str) -> None:
     assert [text for text in faults(table) if text.startswith(fault)]
 
 
@@ -168,7 +168,7 @@ _READS = ("LIST_", "DESCRIBE_", "FIND_", "METADATA", "OFFSET_FOR_", "CONSUMER_GR
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.key in HANDLERS], ids=lambda row: row.key.name)
-def test_what_is_composed_and_does_more_than_read_is_carried_to_its_end(row: Api) -> None:
+def test_a_composed_api_counts_as_a_change_unless_it_only_reads(row: Api) -> None:
     assert row.changes == (not row.key.name.startswith(_READS))
 
 
@@ -193,7 +193,7 @@ def _names(fields: Any, version: int) -> set[str]:
     return {field.name for field in present}.union(*[_names(field.fields, version) for field in present])
 
 
-def test_what_is_advertised_is_common_to_the_table_and_all_clusters() -> None:
+def test_advertised_versions_are_common_to_the_table_and_all_clusters() -> None:
     old = EVERYTHING | {1: (4, 11), 3: (0, 8)}
     narrow = EVERYTHING | {1: (6, 15), 65: (1, 2)}
     both = offered(old, narrow)
@@ -211,17 +211,17 @@ def test_an_api_that_one_cluster_lacks_is_left_out_unless_the_gateway_answers_it
     assert both[ApiKey.SASL_AUTHENTICATE] == (0, 2)
 
 
-def test_without_a_known_cluster_everything_is_advertised_that_the_gateway_serves() -> None:
+def test_without_a_known_cluster_everything_the_gateway_serves_is_advertised() -> None:
     # A Java client that finds no METADATA ends with UnsupportedVersionException, where it should wait for the clusters
     assert offered() == offered(EVERYTHING)
 
 
-def test_produce_claims_0_only_where_every_cluster_claims_it() -> None:
+def test_produce_version_zero_is_advertised_only_when_every_cluster_offers_it() -> None:
     assert offered(EVERYTHING)[ApiKey.PRODUCE] == (0, 9)
     assert offered(EVERYTHING, EVERYTHING | {0: (3, 12)})[ApiKey.PRODUCE] == (3, 9)
 
 
-def test_the_advertised_list_is_a_message() -> None:
+def test_the_advertised_list_of_apis_can_be_encoded() -> None:
     body = encode(ApiKey.API_VERSIONS, 3, "response", {"api_keys": advertised([EVERYTHING])})
     assert decode(ApiKey.API_VERSIONS, 3, "response", body)["api_keys"] == advertised([EVERYTHING])
 
@@ -236,7 +236,7 @@ GROUP_CASES = [
 
 @pytest.mark.parametrize(("key", "version"), GROUP_CASES)
 @pytest.mark.parametrize("group", ["", "payments", "g" * 200])
-def test_the_group_is_found_without_decoding(key: int, version: int, group: str) -> None:
+def test_the_group_of_a_request_is_found_without_decoding(key: int, version: int, group: str) -> None:
     body = encode(key, version, "request", {"group_id": group})
     shared = b"head" + body + b"\xff" * 300
     assert peek_group(key, version, shared, 4, 4 + len(body)) == group.encode()
@@ -244,7 +244,7 @@ def test_the_group_is_found_without_decoding(key: int, version: int, group: str)
         peek_group(key, version, shared, 4, 4)
 
 
-def test_requests_without_or_with_several_groups_are_refused() -> None:
+def test_a_request_with_no_group_or_with_several_is_refused() -> None:
     with pytest.raises(KeyError):
         peek_group(ApiKey.METADATA, 9, b"", 0, 0)
     with pytest.raises(RemoteProtocolError, match="7 is the last version offered"):

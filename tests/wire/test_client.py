@@ -83,7 +83,7 @@ def drive(client: Client, broker: Broker, conversation: Conversation[Any]) -> An
 
 @given(st.integers(1, 40))
 @settings(deadline=None)
-def test_answers_are_those_to_the_oldest_requests_however_their_bytes_arrive(size: int) -> None:
+def test_each_answer_belongs_to_the_oldest_request_however_its_bytes_arrive(size: int) -> None:
     # Given three requests in flight
     client, broker = Client("me"), Broker()
     stream = b"".join(broker.answer(client.request(ApiKey.METADATA, {}, version)) for version in (1, 9, 4))
@@ -95,7 +95,7 @@ def test_answers_are_those_to_the_oldest_requests_however_their_bytes_arrive(siz
     assert client.idle
 
 
-def test_whoever_reads_what_is_wanted_never_reads_ahead() -> None:
+def test_reading_as_many_bytes_as_are_wanted_never_reads_past_an_answer() -> None:
     client, broker = Client("me"), Broker()
     stream = BytesIO(broker.answer(client.request(ApiKey.METADATA, {}, 9)) + b"of somebody else")
     while (event := client.next_event()) is NEED_DATA:
@@ -104,7 +104,7 @@ def test_whoever_reads_what_is_wanted_never_reads_ahead() -> None:
     assert stream.read() == b"of somebody else"
 
 
-def test_the_broker_is_asked_what_it_offers_and_in_the_oldest_version_where_it_knows_no_newer() -> None:
+def test_a_broker_that_refuses_the_newest_api_versions_request_is_asked_in_version_zero() -> None:
     client, broker = Client("me"), Broker(newest_api_versions=0)
     drive(client, broker, learn_versions(client))
     assert broker.said == [(ApiKey.API_VERSIONS, 3), (ApiKey.API_VERSIONS, 0)]
@@ -112,7 +112,7 @@ def test_the_broker_is_asked_what_it_offers_and_in_the_oldest_version_where_it_k
     assert client.version(ApiKey.METADATA, most=5) == 5
 
 
-def test_a_version_that_both_sides_speak_is_needed() -> None:
+def test_a_request_without_a_version_that_both_sides_speak_is_refused() -> None:
     client = Client("me")
     drive(client, Broker(), learn_versions(client))
     with pytest.raises(UnsupportedApiError, match="does not offer DESCRIBE_PRODUCERS"):
@@ -123,9 +123,7 @@ def test_a_version_that_both_sides_speak_is_needed() -> None:
 
 @pytest.mark.parametrize(("lifetime_ms", "good_for_s"), [(0, None), (3_600_000, 3600)])
 @pytest.mark.parametrize("learnt", [True, False])
-def test_an_account_is_logged_in_and_the_time_of_its_login_known(
-    lifetime_ms: int, good_for_s: float | None, learnt: bool
-) -> None:
+def test_logging_in_tells_how_long_the_login_is_valid(lifetime_ms: int, good_for_s: float | None, learnt: bool) -> None:
     client, broker = Client("me"), Broker(lifetime_ms=lifetime_ms)
     if learnt:
         drive(client, broker, learn_versions(client))
@@ -133,20 +131,20 @@ def test_an_account_is_logged_in_and_the_time_of_its_login_known(
     assert broker.said[-1] == (ApiKey.SASL_AUTHENTICATE, 2 if learnt else 1)
 
 
-def test_without_a_mechanism_nobody_logs_in() -> None:
+def test_without_a_mechanism_the_client_does_not_log_in() -> None:
     client, broker = Client("me"), Broker()
     assert drive(client, broker, log_in(client, SecurityProfile())) is None
     assert broker.said == []
 
 
-def test_a_wrong_password_is_told_without_it() -> None:
+def test_a_refused_login_names_the_account_and_not_the_password() -> None:
     client = Client("me")
     with pytest.raises(LoginRefusedError, match="refused the account svc: SASL_AUTHENTICATION_FAILED") as refused:
         drive(client, Broker(user="other"), log_in(client, ACCOUNT))
     assert "secret" not in str(refused.value)
 
 
-def test_other_mechanisms_are_named() -> None:
+def test_a_broker_without_the_mechanism_is_refused_with_those_it_offers() -> None:
     client, broker = Client("me"), Broker()
     broker.sasl.mechanisms = ("SCRAM-SHA-512",)
     with pytest.raises(LoginRefusedError, match=r"does not offer the mechanism PLAIN \(it offers PLAIN\)"):
@@ -161,21 +159,21 @@ def test_other_mechanisms_are_named() -> None:
         (b"HTTP/1.1 400", "HTTP"),
     ],
 )
-def test_what_is_no_answer_is_the_brokers_fault(data: bytes, named: str) -> None:
+def test_bytes_that_are_no_answer_are_a_remote_error(data: bytes, named: str) -> None:
     client = Client("me", Limits(max_response_bytes=1000))
     client.request(ApiKey.METADATA, {}, 9)
     with pytest.raises(RemoteProtocolError, match=named):
         events(client, [data])
 
 
-def test_an_answer_that_nobody_asked_for_is_the_brokers_fault() -> None:
+def test_an_answer_without_a_request_is_a_remote_error() -> None:
     client, broker = Client("me"), Broker()
     said = broker.answer(client.request(ApiKey.METADATA, {}, 9))
     with pytest.raises(RemoteProtocolError, match="was not asked for"):
         events(client, [said + said])
 
 
-def test_a_request_that_cannot_be_written_leaves_the_connection_as_it_was() -> None:
+def test_a_request_that_cannot_be_written_leaves_the_client_usable() -> None:
     client, broker = Client("me"), Broker()
     with pytest.raises(LocalProtocolError):
         client.request(ApiKey.METADATA, {"no_such_field": 1}, 9)
@@ -183,7 +181,7 @@ def test_a_request_that_cannot_be_written_leaves_the_connection_as_it_was() -> N
     assert len(events(client, [broker.answer(client.request(ApiKey.METADATA, {}, 9))])) == 1
 
 
-def test_the_end_of_the_connection_is_an_event() -> None:
+def test_a_closed_connection_is_an_event() -> None:
     client = Client("me")
     client.receive_data(b"")
     assert client.next_event() is CLOSED
