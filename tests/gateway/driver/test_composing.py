@@ -76,7 +76,7 @@ class FakeHost:
             "include_topic_authorized_operations": False,
         }
         identity = Identity(user, "client")
-        context = Context(self.view, self.topology, identity, None, None, tuple(GATEWAYS), GATEWAYS[0], "gw-0", "id")
+        context = Context(self.view, self.topology, identity, None, None, tuple(GATEWAYS), GATEWAYS[0], "id")
 
         def placing(nodes: Mapping[BrokerKey, NodeAddress]) -> dict[BrokerKey, NodeAddress]:
             return {broker: node._replace(host=host) for broker, node in nodes.items()}
@@ -149,7 +149,7 @@ def test_a_long_request_is_read_beside_the_loop_and_refused_where_it_cannot_be_r
         assert [topic["name"] for topic in answer["topics"]] == names
         assert threading.main_thread().name not in host.makers
         context = Context(
-            host.view, host.topology, Identity("app", "c"), None, None, tuple(GATEWAYS), GATEWAYS[0], "gw-0", "id"
+            host.view, host.topology, Identity("app", "c"), None, None, tuple(GATEWAYS), GATEWAYS[0], "id"
         )
         request = encode(METADATA, VERSION, "request", {"topics": [{"name": name} for name in names]})
         command = Compose(1, METADATA, VERSION, context.identity, request)

@@ -58,7 +58,6 @@ class Running:
             broker,
             (GATEWAY,),
             GATEWAY,
-            "gw",
             "id",
             self.nodes,
         )
