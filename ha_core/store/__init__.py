@@ -1,4 +1,4 @@
-"""The state in ZooKeeper: `connect` gives a `Store`; `MemoryStore` is its twin for tests."""
+"""The state in ZooKeeper: `connect` gives a `Store`; `stack.memory_store` has its twin for tests."""
 
 from ha_core.store.commits import Change
 from ha_core.store.errors import (
@@ -14,7 +14,6 @@ from ha_core.store.errors import (
     UnknownOperationError,
 )
 from ha_core.store.gateways import Registration
-from ha_core.store.memory import MemoryStore
 from ha_core.store.store import Store
 from ha_core.store.tree import State
 from ha_core.store.usage import Sighting
@@ -27,7 +26,6 @@ __all__ = [
     "ConflictError",
     "FencedOffError",
     "LockedError",
-    "MemoryStore",
     "NoStateError",
     "Registration",
     "Sighting",

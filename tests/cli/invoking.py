@@ -13,7 +13,8 @@ from ha_core.cli import session
 from ha_core.cli.app import build
 from ha_core.model import Cluster, Document, Topic
 from ha_core.operations.environment import Environment, utc_now
-from ha_core.store import Change, MemoryStore
+from ha_core.store import Change
+from stack.memory_store import MemoryStore
 
 
 def seeded(*documents: Cluster | Topic) -> MemoryStore:

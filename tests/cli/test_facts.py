@@ -13,8 +13,9 @@ from ha_core.model import Cluster, Document, KnownTopic
 from ha_core.operations import last_seen
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.store import Change, MemoryStore
+from ha_core.store import Change
 from ha_core.store.errors import StoreUnavailableError, TooLargeError
+from stack.memory_store import MemoryStore
 
 
 class StoppedError(Exception):

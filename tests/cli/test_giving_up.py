@@ -13,7 +13,8 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.lifecycle import given_up
 from ha_core.operations.lifecycle.given_up import give_up, plan_giving_up
 from ha_core.operations.report import Report
-from ha_core.store import Change, MemoryStore
+from ha_core.store import Change
+from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, run, seeded, use
 
 AT = "2026-11-21T10:00:00Z"

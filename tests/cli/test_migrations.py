@@ -5,7 +5,7 @@ import pytest
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
 from ha_core.model import Cluster, Crossing, Extent, MoveRequest, MoveSet, Operation, Scope, Topic
 from ha_core.present.state import age_words
-from ha_core.store import MemoryStore
+from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, run, seeded, shown, use
 
 CLUSTERS = tuple(Cluster(name=name, bootstrap="127.0.0.1:1", default=name == "east") for name in ("east", "west"))

@@ -26,8 +26,9 @@ from ha_core.operations.registry import add_cluster
 from ha_core.plan.crossing import propose_change
 from ha_core.plan.facts import PartitionEnds, ProducerFacts
 from ha_core.plan.move import cut_change, fence_change
-from ha_core.store import Change, MemoryStore
+from ha_core.store import Change
 from ha_core.store.usage import Sighting, merge
+from stack.memory_store import MemoryStore
 
 NEW: dict[str, Any] = {"new": {"a": [1, 2]}}
 """A field of a version to come."""

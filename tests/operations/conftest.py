@@ -4,8 +4,9 @@ import pytest
 
 from ha_core.model import Cluster
 from ha_core.operations.environment import Environment
-from ha_core.store import Change, MemoryStore
+from ha_core.store import Change
 from stack.harness import Stack
+from stack.memory_store import MemoryStore
 
 CLUSTERS = (
     Cluster(name="east", bootstrap="127.0.0.1:1", default=True),

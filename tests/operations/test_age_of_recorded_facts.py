@@ -9,7 +9,7 @@ import pytest
 from ha_core.model import KnownTopic, MoveSet
 from ha_core.operations.environment import Environment
 from ha_core.operations.last_seen import LastKnown
-from ha_core.store import MemoryStore
+from stack.memory_store import MemoryStore
 
 NOW = datetime(2026, 11, 22, 7, 0, tzinfo=UTC)
 

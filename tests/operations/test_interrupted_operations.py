@@ -10,7 +10,7 @@ from ha_core.operations.creating import create, interrupted_twin
 from ha_core.operations.environment import Environment
 from ha_core.operations.registry import running_operations
 from ha_core.operations.requests import make_request
-from ha_core.store import MemoryStore
+from stack.memory_store import MemoryStore
 
 
 def test_an_interrupted_equal_operation_is_found_without_reading_ended_operations(

@@ -15,7 +15,7 @@ from ha_core.operations.switch.steps import SwitchSteps
 from ha_core.operations.switch.window import Window
 from ha_core.plan.closure import lock_keys
 from ha_core.plan.facts import Partition, ProducerFacts
-from ha_core.store import MemoryStore
+from stack.memory_store import MemoryStore
 
 OPEN = {("orders", 1): (ProducerFacts(7, 0, 3, 0, 2, 40),)}
 QUIET = {("orders", 1): (ProducerFacts(7, 0, 3, 0, 2, -1),)}

@@ -13,7 +13,7 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import BypassError
 from ha_core.operations.journal import Journal
 from ha_core.operations.moving import RETURN_S, MoveSteps
-from ha_core.store import MemoryStore
+from stack.memory_store import MemoryStore
 
 KEY = ("orders", 0)
 CUT = 10

@@ -14,7 +14,8 @@ import pytest
 
 from ha_core.kafka import NO_SECURITY, SecurityProfile, load_profiles
 from ha_core.model import Cluster
-from ha_core.store import Change, MemoryStore
+from ha_core.store import Change
+from stack.memory_store import MemoryStore
 from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow

@@ -7,8 +7,9 @@ from typing import Protocol
 
 from kazoo.client import KazooClient
 
-from ha_core.store import MemoryStore, connect
+from ha_core.store import connect
 from ha_core.store.store import Store
+from stack.memory_store import MemoryStore
 
 from .fault_proxy import FaultProxy
 from .zookeeper_process import ZooKeeperProcess

@@ -18,8 +18,8 @@ from gateway.driver.damped import Damped
 from gateway.driver.gateway import Gateway
 from gateway.driver.listeners import ACCEPTS_PER_TURN, Listeners
 from gateway.session.snapshot import Port
-from ha_core.store import MemoryStore
 from ha_core.wire import encode, encode_request
+from stack.memory_store import MemoryStore
 
 
 class Loop:

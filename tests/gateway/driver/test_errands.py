@@ -16,8 +16,8 @@ from gateway.driver.gateway import Gateway
 from gateway.session.commands import Cause, Compose
 from gateway.session.snapshot import Port
 from ha_core.model import Identity
-from ha_core.store import MemoryStore
 from ha_core.wire import ApiKey
+from stack.memory_store import MemoryStore
 
 
 def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carried_to_its_end(
