@@ -195,7 +195,7 @@ class Admin:
         adoption.leave(self._brokers, adopted, self._deadline(timeout_s))
 
     def _deadline(self, timeout_s: float | None) -> Deadline:
-        return Deadline.after(self._brokers.timeout_s if timeout_s is None else timeout_s)
+        return self._brokers.deadline() if timeout_s is None else Deadline.after(timeout_s)
 
     def _admin_client(self) -> AdminClient:
         with self._guard:

@@ -28,10 +28,11 @@ from ha_core.kafka.errors import (
     NotSettledError,
     RequestRefusedError,
     refusal,
+    retriable,
+    why_again,
 )
 from ha_core.kafka.facts import Adopted, GroupDescription, MemberDescription
 from ha_core.kafka.groups import Coordinators, describe, generation
-from ha_core.kafka.offsets import retriable
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 
 MAX_MEMBERS = 1_000
@@ -126,10 +127,8 @@ def leave(brokers: Brokers, adopted: Adopted, deadline: Deadline) -> None:
 
     def ask(node: int, _: list[str]) -> tuple[dict[str, bool], dict[str, str]]:
         for code in _leave(brokers, adopted.group, node, members, deadline):
-            if retriable(code):
-                return {}, {adopted.group: name_of(code)}
             if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID):
-                raise refusal(brokers.cluster, f"leave group {adopted.group}", code)
+                return {}, {adopted.group: why_again(brokers.cluster, f"leave group {adopted.group}", code)}
         return {adopted.group: True}, {}
 
     _at_coordinator(brokers, adopted.group, "take the adopted members", ask, deadline)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 _PARALLEL = 8
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.25
+_LOOK_PAUSE_S = 0.05
 _NAMED_IN_ERRORS = 5
 _METADATA_VERSION = 9  # the last one before topic ids; epochs (7) and rights (8) are in it
 
@@ -230,6 +231,29 @@ class Brokers:
             self.cluster,
             f"could not {what} within {deadline.seconds:g} s ({named}{more}). Try again once its brokers are healthy.",
         )
+
+
+def pages(keys: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+    """`keys` in runs of at most so many."""
+    return (keys[at : at + most] for at in range(0, len(keys), most))
+
+
+def by_topic(entries: Iterable[tuple[str, T]], parts: str = "partitions") -> list[dict[str, Any]]:
+    """(topic, entry of a partition) as requests have them."""
+    topics: dict[str, list[T]] = {}
+    for topic, entry in entries:
+        topics.setdefault(topic, []).append(entry)
+    return [{"name": name, parts: several} for name, several in topics.items()]
+
+
+def pause(brokers: Brokers, what: str, deadline: Deadline) -> None:
+    """Before the next look at something that takes its time. :raises NotSettledError: it took too long."""
+    if deadline.left_s <= _LOOK_PAUSE_S:
+        raise NotSettledError(
+            brokers.cluster,
+            f"{what} after {deadline.seconds:g} s. Look whether its brokers are healthy, then try again.",
+        )
+    time.sleep(_LOOK_PAUSE_S)
 
 
 def _bind(ask: Callable[[int, list[K]], T], node: int, keys: list[K]) -> Callable[[], T]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.brokers import Brokers, pause
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import (
     ClusterUnreachableError,
     KafkaAdminError,
-    NotSettledError,
     TopicMismatchError,
     refusal,
 )
@@ -27,7 +25,6 @@ _NOT_CARRIED = frozenset({"leader.replication.throttled.replicas", "follower.rep
 """They name brokers of the origin by id."""
 _UNKNOWN_KEY = "unknown topic config name"
 """How brokers of every version begin to say that they do not know a key; its error code also means bad values."""
-_PAUSE_S = 0.05
 
 
 def create(
@@ -71,7 +68,7 @@ def await_leaders(brokers: Brokers, partitions: Mapping[str, int], deadline: Dea
 
     for node in nodes:
         while names := lacking(node):
-            _pause(brokers, f"broker {node} knows no leaders yet for {', '.join(names[:5])}", deadline)
+            pause(brokers, f"broker {node} knows no leaders yet for {', '.join(names[:5])}", deadline)
 
 
 def _compare(brokers: Brokers, wanted: Mapping[str, TopicSpec], deadline: Deadline) -> set[str]:
@@ -211,12 +208,3 @@ def _timed_out(brokers: Brokers, address: str, what: str, deadline: Deadline) ->
         address,
         f"did not {what} within {deadline.seconds:g} s. Look whether its brokers are healthy, then try again.",
     )
-
-
-def _pause(brokers: Brokers, what: str, deadline: Deadline) -> None:
-    if deadline.left_s <= _PAUSE_S:
-        raise NotSettledError(
-            brokers.cluster,
-            f"{what} after {deadline.seconds:g} s. Look whether its brokers are healthy, then try again.",
-        )
-    time.sleep(_PAUSE_S)

@@ -8,14 +8,13 @@ can delete a topic of the same name.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.brokers import Brokers, pages, pause
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import ClusterUnreachableError, NotSettledError, TopicNotEmptyError, refusal
+from ha_core.kafka.errors import ClusterUnreachableError, TopicNotEmptyError, refusal
 from ha_core.kafka.topics import TopicDescription, describe
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 
@@ -27,7 +26,6 @@ _NO_ID = bytes(16)
 _GONE = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 _WORTH_WAITING = {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT}
 _MAX_PER_REQUEST = 1_000
-_PAUSE_S = 0.05
 
 
 def delete_empty(
@@ -87,8 +85,8 @@ def _delete(
     for name, topic in sorted(found.items()):
         require(name, topic)
     ordered = sorted(found)
-    for at in range(0, len(ordered), _MAX_PER_REQUEST):
-        _request(brokers, {name: ids[name] for name in ordered[at : at + _MAX_PER_REQUEST]}, still_ours, deadline)
+    for some in pages(ordered, _MAX_PER_REQUEST):
+        _request(brokers, {name: ids[name] for name in some}, still_ours, deadline)
     _await_gone(brokers, {name: ids[name] for name in ordered}, deadline)
     return tuple(ordered)
 
@@ -136,7 +134,7 @@ def _request(brokers: Brokers, ids: Mapping[str, bytes], still_ours: Callable[[]
             else:
                 left.pop(name, None)
         if left:
-            _pause(brokers, waits or f"{', '.join(sorted(left)[:5])} are not deleted", deadline)
+            pause(brokers, waits or f"{', '.join(sorted(left)[:5])} are not deleted", deadline)
 
 
 def _await_gone(brokers: Brokers, ids: Mapping[str, bytes], deadline: Deadline) -> None:
@@ -154,13 +152,4 @@ def _await_gone(brokers: Brokers, ids: Mapping[str, bytes], deadline: Deadline) 
             ]
             if not shown:
                 break
-            _pause(brokers, f"topics {', '.join(shown[:5])} are being deleted", deadline)
-
-
-def _pause(brokers: Brokers, what: str, deadline: Deadline) -> None:
-    if deadline.left_s <= _PAUSE_S:
-        raise NotSettledError(
-            brokers.cluster,
-            f"{what} after {deadline.seconds:g} s. Look whether its brokers are healthy, then try again.",
-        )
-    time.sleep(_PAUSE_S)
+            pause(brokers, f"topics {', '.join(shown[:5])} are being deleted", deadline)

@@ -13,32 +13,28 @@ class KafkaAdminError(Exception):
         self.cluster = cluster
 
 
-class ClusterUnreachableError(KafkaAdminError):
-    """No connection, or no answer in time. `address` is the `host:port` (or several) that were tried."""
+class AtAddressError(KafkaAdminError):
+    """`address` is the `host:port` (or several) that were tried."""
 
     def __init__(self, cluster: str, address: str, text: str) -> None:
         super().__init__(cluster, f"{address} {text}")
         self.address = address
+
+
+class ClusterUnreachableError(AtAddressError):
+    """No connection, or no answer in time."""
 
 
 class ConnectionLostError(ClusterUnreachableError):
     """The broker closed an open connection: worth one more try on a new one."""
 
 
-class AuthenticationRefusedError(KafkaAdminError):
+class AuthenticationRefusedError(AtAddressError):
     """The cluster does not take the account of the security profile."""
 
-    def __init__(self, cluster: str, address: str, text: str) -> None:
-        super().__init__(cluster, f"{address} {text}")
-        self.address = address
 
-
-class NotKafkaError(KafkaAdminError):
+class NotKafkaError(AtAddressError):
     """What answers at the address does not speak Kafka's protocol, or speaks TLS."""
-
-    def __init__(self, cluster: str, address: str, text: str) -> None:
-        super().__init__(cluster, f"{address} {text}")
-        self.address = address
 
 
 class UnsupportedByClusterError(KafkaAdminError):
@@ -87,6 +83,24 @@ class OffsetsNotTakenError(KafkaAdminError):
 
 class SecurityProfileError(ValueError):
     """A security profile that is missing, incomplete or unreadable."""
+
+
+def retriable(code: int) -> bool:
+    """Whether Kafka's own clients would ask again."""
+    try:
+        return ErrorCode(code).retriable
+    except ValueError:
+        return False
+
+
+def why_again(cluster: str, what: str, code: int, message: str | None = None) -> str:
+    """Why to ask again, by the name of a code.
+
+    :raises KafkaAdminError: no retry cures it, see `refusal`.
+    """
+    if not retriable(code):
+        raise refusal(cluster, what, code, message)
+    return name_of(code)
 
 
 def refusal(cluster: str, what: str, code: int, message: str | None = None) -> KafkaAdminError:

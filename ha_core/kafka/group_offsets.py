@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.brokers import Brokers, by_topic, pages
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import GroupInUseError, OffsetsNotTakenError, refusal
+from ha_core.kafka.errors import GroupInUseError, OffsetsNotTakenError, refusal, retriable, why_again
 from ha_core.kafka.groups import Coordinators
-from ha_core.kafka.offsets import retriable
 from ha_core.model.group import Member
 from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
@@ -43,11 +42,9 @@ def read(
             group = one["group_id"]
             codes = {one["error_code"]} | {p["error_code"] for topic in one["topics"] for p in topic["partitions"]}
             codes.discard(0)
-            if any(not retriable(code) for code in codes):
-                wrong = next(code for code in codes if not retriable(code))
-                raise refusal(brokers.cluster, f"read committed offsets of group {group}", wrong)
             if codes:
-                again[group] = name_of(min(codes))
+                code = min(codes, key=lambda code: (retriable(code), code))
+                again[group] = why_again(brokers.cluster, f"read committed offsets of group {group}", code)
                 continue
             out[group] = {
                 (topic["name"], part["partition_index"]): (part["committed_offset"], part["metadata"] or "")
@@ -63,8 +60,8 @@ def read(
 def _fetch(connection: Connection, groups: list[str], stable: bool, deadline: Deadline) -> Iterator[dict[str, Any]]:
     api, out = ApiKey.OFFSET_FETCH, []
     if connection.version(api) >= _BATCHES_FROM:
-        for at in range(0, len(groups), _MAX_GROUPS_PER_REQUEST):
-            some = [{"group_id": group, "topics": None} for group in groups[at : at + _MAX_GROUPS_PER_REQUEST]]
+        for page in pages(groups, _MAX_GROUPS_PER_REQUEST):
+            some = [{"group_id": group, "topics": None} for group in page]
             out += connection.call(api, {"groups": some, "require_stable": stable}, deadline)["groups"]
     else:
         can_wait = connection.version(api) >= 7
@@ -127,10 +124,8 @@ def delete(
 
     :param still_ours: as for `write`.
     """
-    asked: dict[str, list[dict[str, int]]] = {}
-    for topic, index in sorted(partitions):
-        asked.setdefault(topic, []).append({"partition_index": index})
-    message = {"group_id": group, "topics": [{"name": name, "partitions": parts} for name, parts in asked.items()]}
+    topics = by_topic((topic, {"partition_index": index}) for topic, index in sorted(partitions))
+    message = {"group_id": group, "topics": topics}
 
     def ask(node: int, _: list[str]) -> tuple[dict[str, tuple[Partition, ...]], dict[str, str]]:
         still_ours()
@@ -151,20 +146,23 @@ def delete(
 
 
 def _commit(group: str, offsets: Mapping[Partition, Committed], member: Member) -> dict[str, Any]:
-    topics: dict[str, list[dict[str, Any]]] = {}
-    for (topic, index), (offset, metadata) in offsets.items():
-        part = {
-            "partition_index": index,
-            "committed_offset": offset,
-            "committed_leader_epoch": -1,
-            "committed_metadata": metadata,
-        }
-        topics.setdefault(topic, []).append(part)
+    parts = (
+        (
+            topic,
+            {
+                "partition_index": index,
+                "committed_offset": offset,
+                "committed_leader_epoch": -1,
+                "committed_metadata": metadata,
+            },
+        )
+        for (topic, index), (offset, metadata) in offsets.items()
+    )
     return {
         "group_id": group,
         "generation_id_or_member_epoch": member.generation,
         "member_id": member.member_id,
-        "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
+        "topics": by_topic(parts),
     }
 
 

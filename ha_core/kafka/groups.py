@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.brokers import Brokers, pages
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError, refusal
+from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError, why_again
 from ha_core.kafka.facts import GroupDescription, MemberDescription
-from ha_core.kafka.offsets import retriable
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 
 _GROUP_KEY = 0
@@ -42,20 +41,18 @@ class Coordinators:
             group, code = one["key"], one["error_code"]
             if not code and one["node_id"] in self._brokers.nodes:
                 found[group] = one["node_id"]
-            elif not code or retriable(code):
-                waiting[group] = f"it has no coordinator, {name_of(code)}"
-                self._brokers.metadata((), self._deadline)
             else:
-                raise refusal(
-                    self._brokers.cluster, f"find the coordinator of group {group}", code, one["error_message"]
-                )
+                what = f"find the coordinator of group {group}"
+                why = why_again(self._brokers.cluster, what, code, one["error_message"]) if code else name_of(code)
+                waiting[group] = f"it has no coordinator, {why}"
+                self._brokers.metadata((), self._deadline)
         return found, waiting
 
     def _ask(self, connection: Connection, groups: list[str]) -> list[dict[str, Any]]:
         api, out = ApiKey.FIND_COORDINATOR, []
         if connection.version(api) >= _BATCHES_FROM:
-            for at in range(0, len(groups), _MAX_PER_REQUEST):
-                ask = {"key_type": _GROUP_KEY, "coordinator_keys": groups[at : at + _MAX_PER_REQUEST]}
+            for some in pages(groups, _MAX_PER_REQUEST):
+                ask = {"key_type": _GROUP_KEY, "coordinator_keys": some}
                 out += connection.call(api, ask, self._deadline)["coordinators"]
             return out
         for group in groups:
@@ -69,16 +66,13 @@ def describe(brokers: Brokers, groups: Collection[str], deadline: Deadline) -> d
     def ask(node: int, asked: list[str]) -> tuple[dict[str, GroupDescription], dict[str, str]]:
         out: dict[str, GroupDescription] = {}
         again: dict[str, str] = {}
-        for at in range(0, len(asked), _MAX_PER_REQUEST):
-            body = {"groups": asked[at : at + _MAX_PER_REQUEST]}
-            for one in brokers.call(node, ApiKey.DESCRIBE_GROUPS, body, deadline)["groups"]:
+        for some in pages(asked, _MAX_PER_REQUEST):
+            for one in brokers.call(node, ApiKey.DESCRIBE_GROUPS, {"groups": some}, deadline)["groups"]:
                 code = one["error_code"]
                 if not code:
                     out[one["group_id"]] = _description(one, node)
-                elif retriable(code):
-                    again[one["group_id"]] = name_of(code)
                 else:
-                    raise refusal(brokers.cluster, f"describe group {one['group_id']}", code)
+                    again[one["group_id"]] = why_again(brokers.cluster, f"describe group {one['group_id']}", code)
         return out, again
 
     return brokers.rounds("describe the groups", groups, Coordinators(brokers, deadline).locate, ask, deadline)
@@ -97,9 +91,7 @@ def names(brokers: Brokers, deadline: Deadline) -> dict[str, str]:
         if not code:
             consumers = [one for one in answer["groups"] if one["protocol_type"] in _CONSUMERS]
             return {key: {one["group_id"]: one.get("group_state", "") for one in consumers} for key in asked}, {}
-        if retriable(code):
-            return {}, dict.fromkeys(asked, name_of(code))
-        raise refusal(brokers.cluster, "list the groups", code)
+        return {}, dict.fromkeys(asked, why_again(brokers.cluster, "list the groups", code))
 
     nodes = sorted(brokers.nodes)
     found = brokers.rounds("list the groups", nodes, lambda left: ({n: n for n in left}, {}), ask, deadline)

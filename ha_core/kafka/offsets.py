@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.brokers import Brokers, by_topic, pages
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import TopicMissingError, refusal
+from ha_core.kafka.errors import TopicMissingError, refusal, why_again
 from ha_core.kafka.facts import LogEnds
 from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
@@ -99,8 +99,8 @@ def ends(
     def ask(node: int, asked: list[Partition]) -> tuple[dict[Partition, LogEnds], dict[Partition, str]]:
         out: dict[Partition, LogEnds] = {}
         again: dict[Partition, str] = {}
-        for at in range(0, len(asked), _MAX_PER_REQUEST):
-            some = asked[at : at + _MAX_PER_REQUEST]
+        for page in pages(asked, _MAX_PER_REQUEST):
+            some = list(page)
             columns: list[dict[Partition, int]] = []
             for replica, isolation, timestamp in _READINGS:
                 some = [key for key in some if key not in again]
@@ -130,10 +130,8 @@ def _list(
         code = part["error_code"]
         if not code:
             offsets[key] = part["offset"]
-        elif retriable(code):
-            again[key] = name_of(code)
         else:
-            raise refusal(brokers.cluster, f"read offsets of {key[0]}-{key[1]}", code)
+            again[key] = why_again(brokers.cluster, f"read offsets of {key[0]}-{key[1]}", code)
     again.update((key, "not in the answer") for key in partitions if key not in offsets and key not in again)
     return offsets, again
 
@@ -149,16 +147,11 @@ def told(
 ) -> Iterator[tuple[Partition, Mapping[str, Any]]]:
     """One LIST_OFFSETS: each partition's answer as it came. A broker that is older than `least_version` gives none."""
     replica, isolation, timestamp = reading
-    topics: dict[str, list[dict[str, Any]]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(
-            {"partition_index": index, "current_leader_epoch": epochs[topic, index], "timestamp": timestamp}
-        )
-    message = {
-        "replica_id": replica,
-        "isolation_level": isolation,
-        "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
-    }
+    entries = (
+        (topic, {"partition_index": index, "current_leader_epoch": epochs[topic, index], "timestamp": timestamp})
+        for topic, index in partitions
+    )
+    message = {"replica_id": replica, "isolation_level": isolation, "topics": by_topic(entries)}
 
     def talk(connection: Connection) -> dict[str, Any]:
         if connection.version(ApiKey.LIST_OFFSETS) < least_version:
@@ -168,11 +161,3 @@ def told(
     for of in brokers.converse(node, talk, deadline)["topics"]:
         for part in of["partitions"]:
             yield (of["name"], part["partition_index"]), part
-
-
-def retriable(code: int) -> bool:
-    """Whether Kafka's own clients would ask again."""
-    try:
-        return ErrorCode(code).retriable
-    except ValueError:
-        return False

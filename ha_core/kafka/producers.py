@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.brokers import Brokers, by_topic, pages
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import refusal
-from ha_core.kafka.offsets import Leaders, retriable
+from ha_core.kafka.errors import why_again
+from ha_core.kafka.offsets import Leaders
 from ha_core.plan.facts import Partition, ProducerFacts
-from ha_core.wire.codes import ApiKey, name_of
+from ha_core.wire.codes import ApiKey
 
 _MAX_PER_REQUEST = 2_000  # an answer has one entry for each producer of each partition
 
@@ -28,22 +28,17 @@ def producers(
     ) -> tuple[dict[Partition, tuple[ProducerFacts, ...]], dict[Partition, str]]:
         out: dict[Partition, tuple[ProducerFacts, ...]] = {}
         again: dict[Partition, str] = {}
-        for at in range(0, len(asked), _MAX_PER_REQUEST):
-            topics: dict[str, list[int]] = {}
-            for topic, index in asked[at : at + _MAX_PER_REQUEST]:
-                topics.setdefault(topic, []).append(index)
-            body = {"topics": [{"name": name, "partition_indexes": parts} for name, parts in topics.items()]}
+        for some in pages(asked, _MAX_PER_REQUEST):
+            body = {"topics": by_topic(some, "partition_indexes")}
             answer = brokers.call(node, ApiKey.DESCRIBE_PRODUCERS, body, deadline)
             for one in answer["topics"]:
                 for part in one["partitions"]:
                     key, code = (one["name"], part["partition_index"]), part["error_code"]
                     if not code:
                         out[key] = tuple(_state(entry) for entry in part["active_producers"])
-                    elif retriable(code):
-                        again[key] = name_of(code)
                     else:
                         what = f"read the producers of {key[0]}-{key[1]}"
-                        raise refusal(brokers.cluster, what, code, part["error_message"])
+                        again[key] = why_again(brokers.cluster, what, code, part["error_message"])
         return out, again
 
     return brokers.rounds("read the producers", partitions, leaders.locate, ask, deadline)

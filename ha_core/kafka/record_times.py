@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.brokers import Brokers, pages
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.facts import LogEnds, RecordTimes
 from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, told
@@ -47,10 +47,10 @@ def record_times(
             by_leader.setdefault(one.leader, []).append(key)
 
     def ask(node: int, asked: list[Partition]) -> None:
-        for at in range(0, len(asked), _MAX_PER_REQUEST):
+        for page in pages(asked, _MAX_PER_REQUEST):
             if deadline.passed:
                 return
-            some = {key: ends[key] for key in asked[at : at + _MAX_PER_REQUEST]}
+            some = {key: ends[key] for key in page}
             first = _times(brokers, node, some, _FIRST, deadline)
             newest = _times(brokers, node, some, _LARGEST, deadline, _LARGEST_FROM_VERSION)
             found.update((key, RecordTimes(first.get(key), newest.get(key))) for key in some)

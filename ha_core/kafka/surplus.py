@@ -13,10 +13,10 @@ from typing import Any
 
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import KafkaAdminError, refusal
-from ha_core.kafka.offsets import Leaders, retriable
+from ha_core.kafka.errors import KafkaAdminError, why_again
+from ha_core.kafka.offsets import Leaders
 from ha_core.plan.facts import Partition, Surplus
-from ha_core.wire.codes import ApiKey, ErrorCode, name_of
+from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.records import batches
 
@@ -119,10 +119,8 @@ def _step(
     if code == ErrorCode.OFFSET_OUT_OF_RANGE:  # deleted since; what is left tells nothing of those who wrote it
         walk.whole, walk.at = False, walk.end
         return None
-    if code and retriable(code):
-        return name_of(code)
     if code:
-        raise refusal(brokers.cluster, f"read {topic}-{partition} from offset {walk.at}", code)
+        return why_again(brokers.cluster, f"read {topic}-{partition} from offset {walk.at}", code)
     before = walk.at
     try:
         walk.take(found["records"] or b"")

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.brokers import Brokers, pages
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, TopicSpec
@@ -96,11 +96,9 @@ def partition_counts(brokers: Brokers, names: Collection[str], deadline: Deadlin
 def own_config(brokers: Brokers, names: Collection[str], deadline: Deadline) -> dict[str, dict[str, str]]:
     """topic → what was set on the topic itself. Values that brokers keep secret are left out."""
     out: dict[str, dict[str, str]] = {name: {} for name in names}
-    ordered = sorted(names)
-    for at in range(0, len(ordered), _MAX_PER_REQUEST):
+    for some in pages(sorted(names), _MAX_PER_REQUEST):
         resources = [
-            {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None}
-            for name in ordered[at : at + _MAX_PER_REQUEST]
+            {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None} for name in some
         ]
         answer = brokers.call(None, ApiKey.DESCRIBE_CONFIGS, {"resources": resources}, deadline)
         for one in answer["results"]:
