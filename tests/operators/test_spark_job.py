@@ -95,6 +95,21 @@ def test_without_its_connection_a_job_runs_on_the_worker_and_not_on_yarn(monkeyp
     assert master(conn_id="not_there") == "local[*]"
 
 
+def test_the_settings_of_a_cluster_are_those_of_its_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ha_core.operators.spark import SparkJobOperator
+
+    monkeypatch.setenv("AIRFLOW_CONN_ELSEWHERE", '{"conn_type": "spark", "host": "yarn"}')
+
+    def hook(conn_id: str) -> Any:
+        return SparkJobOperator(task_id="history", job="facts", conn_id=conn_id)._get_hook()
+
+    there, here = hook("elsewhere"), hook("not_there")
+    assert set(there._conf) == {"spark.log.level", "spark.ui.showConsoleProgress"}  # what the task's log has
+    assert (there._driver_memory, there._executor_memory) == (None, None)
+    assert here._conf["spark.ui.enabled"] == "false"
+    assert here._driver_memory == "512m"
+
+
 def test_a_master_that_does_not_listen_is_named_before_anything_is_submitted() -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
