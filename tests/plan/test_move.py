@@ -188,21 +188,27 @@ def test_a_scope_of_topics_leaves_bindings_as_they_are() -> None:
     assert not [d for d in documents.puts if isinstance(d, UserBindings)]
 
 
-def test_a_cut_without_its_fence_or_without_all_partitions_is_refused() -> None:
-    mapped = Topic(name="t", writer="east", partitions={p: identity("east") for p in range(3)})
-
-    with pytest.raises(MoveDamagedError, match="does not stand"):
-        cut_now(operation("fenced"), View(groups={"g": Group(name="g", fence=FENCE)}))
-    with pytest.raises(MoveDamagedError, match=r"partitions \[0, 1\] were read"):
-        cut_now(operation("fenced"), fenced_view(mapped))
-    with pytest.raises(MoveDamagedError, match=r"partitions \[1\] were read"):
-        cut_now(operation("fenced"), fenced_view(), ends={("t", 1): PartitionEnds(0, 0)})
-    with pytest.raises(MoveDamagedError, match="needs the log end"):
-        cut_now(operation("fenced"), fenced_view(), ends={("t", 0): PartitionEnds(0)})
-    with pytest.raises(MoveDamagedError, match="is running, not fenced"):
-        cut_now(operation("running"), fenced_view())
-    with pytest.raises(MoveDamagedError, match="being undone"):
-        cut_now(operation("undoing"), fenced_view())
+@pytest.mark.parametrize(
+    ("stored", "view", "ends", "reason"),
+    [
+        (operation("fenced"), View(groups={"g": Group(name="g", fence=FENCE)}), ENDS, "does not stand"),
+        (
+            operation("fenced"),
+            fenced_view(Topic(name="t", writer="east", partitions={p: identity("east") for p in range(3)})),
+            ENDS,
+            r"partitions \[0, 1\] were read",
+        ),
+        (operation("fenced"), fenced_view(), {("t", 1): PartitionEnds(0, 0)}, r"partitions \[1\] were read"),
+        (operation("fenced"), fenced_view(), {("t", 0): PartitionEnds(0)}, "needs the log end"),
+        (operation("running"), fenced_view(), ENDS, "is running, not fenced"),
+        (operation("undoing"), fenced_view(), ENDS, "being undone"),
+    ],
+)
+def test_a_cut_without_its_fence_or_without_all_partitions_is_refused(
+    stored: Operation, view: View, ends: dict[tuple[str, int], PartitionEnds], reason: str
+) -> None:
+    with pytest.raises(MoveDamagedError, match=reason):
+        cut_now(stored, view, ends=ends)
 
 
 def test_a_cut_at_a_log_end_below_the_open_extent_is_refused() -> None:
@@ -282,26 +288,35 @@ def test_a_cut_cannot_be_undone() -> None:
         undo_change(operation("cut"), View())
 
 
-def test_resume_follows_the_stored_state() -> None:
-    fenced = {"t": Topic(name="t", fence=FENCE)}
-    forced: dict[str, Any] = {"request": {"mode": "forced"}}
-    forward, dead = steps(PLANNED), steps(FORCED)
+FENCED = {"t": Topic(name="t", fence=FENCE)}
+QUIET = {"t": Topic(name="t", transaction_fence=FENCE)}
+ADOPTED = {"adopted": {"g": AdoptedGroup(1, 1, {})}}
+FORCED_REQUEST = {"mode": "forced"}
+DEAD = steps(FORCED)
 
-    assert resume(operation("planned"), {}, {}) == forward
-    assert resume(operation("running"), {}, {}) == forward
-    adopted = {"adopted": {"g": AdoptedGroup(1, 1, {})}}
-    assert resume(operation("running", evidence=adopted), {}, {}) == UNDO
-    assert resume(operation("fenced"), fenced, {}) == UNDO
-    quiet = {"t": Topic(name="t", transaction_fence=FENCE)}
-    assert resume(operation("fenced"), quiet, {}) == UNDO
-    assert resume(operation("running"), {}, {"g": Group(name="g", fence=FENCE)}) == UNDO
-    assert resume(operation("undoing"), {}, {}) == UNDO
-    # The fence of a forced move stands: what comes behind it is done, and it is not put up again
-    assert resume(operation("fenced", **forced), fenced, {}) == ("warm", *dead[dead.index("drain") :])
-    assert resume(operation("running", **forced), {}, {}) == dead
-    assert resume(operation("cut"), {}, {}) == ("verify", "groups", "record")
-    assert resume(operation("succeeded"), {}, {}) == ("release",)
-    assert resume(operation("failed"), fenced, {}) == UNDO
+
+@pytest.mark.parametrize(
+    ("stored", "topics", "groups", "expected"),
+    [
+        (operation("planned"), {}, {}, steps(PLANNED)),
+        (operation("running"), {}, {}, steps(PLANNED)),
+        (operation("running", evidence=ADOPTED), {}, {}, UNDO),
+        (operation("fenced"), FENCED, {}, UNDO),
+        (operation("fenced"), QUIET, {}, UNDO),
+        (operation("running"), {}, {"g": Group(name="g", fence=FENCE)}, UNDO),
+        (operation("undoing"), {}, {}, UNDO),
+        # The fence of a forced move stands: what comes after it is done, and it is not put up again
+        (operation("fenced", request=FORCED_REQUEST), FENCED, {}, ("warm", *DEAD[DEAD.index("drain") :])),
+        (operation("running", request=FORCED_REQUEST), {}, {}, DEAD),
+        (operation("cut"), {}, {}, ("verify", "groups", "record")),
+        (operation("succeeded"), {}, {}, ("release",)),
+        (operation("failed"), FENCED, {}, UNDO),
+    ],
+)
+def test_resume_follows_the_stored_state(
+    stored: Operation, topics: dict[str, Topic], groups: dict[str, Group], expected: tuple[str, ...]
+) -> None:
+    assert resume(stored, topics, groups) == expected
 
 
 def test_resume_continues_after_the_cut_when_the_maps_contain_it() -> None:

@@ -45,16 +45,20 @@ def test_an_unknown_kafka_version_is_refused_with_the_locked_ones() -> None:
         assert version in str(caught.value)
 
 
-def test_an_invalid_stack_spec_is_refused_with_the_reason() -> None:
-    east = parse_cluster("east=3.9.2")
-    with pytest.raises(StackError, match="needs a cluster"):
-        stack_spec([], 2, False, "none")
-    with pytest.raises(StackError, match="east is given more than once"):
-        stack_spec([east, parse_cluster("east=4.3.1")], 2, False, "none")
-    with pytest.raises(StackError, match="9 gateways"):
-        stack_spec([east], 9, False, "none")
-    with pytest.raises(StackError, match="'ssl' is neither"):
-        stack_spec([east], 2, False, "ssl")
+@pytest.mark.parametrize(
+    ("clusters", "gateways", "security", "reason"),
+    [
+        ([], 2, "none", "needs a cluster"),
+        (["east=3.9.2", "east=4.3.1"], 2, "none", "east is given more than once"),
+        (["east=3.9.2"], 9, "none", "9 gateways"),
+        (["east=3.9.2"], 2, "ssl", "'ssl' is neither"),
+    ],
+)
+def test_an_invalid_stack_spec_is_refused_with_the_reason(
+    clusters: list[str], gateways: int, security: str, reason: str
+) -> None:
+    with pytest.raises(StackError, match=reason):
+        stack_spec([parse_cluster(cluster) for cluster in clusters], gateways, False, security)
 
 
 def test_a_stack_spec_is_read_back_from_its_json() -> None:
