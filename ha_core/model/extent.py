@@ -180,6 +180,11 @@ def close(extents: Sequence[Extent], cluster: str, at: int) -> tuple[Extent, ...
     raise ValueError(f"cluster {cluster} has no closed extent in this partition")
 
 
+def skipping(extents: Sequence[Extent], cluster: str, ignored: bool = True) -> tuple[Extent, ...]:
+    """With what lies in `cluster` skipped by readers, or served again."""
+    return tuple(e.model_copy(update={"ignored": ignored}) if e.cluster == cluster else e for e in extents)
+
+
 def check(extents: Sequence[Extent]) -> list[str]:
     """What is wrong with a partition's extents, in words; empty when all is well."""
     problems: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import Any, Literal
 
@@ -76,6 +77,11 @@ class Topic(Document):
         if self.writer is None:
             raise ValueError(f"topic {self.name} has no map: partition {partition} is passed through untouched")
         return identity(self.writer)
+
+    def stays(self) -> Iterator[tuple[int, Extent]]:
+        """(partition, extent) of all that the map lists, in order."""
+        for partition, extents in sorted(self.partitions.items()):
+            yield from ((partition, extent) for extent in extents)
 
     def written(self, partition: int) -> Extent:
         """The extent that a producer's batch goes to first: the open one, or the origin's before its log has reached

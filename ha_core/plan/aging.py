@@ -172,8 +172,7 @@ def blocks(
 
 def closed(topic: Topic) -> Iterator[tuple[int, Extent]]:
     """Every (partition, closed extent) of the map."""
-    for partition, extents in sorted(topic.partitions.items()):
-        yield from ((partition, extent) for extent in extents if extent.end is not None)
+    return ((partition, extent) for partition, extent in topic.stays() if extent.end is not None)
 
 
 def drop(extents: Sequence[Extent], terms: Collection[int]) -> tuple[Extent, ...]:
@@ -196,7 +195,7 @@ def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts], groups
     """
     if topic.writer == cluster:
         return f"{cluster} is its writer"
-    left = [p for p, extents in sorted(topic.partitions.items()) if any(e.cluster == cluster for e in extents)]
+    left = {partition for partition, extent in topic.stays() if extent.cluster == cluster}
     if left:
         return f"{len(left)} of {len(topic.partitions)} partitions are not aged there"
     if not logs:

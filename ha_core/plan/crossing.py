@@ -28,7 +28,6 @@ from ha_core.model.extent import live
 from ha_core.model.operation import Cut
 from ha_core.plan.carry import Ended, carry_sequences
 from ha_core.plan.crossing_maps import (
-    cut_at,
     proposed_map,
     require_base,
     require_not_added,
@@ -40,7 +39,7 @@ from ha_core.plan.crossing_stages import Stage, crossings, end_of, fenced, passe
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.moving import listed, moving, writer_after
 from ha_core.plan.pinning import require_unused
-from ha_core.plan.revision import FINAL, Documents, MoveDamagedError, all_partitions, asked, require_state
+from ha_core.plan.revision import FINAL, Documents, MoveDamagedError, all_partitions, asked, cut_at, require_state
 
 Producers = Mapping[Partition, Sequence[ProducerFacts]]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ha_core.model import Extent, MoveRequest, Topic
-from ha_core.model.extent import append, check, identity, live
+from ha_core.model.extent import identity, live
 from ha_core.plan.crossing_stages import Stage, crossings, end_of
 from ha_core.plan.facts import Partition, PartitionEnds
 from ha_core.plan.moving import listed, writer_after
-from ha_core.plan.revision import MoveDamagedError
+from ha_core.plan.revision import MoveDamagedError, cut_at
 
 
 def uncut(request: MoveRequest, topic: Topic, partition: int) -> tuple[Extent, ...]:
@@ -49,23 +49,6 @@ def proposed_map(
     if (name, partition) in cuts and at <= end:
         raise MoveDamagedError(f"{where}: the cut {at} does not lie above the log's end {end}")
     return cut_at(request, where, origin, at, base)
-
-
-def cut_at(request: MoveRequest, where: str, before: Sequence[Extent], at: int, base: int) -> tuple[Extent, ...]:
-    """`before` with a cut at client offset `at`; the target's log ends at `base`.
-
-    :raises MoveDamagedError: the partition is not written in the origin, or the map would be wrong.
-    """
-    if live(before).cluster != request.origin:
-        raise MoveDamagedError(f"{where} is written in {live(before).cluster}, not in {request.origin} any more")
-    try:
-        after = append(before, request.target, at, base)
-    except ValueError as error:
-        raise MoveDamagedError(f"{where}: {error}") from error
-    problems = check(after)
-    if problems:
-        raise MoveDamagedError(f"{where} would get a wrong map: {'; '.join(problems)}")
-    return after
 
 
 def require_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ha_core.model import Document, Extent, MoveRequest, Operation, Topic, View
-from ha_core.model.extent import append, check, live
+from ha_core.model.extent import live, skipping
 from ha_core.model.operation import Unread
 from ha_core.model.producer import client_id, is_gateway_id, upstream_id
 from ha_core.plan.carry import NEWEST_MS
@@ -27,7 +27,7 @@ from ha_core.plan.crossing_stages import crossings, fenced
 from ha_core.plan.cuts import RESERVE, forced_cut
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.moving import written_in
-from ha_core.plan.revision import Documents, MoveDamagedError, asked, require_state
+from ha_core.plan.revision import Documents, MoveDamagedError, asked, cut_at, require_sound, require_state
 
 
 def crossing_out(request: MoveRequest, topic: Topic | None) -> str | None:
@@ -78,14 +78,13 @@ def end_change(
                 closed = origin.model_copy(update={"known_end": _known_end(origin, target, found), "surplus": True})
                 after = (*topic.partitions[partition][:-2], closed, target)
             else:
-                after = _forced(request, uncut(request, topic, partition), target, found, reserve)
+                before = uncut(request, topic, partition)
+                at, known_end = forced_cut(live(before), found, reserve)
+                # Below the proposed cut gateways acknowledge what the origin took, also those that come late.
+                after = cut_at(request, where, before, max(at, target.start), found.target, known_end)
             if unread == "skip":
-                after = tuple(
-                    one.model_copy(update={"ignored": True}) if one.cluster == request.origin else one for one in after
-                )
-            if problems := check(after):
-                raise MoveDamagedError(f"{where} would get a wrong map: {'; '.join(problems)}")
-            partitions[partition] = after
+                after = skipping(after, request.origin)
+            partitions[partition] = require_sound(where, after)
         puts += ended(operation, topic, partitions, view, producers, complete=False, read_ms=read_ms)
     return Documents((*puts, after_end(operation, view, puts)))
 
@@ -122,11 +121,3 @@ def _known_end(origin: Extent, target: Extent, found: PartitionEnds) -> int:
     ends = [origin.clip(end) for end in (found.origin, found.seen) if end is not None]
     committed = [found.known] if found.known is not None and found.known <= origin.end else []
     return min(origin.end, max([origin.start, *ends, *committed]))
-
-
-def _forced(
-    request: MoveRequest, before: tuple[Extent, ...], target: Extent, found: PartitionEnds, reserve: int
-) -> tuple[Extent, ...]:
-    at, known_end = forced_cut(live(before), found, reserve)
-    # Below the proposed cut gateways acknowledge what the origin took, also those that come late.
-    return append(before, request.target, max(at, target.start), found.target, known_end)

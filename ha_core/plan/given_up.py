@@ -76,21 +76,20 @@ def losses(topic: Topic, cluster: str) -> Iterator[Loss]:
     :raises ValueError: the cluster is the writer of a partition.
     """
     left = without(topic, cluster).partitions
-    for partition, extents in sorted(topic.partitions.items()):
-        for extent in extents:
-            if extent.cluster == cluster:
-                assert extent.end is not None
-                yield Loss(
-                    topic.name,
-                    partition,
-                    cluster,
-                    extent.term,
-                    extent.start,
-                    extent.end,
-                    extent.known_end,
-                    extent.ignored,
-                    _next(left[partition], extent.start),
-                )
+    for partition, extent in topic.stays():
+        if extent.cluster == cluster:
+            assert extent.end is not None
+            yield Loss(
+                topic.name,
+                partition,
+                cluster,
+                extent.term,
+                extent.start,
+                extent.end,
+                extent.known_end,
+                extent.ignored,
+                _next(left[partition], extent.start),
+            )
 
 
 def without(topic: Topic, cluster: str) -> Topic:
@@ -98,8 +97,7 @@ def without(topic: Topic, cluster: str) -> Topic:
 
     :raises ValueError: the cluster is the writer of a partition, or of those that are added later.
     """
-    written = [partition for partition, extents in sorted(topic.partitions.items()) if extents[-1].cluster == cluster]
-    if written or topic.writer == cluster:
+    if topic.writer == cluster or any(extents[-1].cluster == cluster for extents in topic.partitions.values()):
         raise ValueError(f"{cluster} is the writer of {topic.name}: it has to move away first")
     partitions = {
         partition: tuple(extent for extent in extents if extent.cluster != cluster)

@@ -54,8 +54,7 @@ def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapp
     older = {
         name
         for name, topic in view.topics.items()
-        if name not in written
-        and any(e.cluster == cluster and not e.ignored for several in topic.partitions.values() for e in several)
+        if name not in written and any(extent.cluster == cluster and not extent.ignored for _, extent in topic.stays())
     }
     groups = {name for name, group in view.groups.items() if group.cluster == cluster}
     groups |= {what.removeprefix("group ") for what in stopped if what.startswith("group ")}

@@ -36,7 +36,7 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.model.extent import append, check, live
+from ha_core.model.extent import live, skipping
 from ha_core.model.operation import AdoptedGroup, Cut
 from ha_core.plan.carry import Ended, carry_sequences, compose_aliases
 from ha_core.plan.closure import users_of
@@ -44,7 +44,16 @@ from ha_core.plan.cuts import RESERVE, forced_cut
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.moving import listed, moving, places, writer_after
 from ha_core.plan.pinning import require_unused
-from ha_core.plan.revision import FINAL, Documents, MoveDamagedError, all_partitions, asked, require_state
+from ha_core.plan.revision import (
+    FINAL,
+    Documents,
+    MoveDamagedError,
+    all_partitions,
+    asked,
+    cut_at,
+    require_sound,
+    require_state,
+)
 
 Step = Literal[
     "pin",
@@ -309,31 +318,20 @@ def _cut_partition(
     found: PartitionEnds,
     reserve: int,
 ) -> tuple[Extent, ...]:
-    where = f"topic {topic} partition {partition}"
-    current = live(before)
-    if current.cluster != request.origin:
-        raise MoveDamagedError(f"{where} is written in {current.cluster}, not in {request.origin} any more")
-    if request.mode == "planned" and found.origin is None:
+    where, current = f"topic {topic} partition {partition}", live(before)
+    known_end: int | None = None
+    if request.mode == "forced":
+        at, known_end = forced_cut(current, found, reserve)
+    elif found.origin is None:
         raise MoveDamagedError(f"{where}: a planned cut needs the log end of {request.origin}")
-    try:
-        at: int
-        known_end: int | None = None
-        if request.mode == "planned" and found.origin is not None:
+    else:
+        try:
             at = current.to_client(found.origin)
-        else:
-            at, known_end = forced_cut(current, found, reserve)
-        after = append(before, request.target, at, found.target, known_end)
-    except ValueError as error:
-        raise MoveDamagedError(f"{where}: {error}") from error
-    if request.mode == "forced" and request.unread == "skip":
-        after = tuple(
-            extent.model_copy(update={"ignored": True}) if extent.cluster == request.origin else extent
-            for extent in after
-        )
-    problems = check(after)
-    if problems:
-        raise MoveDamagedError(f"{where} would get a wrong map: {'; '.join(problems)}")
-    return after
+        except ValueError as error:
+            raise MoveDamagedError(f"{where}: {error}") from error
+    after = cut_at(request, where, before, at, found.target, known_end)
+    skips = request.mode == "forced" and request.unread == "skip"
+    return require_sound(where, skipping(after, request.origin)) if skips else after
 
 
 def _sequences(

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from ha_core.model import Extent, Topic, View
-from ha_core.model.extent import close
+from ha_core.model.extent import close, skipping
 
 Outcome = Literal["whole", "less", "more", "accepted"]
 
@@ -68,7 +68,7 @@ def dead_at_the_cut(topic: Topic, masked: Collection[str] = ()) -> Iterator[str]
 
     :param masked: clusters that are out of service: whether they are dead, nobody has asked.
     """
-    clusters = {e.cluster for extents in topic.partitions.values() for e in extents if e.known_end is not None}
+    clusters = {extent.cluster for _, extent in topic.stays() if extent.known_end is not None}
     for cluster in sorted(clusters):
         if cluster in masked:
             yield (
@@ -82,8 +82,7 @@ def dead_at_the_cut(topic: Topic, masked: Collection[str] = ()) -> Iterator[str]
 def unconfirmed(view: View) -> Iterator[tuple[str, int, Extent]]:
     """(topic, partition, extent) whose end is only an upper bound."""
     for name, topic in sorted(view.topics.items()):
-        for partition, extents in sorted(topic.partitions.items()):
-            yield from ((name, partition, extent) for extent in extents if extent.known_end is not None)
+        yield from ((name, partition, extent) for partition, extent in topic.stays() if extent.known_end is not None)
 
 
 def look_at(topic: str, partition: int, extent: Extent, log_end: int | None, accept_loss: bool = False) -> Return:
@@ -115,16 +114,5 @@ def confirmed(extents: Sequence[Extent], found: Return) -> tuple[Extent, ...]:
 
 def read_again(topic: Topic, cluster: str) -> Topic:
     """The topic with the extents of `cluster` that readers skipped served again."""
-    return topic.model_copy(
-        update={
-            "partitions": {
-                partition: tuple(
-                    extent.model_copy(update={"ignored": False})
-                    if extent.cluster == cluster and extent.ignored
-                    else extent
-                    for extent in extents
-                )
-                for partition, extents in topic.partitions.items()
-            }
-        }
-    )
+    served = {partition: skipping(extents, cluster, False) for partition, extents in topic.partitions.items()}
+    return topic.model_copy(update={"partitions": served})

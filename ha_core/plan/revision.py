@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ha_core.model import Document, MoveRequest, MoveSet, Operation, Topic
+from ha_core.model import Document, Extent, MoveRequest, MoveSet, Operation, Topic
+from ha_core.model.extent import append, check, live
 from ha_core.plan.facts import Partition, PartitionEnds
 
 FINAL = frozenset({"succeeded", "undone", "failed"})
@@ -52,3 +53,27 @@ def all_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> lis
             "a cut without all of them would leave the others behind"
         )
     return found
+
+
+def cut_at(
+    request: MoveRequest, where: str, before: Sequence[Extent], at: int, base: int, known_end: int | None = None
+) -> tuple[Extent, ...]:
+    """`before` with a cut at client offset `at`; the target's log ends at `base`.
+
+    :param known_end: of a forced cut, see `Extent.known_end`.
+    :raises MoveDamagedError: the partition is not written in the origin, or the map would be wrong.
+    """
+    if live(before).cluster != request.origin:
+        raise MoveDamagedError(f"{where} is written in {live(before).cluster}, not in {request.origin} any more")
+    try:
+        after = append(before, request.target, at, base, known_end)
+    except ValueError as error:
+        raise MoveDamagedError(f"{where}: {error}") from error
+    return require_sound(where, after)
+
+
+def require_sound(where: str, extents: tuple[Extent, ...]) -> tuple[Extent, ...]:
+    """:raises MoveDamagedError: the map would be wrong."""
+    if problems := check(extents):
+        raise MoveDamagedError(f"{where} would get a wrong map: {'; '.join(problems)}")
+    return extents
