@@ -1,18 +1,27 @@
-"""Answers of brokers on their way to the client: streamed, patched while streaming, or gathered and made anew."""
+"""Answers of brokers on their way to the client: a class per way in which the one is read that is arriving.
+
+Streaming    goes to the client as it comes
+Patching     the same, with offsets patched on the way (fetch)
+Gathering    is collected whole for an exchange
+    .dropped()   Dropping
+Dropping     goes nowhere
+"""
 
 from __future__ import annotations
 
 from struct import Struct
 
 from gateway.session import exchange
-from gateway.session.commands import ToClient
-from gateway.session.pending import Discarded, Gathered, Passed, Patched
+from gateway.session.commands import BrokerLane, Refresh, ToClient
+from gateway.session.pending import Basis, Discarded, Gathered, Passed, Patched, Pending
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import Upstream
 from ha_core.wire import RemoteProtocolError
 from ha_core.wire.fetch import FetchPatcher
 
-_HEAD = Struct(">ii").unpack_from
+PATIENCE_S = 2.0
+"""An answer that is so late lets the gateway look at the clusters anew."""
+_HEAD = Struct(">ii")
 
 
 def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: int) -> None:
@@ -20,66 +29,25 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
     upstream.carry = b""
     view = memoryview(buf)
     pos = 0
-    run = 0
-    """Start of the bytes that go to the client as they are."""
     while session.closed is None and pos < end:
-        if upstream.skip:
-            if not upstream.dropping and not _may_be_told(session, upstream):
+        answer = upstream.answer
+        if answer is None:
+            if end - pos < _HEAD.size:
                 break
-            taken = min(upstream.skip, end - pos)
-            pos += taken
-            upstream.skip -= taken
-            if upstream.dropping:
-                run = pos
-                if not upstream.skip:
-                    upstream.dropping = False
-                    upstream.queue.popleft()
-                continue
-            if upstream.skip:
-                break
-            _to_client(session, view, run, pos)
-            run = pos
-            _done(session, upstream)
-        elif upstream.gathering is not None:
-            taken = min(upstream.wanted - len(upstream.gathering), end - pos)
-            upstream.gathering += view[pos : pos + taken]
-            pos = run = pos + taken
-            if len(upstream.gathering) == upstream.wanted:
-                frame, upstream.gathering = upstream.gathering, None
-                pending = upstream.queue.popleft()
-                assert isinstance(pending, Gathered)
-                exchange.collect(session, pending, upstream.lane, frame)
-        elif upstream.patcher is not None:
-            upto = upstream.patcher.feed(buf, pos, end)
-            _to_client(session, view, run, upto)
-            pos = run = upto
-            if not upstream.patcher.done:
-                break
-            upstream.patcher = None
-            _done(session, upstream)
-        else:
-            if end - pos < 8:
-                break
-            if not _begin(session, upstream, buf, pos):
-                break
-            run = pos
-            if upstream.patcher is not None:
-                pos += 4
-    if session.closed is not None:
-        return
-    _to_client(session, view, run, pos)
-    if pos < end:
+            answer = upstream.answer = _begin(session, upstream, view, pos)
+        if answer is None or not (answer.basis is None or session.vouches(answer.basis)):
+            upstream.blocked = True
+            break
+        pos = answer.read(session, upstream, view, pos, end)
+        if upstream.answer is not None:
+            break  # it needs more than is there
+    if session.closed is None and pos < end:
         upstream.carry = bytes(view[pos:end])
 
 
-def _to_client(session: ConnectionState, view: memoryview, start: int, end: int) -> None:
-    if end > start and not session.left:
-        session.out.append(ToClient(view[start:end]))
-
-
-def _begin(session: ConnectionState, upstream: Upstream, buf: bytearray, pos: int) -> bool:
-    """Looks at the next answer's header. False if it is not its turn yet."""
-    size, correlation_id = _HEAD(buf, pos)
+def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: int) -> Arriving | None:
+    """How the next answer is read, by its header. None: it is not its turn yet."""
+    size, correlation_id = _HEAD.unpack_from(view, pos)
     if not 4 <= size <= session.settings.limits.max_response_bytes:
         raise RemoteProtocolError(f"an answer of {size} bytes")
     if not upstream.queue:
@@ -88,44 +56,105 @@ def _begin(session: ConnectionState, upstream: Upstream, buf: bytearray, pos: in
     if pending.request.correlation_id != correlation_id:
         raise RemoteProtocolError(f"answer {correlation_id} where {pending.request.correlation_id} was due")
     if isinstance(pending, Gathered):
-        upstream.gathering = bytearray()
-        upstream.wanted = 4 + size
-        return True
+        return Gathering(pending, 4 + size)
     if isinstance(pending, Discarded):
-        upstream.skip = 4 + size
-        upstream.dropping = True
-        return True
+        return Dropping(4 + size)
     if session.queue[0] is not pending:
-        upstream.blocked = True
-        return False
-    if not _may_be_told(session, upstream):
-        return False
-    if isinstance(pending, Patched):
-        upstream.patcher = FetchPatcher(pending.request.api_version, size, pending.shifts)
-    else:
-        upstream.skip = 4 + size
-    return True
+        return None
+    return Patching(pending, size) if isinstance(pending, Patched) else Streaming(pending, 4 + size)
 
 
-def _may_be_told(session: ConnectionState, upstream: Upstream) -> bool:
-    """Whether the next answer of this broker may go to the client now. If not, no more is read."""
-    pending = upstream.queue[0]
-    if isinstance(pending, Discarded) or pending.basis is None or session.vouches(pending.basis):
-        return True
-    upstream.blocked = True
-    return False
+class Streaming:
+    """:ivar basis: more goes to the client only while this is vouched for."""
+
+    __slots__ = ("basis", "missing")
+
+    def __init__(self, pending: Pending, missing: int) -> None:
+        self.basis = pending.basis
+        self.missing = missing
+
+    def read(self, session: ConnectionState, upstream: Upstream, view: memoryview, pos: int, end: int) -> int:
+        """Uses bytes from `pos` on; returns the position after them."""
+        stop = min(pos + self.missing, end)
+        self.missing -= stop - pos
+        _to_client(session, upstream, view[pos:stop], done=not self.missing)
+        return stop
 
 
-def _done(session: ConnectionState, upstream: Upstream) -> None:
-    upstream.queue.popleft()
-    session.queue.popleft()
-    session.flush()
+class Patching:
+    __slots__ = ("_head", "_patcher", "basis")
+
+    def __init__(self, pending: Patched, size: int) -> None:
+        self.basis = pending.basis
+        self._patcher = FetchPatcher(pending.request.api_version, size, pending.shifts)
+        self._head = 4
+        """Bytes of the size field, which the patcher does not see."""
+
+    def read(self, session: ConnectionState, upstream: Upstream, view: memoryview, pos: int, end: int) -> int:
+        stop = self._patcher.feed(view, pos + self._head, end)
+        self._head = 0
+        _to_client(session, upstream, view[pos:stop], done=self._patcher.done)
+        return stop
+
+
+class Gathering:
+    __slots__ = ("_frame", "_size", "pending")
+
+    basis: Basis | None = None
+
+    def __init__(self, pending: Gathered, size: int) -> None:
+        self.pending = pending
+        self._size = size
+        self._frame = bytearray()
+
+    def read(self, session: ConnectionState, upstream: Upstream, view: memoryview, pos: int, end: int) -> int:
+        stop = min(pos + self._size - len(self._frame), end)
+        self._frame += view[pos:stop]
+        if len(self._frame) == self._size:
+            upstream.answer = None
+            upstream.queue.popleft()
+            exchange.collect(session, self.pending, upstream.lane, self._frame)
+        return stop
+
+    def dropped(self) -> Dropping:
+        return Dropping(self._size - len(self._frame))
+
+
+class Dropping:
+    __slots__ = ("_missing",)
+
+    basis: Basis | None = None
+
+    def __init__(self, missing: int) -> None:
+        self._missing = missing
+
+    def read(self, session: ConnectionState, upstream: Upstream, view: memoryview, pos: int, end: int) -> int:
+        stop = min(pos + self._missing, end)
+        self._missing -= stop - pos
+        if not self._missing:
+            upstream.answer = None
+            upstream.queue.popleft()
+        return stop
+
+
+Arriving = Streaming | Patching | Gathering | Dropping
+
+
+def _to_client(session: ConnectionState, upstream: Upstream, data: memoryview, done: bool) -> None:
+    if data and not session.left:
+        session.out.append(ToClient(data))
+    if done:
+        upstream.answer = None
+        upstream.queue.popleft()
+        session.queue.popleft()
+        session.flush()
+
+
+# -- answers that do not come ---------------------------------------------------------------------------------------
 
 
 def lost(session: ConnectionState, upstream: Upstream) -> bool:
     """What becomes of the requests in flight to a broker that is gone. False if the client has to ask again."""
-    if (upstream.skip and not upstream.dropping) or upstream.patcher is not None:
-        return False
     if not upstream.shut and (upstream.missing or upstream.mute):
         return False
     surviving: list[Gathered] = []
@@ -140,22 +169,45 @@ def lost(session: ConnectionState, upstream: Upstream) -> bool:
     return True
 
 
-def go_without(session: ConnectionState, pending: Gathered, upstream: Upstream) -> None:
-    """Makes a gathered answer without this broker. What it says later is dropped."""
-    at = upstream.queue.index(pending)
-    upstream.queue[at] = pending.without()
-    if at == 0 and upstream.gathering is not None:
-        upstream.skip = upstream.wanted - len(upstream.gathering)
-        upstream.gathering, upstream.dropping = None, True
-    exchange.collect(session, pending, upstream.lane, None)
-
-
 def abandon(session: ConnectionState, pending: Passed, frame: bytes) -> None:
     """Answers a request whose broker has not begun to; what it says later is dropped."""
     upstream = session.upstreams.get(pending.lane) if pending.lane is not None else None
-    if upstream is None:
-        return
-    if upstream.queue[0] is pending and (upstream.skip or upstream.patcher or upstream.blocked):
+    if upstream is None or (upstream.queue[0] is pending and (upstream.answer or upstream.blocked)):
         return
     ready, upstream.queue[upstream.queue.index(pending)] = pending.abandoned(frame)
     session.queue[session.queue.index(pending)] = ready
+
+
+# What is read from an old cluster is not waited for when its brokers are unresponsive. A connection that is cut without
+# a word hangs until the client loses patience, and what a healthy cluster gave for the same answer waits with it. No
+# time is set here: whether a broker is gone is what the topology says, so that a slow one never gives a reader nothing
+# again and again. It is only asked for sooner.
+
+
+def look_for_unresponsive(session: ConnectionState) -> None:
+    """Time has passed: where an answer is late the topology is asked for."""
+    for pending in session.queue:
+        if isinstance(pending, Gathered) and pending.due_at <= session.now and _spared(pending):
+            pending.due_at = session.now + PATIENCE_S
+            session.emit(Refresh())
+            session.wake()
+
+
+def give_up_unresponsive(session: ConnectionState) -> None:
+    """A new topology: answers are made without the brokers that are gone. What those say later is dropped."""
+    reachable = session.snapshot.topology.clusters
+    for pending in tuple(session.queue):
+        for lane in _spared(pending) if isinstance(pending, Gathered) else ():
+            cluster, upstream = reachable.get(lane.cluster), session.upstreams.get(lane)
+            if upstream is None or (cluster is not None and cluster.reachable and lane.broker in cluster.brokers):
+                continue
+            assert isinstance(pending, Gathered)
+            upstream.queue[upstream.queue.index(pending)] = pending.without()
+            if isinstance(upstream.answer, Gathering) and upstream.answer.pending is pending:
+                upstream.answer = upstream.answer.dropped()
+            exchange.collect(session, pending, lane, None)
+
+
+def _spared(pending: Gathered) -> frozenset[BrokerLane]:
+    """The brokers that it awaits, and without which the answer can be made."""
+    return pending.spared & pending.awaited

@@ -46,7 +46,7 @@ class Send(NamedTuple):
     survives_loss: bool = False
     """The exchange goes on when a broker is lost. If not, the client has to ask again: the session ends."""
     spared: frozenset[BrokerLane] = frozenset()
-    """Brokers that are not waited for when the topology says that they are gone (`unresponsive`)."""
+    """Brokers that are not waited for when the topology says that they are gone (`answers`)."""
     patience_s: float = 0.0
     """After so long without an answer of theirs the topology is looked at anew."""
 

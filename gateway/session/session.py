@@ -11,7 +11,7 @@ from typing import Any
 
 from gateway.session import answers, exchange, groups, requests, streaming, transactions, turns
 from gateway.session.commands import BrokerLane, Cause, Command
-from gateway.session.fetch import log_starts, unresponsive
+from gateway.session.fetch import log_starts
 from gateway.session.fetch.handle import wake_readers
 from gateway.session.pending import InFlight, Passed, Ready, concerns
 from gateway.session.request import text
@@ -95,7 +95,7 @@ class Session(ConnectionState):
             streaming.probe(self)
             if any(text(topic) in snapshot.view.topics for topic in self.fetch_topics):
                 self.fetch_reset = True
-        unresponsive.give_up(self)
+        answers.give_up_unresponsive(self)
         exchange.proceed(self)
         return self._take()
 
@@ -104,7 +104,7 @@ class Session(ConnectionState):
         self.now = now
         self._awaits_lease = False
         exchange.proceed(self)
-        unresponsive.ask(self)
+        answers.look_for_unresponsive(self)
         self.flush()
         return self._take()
 

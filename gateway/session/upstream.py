@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from gateway.session.commands import BrokerLane
 from gateway.session.pending import NO_LEASE, Basis, Discarded, InFlight
-from ha_core.wire.fetch import FetchPatcher
+
+if TYPE_CHECKING:
+    from gateway.session.answers import Arriving
 
 MAX_UNACKNOWLEDGED = 10_000
 """Names come from the wire: of more topics none is kept, and any may be meant."""
@@ -51,25 +54,19 @@ class Upstream:
     """Requests in flight, the answer that is being read, and the request that is being written."""
 
     __slots__ = (
-        "arrived_at", "basis", "blocked", "carry", "dropping", "gathering", "half", "lane", "later", "missing", "mute",
-        "patcher", "queue", "shut", "skip", "unacknowledged", "wanted",
+        "answer", "arrived_at", "basis", "blocked", "carry", "half", "lane", "later", "missing", "mute", "queue",
+        "shut", "unacknowledged",
     )  # fmt: skip
 
     def __init__(self, lane: BrokerLane) -> None:
         self.lane = lane
         self.queue: deque[InFlight | Discarded] = deque()
-        self.skip = 0
-        """Bytes of the streaming answer still to come."""
-        self.dropping = False
-        """They go nowhere."""
+        self.answer: Arriving | None = None
+        """The answer that has begun to arrive: that to the first in the queue."""
         self.carry: bytes | bytearray = b""
         """Bytes received but not yet used: to be put in front of the next chunk."""
         self.blocked = False
         """Its answer is not the client's next one: read no more until it is."""
-        self.patcher: FetchPatcher | None = None
-        self.gathering: bytearray | None = None
-        self.wanted = 0
-        """Length of the answer that is gathered."""
         self.missing = 0
         """Bytes, still to come from the client, of the request that is being written: nothing else may be."""
         self.half: InFlight | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.session import answers, exchange
 from gateway.session.commands import BrokerLane, Refresh
-from gateway.session.fetch import log_starts, unresponsive
+from gateway.session.fetch import log_starts
 from gateway.session.fetch.merge import merge
 from gateway.session.fetch.plan import FetchPlan, no_records, part_of
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
@@ -132,7 +132,7 @@ def _gather(
         frames,
         survives_loss=plan.closed.issuperset(frames),
         spared=frozenset(plan.closed),
-        patience_s=wait_s + unresponsive.ASK_S,
+        patience_s=wait_s + answers.PATIENCE_S,
     )
     decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in told.items()}
     merged, stale = merge(plan, decoded, session.gaps, session.snapshot.view)
