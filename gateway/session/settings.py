@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gateway.counts import Counts
+from gateway.session.commands import BrokerLane
 from gateway.session.open_transactions import Holders
-from gateway.session.produce.issuing import VirtualNodes
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
 from gateway.session.snapshot import Lease
+from ha_core.model.producer import issued_id, issuer
 from ha_core.wire import Limits
 
 MECHANISMS = ("PLAIN",)
@@ -36,6 +37,21 @@ class Authentication(NamedTuple):
         return known is not None and same
 
 
+class VirtualNodes(Protocol):
+    """The ids of brokers over all clusters, as far as this gateway knows them now."""
+
+    @property
+    def ids(self) -> Mapping[tuple[str, int], int]: ...
+    def broker(self, node_id: int) -> tuple[str, int] | None: ...
+
+
+class Issued(NamedTuple):
+    cluster: str | None
+    """Whose coordinator issued the producer id; None: nobody knows."""
+    own: int
+    """The id in that cluster."""
+
+
 class Settings(NamedTuple):
     """What all sessions of a gateway share."""
 
@@ -51,3 +67,13 @@ class Settings(NamedTuple):
     nodes: VirtualNodes
     transactions: Holders
     max_in_flight: int = 100
+
+    def issued(self, client_id: int) -> Issued:
+        """Whose producer a client speaks of."""
+        node, own = issuer(client_id)
+        broker = self.nodes.broker(node)
+        return Issued(None, client_id) if broker is None else Issued(broker[0], own)
+
+    def shown(self, broker: BrokerLane, own: int) -> int:
+        """The producer id that the client gets for the one that this broker, a coordinator, has issued."""
+        return issued_id(own, self.nodes.ids[broker.cluster, broker.broker])

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from gateway.session import streaming
 from gateway.session.commands import BrokerLane
 from gateway.session.pending import Ready
-from gateway.session.produce.issuing import issued_by
 from gateway.session.request import Request
 from gateway.session.routes import Way
 from gateway.session.state import ConnectionState
@@ -93,5 +92,5 @@ def _lane(session: ConnectionState, request: Request) -> BrokerLane | None:
         return session.routes(request.client_id).group(request.group()).coordinator
     if key == ApiKey.END_TXN:
         producer_id = request.decode()["producer_id"]
-        return here if issued_by(session.settings.nodes, producer_id).cluster == session.port.cluster else None
+        return here if session.settings.issued(producer_id).cluster == session.port.cluster else None
     return here if route in (Route.NODE, Route.TRANSACTION) else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gateway.session.produce.issuing import issued_by
 from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Known
 from gateway.session.produce.recalled import held as of_batch
 from gateway.session.produce.terms import Terms, opens
@@ -173,7 +172,7 @@ def judge_issuers(session: ConnectionState, request: Request, batches: Batches, 
     for key, batch in batches.items():
         if batch is None or key in verdict.refused or batch.producer_id < 0 or is_gateway_id(batch.producer_id):
             continue
-        issued = issued_by(session.settings.nodes, batch.producer_id)
+        issued = session.settings.issued(batch.producer_id)
         if issued.cluster == session.port.cluster:
             rewrite_producer_id(request.buf, batch.at, issued.own)
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.session.produce.issuing import shown
 from gateway.session.produce.producer_order import LOST_S
 from gateway.session.snapshot import Port
 from ha_core.model import Extent, Fence
@@ -104,7 +103,7 @@ def test_the_origin_is_asked_with_acks_all_whatever_the_client_wants(acks: int) 
 
 def test_a_batch_of_a_transaction_that_passes_the_cut_is_refused_because_its_transaction_is_in_the_origin() -> None:
     talk = Talk(state(topic()))
-    body = produce(("orders", 0, records(0, producer_id=shown(talk.session.settings.nodes, ("east", 1), 70))))
+    body = produce(("orders", 0, records(0, producer_id=talk.session.settings.shown(EAST, 70))))
     talk.ask(PRODUCE, 9, {**body, "transactional_id": "t"})
     (asked,) = talk.asked(EAST)
     answer(talk, EAST, asked, 100)

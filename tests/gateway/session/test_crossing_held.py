@@ -9,7 +9,6 @@ from __future__ import annotations
 import pytest
 
 from gateway.session.commands import Cause
-from gateway.session.produce.issuing import shown
 from gateway.session.produce.recalled import UNKNOWN_OFFSET
 from gateway.session.produce.split import PROPOSED_HOLD_S
 from gateway.session.snapshot import Port
@@ -307,7 +306,7 @@ def test_the_batch_of_a_client_that_has_left_still_goes_where_it_belongs() -> No
 def test_a_batch_of_a_transaction_is_held_too_and_refused_when_it_would_have_to_cross() -> None:
     for newest, expected in ((cut_at(RAISED), (TAKEN, CUT)), (topic("open"), (REFUSED, -1))):
         talk = Talk(state(topic("proposed")))
-        body = plain(records(0, producer_id=shown(talk.session.settings.nodes, ("east", 1), 70)))
+        body = plain(records(0, producer_id=talk.session.settings.shown(EAST, 70)))
         talk.ask(PRODUCE, 9, {**body, "transactional_id": "t"})
         (asked,) = talk.asked(EAST)
         answer(talk, EAST, asked, CUT)
