@@ -11,7 +11,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOper
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ha_core.operators.base import Context, truth
-from ha_core.operators.dag_run import responder, triggered_by
+from ha_core.operators.dag_run import PLAN, responder, triggered_by
 from ha_core.operators.forms import FormField
 
 NOBODY, SOMEBODY_ELSE = "nobody", "somebody else"
@@ -25,7 +25,6 @@ class ApproveOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not
     does something skips itself (`SwitchyardOperator`).
 
     :param approval: who has to approve: `nobody`, `anybody` or `somebody else`.
-    :param proposal_of: the task whose `table` is shown.
     """
 
     template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "approval", "dry_run")
@@ -35,11 +34,10 @@ class ApproveOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not
         *,
         approval: Any = FormField("approval", "anybody"),
         dry_run: Any = FormField("dry_run", False),
-        proposal_of: str = "plan",
         **kwargs: Any,
     ) -> None:
         defaults = {
-            "body": f"{{{{ ti.xcom_pull(task_ids={proposal_of!r}, key='table') }}}}",
+            "body": f"{{{{ ti.xcom_pull(task_ids={PLAN!r}, key='table') }}}}",
             "doc_md": getdoc(type(self)),
             "response_timeout": timedelta(days=1),
             "retries": 1,  # Airflow takes an answer that comes at once for a failure: ask again

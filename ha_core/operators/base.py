@@ -1,7 +1,8 @@
 """What every operator shares: the environment, who it runs for, and what an error means for Airflow's retries.
 
-What an operator needs is an argument and a template field; where a DAG says nothing, it is the field of the run's form
-with the argument's name (`FormField`). What it returns is bounded: XCom is read by people, tasks hand on ids.
+Each `FormField` in the body of an operator's class declares an argument and a template field; where a DAG says nothing,
+its value is that field of the run's form. What an operator returns is bounded: XCom is read by people, tasks hand on
+ids.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from inspect import getdoc
+from inspect import Parameter, Signature, getdoc
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -79,6 +80,12 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         self.dry_run = dry_run
         self.strict_form = strict_form
         self._timed_out = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if fields := {name: value for name, value in vars(cls).items() if isinstance(value, FormField)}:
+            cls.template_fields = (*cls.template_fields, *fields)
+            cls.__init__ = _with_arguments(cls.__init__, fields)  # type: ignore[method-assign]
 
     @property
     def is_dry_run(self) -> bool:
@@ -183,6 +190,21 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         # After a timeout it has ended, and the exception would take its retries away.
         if not self._timed_out:
             raise AirflowTaskTerminated(f"task {self.task_id} was asked to stop")
+
+
+def _with_arguments(init: Callable[..., None], fields: Mapping[str, FormField]) -> Callable[..., None]:
+    """`init` with one more argument per field. Airflow reads the signature: for default arguments, and for mapping."""
+
+    def wrapped(self: Any, **arguments: Any) -> None:
+        given = {name: arguments.pop(name, field) for name, field in fields.items()}
+        init(self, **arguments)
+        for name, value in given.items():
+            setattr(self, name, value)
+
+    own = [Parameter(name, Parameter.KEYWORD_ONLY, default=field) for name, field in fields.items()]
+    self, rest = Parameter("self", Parameter.POSITIONAL_ONLY), Parameter("arguments", Parameter.VAR_KEYWORD)
+    wrapped.__signature__ = Signature([self, *own, rest])  # type: ignore[attr-defined]
+    return wrapped
 
 
 class RefusedRequestError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here

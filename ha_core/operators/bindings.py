@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +19,10 @@ class CompareBindingsOperator(SwitchyardOperator):
     :param accept_warnings: whether a difference with warnings is no failure.
     """
 
-    template_fields: Sequence[str] = (
-        *SwitchyardOperator.template_fields,
-        *("declaration", "path", "reason", "accept_warnings"),
-    )
-
-    def __init__(
-        self,
-        *,
-        declaration: Any = FormField("declaration", None),
-        path: Any = FormField("path", None),
-        reason: Any = FormField("reason"),
-        accept_warnings: Any = FormField("accept_warnings", False),
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.declaration = declaration
-        self.path = path
-        self.reason = reason
-        self.accept_warnings = accept_warnings
+    declaration: Any = FormField("declaration", None)
+    path: Any = FormField("path", None)
+    reason: Any = FormField("reason")
+    accept_warnings: Any = FormField("accept_warnings", False)
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.errors import RefusedError

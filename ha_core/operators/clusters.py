@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ha_core.operators.base import MAX_LISTED, Context, RefusedRequestError, SwitchyardOperator, truth
+from ha_core.operators.dag_run import PLAN
 from ha_core.operators.forms import FormField
 
 if TYPE_CHECKING:
@@ -23,14 +24,8 @@ class _ClusterOperator(SwitchyardOperator):
     :param force: although something speaks against it.
     """
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "cluster", "force")
-
-    def __init__(
-        self, *, cluster: Any = FormField("cluster"), force: Any = FormField("force", False), **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.cluster = cluster
-        self.force = force
+    cluster: Any = FormField("cluster")
+    force: Any = FormField("force", False)
 
     @property
     def name(self) -> str:
@@ -73,12 +68,8 @@ class LookAtClusterOperator(_ClusterOperator):
 class _ChangeClusterOperator(_ClusterOperator):
     """:param reason: kept with the cluster and in the history."""
 
-    template_fields: Sequence[str] = (*_ClusterOperator.template_fields, "reason")
+    reason: Any = FormField("reason")
     told_before: ClassVar[str] = "who depends on the cluster is in the log of the task before"
-
-    def __init__(self, *, reason: Any = FormField("reason"), **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.reason = reason
 
     def work(self, context: Context) -> dict[str, Any]:
         with self.environment(context) as environment:
@@ -126,14 +117,8 @@ class CountLossOperator(_ClusterOperator):
     :param topics: names or patterns; none: all.
     """
 
-    template_fields: Sequence[str] = (*_ClusterOperator.template_fields, "topics", "reason")
-
-    def __init__(
-        self, *, topics: Any = FormField("topics", ()), reason: Any = FormField("reason"), **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.topics = topics
-        self.reason = reason
+    topics: Any = FormField("topics", ())
+    reason: Any = FormField("reason")
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.present.lifecycle import giving_up_page
@@ -167,14 +152,7 @@ class CountLossOperator(_ClusterOperator):
 
 
 class GiveUpOperator(CountLossOperator):
-    """Give up what a cluster that never comes back still holds; in a dry run only count it.
-
-    :param counted_by: the task that has counted the loss: never more is given up than that.
-    """
-
-    def __init__(self, *, counted_by: str = "plan", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.counted_by = counted_by
+    """Give up what a cluster that never comes back still holds, never more than was counted; in a dry run count it."""
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.errors import NotServedError
@@ -184,7 +162,7 @@ class GiveUpOperator(CountLossOperator):
             plan, lost, finished = self._plan(context, environment)
             if self.is_dry_run:
                 return self._would(context, plan, lost)
-            self._require_seen(plan, set(context["ti"].xcom_pull(task_ids=self.counted_by, key=SEEN)))
+            self._require_seen(plan, set(context["ti"].xcom_pull(task_ids=PLAN, key=SEEN)))
             done = given_up.give_up(environment, plan, str(self.reason).strip())
         self.say_reports([*finished, *done.reports])
         if not done.succeeded:
@@ -197,8 +175,7 @@ class GiveUpOperator(CountLossOperator):
         more = sorted({extent.rpartition("@")[0] for extent in _ids(plan) - seen})
         if more:
             raise RefusedRequestError(
-                f"Nothing was changed. More would be lost than `{self.counted_by}` has shown: {', '.join(more[:5])}. "
-                "Look again."
+                f"Nothing was changed. More would be lost than `{PLAN}` has shown: {', '.join(more[:5])}. Look again."
             )
 
 

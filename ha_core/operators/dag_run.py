@@ -62,9 +62,8 @@ def newest_operation(context: Any, environment: Environment) -> str | None:
     return next(reversed(known_ids(base_of(context), environment.operation)), None)
 
 
-APPROVAL = "approve"
-"""The task that asks, in every DAG that has one."""
-
+PLAN, APPROVAL = "plan", "approve"
+"""The tasks that propose and ask, in every DAG that has them."""
 REJECT = "Reject"
 
 

@@ -11,7 +11,7 @@ from airflow.sdk import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
 
 from ha_core.operators.base import Context, RefusedRequestError, SwitchyardOperator, show
-from ha_core.operators.dag_run import base_of, current_id, known_ids
+from ha_core.operators.dag_run import PLAN, base_of, current_id, known_ids
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
 from ha_core.operators.forms import FormField
 from ha_core.operators.outcome import Outcome
@@ -50,42 +50,18 @@ class PlanMigrationOperator(SwitchyardOperator):
     :param groups: `leave`, or `move` for those that read the topics to come along.
     """
 
-    template_fields: Sequence[str] = (
-        *SwitchyardOperator.template_fields,
-        *("topics", "origin", "target", "reason", "cut", "preparation_s", "finish_after_s", "drain_timeout_s"),
-        *("cut_at", "rates", "topics_per_batch", "groups"),
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: Any = FormField("topics"),
-        origin: Any = FormField("from"),
-        target: Any = FormField("to"),
-        reason: Any = FormField("reason"),
-        cut: Any = FormField("cut", "barrier"),
-        preparation_s: Any = FormField("preparation_s", 300),
-        finish_after_s: Any = FormField("finish_after_s", None),
-        drain_timeout_s: Any = FormField("drain_timeout_s", 10),
-        cut_at: Any = FormField("cut_at", ()),
-        rates: Any = FormField("rates", None),
-        topics_per_batch: Any = FormField("topics_per_batch", 200),
-        groups: Any = FormField("groups", "leave"),
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.topics = topics
-        self.origin = origin
-        self.target = target
-        self.reason = reason
-        self.cut = cut
-        self.preparation_s = preparation_s
-        self.finish_after_s = finish_after_s
-        self.drain_timeout_s = drain_timeout_s
-        self.cut_at = cut_at
-        self.rates = rates
-        self.topics_per_batch = topics_per_batch
-        self.groups = groups
+    topics: Any = FormField("topics")
+    origin: Any = FormField("from")
+    target: Any = FormField("to")
+    reason: Any = FormField("reason")
+    cut: Any = FormField("cut", "barrier")
+    preparation_s: Any = FormField("preparation_s", 300)
+    finish_after_s: Any = FormField("finish_after_s", None)
+    drain_timeout_s: Any = FormField("drain_timeout_s", 10)
+    cut_at: Any = FormField("cut_at", ())
+    rates: Any = FormField("rates", None)
+    topics_per_batch: Any = FormField("topics_per_batch", 200)
+    groups: Any = FormField("groups", "leave")
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.migration.planning import plan_migration
@@ -129,19 +105,12 @@ class PlanMigrationOperator(SwitchyardOperator):
 
 
 class ListBatchesOperator(SwitchyardOperator):
-    """The numbers of a proposal's batches, one for each task that is mapped over them. In a dry run it skips.
-
-    :param proposal_of: the task that has proposed them.
-    """
+    """The numbers of a proposal's batches, one for each task that is mapped over them. In a dry run it skips."""
 
     told_before = "the proposal is in the log of the task `plan`"
 
-    def __init__(self, *, proposal_of: str = "plan", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.proposal_of = proposal_of
-
     def work(self, context: Context) -> list[int]:
-        proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
+        proposal = context["ti"].xcom_pull(task_ids=PLAN)
         count = len(proposal["batches"]) + proposal.get("left_out", {}).get("batches", 0)
         if count > MAX_BATCHES:
             raise RefusedRequestError(
@@ -157,16 +126,14 @@ class MigrateBatchOperator(SwitchyardOperator):
     A run that was killed here finds its operation again; one that was undone gets a new one. Returns its id.
 
     :param batch: its number, one of what `ListBatchesOperator` returned.
-    :param proposal_of: the task that has proposed it.
     """
 
     template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "batch")
     ui_color = "#f7e3c8"
 
-    def __init__(self, *, batch: Any, proposal_of: str = "plan", **kwargs: Any) -> None:
+    def __init__(self, *, batch: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.batch = batch
-        self.proposal_of = proposal_of
 
     def work(self, context: Context) -> str:
         from ha_core.operations import engine
@@ -174,7 +141,7 @@ class MigrateBatchOperator(SwitchyardOperator):
         from ha_core.operations.errors import StepFailedError
         from ha_core.operations.migration.planning import Batch
 
-        proposed = context["ti"].xcom_pull(task_ids=self.proposal_of, key=batch_key(int(self.batch)))
+        proposed = context["ti"].xcom_pull(task_ids=PLAN, key=batch_key(int(self.batch)))
         batch = Batch.model_validate(proposed)
         names = batch.moves.topics
         show(context, f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else ""))
@@ -249,11 +216,7 @@ class RollbackMigrationOperator(SwitchyardOperator):
     :param dry_run: only say whether there is a way back.
     """
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "operation_id")
-
-    def __init__(self, *, operation_id: Any = FormField("operation"), **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.operation_id = operation_id
+    operation_id: Any = FormField("operation")
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations import engine
@@ -275,21 +238,14 @@ class RollbackMigrationOperator(SwitchyardOperator):
 
 
 class ReportMigrationOperator(OutcomeOperator):
-    """The run's result: a line for each batch, or the proposal where nothing was started.
-
-    :param proposal_of: the task that has returned the proposal.
-    """
-
-    def __init__(self, *, proposal_of: str = "plan", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.proposal_of = proposal_of
+    """The run's result: a line for each batch, or the proposal where nothing was started."""
 
     def details(self, context: Context, found: Outcome) -> dict[str, Any]:
         from ha_core.operations.dependents import words
         from ha_core.operations.migration.listing import migrations
         from ha_core.present.state import migrations_page
 
-        proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
+        proposal = context["ti"].xcom_pull(task_ids=PLAN)
         if not proposal:
             return {"result": "nothing was changed"}
         with self.environment(context) as environment:

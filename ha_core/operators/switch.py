@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ha_core.operators.base import Context, SwitchyardOperator, truth
-from ha_core.operators.dag_run import current_operation, newest_operation
+from ha_core.operators.dag_run import PLAN, current_operation, newest_operation
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.forms import FormField
 from ha_core.operators.outcome import Outcome
@@ -21,46 +20,17 @@ MOVE = "move"
 """Key of what is handed from the proposal to the locks: the request, and the names of what moves."""
 
 
-class PlanSwitchOperator(SwitchyardOperator):
-    """Gather, judge, and say what would move. Returns the proposal as JSON; `table` has it for people.
-
-    Fails where a verdict is an error; skips where nothing is to be done. An interrupted switch of the same scope is
-    brought to its end first, unless this is a dry run. Cleared while the run's own operation is under way, it says only
-    that.
-
-    :param scope: entries as on the command line, `user:NAME` and so on.
-    :param origin: the cluster that serves them now.
+class _PlanOperator(SwitchyardOperator):
+    """:param origin: the cluster that serves them now.
     :param target: the cluster that is to serve them.
     :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
     """
 
-    template_fields: Sequence[str] = (
-        *SwitchyardOperator.template_fields,
-        *("scope", "origin", "target", "reason", "mode", "unread", "include_followers", "drain_timeout_s"),
-    )
-
-    def __init__(
-        self,
-        *,
-        scope: Any = FormField("scope"),
-        origin: Any = FormField("from"),
-        target: Any = FormField("to"),
-        reason: Any = FormField("reason"),
-        mode: Any = FormField("mode", "planned"),
-        unread: Any = FormField("unread", None),
-        include_followers: Any = FormField("include_followers", False),
-        drain_timeout_s: Any = FormField("drain_timeout_s", 10),
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.scope = scope
-        self.origin = origin
-        self.target = target
-        self.reason = reason
-        self.mode = mode
-        self.unread = unread
-        self.include_followers = include_followers
-        self.drain_timeout_s = drain_timeout_s
+    origin: Any = FormField("from")
+    target: Any = FormField("to")
+    reason: Any = FormField("reason")
+    unread: Any = FormField("unread", None)
+    drain_timeout_s: Any = FormField("drain_timeout_s", 10)
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations import engine
@@ -91,6 +61,31 @@ class PlanSwitchOperator(SwitchyardOperator):
 
         :raises RefusedError: names the argument, the value and what it should be.
         """
+        raise NotImplementedError
+
+    def _hand_on(self, context: Context, proposal: Any) -> dict[str, Any]:
+        move = {"request": proposal.request.model_dump(mode="json"), "moves": sorted(proposal.moves.reasons)}
+        context["ti"].xcom_push(key=MOVE, value=move)
+        document: dict[str, Any] = proposal.to_json()
+        self.push_result(context, document)
+        return document
+
+
+class PlanSwitchOperator(_PlanOperator):
+    """Gather, judge, and say what would move. Returns the proposal as JSON; `table` has it for people.
+
+    Fails where a verdict is an error; skips where nothing is to be done. An interrupted switch of the same scope is
+    brought to its end first, unless this is a dry run. Cleared while the run's own operation is under way, it says only
+    that.
+
+    :param scope: entries as on the command line, `user:NAME` and so on.
+    """
+
+    scope: Any = FormField("scope")
+    mode: Any = FormField("mode", "planned")
+    include_followers: Any = FormField("include_followers", False)
+
+    def request(self, environment: Environment) -> MoveRequest:
         from ha_core.operations.requests import make_request
 
         return make_request(
@@ -104,15 +99,8 @@ class PlanSwitchOperator(SwitchyardOperator):
             unread=self.unread,
         )
 
-    def _hand_on(self, context: Context, proposal: Any) -> dict[str, Any]:
-        move = {"request": proposal.request.model_dump(mode="json"), "moves": sorted(proposal.moves.reasons)}
-        context["ti"].xcom_push(key=MOVE, value=move)
-        document: dict[str, Any] = proposal.to_json()
-        self.push_result(context, document)
-        return document
 
-
-class PlanFaultMigrationOperator(PlanSwitchOperator):
+class PlanFaultMigrationOperator(_PlanOperator):
     """Propose a new home for topics of a dead cluster, with the groups that are known to have read them.
 
     :param topics: names and patterns.
@@ -120,20 +108,9 @@ class PlanFaultMigrationOperator(PlanSwitchOperator):
     :param force: although the cluster answers.
     """
 
-    template_fields: Sequence[str] = (*PlanSwitchOperator.template_fields, "topics", "groups", "force")
-
-    def __init__(
-        self,
-        *,
-        topics: Any = FormField("topics"),
-        groups: Any = FormField("groups", True),
-        force: Any = FormField("force", False),
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**{"scope": (), **kwargs})
-        self.topics = topics
-        self.groups = groups
-        self.force = force
+    topics: Any = FormField("topics")
+    groups: Any = FormField("groups", True)
+    force: Any = FormField("force", False)
 
     def request(self, environment: Environment) -> MoveRequest:
         from ha_core.operations.requests import fault_request
@@ -155,22 +132,16 @@ class AcquireOperator(SwitchyardOperator):
     """Judge what was proposed once more, take every lock and create the operation, all or nothing. Returns its id.
 
     A run that was killed here finds its operation again; one that was undone gets a new one. In a dry run it skips.
-
-    :param proposal_of: the task that has proposed it.
     """
 
     told_before = "the proposal is in the log of the task before"
-
-    def __init__(self, *, proposal_of: str = "plan", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.proposal_of = proposal_of
 
     def work(self, context: Context) -> str:
         from ha_core.model import MoveRequest, MoveSet
         from ha_core.operations import engine
         from ha_core.operations.switch.proposal import Proposal
 
-        move = context["ti"].xcom_pull(task_ids=self.proposal_of, key=MOVE)
+        move = context["ti"].xcom_pull(task_ids=PLAN, key=MOVE)
         shown = Proposal(
             request=MoveRequest.model_validate(move["request"]),
             revision=0,
@@ -189,23 +160,15 @@ class AcquireOperator(SwitchyardOperator):
 
 
 class StepOperator(SwitchyardOperator):
-    """One of the executor's steps. Before the cut, a failure has undone the operation when it is reported.
-
-    :param operation_id: the operation; empty: the newest that this run has started.
-    """
+    """A step of this run's newest operation. Before the cut, a failure has undone it when it is reported."""
 
     step: ClassVar[str] = ""
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "operation_id")
-
-    def __init__(self, *, operation_id: Any = "", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.operation_id = operation_id
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations import engine
 
         with self.environment(context) as environment:
-            operation_id = self.operation_id or newest_operation(context, environment) or ""
+            operation_id = newest_operation(context, environment) or ""
             operation = engine.run_step(environment, operation_id, self.step)
             self.log.info("operation %s is %s, revision %s", operation.id, operation.state, operation.revision)
             self.after(context, environment, operation)
@@ -252,21 +215,14 @@ class RecordOperator(StepOperator):
 
 
 class ReportOperator(OutcomeOperator):
-    """The result of a switch: the operation's report, or the proposal where nothing was started.
-
-    :param proposal_of: the task that has returned the proposal.
-    """
-
-    def __init__(self, *, proposal_of: str = "plan", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.proposal_of = proposal_of
+    """The result of a switch: the operation's report, or the proposal where nothing was started."""
 
     def details(self, context: Context, found: Outcome) -> dict[str, Any]:
         with self.environment(context) as environment:
             started = newest_operation(context, environment)
             report = _report(environment, started) if started else None
         if report is None:
-            proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
+            proposal = context["ti"].xcom_pull(task_ids=PLAN)
             return {"result": "nothing was changed", "proposal": proposal}
         self.say_reports([report])
         document: dict[str, Any] = report.to_json()

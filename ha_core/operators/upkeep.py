@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,20 +16,9 @@ class _ExtentsOperator(SwitchyardOperator):
     :param accept_loss: do without records that were lost; name the topics.
     """
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "topics", "accept_loss", "reason")
-
-    def __init__(
-        self,
-        *,
-        topics: Any = FormField("topics", ()),
-        accept_loss: Any = FormField("accept_loss", False),
-        reason: Any = FormField("reason"),
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.topics = topics
-        self.accept_loss = accept_loss
-        self.reason = reason
+    topics: Any = FormField("topics", ())
+    accept_loss: Any = FormField("accept_loss", False)
+    reason: Any = FormField("reason")
 
 
 class CheckOriginsOperator(_ExtentsOperator):
@@ -41,11 +29,7 @@ class CheckOriginsOperator(_ExtentsOperator):
     :param serve_skipped: readers get what a forced move let them skip; name the topics.
     """
 
-    template_fields: Sequence[str] = (*_ExtentsOperator.template_fields, "serve_skipped")
-
-    def __init__(self, *, serve_skipped: Any = FormField("serve_skipped", False), **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.serve_skipped = serve_skipped
+    serve_skipped: Any = FormField("serve_skipped", False)
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.lifecycle.returned import check_origins
@@ -83,11 +67,7 @@ class AgeMigrationsOperator(_ExtentsOperator):
     :param delete_origin: delete topics in old clusters when no map refers to them and they hold no record.
     """
 
-    template_fields: Sequence[str] = (*_ExtentsOperator.template_fields, "delete_origin")
-
-    def __init__(self, *, delete_origin: Any = FormField("delete_origin", False), **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.delete_origin = delete_origin
+    delete_origin: Any = FormField("delete_origin", False)
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.lifecycle.aging import age
