@@ -1,27 +1,34 @@
-"""How a function becomes a command: its options, how its answer is shown, and what its errors come to."""
+"""How a function becomes a command: its options, what it works on, how its answer is shown, what its errors come to."""
 
 from __future__ import annotations
 
 import functools
+import getpass
 import inspect
 import logging
 import os
+import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, failure
+from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, NotConfirmedError, failure
 from ha_core.cli.output import Output
-from ha_core.cli.session import DEFAULT_ZOOKEEPER, Session
+from ha_core.kafka.errors import SecurityProfileError
 from ha_core.model import Document
-from ha_core.operations.environment import DEFAULT_ROOT, Connection
+from ha_core.operations.environment import DEFAULT_ROOT, Connection, Environment, connect
+from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
 from ha_core.present.moves import report_page
 from ha_core.present.page import Page
+from ha_core.store.errors import NoStateError, StoreUnavailableError
 
+DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
+UNSET = f"Neither --zookeeper nor SWITCHYARD_ZOOKEEPER is set, so {DEFAULT_ZOOKEEPER} was asked."
 Cluster = Annotated[str, typer.Argument(metavar="CLUSTER")]
 OperationId = Annotated[str, typer.Argument(metavar="OPERATION")]
 Patterns = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]…", help="Names or patterns; all.")]
@@ -54,11 +61,51 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command has to say: to machines, to people, and to whoever called it."""
+    """For machines, for people, and for whoever called."""
 
     document: Any
     page: Page = ()
     code: int = SUCCESS
+
+
+class Session(ExitStack):
+    """One run of one command. The environment is opened when it is first asked for."""
+
+    def __init__(self, options: dict[str, Any], output: Output) -> None:
+        super().__init__()
+        self.out = output
+        asked = options["zookeeper"] or os.environ.get("SWITCHYARD_ZOOKEEPER")
+        security = options["security_file"] or os.environ.get("SWITCHYARD_SECURITY_FILE")
+        self._unset = "" if asked else UNSET
+        self._connection = Connection(
+            zookeeper=asked or DEFAULT_ZOOKEEPER,
+            root=options["root"] or os.environ.get("SWITCHYARD_ROOT", DEFAULT_ROOT),
+            security_file=Path(security) if security else None,
+            create_root=False,
+        )
+
+    @functools.cached_property
+    def environment(self) -> Environment:
+        try:
+            opened = connect(self._connection, by=_operator(), progress=self.out.progress)
+        except (StoreUnavailableError, NoStateError) as error:
+            if not self._unset:
+                raise
+            raise type(error)(f"{str(error).rstrip('.')}. {self._unset}") from error
+        except SecurityProfileError:
+            raise
+        except ValueError as error:
+            raise RefusedError(f"Nothing was done: {error}. Correct --root or SWITCHYARD_ROOT.") from error
+        return self.enter_context(opened)
+
+    def found_state(self) -> None:
+        """From now on a root that does not exist is made: for the command with which an installation begins."""
+        self._connection = replace(self._connection, create_root=True)
+
+    def confirm(self, yes: bool, question: str) -> None:
+        """:raises NotConfirmedError: nobody has said yes, beforehand or now."""
+        if not (yes or self.out.confirm(question)):
+            raise NotConfirmedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +156,7 @@ def _runner(function: Callable[..., Answer]) -> Callable[..., None]:
         # Libraries speak only with --debug: the command's own words are its progress and its result.
         logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL)
         try:
-            with _session(options, output) as session:
+            with Session(options, output) as session:
                 answer = function(session, **arguments)
                 output.page(answer.page)
         except (typer.Exit, typer.BadParameter, KeyboardInterrupt):
@@ -125,26 +172,21 @@ def _runner(function: Callable[..., Answer]) -> Callable[..., None]:
 
     del run.__wrapped__  # typer would read the undecorated signature
     hints = get_type_hints(function, include_extras=True)
-    own = [
-        p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for p in list(inspect.signature(function).parameters.values())[1:]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    _, *own = inspect.signature(function).parameters.values()
+    parameters = [p.replace(annotation=hints[p.name], kind=keyword) for p in own]
+    parameters += [
+        inspect.Parameter(name, keyword, default=default, annotation=hint) for name, (hint, default) in _OPTIONS.items()
     ]
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in _OPTIONS.items()
-    ]
-    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in (*own, *shared)}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
 
 
-def _session(options: dict[str, Any], output: Output) -> Session:
-    zookeeper = options["zookeeper"] or os.environ.get("SWITCHYARD_ZOOKEEPER")
-    security = options["security_file"] or os.environ.get("SWITCHYARD_SECURITY_FILE")
-    connection = Connection(
-        zookeeper=zookeeper or DEFAULT_ZOOKEEPER,
-        root=options["root"] or os.environ.get("SWITCHYARD_ROOT", DEFAULT_ROOT),
-        security_file=Path(security) if security else None,
-        create_root=False,
-    )
-    return Session(connection, output, zookeeper_named=bool(zookeeper))
+def _operator() -> str:
+    """Who runs this: `cli:USER@HOST`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"cli:{user}@{socket.gethostname()}"

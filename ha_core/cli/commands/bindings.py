@@ -9,9 +9,8 @@ import typer
 
 from ha_core import bindings_file
 from ha_core.bindings_file import Declared
-from ha_core.cli.command import Answer, DryRun, Reason, Yes, command, plain
+from ha_core.cli.command import Answer, DryRun, Reason, Session, Yes, command, plain
 from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS
-from ha_core.cli.session import Session
 from ha_core.operations import registry
 from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level, without_level
 from ha_core.present.moves import single_page

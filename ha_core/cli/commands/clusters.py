@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ha_core.cli.command import Answer, Cluster, DryRun, Reason, command
+from ha_core.cli.command import Answer, Cluster, DryRun, Reason, Session, command
 from ha_core.cli.exits import FAILURE, SUCCESS
-from ha_core.cli.session import Session
 from ha_core.operations import registry
 from ha_core.operations.mask import MaskOutcome, mask_cluster, unmask_cluster, who_depends
 from ha_core.present.moves import single_page

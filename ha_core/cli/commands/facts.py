@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ha_core.cli.command import Answer, Cluster, command, plain
+from ha_core.cli.command import Answer, Cluster, Session, command, plain
 from ha_core.cli.exits import FAILURE, SUCCESS
-from ha_core.cli.session import Session
 from ha_core.model import KnownGroup, KnownTopic
 from ha_core.operations.last_seen import record, record_always
 from ha_core.present.state import known_page

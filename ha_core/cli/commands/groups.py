@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ha_core.cli.command import Answer, command
-from ha_core.cli.session import Session
+from ha_core.cli.command import Answer, Session, command
 from ha_core.operations.inventory import lag_of, lags, look_at_groups, overview
 from ha_core.present.state import group_page, groups_page, topics_page
 

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ha_core.cli.command import Answer, DrainTimeout, DryRun, OperationId, Reason, Yes, command, of_report
+from ha_core.cli.command import Answer, DrainTimeout, DryRun, OperationId, Reason, Session, Yes, command, of_report
 from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, refusal_code
-from ha_core.cli.session import Session
 from ha_core.operations import engine
 from ha_core.operations.crossing.migrate import would_roll_back
 from ha_core.operations.crossing.settling import crossing_operations, wait_for

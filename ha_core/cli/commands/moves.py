@@ -6,9 +6,8 @@ from typing import Annotated, Literal, cast
 
 import typer
 
-from ha_core.cli.command import Answer, DrainTimeout, DryRun, OperationId, Reason, Yes, command, of_report
+from ha_core.cli.command import Answer, DrainTimeout, DryRun, OperationId, Reason, Session, Yes, command, of_report
 from ha_core.cli.exits import SUCCESS, refusal_code
-from ha_core.cli.session import Session
 from ha_core.model import MoveRequest
 from ha_core.operations import engine
 from ha_core.operations.errors import RefusedError

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ha_core.cli.command import Answer, Cluster, DryRun, Patterns, Reason, Yes, command
+from ha_core.cli.command import Answer, Cluster, DryRun, Patterns, Reason, Session, Yes, command
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
-from ha_core.cli.session import Session
 from ha_core.operations.lifecycle.aging import age
 from ha_core.operations.lifecycle.given_up import (
     NOT_SERVED,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ha_core.cli.command import Answer, OperationId, command
-from ha_core.cli.session import Session
+from ha_core.cli.command import Answer, OperationId, Session, command
 from ha_core.model import HistoryEntry, Operation
 from ha_core.operations.errors import RefusedError
 

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ha_core.cli.command import Answer, command, plain
+from ha_core.cli.command import Answer, Session, command, plain
 from ha_core.cli.exits import ATTENTION, SUCCESS
-from ha_core.cli.session import Session
 from ha_core.operations import registry
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.health import problems

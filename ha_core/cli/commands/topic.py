@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ha_core.cli.command import Answer, command
+from ha_core.cli.command import Answer, Session, command
 from ha_core.cli.output import COLOURS
-from ha_core.cli.session import Session
 from ha_core.model import Extent, Topic
 from ha_core.operations.errors import RefusedError
 from ha_core.plan.returned import dead_at_the_cut
