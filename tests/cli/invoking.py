@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ha_core.cli import session
+from ha_core.cli import command
 from ha_core.cli.app import build
 from ha_core.model import Cluster, Document, Topic
 from ha_core.operations.environment import Environment, utc_now
@@ -31,7 +31,7 @@ def use(store: MemoryStore, monkeypatch: pytest.MonkeyPatch, now: Callable[[], s
     def connect(_connection: object, by: str, progress: Callable[[str], None]) -> Environment:
         return Environment(store=store.client(), by=by, progress=progress, session_timeout_s=0.5, now=now)
 
-    monkeypatch.setattr(session, "connect", connect)
+    monkeypatch.setattr(command, "connect", connect)
 
 
 def run(*words: str) -> tuple[int, Any]:

@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ha_core.cli import app as tree
-from ha_core.cli import session
+from ha_core.cli import command
 from ha_core.cli.exits import BAD_INPUT, BUSY, DEFECT, FAILURE, OUT_OF_REACH, failure
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.operations.errors import RefusedError, StepFailedError
@@ -87,7 +87,7 @@ def test_a_missing_setting_is_named_when_its_default_does_not_answer(
     def silent(*_: object, **_options: object) -> None:
         raise StoreUnavailableError("no ZooKeeper answers at 127.0.0.1:2181")
 
-    monkeypatch.setattr(session, "connect", silent)
+    monkeypatch.setattr(command, "connect", silent)
     monkeypatch.delenv("SWITCHYARD_ZOOKEEPER", raising=False)
     assert "SWITCHYARD_ZOOKEEPER" in runner.invoke(tree.build(), ["status"]).stderr
 
