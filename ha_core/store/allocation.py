@@ -10,10 +10,9 @@ from ha_core.model import VirtualNode
 from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE
 from ha_core.store import paths
 from ha_core.store.documents import nodes_of
-from ha_core.store.errors import StoreError, StoreUnavailableError
-from ha_core.store.tree import Create, Node, OnTree, Put, RefusedError, once
+from ha_core.store.errors import StoreError
+from ha_core.store.tree import Create, Node, OnTree, Put, existing, once
 
-MAX_ATTEMPTS = 100
 FIRST_NODE_ID = 1
 
 
@@ -48,38 +47,23 @@ class Allocation(OnTree):
 
     def allocate_node(self, key: str) -> int:
         """The virtual node id of `key`, from 1; the same for the same key for ever."""
-        path = paths.path_of(VirtualNode, key)
-
-        def existing() -> int | None:
-            node = self._tree.get(path)
-            return None if node is None else VirtualNode.from_bytes(node.data, path).node_id
+        path, folder = paths.path_of(VirtualNode, key), VirtualNode.FOLDER
 
         def write() -> int:
-            for _ in range(MAX_ATTEMPTS):
-                found = existing()
-                if found is not None:
-                    return found
-                number, version = _next(self._tree.get(VirtualNode.FOLDER), VirtualNode.FOLDER)
-                document = VirtualNode(key=key, node_id=number)
-                try:
-                    self._tree.write(
-                        [Put(VirtualNode.FOLDER, next_to_bytes(number + 1), version), Create(path, document.to_bytes())]
-                    )
-                except RefusedError:
-                    continue
-                return number
-            raise StoreUnavailableError(f"no node id for {key}: {MAX_ATTEMPTS} others came first; repeat it")
+            node = self._tree.get(path)
+            if node is not None:
+                return VirtualNode.from_bytes(node.data, path).node_id
+            number, version = _next(self._tree.get(folder), folder)
+            document = VirtualNode(key=key, node_id=number)
+            self._tree.write([Put(folder, next_to_bytes(number + 1), version), Create(path, document.to_bytes())])
+            return number
 
-        return once(self._tree, f"allocating a node id for {key}", write, existing)
+        return once(self._tree, f"allocating a node id for {key}", write)
 
     def nodes(self) -> dict[str, int]:
         """All virtual node ids by key."""
-        found = nodes_of(self._tree, VirtualNode.FOLDER)
-        documents = [
-            VirtualNode.from_bytes(node.data, path)
-            for path, node in zip(found, self._tree.get_many(found), strict=True)
-            if node is not None
-        ]
+        nodes = existing(self._tree, nodes_of(self._tree, VirtualNode.FOLDER))
+        documents = (VirtualNode.from_bytes(node.data, path) for path, node in nodes)
         return {document.key: document.node_id for document in documents}
 
     def allocate_producer_ids(self, count: int = 1000) -> int:
@@ -88,19 +72,14 @@ class Allocation(OnTree):
             raise ValueError(f"a block of {count} producer ids: at least 1")
 
         def write() -> int:
-            for _ in range(MAX_ATTEMPTS):
-                first, version = _next(self._tree.get(paths.PRODUCER_IDS), paths.PRODUCER_IDS)
-                if first < FIRST_CLIENT_ID or first + count > TERM_STRIDE:
-                    raise StoreError(
-                        f"{paths.PRODUCER_IDS}: a block of {count} from {first} leaves the range of client ids, "
-                        f"{FIRST_CLIENT_ID} to {TERM_STRIDE - 1}: restore it from a backup"
-                    )
-                try:
-                    self._tree.write([Put(paths.PRODUCER_IDS, next_to_bytes(first + count), version)])
-                except RefusedError:
-                    continue
-                return first
-            raise StoreUnavailableError(f"no producer ids: {MAX_ATTEMPTS} others came first; repeat it")
+            first, version = _next(self._tree.get(paths.PRODUCER_IDS), paths.PRODUCER_IDS)
+            if first < FIRST_CLIENT_ID or first + count > TERM_STRIDE:
+                raise StoreError(
+                    f"{paths.PRODUCER_IDS}: a block of {count} from {first} leaves the range of client ids, "
+                    f"{FIRST_CLIENT_ID} to {TERM_STRIDE - 1}: restore it from a backup"
+                )
+            self._tree.write([Put(paths.PRODUCER_IDS, next_to_bytes(first + count), version)])
+            return first
 
         # A block whose reply was lost is left unused: recognising it would cost more than its numbers are worth.
-        return once(self._tree, "allocating producer ids", write, lambda: None)
+        return once(self._tree, "allocating producer ids", write)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from ha_core.model import Document, UnreadableDocumentError
-from ha_core.store.tree import Reads
+from ha_core.store.tree import Reads, existing
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +53,7 @@ def readable(tree: Reads, kind: type[D], wanted: Sequence[str] | None = None) ->
     """The documents at the paths `wanted` (None: of the whole folder); missing and unreadable ones are left out."""
     if wanted is None:
         wanted = nodes_of(tree, kind.FOLDER)
-    for path, node in zip(wanted, tree.get_many(wanted), strict=True):
-        if node is None:
-            continue
+    for path, node in existing(tree, wanted):
         try:
             yield from_bytes(kind, node.data, path)
         except UnreadableDocumentError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
@@ -10,11 +10,10 @@ from typing import TypeVar
 from ha_core.model import KnownGroup, KnownTopic
 from ha_core.model.known import known_key
 from ha_core.store import documents, paths
-from ha_core.store.documents import readable
+from ha_core.store.documents import nodes_of, readable
 from ha_core.store.errors import StoreUnavailableError
-from ha_core.store.tree import Create, OnTree, Op, Put, RefusedError, Remove, once
+from ha_core.store.tree import Create, OnTree, Op, Put, RefusedError, Remove, existing, once
 
-MAX_ATTEMPTS = 20
 BATCH_BYTES = 500_000
 BATCH_NODES = 500
 
@@ -25,21 +24,15 @@ class Known(OnTree):
     def keep_known(self, kind: type[K], cluster: str, seen: Collection[K]) -> None:
         """Replace all that is known of a cluster's topics, or groups, by what was just `seen`. It is no revision."""
         wanted = {paths.path_of(kind, one.key): documents.to_bytes(one) for one in seen}
-        folder, prefix = kind.FOLDER, paths.encode(f"{cluster}:")
-        gone = [
-            path
-            for name in self._tree.children(folder)
-            if name.startswith(prefix) and (path := f"{folder}/{name}") not in wanted
-        ]
-        for batch in _batches({**wanted, **dict.fromkeys(gone)}):
+        gone = dict.fromkeys(path for path in self._all_known(kind, cluster) if path not in wanted)
+        for batch in _batches({**wanted, **gone}):
             # Whoever looks at the same time has seen the same cluster: the last one may win.
-            once(self._tree, f"what is known of {cluster}", partial(self._replace, cluster, batch), lambda: None)
+            once(self._tree, f"what is known of {cluster}", partial(self._replace, batch))
 
     def known(self, kind: type[K], cluster: str, names: Collection[str] | None = None) -> dict[str, K]:
         """What was last seen of topics or groups of `cluster` (None: all), by name; unreadable ones are left out."""
         if names is None:
-            folder, prefix = kind.FOLDER, paths.encode(f"{cluster}:")
-            wanted = [f"{folder}/{name}" for name in sorted(self._tree.children(folder)) if name.startswith(prefix)]
+            wanted = self._all_known(kind, cluster)
         else:
             wanted = [paths.path_of(kind, known_key(cluster, name)) for name in sorted(names)]
         return {document.name: document for document in readable(self._tree, kind, wanted)}
@@ -48,11 +41,13 @@ class Known(OnTree):
         """Seconds since what is known of each was written, by ZooKeeper's clock alone: of whoever wrote it and whoever
         asks only that one counts. Below zero where that clock was set back since."""
         now_ms = self._now_ms()
-        order = sorted(names)
-        nodes = self._tree.get_many([paths.path_of(kind, known_key(cluster, name)) for name in order])
-        return {
-            name: (now_ms - node.written_ms) / 1000 for name, node in zip(order, nodes, strict=True) if node is not None
-        }
+        named = {paths.path_of(kind, known_key(cluster, name)): name for name in names}
+        nodes = existing(self._tree, list(named))
+        return {named[path]: (now_ms - node.written_ms) / 1000 for path, node in nodes}
+
+    def _all_known(self, kind: type[K], cluster: str) -> list[str]:
+        prefix = f"{kind.FOLDER}/{paths.encode(f'{cluster}:')}"
+        return [path for path in nodes_of(self._tree, kind.FOLDER) if path.startswith(prefix)]
 
     def _now_ms(self) -> int:
         """What time it is for the tree: when a node was written that is written now, by us or by somebody else."""
@@ -73,27 +68,21 @@ class Known(OnTree):
 
         return once(self._tree, "asking what time it is", write, look)
 
-    def _replace(self, cluster: str, batch: Mapping[str, bytes | None]) -> None:
+    def _replace(self, batch: Mapping[str, bytes | None]) -> None:
         """:param batch: path → bytes, None to remove."""
-        order: Sequence[str] = sorted(batch)
-        for _ in range(MAX_ATTEMPTS):
-            ops: list[Op] = []
-            for path, node in zip(order, self._tree.get_many(order), strict=True):
-                data = batch[path]
-                if data is None:
-                    if node is not None:
-                        ops.append(Remove(path, node.version))
-                elif node is None:
-                    ops.append(Create(path, data))
-                elif node.data != data:
-                    ops.append(Put(path, data, node.version))
-            try:
-                if ops:
-                    self._tree.write(ops)
-            except RefusedError:
-                continue
-            return
-        raise StoreUnavailableError(f"what is known of {cluster} is written by others all the time; repeat it")
+        order = sorted(batch)
+        ops: list[Op] = []
+        for path, node in zip(order, self._tree.get_many(order), strict=True):
+            data = batch[path]
+            if data is None:
+                if node is not None:
+                    ops.append(Remove(path, node.version))
+            elif node is None:
+                ops.append(Create(path, data))
+            elif node.data != data:
+                ops.append(Put(path, data, node.version))
+        if ops:
+            self._tree.write(ops)
 
 
 def _batches(wanted: Mapping[str, bytes | None]) -> Iterator[dict[str, bytes | None]]:

@@ -26,20 +26,7 @@ from ha_core.store.errors import (
     StoreUnavailableError,
     UnknownOperationError,
 )
-from ha_core.store.tree import (
-    MAX_ATTEMPTS,
-    Check,
-    Create,
-    Node,
-    OnTree,
-    Op,
-    Put,
-    RefusedError,
-    Remove,
-    ReplyLostError,
-    check_size,
-    once,
-)
+from ha_core.store.tree import Check, Create, Node, OnTree, Op, Put, RefusedError, Remove, check_size, existing, once
 
 log = logging.getLogger(__name__)
 
@@ -73,20 +60,16 @@ class Operations(OnTree):
         check_size(ops)
 
         def write() -> int:
-            for _ in range(MAX_ATTEMPTS):
-                try:
-                    self._tree.write(ops)
-                except RefusedError as refused:
-                    taken = self._tree.get(ops[refused.index].path)
-                    if taken is None:
-                        continue
-                    if refused.index == 0:
-                        raise ConflictError(path, None, taken.version) from None
-                    raise _locked(ops[refused.index].path, taken) from None
-                return 0
-            raise StoreUnavailableError(
-                f"operation {operation.id}: its locks come and go, none could be had; repeat it"
-            )
+            try:
+                self._tree.write(ops)
+            except RefusedError as refused:
+                taken = self._tree.get(ops[refused.index].path)
+                if taken is None:
+                    raise
+                if refused.index == 0:
+                    raise ConflictError(path, None, taken.version) from None
+                raise _locked(ops[refused.index].path, taken) from None
+            return 0
 
         def recognise() -> int | None:
             node = self._tree.get(paths.epoch(operation.id))
@@ -99,8 +82,7 @@ class Operations(OnTree):
 
         def removals() -> list[Op]:
             own = [paths.path_of(Lock, lock.key) for lock in self.locks() if lock.operation == operation_id]
-            found = zip(own, self._tree.get_many(own), strict=True)
-            return [Remove(path, node.version) for path, node in found if node is not None]
+            return [Remove(path, node.version) for path, node in existing(self._tree, own)]
 
         # Doing it again is harmless, and tells whether the first one was done.
         self._write_fenced(operation_id, epoch, f"releasing the locks of {operation_id}", removals)
@@ -190,7 +172,7 @@ class Operations(OnTree):
                     raise fenced_off(self._tree, operation_id, epoch) from None
                 held = self._tree.get(path)
                 if held is None:
-                    return write()
+                    raise
                 raise self._still_held(operation_id, held) from None
             return True
 
@@ -206,16 +188,15 @@ class Operations(OnTree):
 
     def _let_go(self, path: str, nonce: bytes) -> None:
         """The step is over whatever happens here; a node that cannot be deleted goes with the session."""
+
+        def write() -> None:
+            node = self._tree.get(path)
+            if node is not None and node.data == nonce:
+                self._tree.write([Remove(path, node.version)])
+
         try:
-            for _ in range(MAX_ATTEMPTS):
-                node = self._tree.get(path)
-                if node is None or node.data != nonce:
-                    return
-                try:
-                    self._tree.write([Remove(path, node.version)])
-                except ReplyLostError:
-                    continue
-        except (RefusedError, StoreUnavailableError) as error:
+            once(self._tree, f"letting {path} go", write)
+        except StoreUnavailableError as error:
             log.warning("%s is left to the end of the session: %s", path, error)
 
     def update_operation(self, operation: Operation, epoch: int) -> None:
@@ -264,17 +245,15 @@ class Operations(OnTree):
         """
 
         def write() -> bool:
-            for _ in range(MAX_ATTEMPTS):
-                fenced = [Check(paths.epoch(operation_id), epoch), *ops()]
-                check_size(fenced)
-                try:
-                    self._tree.write(fenced)
-                except RefusedError as refused:
-                    if refused.index == 0:
-                        raise fenced_off(self._tree, operation_id, epoch) from None
-                    continue
-                return True
-            raise StoreUnavailableError(f"{what}: others write there all the time; repeat it")
+            fenced = [Check(paths.epoch(operation_id), epoch), *ops()]
+            check_size(fenced)
+            try:
+                self._tree.write(fenced)
+            except RefusedError as refused:
+                if refused.index == 0:
+                    raise fenced_off(self._tree, operation_id, epoch) from None
+                raise
+            return True
 
         once(self._tree, what, write, recognise)
 
@@ -308,9 +287,8 @@ class Operations(OnTree):
         :param newest: only so many of its last entries.
         """
         found = nodes_of(self._tree, paths.history(operation_id))
-        if newest is not None:
-            found = found[max(0, len(found) - newest) :]
-        return list(readable(self._tree, HistoryEntry, found))
+        first = 0 if newest is None else max(0, len(found) - newest)
+        return list(readable(self._tree, HistoryEntry, found[first:]))
 
     def _read(self, names: Sequence[str]) -> list[Operation]:
         return list(readable(self._tree, Operation, [paths.path_of(Operation, name) for name in names]))

@@ -13,11 +13,10 @@ from ha_core.store import allocation, commits, documents, paths
 from ha_core.store.allocation import Allocation
 from ha_core.store.commits import Change, revision_of, revision_to_bytes
 from ha_core.store.documents import nodes_of, readable
-from ha_core.store.errors import StoreUnavailableError
 from ha_core.store.gateways import Registration, record_at
 from ha_core.store.known import Known
 from ha_core.store.operations import Operations
-from ha_core.store.tree import Create, RefusedError, ReplyLostError, State, Tree
+from ha_core.store.tree import Create, State, Tree, existing, once
 from ha_core.store.usage import Usages
 from ha_core.store.watching import Replica, Watcher
 
@@ -85,9 +84,8 @@ class Store(Operations, Allocation, Usages, Known):
 
     def gateways(self) -> list[GatewayRecord]:
         """All live gateways by id."""
-        found = nodes_of(self._tree, GatewayRecord.FOLDER)
-        nodes = zip(found, self._tree.get_many(found), strict=True)
-        return [record_at(path, node.data) for path, node in nodes if node is not None]
+        nodes = existing(self._tree, nodes_of(self._tree, GatewayRecord.FOLDER))
+        return [record_at(path, node.data) for path, node in nodes]
 
     def register_gateway(self, record: GatewayRecord) -> Registration:
         """Announce a gateway until it is closed or its session ends; announced again by itself after a session loss.
@@ -124,30 +122,21 @@ class Store(Operations, Allocation, Usages, Known):
                 self._open.remove(part)
 
 
-def _skeleton() -> tuple[tuple[str, bytes], ...]:
-    return (
-        *((folder, b"") for folder in KINDS if folder != VirtualNode.FOLDER),
-        (VirtualNode.FOLDER, allocation.next_to_bytes(allocation.FIRST_NODE_ID)),
-        (paths.PRODUCER_IDS, allocation.next_to_bytes(FIRST_CLIENT_ID)),
-        (paths.CLUSTER_ID, allocation.new_cluster_id()),
-        (paths.CHANGES, revision_to_bytes(0)),
-        (paths.CLOCK, b""),
-    )
-
-
-_SKELETON_ATTEMPTS = 20
-
-
 def _create_skeleton(tree: Tree) -> None:
     """Create the top nodes that are missing. All at once in an empty tree, so that nobody ever sees half of it."""
-    skeleton = _skeleton()
-    for _ in range(_SKELETON_ATTEMPTS):
-        present = tree.get_many([path for path, _ in skeleton])
-        missing = [Create(path, data) for (path, data), node in zip(skeleton, present, strict=True) if node is None]
-        if not missing:
-            return
-        try:
+    skeleton = {
+        **dict.fromkeys(KINDS, b""),
+        VirtualNode.FOLDER: allocation.next_to_bytes(allocation.FIRST_NODE_ID),
+        paths.PRODUCER_IDS: allocation.next_to_bytes(FIRST_CLIENT_ID),
+        paths.CLUSTER_ID: allocation.new_cluster_id(),
+        paths.CHANGES: revision_to_bytes(0),
+        paths.CLOCK: b"",
+    }
+
+    def write() -> None:
+        present = tree.get_many(list(skeleton))
+        missing = [Create(path, data) for (path, data), node in zip(skeleton.items(), present, strict=True) if not node]
+        if missing:
             tree.write(missing)
-        except (RefusedError, ReplyLostError):
-            continue
-    raise StoreUnavailableError("the top nodes of the tree could not be created: others create and delete them")
+
+    once(tree, "creating the top nodes of the tree", write)

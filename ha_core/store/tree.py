@@ -5,7 +5,7 @@ ZooKeeper is one, memory the other; everything above is written once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
@@ -14,7 +14,8 @@ from ha_core.store.errors import StoreError, StoreUnavailableError, TooLargeErro
 T = TypeVar("T")
 State = Literal["connected", "suspended", "lost"]
 """`suspended`: no connection, the session may live on. `lost`: the session is over, its ephemeral nodes are gone."""
-MAX_ATTEMPTS = 20
+MAX_LOST, MAX_REFUSED = 20, 100
+"""How often `once` begins anew: each refusal means that somebody else's write was made."""
 MAX_REQUEST_BYTES = 1_040_000
 """ZooKeeper's `jute.maxbuffer` is 1,048,575 by default, and it closes the connection of who sends more."""
 _OVERHEAD_BYTES = 100
@@ -138,30 +139,36 @@ def check_size(ops: Sequence[Op]) -> None:
         )
 
 
-def once(tree: Tree, what: str, write: Callable[[], T], recognise: Callable[[], T | None]) -> T:
+def once(tree: Tree, what: str, write: Callable[[], T], recognise: Callable[[], T | None] = lambda: None) -> T:
     """The result of `write`, made once whatever happens to its replies.
 
-    `recognise` looks for the write in the tree: None if it is not there. It is also asked when a repeated write is
-    refused: the first one may have been on its way until then, and is then what the second one collides with.
+    It is begun anew where it is refused, because others have changed what it had read, or where its reply is lost.
+    `recognise` looks for the write in the tree: None if it is not there. Once a reply was lost it is also asked after
+    a refusal: the first write may have been on its way until then, and is then what the second one collides with. It
+    is not needed where writing again does no harm.
 
-    :raises StoreUnavailableError: the outcome is unknown, since the tree cannot be read either.
+    :raises StoreUnavailableError: others are always faster; or the outcome is unknown, since the tree cannot be read.
     """
-    lost = False
-    for _ in range(MAX_ATTEMPTS):
+    lost = refused = 0
+    while lost < MAX_LOST and refused < MAX_REFUSED:
         try:
             return write()
         except ReplyLostError:
-            lost = True
-            found = _look(tree, what, recognise)
-            if found is not None:
-                return found
-        except (RefusedError, StoreError):
+            lost += 1
+        except RefusedError:
+            refused += 1
+        except StoreError:
             found = _look(tree, what, recognise) if lost else None
             if found is None:
                 raise
             return found
+        found = _look(tree, what, recognise) if lost else None
+        if found is not None:
+            return found
+    if refused == MAX_REFUSED:
+        raise StoreUnavailableError(f"{what}: {MAX_REFUSED} times others wrote first; repeat it")
     raise StoreUnavailableError(
-        f"{what}: {MAX_ATTEMPTS} replies in a row were lost, and the write was not found; "
+        f"{what}: {MAX_LOST} replies were lost, and the write was not found; "
         "check the network between here and ZooKeeper, then repeat"
     )
 
@@ -175,3 +182,8 @@ def _look(tree: Tree, what: str, recognise: Callable[[], T | None]) -> T | None:
             f"{what}: the reply was lost, and whether it was done is unknown; "
             f"repeat it, what was done is recognised: {error}"
         ) from error
+
+
+def existing(tree: Reads, paths: Sequence[str]) -> Iterator[tuple[str, Node]]:
+    """(path, node) of those of `paths` that are there."""
+    return ((path, node) for path, node in zip(paths, tree.get_many(paths), strict=True) if node is not None)

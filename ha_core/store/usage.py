@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 from ha_core.model import Usage, Use
 from ha_core.store import paths
 from ha_core.store.documents import readable
-from ha_core.store.errors import StoreUnavailableError
-from ha_core.store.tree import Create, OnTree, Put, RefusedError, once
+from ha_core.store.tree import Create, OnTree, Put, once
 
 MAX_NAMES = 1000
 """Topics per user, and groups per user."""
@@ -17,7 +16,6 @@ MAX_USES = 20
 MAX_BYTES = 900_000
 _ENTRY_BYTES = 8
 """Quotes, colon, brackets and comma around a new name."""
-MAX_ATTEMPTS = 100
 
 
 class Sighting(NamedTuple):
@@ -40,22 +38,15 @@ class Usages(OnTree):
         seen = list(uses)
 
         def write() -> int:
-            for _ in range(MAX_ATTEMPTS):
-                node = self._tree.get(path)
-                old = Usage(user=user) if node is None else Usage.from_bytes(node.data, path)
-                merged, left_out = merge(old, seen)
-                if merged == old:
-                    return left_out
+            node = self._tree.get(path)
+            old = Usage(user=user) if node is None else Usage.from_bytes(node.data, path)
+            merged, left_out = merge(old, seen)
+            if merged != old:
                 data = merged.to_bytes()
-                try:
-                    self._tree.write([Create(path, data) if node is None else Put(path, data, node.version)])
-                except RefusedError:
-                    continue
-                return left_out
-            raise StoreUnavailableError(f"usage of {user}: {MAX_ATTEMPTS} others wrote first; repeat it")
+                self._tree.write([Create(path, data) if node is None else Put(path, data, node.version)])
+            return left_out
 
-        # Merging again finds what was merged already: no other recognition is needed.
-        return once(self._tree, f"usage of {user}", write, lambda: None)
+        return once(self._tree, f"usage of {user}", write)
 
     def usage(self) -> dict[str, Usage]:
         """Usage of all users by user; entries that this version cannot read are left out."""
