@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from gateway.composed.ask import BrokerKey, NodeAddress
+from gateway.composed.handlers import BrokerKey, NodeAddress
 
 Bind = Callable[[str, int, int, int], None]
 """(cluster, broker id, node id, port): binds the listener; OSError if the port is taken."""

@@ -7,7 +7,7 @@ order of events can be played in a test.
 from importlib import import_module
 from pkgutil import iter_modules
 
-from gateway.composed.ask import HANDLERS
+from gateway.composed.handlers import HANDLERS
 
 for _module in iter_modules(__path__):  # each declares the APIs that it `handles`
     import_module(f"{__name__}.{_module.name}")

@@ -1,49 +1,39 @@
-"""What a composed answer is made of: questions to clusters, virtual nodes, and the facts it is decided on."""
+"""Questions of the gateway itself to clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeVar
-
-from gateway.topology import Topology
-from ha_core.model import Identity, View
-from ha_core.wire.codes import ApiKey
-from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+from collections.abc import Generator, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 Message = dict[str, Any]
-BrokerKey = tuple[str, int]
-"""(cluster, broker id in that cluster)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Any_:  # noqa: N801 - `Any` is taken by typing
-    """Whichever broker is at hand."""
+class AnyBroker:
+    """Whichever is at hand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """The cluster's controller."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One broker, by its own id."""
-
     broker_id: int
+    """Its cluster's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
-    """The coordinator of a group or a transactional id."""
-
     kind: Literal["group", "transaction"]
     key: str
 
 
-Target = Any_ | Controller | Broker | Coordinator
+Target = AnyBroker | Controller | Broker | Coordinator
 
 
 @dataclass(frozen=True)
@@ -57,21 +47,6 @@ class Ask:
     timeout_ms: int = 10_000
 
 
-class NodeAddress(NamedTuple):
-    """A node as clients see it: always an address of a gateway."""
-
-    node_id: int
-    host: str
-    port: int
-
-
-@dataclass(frozen=True)
-class NeedNodes:
-    """Wants virtual nodes; answered with {(cluster, broker id): NodeAddress} once their listeners are bound."""
-
-    brokers: tuple[BrokerKey, ...]
-
-
 class ClusterUnavailableError(Exception):
     """A cluster could not be asked, or did not answer in time."""
 
@@ -82,20 +57,24 @@ class ClusterUnavailableError(Exception):
 
 
 Reply = Message | ClusterUnavailableError
-Handler = Generator[tuple[Ask, ...] | NeedNodes, Any, Message]
-"""Yields a tuple of asks, which run in parallel and are answered with a list of `Reply` in their order, or `NeedNodes`;
-returns the response body."""
-
-
 Asking = Generator[tuple[Ask, ...], Any, T]
 """Part of a handler that only asks."""
 
 
 def ask_once(ask: Ask) -> Asking[Reply]:
-    """One question."""
-    (reply,) = yield (ask,)
-    answer: Reply = reply
-    return answer
+    return (yield from ask_each({None: ask}))[None]
+
+
+def ask_or(otherwise: Message, ask: Ask) -> Asking[Message]:
+    """The reply, or `otherwise` where the cluster is not available."""
+    reply = yield from ask_once(ask)
+    return otherwise if isinstance(reply, ClusterUnavailableError) else reply
+
+
+def ask_each(asks: Mapping[K, Ask]) -> Asking[dict[K, Reply]]:
+    """Key → reply, all asked side by side; nothing is asked where there is nothing to ask."""
+    replies: list[Reply] = (yield tuple(asks.values())) if asks else []
+    return dict(zip(asks, replies, strict=True))
 
 
 def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
@@ -104,39 +83,3 @@ def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
-
-
-Compose = Callable[["Context", int, Message], Handler]
-"""(context, version, request) → the answer in the making."""
-HANDLERS: dict[int, Compose] = {}
-
-
-def handles(api_key: ApiKey) -> Callable[[Compose], Compose]:
-    """Declares a function as the handler of an API whose row says that it is composed."""
-
-    def register(compose: Compose) -> Compose:
-        if HANDLERS.setdefault(api_key, compose) is not compose:
-            raise ValueError(f"{api_key.name} has two handlers: {HANDLERS[api_key]} and {compose}")
-        return compose
-
-    return register
-
-
-@dataclass(frozen=True)
-class Context:
-    """Everything that an answer may depend on; taken once per request, so that it cannot change half-way."""
-
-    view: View
-    topology: Topology
-    identity: Identity
-    port_cluster: str | None
-    """Cluster of the virtual node that the request came in by; None on the bootstrap listener."""
-    port_broker: int | None
-    gateways: tuple[NodeAddress, ...]
-    """Bootstrap listeners of all gateways that live, or did lately, this one included."""
-    self_node: NodeAddress
-    cluster_id: str
-    """Of this installation: what clients take all clusters together for."""
-    nodes: Mapping[BrokerKey, int] = field(default_factory=dict)
-    """(cluster, broker id) → virtual node id."""
-    limits: Limits = DEFAULT_LIMITS

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, Asking, Broker, ClusterUnavailableError, Context, Message, grouped
+from gateway.composed.ask import Ask, Asking, Broker, ClusterUnavailableError, Message, ask_each, grouped
+from gateway.composed.handlers import Context
 from gateway.composed.places import Replica
 from ha_core.plan.resolve import EXPLICIT_LEVELS
 from ha_core.wire.codes import ErrorCode
@@ -32,6 +33,9 @@ class Shape:
 
     indexes: str = ""
     """The request's list of partition numbers, where it names them so and not as structs."""
+
+    def ask(self, cluster: str, leader: int, message: Message) -> Ask:
+        return Ask(cluster, Broker(leader), self.api_key, message, self.timeout_ms)
 
     def said(self, partition: int, code: int, **more: Any) -> Message:
         """What an answer says of a partition."""
@@ -102,16 +106,13 @@ def to_leaders(
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if replica in absent else shape.away
             outcomes[key] = shape.said(key[1], code)
     batches = grouped(((r.cluster, leaders.broker[r]), key) for key, r in replicas.items() if r in leaders.broker)
-    if not batches:
-        return outcomes
-    replies = yield tuple(
-        Ask(cluster, Broker(leader), shape.api_key, {"topics": shape.asked(batch, wanted), **more}, shape.timeout_ms)
-        for (cluster, leader), batch in batches.items()
-    )
-    for batch, reply in zip(batches.values(), replies, strict=True):
+    asks = {
+        place: shape.ask(*place, {"topics": shape.asked(batch, wanted), **more}) for place, batch in batches.items()
+    }
+    for place, reply in (yield from ask_each(asks)).items():
         if not isinstance(reply, ClusterUnavailableError):
             outcomes.update(shape.outcomes(reply))
-        for key in batch:
+        for key in batches[place]:
             outcomes.setdefault(key, shape.said(key[1], shape.away))
     return outcomes
 

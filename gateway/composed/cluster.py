@@ -1,16 +1,17 @@
-"""DESCRIBE_CLUSTER: the gateways, and the virtual nodes of the brokers that serve this user."""
+"""DESCRIBE_CLUSTER, and what METADATA says of the cluster as a whole: its nodes, and what may be done to it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from gateway.composed import places
-from gateway.composed.ask import BrokerKey, Context, Handler, Message, NeedNodes, NodeAddress, handles
-from gateway.composed.cluster_rights import cluster_operations
-from gateway.composed.metadata import node_list
+from gateway.composed.ask import AnyBroker, Ask, Asking, Message, ask_or
+from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handles
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _BROKERS = 1
+NOT_ASKED = -(1 << 31)
+"""Kafka's number for operations that nobody has asked for."""
 
 
 @handles(ApiKey.DESCRIBE_CLUSTER)
@@ -23,20 +24,41 @@ def describe_cluster(context: Context, version: int, request: Message) -> Handle
             "brokers": [],
         }
     cluster = places.user_cluster(context)
-    nodes: Mapping[BrokerKey, NodeAddress] = {}
-    if cluster in places.usable(context):
-        brokers = sorted(context.topology.clusters[cluster].brokers)
-        if brokers:
-            nodes = yield NeedNodes(tuple((cluster, broker) for broker in brokers))
+    brokers = context.topology.clusters[cluster].brokers if cluster in places.usable(context) else ()
+    nodes = (yield NeedNodes(tuple((cluster, broker) for broker in sorted(brokers)))) if cluster and brokers else {}
     operations = yield from cluster_operations(context, request["include_cluster_authorized_operations"])
-    listed: list[Message] = [
-        {"broker_id": node["node_id"], "host": node["host"], "port": node["port"]}
-        for node in node_list(context, nodes, {})
-    ]
     return {
         "error_code": 0,
         "cluster_id": context.cluster_id,
         "controller_id": context.self_node.node_id,
-        "brokers": listed,
+        "brokers": [
+            {"broker_id": node["node_id"], "host": node["host"], "port": node["port"]}
+            for node in node_list(context, nodes, {})
+        ],
         "cluster_authorized_operations": operations,
     }
+
+
+def node_list(
+    context: Context, nodes: Mapping[BrokerKey, NodeAddress], racks: Mapping[BrokerKey, str | None]
+) -> list[Message]:
+    """The gateways' own nodes, so that a client finds another one when this one dies, and these virtual nodes."""
+    listed = {node.node_id: (node, None) for node in (*context.gateways, context.self_node)}
+    return [
+        {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": rack}
+        for node, rack in (*listed.values(), *((node, racks.get(broker)) for broker, node in nodes.items()))
+    ]
+
+
+def cluster_operations(context: Context, wanted: bool) -> Asking[int]:
+    """What the gateway's account may do to the cluster that serves the user, as a bit field."""
+    cluster = places.user_cluster(context)
+    if not wanted or cluster not in places.usable(context):
+        return NOT_ASKED
+    # Brokers before 2.8 tell it with METADATA, those from 4.0 on with DESCRIBE_CLUSTER only (KIP-700).
+    key, message = ApiKey.DESCRIBE_CLUSTER, Message(include_cluster_authorized_operations=True)
+    if key not in context.topology.clusters[cluster].api_versions:
+        key, message = ApiKey.METADATA, message | {"topics": [], "allow_auto_topic_creation": False}
+    ask = Ask(cluster, AnyBroker(), key, message, places.SURVEY_MS)
+    reply = yield from ask_or({"cluster_authorized_operations": NOT_ASKED}, ask)
+    return int(reply["cluster_authorized_operations"])

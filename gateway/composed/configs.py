@@ -6,18 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gateway.composed import places
-from gateway.composed.ask import (
-    Any_,
-    Ask,
-    Broker,
-    ClusterUnavailableError,
-    Context,
-    Controller,
-    Handler,
-    Message,
-    Target,
-    handles,
-)
+from gateway.composed.ask import AnyBroker, Ask, Broker, ClusterUnavailableError, Controller, Message, Target, ask_each
+from gateway.composed.handlers import Context, Handler, handles
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _TOPIC, _BROKER, _BROKER_LOGGER = 2, 4, 8
@@ -42,17 +32,17 @@ def describe_configs(context: Context, version: int, request: Message) -> Handle
         # Tools ask for the configuration of every node that they see; a gateway has none that Kafka would know.
         return {"error_code": 0, "error_message": None, "resource_type": kind, "resource_name": name, "configs": []}
 
-    return (yield from _by_resource(context, request, ApiKey.DESCRIBE_CONFIGS, "results", more, Any_(), gateway))
+    return _by_resource(context, request, ApiKey.DESCRIBE_CONFIGS, "results", more, AnyBroker(), gateway)
 
 
 @handles(ApiKey.ALTER_CONFIGS)
 def alter_configs(context: Context, version: int, request: Message) -> Handler:
-    return (yield from _alter(context, request, ApiKey.ALTER_CONFIGS))
+    return _alter(context, request, ApiKey.ALTER_CONFIGS)
 
 
 @handles(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 def incremental_alter_configs(context: Context, version: int, request: Message) -> Handler:
-    return (yield from _alter(context, request, ApiKey.INCREMENTAL_ALTER_CONFIGS))
+    return _alter(context, request, ApiKey.INCREMENTAL_ALTER_CONFIGS)
 
 
 def _alter(context: Context, request: Message, api_key: int) -> Handler:
@@ -60,7 +50,7 @@ def _alter(context: Context, request: Message, api_key: int) -> Handler:
         return _error(kind, name, ErrorCode.INVALID_REQUEST, f"node {name} is a gateway; its configuration is a file")
 
     more = {"validate_only": request["validate_only"]}
-    return (yield from _by_resource(context, request, api_key, "responses", more, Controller(), gateway))
+    return _by_resource(context, request, api_key, "responses", more, Controller(), gateway)
 
 
 def _by_resource(
@@ -72,12 +62,10 @@ def _by_resource(
     target: Target,
     gateway: Callable[[int, str], Message],
 ) -> Handler:
-    order: list[_Key] = []
     outcomes: dict[_Key, Message] = {}
     batches: dict[tuple[str, Target], dict[_Key, tuple[_Key, Message]]] = {}
     for resource in request["resources"]:
         key = (resource["resource_type"], resource["resource_name"])
-        order.append(key)
         place = _place(context, *key, target)
         if place is None:
             outcomes[key] = gateway(*key)
@@ -87,22 +75,25 @@ def _by_resource(
             there = (key[0], place.name)
             renamed = resource | {"resource_name": place.name}
             batches.setdefault((place.cluster, place.target), {})[there] = (key, renamed)
-    if batches:
-        replies = yield tuple(
-            Ask(cluster, whom, api_key, {"resources": [r for _, r in batch.values()], **more})
-            for (cluster, whom), batch in batches.items()
-        )
-        for batch, reply in zip(batches.values(), replies, strict=True):
-            if isinstance(reply, ClusterUnavailableError):
-                outcomes.update({key: _error(*key, _AWAY, str(reply)) for key, _ in batch.values()})
-                continue
-            for result in reply[results]:
-                known = batch.get((result["resource_type"], result["resource_name"]))
-                if known is not None:
-                    outcomes[known[0]] = result | {"resource_name": known[0][1]}
-            for key, _ in batch.values():
-                outcomes.setdefault(key, _error(*key, _AWAY, "the cluster left this resource out of its answer"))
-    return {results: [outcomes[key] for key in dict.fromkeys(order)]}
+    asks = {
+        (cluster, whom): Ask(cluster, whom, api_key, {"resources": [r for _, r in batch.values()], **more})
+        for (cluster, whom), batch in batches.items()
+    }
+    for at, reply in (yield from ask_each(asks)).items():
+        answered: list[Message] = []
+        why = "the cluster left this resource out of its answer"
+        if isinstance(reply, ClusterUnavailableError):
+            why = str(reply)
+        else:
+            answered = reply[results]
+        for result in answered:
+            known = batches[at].get((result["resource_type"], result["resource_name"]))
+            if known is not None:
+                outcomes[known[0]] = result | {"resource_name": known[0][1]}
+        for key, _ in batches[at].values():
+            outcomes.setdefault(key, _error(*key, _AWAY, why))
+    order = dict.fromkeys((resource["resource_type"], resource["resource_name"]) for resource in request["resources"])
+    return {results: [outcomes[key] for key in order]}
 
 
 def _place(context: Context, kind: int, name: str, target: Target) -> _Place | str | None:
@@ -117,7 +108,7 @@ def _place(context: Context, kind: int, name: str, target: Target) -> _Place | s
         return f"node {name} is neither a broker nor a gateway"
     cluster = places.resolve(context, name).cluster if kind == _TOPIC else places.user_cluster(context)
     if cluster is None:
-        return "nothing says which cluster serves this user: bind the user or set a default"
+        return places.UNBOUND
     return _Place(cluster, target, name)
 
 

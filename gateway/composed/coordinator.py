@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from gateway.composed import places
-from gateway.composed.ask import (
-    Any_,
-    Ask,
-    BrokerKey,
-    ClusterUnavailableError,
-    Context,
-    Handler,
-    Message,
-    NeedNodes,
-    handles,
-)
+from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError, Message, ask_each
+from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, handles
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _GROUP, _TRANSACTION = 0, 1
+_AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 
 
@@ -30,27 +22,23 @@ def find_coordinator(context: Context, version: int, request: Message) -> Handle
         cluster = _cluster(context, kind, key)
         if isinstance(cluster, str):
             message = {"key": key, "key_type": kind, "coordinator_keys": [key]}
-            asks[key] = Ask(cluster, Any_(), ApiKey.FIND_COORDINATOR, message)
+            asks[key] = Ask(cluster, AnyBroker(), ApiKey.FIND_COORDINATOR, message)
         else:
             outcomes[key] = cluster
     found: dict[str, BrokerKey] = {}
-    if asks:
-        replies = yield tuple(asks.values())
-        for (key, ask), reply in zip(asks.items(), replies, strict=True):
-            if isinstance(reply, ClusterUnavailableError):
-                outcomes[key] = _error(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(reply))
-                continue
-            one = reply["coordinators"][0] if reply["coordinators"] else reply
-            if one["error_code"]:
-                outcomes[key] = _error(one["error_code"], one["error_message"])
-            else:
-                found[key] = (ask.cluster, one["node_id"])
+    for key, reply in (yield from ask_each(asks)).items():
+        if isinstance(reply, ClusterUnavailableError):
+            outcomes[key] = _error(_AWAY, str(reply))
+            continue
+        coordinator = reply["coordinators"][0] if reply["coordinators"] else reply
+        if coordinator["error_code"]:
+            outcomes[key] = _error(coordinator["error_code"], coordinator["error_message"])
+        else:
+            found[key] = (asks[key].cluster, coordinator["node_id"])
     if found:
         nodes = yield NeedNodes(tuple(dict.fromkeys(found.values())))
         for key, broker in found.items():
-            node = nodes[broker]
-            address = {"node_id": node.node_id, "host": node.host, "port": node.port}
-            outcomes[key] = address | {"error_code": 0, "error_message": None}
+            outcomes[key] = nodes[broker]._asdict() | {"error_code": 0, "error_message": None}
     if version >= 4:
         return {"coordinators": [{"key": key, **outcomes[key]} for key in keys]}
     return outcomes[keys[0]]
@@ -60,17 +48,14 @@ def _cluster(context: Context, kind: int, key: str) -> str | Message:
     if kind == _GROUP:
         group = context.view.groups.get(key)
         if group is not None and group.fence is not None:
-            why = f"group {key} is being moved by operation {group.fence.operation}"
-            return _error(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+            return _error(_AWAY, f"group {key} is being moved by operation {group.fence.operation}")
         cluster = places.group_cluster(context, key)
     elif kind == _TRANSACTION:
         cluster = places.user_cluster(context)
     else:
         return _error(ErrorCode.INVALID_REQUEST, f"coordinators of type {kind} are not offered here")
     if cluster is None:
-        return _error(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nothing says which cluster serves {key}: bind it or set a default"
-        )
+        return _error(_AWAY, f"nothing says which cluster serves {key}: bind it or set a default")
     return cluster
 
 

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from gateway.composed import places
-from gateway.composed.ask import (
-    Ask,
-    Asking,
-    Broker,
-    ClusterUnavailableError,
-    Context,
-    Handler,
-    Message,
-    grouped,
-    handles,
-)
+from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Message, ask_each, grouped
 from gateway.composed.by_partition import Outcomes, Partition, Shape, split, to_leaders
+from gateway.composed.handlers import Context, Handler, handles
 from gateway.composed.logs import LATEST, Inquiry, Query, rounds
 from gateway.composed.places import Replica
 from ha_core.model import Extent
@@ -43,39 +33,37 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
     wanted, timeout = shape.wanted(request), {"timeout_ms": request["timeout_ms"]}
     mapped, others = split(context, wanted)
     outcomes = yield from to_leaders(context, shape, others, wanted, timeout)
-    plans = yield from rounds(
-        context, {key: _plan(*key, _extents(context, *key), wanted[key]["offset"]) for key in mapped}
-    )
+    plans = yield from rounds(context, {key: _plan(context, key, wanted[key]["offset"]) for key in mapped})
     outcomes.update((yield from _delete(context, shape, plans, timeout)))
     # The codec's default for a missing watermark is 0, which would be a claim.
     return {"topics": shape.topics(wanted, {key: _NO_WATERMARK | answer for key, answer in outcomes.items()})}
 
 
-def _extents(context: Context, topic: str, partition: int) -> Sequence[Extent]:
-    """None while a cut lies ahead: what has to be deleted where is not decided yet, so the client has to ask again."""
-    return () if places.ahead(context, topic, partition) else places.extents(context, topic, partition)
+def _refused(error: int) -> _Plan:
+    return _Plan({}, None, -1, error)
 
 
-def _plan(topic: str, partition: int, extents: Sequence[Extent], offset: int) -> Inquiry[_Plan]:
-    if not extents:
-        return _Plan({}, None, -1, ErrorCode.LEADER_NOT_AVAILABLE)
+def _plan(context: Context, key: Partition, offset: int) -> Inquiry[_Plan]:
+    extents = places.extents(context, *key)
+    # While a cut lies ahead, it is not decided yet what has to be deleted where: the client has to ask again.
+    if not extents or places.ahead(context, *key):
+        return _refused(ErrorCode.LEADER_NOT_AVAILABLE)
     if offset < _ALL:
-        return _Plan({}, None, -1, ErrorCode.OFFSET_OUT_OF_RANGE)
-    readable = [(e, Replica(e.cluster, topic, partition)) for e in extents if not e.ignored]
+        return _refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+    readable = [(e, Replica(e.cluster, *key)) for e in extents if not e.ignored]
     touched = [pair for pair in readable if offset == _ALL or pair[0].start <= offset]
-    queries = {replica: Query(replica, LATEST) for _, replica in touched}
-    found = (yield tuple(queries.values())) if queries else {}
+    found = (yield tuple(Query(replica, LATEST) for _, replica in touched)) if touched else {}
     upto: dict[Replica, int] = {}
     for extent, replica in touched:
-        answer = found[queries[replica]]
+        answer = found[Query(replica, LATEST)]
         if answer.error:
-            return _Plan({}, None, -1, answer.error)
+            return _refused(answer.error)
         end = extent.physical_end
         stop = answer.offset if end is None else min(end, answer.offset)
         if offset != _ALL and (end is None or offset < (extent.end or 0)):
             stop = extent.to_physical(offset)
             if stop > answer.offset:
-                return _Plan({}, None, -1, ErrorCode.OFFSET_OUT_OF_RANGE)
+                return _refused(ErrorCode.OFFSET_OUT_OF_RANGE)
         # Two stays in one cluster are one log: the newer one's offset covers the older one's.
         upto[replica] = max(upto.get(replica, 0), stop)
     if offset == _ALL:
@@ -83,27 +71,23 @@ def _plan(topic: str, partition: int, extents: Sequence[Extent], offset: int) ->
     place = locate(extents, offset)
     if isinstance(place, Hole):
         return _Plan(upto, None, place.extent.start)
-    return _Plan(upto, (place.extent, Replica(place.extent.cluster, topic, partition)), offset)
+    return _Plan(upto, (place.extent, Replica(place.extent.cluster, *key)), offset)
 
 
 def _delete(context: Context, shape: Shape, plans: dict[Partition, _Plan], timeout: Message) -> Asking[Outcomes]:
     upto = {replica: offset for plan in plans.values() for replica, offset in plan.upto.items()}
     leader = (yield from places.leaders(context, upto)).broker
+
+    def ask(cluster: str, broker: int, batch: list[Replica]) -> Ask:
+        partitions = {r[1:]: {"partition_index": r.partition, "offset": upto[r]} for r in batch}
+        return shape.ask(cluster, broker, {"topics": shape.topics(partitions, partitions), **timeout})
+
     batches = grouped(((r.cluster, leader[r]), r) for r in upto if r in leader)
+    replies = yield from ask_each({place: ask(*place, batch) for place, batch in batches.items()})
     answers: dict[Replica, Message] = {}
-    if batches:
-
-        def message(batch: list[Replica]) -> Message:
-            partitions = {r[1:]: {"partition_index": r.partition, "offset": upto[r]} for r in batch}
-            return {"topics": shape.topics(partitions, partitions), **timeout}
-
-        replies = yield tuple(
-            Ask(cluster, Broker(broker), shape.api_key, message(batch), shape.timeout_ms)
-            for (cluster, broker), batch in batches.items()
-        )
-        for (cluster, _), reply in zip(batches, replies, strict=True):
-            if not isinstance(reply, ClusterUnavailableError):
-                answers.update({Replica(cluster, *key): answer for key, answer in shape.outcomes(reply)})
+    for (cluster, _), reply in replies.items():
+        if not isinstance(reply, ClusterUnavailableError):
+            answers.update({Replica(cluster, *key): answer for key, answer in shape.outcomes(reply)})
     return {key: _outcome(shape, key, plan, answers) for key, plan in plans.items()}
 
 

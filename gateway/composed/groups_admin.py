@@ -10,14 +10,14 @@ from gateway.composed.ask import (
     Asking,
     Broker,
     ClusterUnavailableError,
-    Context,
     Coordinator,
-    Handler,
     Message,
     Reply,
-    ask_once,
-    handles,
+    ask_each,
+    ask_or,
+    grouped,
 )
+from gateway.composed.handlers import Context, Handler, handles
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _AWAY = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -76,7 +76,7 @@ def _without_topic_ids(group: Message) -> Message:
     """Ids differ between clusters, and METADATA tells none: a client takes zero as "has none" (KIP-516)."""
 
     def assigned(member: Message, name: str) -> Message:
-        return {"topic_partitions": [one | {"topic_id": bytes(16)} for one in member[name]["topic_partitions"]]}
+        return {"topic_partitions": [topic | {"topic_id": bytes(16)} for topic in member[name]["topic_partitions"]]}
 
     members = [
         member | {name: assigned(member, name) for name in ("assignment", "target_assignment")}
@@ -106,8 +106,8 @@ def offset_delete(context: Context, version: int, request: Message) -> Handler:
     cluster = places.group_cluster(context, group)
     if cluster is None or _fenced(context, group):
         return {"error_code": _AWAY, "topics": []}
-    reply = yield from ask_once(Ask(cluster, Coordinator("group", group), ApiKey.OFFSET_DELETE, request))
-    return {"error_code": _AWAY, "topics": []} if isinstance(reply, ClusterUnavailableError) else reply
+    ask = Ask(cluster, Coordinator("group", group), ApiKey.OFFSET_DELETE, request)
+    return (yield from ask_or({"error_code": _AWAY, "topics": []}, ask))
 
 
 @handles(ApiKey.LIST_GROUPS)
@@ -120,12 +120,11 @@ def list_groups(context: Context, version: int, request: Message) -> Handler:
     cluster, broker = context.port_cluster, context.port_broker
     if cluster is None or broker is None:
         return {"error_code": 0, "groups": []}
+    away = {"error_code": _AWAY, "groups": list[Message]()}
     if cluster not in places.usable(context):
-        return {"error_code": _AWAY, "groups": []}
+        return away
     filters = {name: request[name] for name in ("states_filter", "types_filter")}
-    reply = yield from ask_once(Ask(cluster, Broker(broker), ApiKey.LIST_GROUPS, filters))
-    if isinstance(reply, ClusterUnavailableError):
-        return {"error_code": _AWAY, "groups": []}
+    reply = yield from ask_or(away, Ask(cluster, Broker(broker), ApiKey.LIST_GROUPS, filters))
     found = [group["group_id"] for group in reply["groups"]]
     left = yield from _left_behind(context, cluster, found)
     return reply | {"groups": [group for group in reply["groups"] if group["group_id"] not in left]}
@@ -142,15 +141,15 @@ def _left_behind(context: Context, here: str, groups: Iterable[str]) -> Asking[s
     others = [cluster for cluster in places.usable(context) if cluster != here]
     if not doubtful or not others:
         return set()
-    asks = tuple(
-        Ask(cluster, Broker(broker), ApiKey.LIST_GROUPS, {})
+    asks = {
+        (cluster, broker): Ask(cluster, Broker(broker), ApiKey.LIST_GROUPS, {})
         for cluster in others
         for broker in sorted(context.topology.clusters[cluster].brokers)
-    )
+    }
     copies: dict[str, set[str]] = {group: {here} for group in doubtful}
-    for ask, reply in zip(asks, (yield asks), strict=True):
-        for group in () if isinstance(reply, ClusterUnavailableError) else reply["groups"]:
-            copies.get(group["group_id"], set()).add(ask.cluster)
+    for (cluster, _), reply in (yield from ask_each(asks)).items():
+        for group in _answered(reply, "groups"):
+            copies.get(group, set()).add(cluster)
     return {group for group, held in copies.items() if here != (bound[group] if bound[group] in held else min(held))}
 
 
@@ -164,32 +163,22 @@ def _ask(
     them (`MAX_ALONE`).
     """
     answers = {place: _away(place[1]) for place in groups}
-    batches: dict[tuple[str, int], list[str]] = {}
-    alone: list[_Where] = []
-    for cluster, group in answers:
-        broker = context.topology.coordinator(cluster, group)
-        if broker is None:
-            alone.append((cluster, group))
-        else:
-            batches.setdefault((cluster, broker), []).append(group)
-    if batches:
-        replies: Iterable[Reply] = yield tuple(
-            Ask(cluster, Broker(broker), api_key, question(batch)) for (cluster, broker), batch in batches.items()
-        )
-        for ((cluster, _), batch), reply in zip(batches.items(), replies, strict=True):
-            found = _answered(reply, results)
-            answers.update({(cluster, group): found[group] for group in batch if group in found})
-            alone += [(cluster, group) for group in batch if _is_elsewhere(answers[cluster, group])]
-    del alone[MAX_ALONE:]
-    if alone:
-        replies = yield tuple(Ask(c, Coordinator("group", group), api_key, question([group])) for c, group in alone)
-        for (cluster, group), reply in zip(alone, replies, strict=True):
-            answers[cluster, group] = _answered(reply, results).get(group, answers[cluster, group])
+    coordinators = {place: context.topology.coordinator(*place) for place in answers}
+    alone = [place for place, broker in coordinators.items() if broker is None]
+    batches = grouped(((c, broker), group) for (c, group), broker in coordinators.items() if broker is not None)
+    asks = {place: Ask(place[0], Broker(place[1]), api_key, question(batch)) for place, batch in batches.items()}
+    for place, reply in (yield from ask_each(asks)).items():
+        cluster, found = place[0], _answered(reply, results)
+        answers.update({(cluster, group): found[group] for group in batches[place] if group in found})
+        there = [(cluster, group) for group in batches[place]]
+        alone += [where for where in there if answers[where]["error_code"] == ErrorCode.NOT_COORDINATOR]
+    asked_alone = {
+        (cluster, group): Ask(cluster, Coordinator("group", group), api_key, question([group]))
+        for cluster, group in alone[:MAX_ALONE]
+    }
+    for where, reply in (yield from ask_each(asked_alone)).items():
+        answers[where] = _answered(reply, results).get(where[1], answers[where])
     return answers
-
-
-def _is_elsewhere(answer: Message) -> bool:
-    return bool(answer["error_code"] == ErrorCode.NOT_COORDINATOR)
 
 
 def _answered(reply: Reply, results: str) -> dict[str, Message]:

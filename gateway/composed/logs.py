@@ -10,8 +10,9 @@ from collections.abc import Generator, Mapping
 from typing import NamedTuple, TypeVar
 
 from gateway.composed import places
-from gateway.composed.ask import Ask, Asking, Broker, ClusterUnavailableError, Context, grouped
+from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, ask_each, grouped
 from gateway.composed.by_partition import Shape
+from gateway.composed.handlers import Context
 from gateway.composed.places import Replica
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -76,17 +77,12 @@ def _ask(context: Context, queries: Mapping[Query, None]) -> Asking[dict[Query, 
     batches = grouped(
         ((q.replica.cluster, leader[q.replica], q.isolation, q.timestamp), q) for q in queries if q.replica in leader
     )
-    if not batches:
-        return found
-    replies = yield tuple(_request(*key, batch) for key, batch in batches.items())
-    for batch, reply in zip(batches.values(), replies, strict=True):
-        if isinstance(reply, ClusterUnavailableError):
-            continue
-        answers = {
-            key: Found(said["error_code"], said["timestamp"], said["offset"]) for key, said in SHAPE.outcomes(reply)
-        }
-        for query in batch:
-            found[query] = answers.get(query.replica[1:], found[query])
+    replies = yield from ask_each({key: _request(*key, batch) for key, batch in batches.items()})
+    for key, reply in replies.items():
+        answers = {} if isinstance(reply, ClusterUnavailableError) else dict(SHAPE.outcomes(reply))
+        for query in batches[key]:
+            if said := answers.get(query.replica[1:]):
+                found[query] = Found(said["error_code"], said["timestamp"], said["offset"])
     return found
 
 
@@ -96,5 +92,4 @@ def _request(cluster: str, leader: int, isolation: int, timestamp: int, batch: l
         for q in batch
     }
     topics = SHAPE.topics(partitions, partitions)
-    message = {"replica_id": CONSUMER, "isolation_level": isolation, "topics": topics}
-    return Ask(cluster, Broker(leader), ApiKey.LIST_OFFSETS, message)
+    return SHAPE.ask(cluster, leader, {"replica_id": CONSUMER, "isolation_level": isolation, "topics": topics})

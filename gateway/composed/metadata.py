@@ -6,27 +6,18 @@ while any cluster holds it; no broker id or address of a cluster leaves this mod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gateway.composed import places
-from gateway.composed.ask import (
-    Asking,
-    BrokerKey,
-    ClusterUnavailableError,
-    Context,
-    Handler,
-    Message,
-    NeedNodes,
-    NodeAddress,
-    Reply,
-    handles,
-)
-from gateway.composed.cluster_rights import cluster_operations
+from gateway.composed.ask import Asking, ClusterUnavailableError, Message, Reply, ask_each, grouped
+from gateway.composed.cluster import cluster_operations, node_list
+from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handles
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _NO_EPOCH = -1
 _NO_LEADER = -1
+_REPLICAS = ("replica_nodes", "isr_nodes", "offline_replicas")
 
 
 class _Seen(NamedTuple):
@@ -60,28 +51,15 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
         chosen, racks = [], {}
     operations = yield from cluster_operations(context, request["include_cluster_authorized_operations"])
     brokers = tuple(dict.fromkeys((*places.brokers(context), *_mentioned(chosen))))
-    nodes: Mapping[BrokerKey, NodeAddress] = {}
-    if brokers:
-        nodes = yield NeedNodes(brokers)
+    nodes: Mapping[BrokerKey, NodeAddress] = (yield NeedNodes(brokers)) if brokers else {}
     return {
         "brokers": node_list(context, nodes, racks),
         "cluster_id": context.cluster_id,
         # Any gateway's node takes what clients send to a controller, and knows the right one.
         "controller_id": context.self_node.node_id,
-        "topics": [_translated(one, nodes) for one in _given_back(chosen)],
+        "topics": [_translated(topic, nodes) for topic in _given_back(chosen)],
         "cluster_authorized_operations": operations,
     }
-
-
-def node_list(
-    context: Context, nodes: Mapping[BrokerKey, NodeAddress], racks: Mapping[BrokerKey, str | None]
-) -> list[Message]:
-    """The gateways' own nodes, so that a client finds another one when this one dies, and these virtual nodes."""
-    listed = {node.node_id: (node, None) for node in (*context.gateways, context.self_node)}
-    return [
-        {"node_id": node.node_id, "host": node.host, "port": node.port, "rack": rack}
-        for node, rack in (*listed.values(), *((node, racks.get(broker)) for broker, node in nodes.items()))
-    ]
 
 
 _Racks = dict[BrokerKey, str | None]
@@ -95,10 +73,8 @@ def _wanted(version: int, request: Message) -> list[str] | None:
 
 
 def _all_topics(context: Context, request: Message) -> Asking[tuple[list[_Chosen], _Racks]]:
-    clusters = places.usable(context)
-    replies = (yield tuple(places.ask_topics(c, None, **_flags(request)) for c in clusters)) if clusters else []
-    seen = _see(clusters, replies)
-    found = places.holders(clusters, replies)
+    replies = yield from _ask(request, dict.fromkeys(places.usable(context)))
+    seen, found = _see(replies), places.holders(replies)
     names = dict.fromkeys(name for topics in seen.topics.values() for name in topics)
     for cluster in context.topology.clusters.values():
         # What a cluster out of reach held when last seen is listed as not available: a pattern subscription that
@@ -110,61 +86,52 @@ def _all_topics(context: Context, request: Message) -> Asking[tuple[list[_Chosen
 
 def _named_topics(context: Context, request: Message, names: list[str]) -> Asking[tuple[list[_Chosen], _Racks]]:
     usable = places.usable(context)
-    wanted: dict[str, list[str]] = {}
-    new: list[str] = []
-    for name in names:
-        if places.is_mapped(context, name):
-            for cluster in usable:
-                if cluster in places.writers(context, name):
-                    wanted.setdefault(cluster, []).append(name)
-        elif context.topology.existing(name):
-            resolved = places.resolve(context, name)
-            # The topology may be some seconds old: where a binding leads to a cluster that lacks the topic as far as
-            # is known, that cluster is asked as well, or the client would write to another copy until the next survey.
-            wished = places.wished(context, name) if resolved.differs else resolved.cluster
-            for cluster in usable:
-                if cluster in (resolved.cluster, wished):
-                    wanted.setdefault(cluster, []).append(name)
-        else:
-            new.append(name)
-    # Likewise a topic that it lacks altogether is looked for everywhere before anyone creates it.
-    if new:
-        for cluster in usable:
-            wanted.setdefault(cluster, []).extend(new)
-    clusters = sorted(wanted)
-    replies = (yield tuple(places.ask_topics(c, wanted[c], **_flags(request)) for c in clusters)) if clusters else []
-    seen = _see(clusters, replies)
-    found = places.holders(clusters, replies)
-    doubtful = places.in_doubt(context) or len(seen.topics) < len(clusters)
+    asked = {name: _describing(context, name) for name in names}
+    new = [name for name, clusters in asked.items() if clusters is None]
+    # A topic that the topology lacks is looked for everywhere before anyone creates it: last, as it was not sought yet.
+    order = sorted(asked.items(), key=lambda item: item[1] is None)
+    wanted = grouped((c, name) for name, clusters in order for c in usable if clusters is None or c in clusters)
+    replies = yield from _ask(request, wanted)
+    seen, found = _see(replies), places.holders(replies)
+    doubtful = places.in_doubt(context) or len(seen.topics) < len(wanted)
     if request["allow_auto_topic_creation"] and not doubtful:
-        missing = [name for name in new if name not in found]
-        yield from _create(context, request, missing, seen)
+        yield from _create(context, request, [name for name in new if name not in found], seen)
     chosen = [(name, places.resolve(context, name, found).cluster) for name in names]
     return [_choose(context, name, cluster, seen, doubtful) for name, cluster in chosen], seen.racks
 
 
+def _describing(context: Context, name: str) -> Collection[str | None] | None:
+    """The clusters that are to describe a topic; None of one that is in no cluster, as far as is known."""
+    if places.is_mapped(context, name):
+        return places.writers(context, name)
+    if not context.topology.existing(name):
+        return None
+    resolved = places.resolve(context, name)
+    # The topology may be some seconds old: where a binding leads to a cluster that lacks the topic as far as is known,
+    # that cluster is asked as well, or the client would write to another copy until the next survey.
+    return {resolved.cluster, places.wished(context, name) if resolved.differs else resolved.cluster}
+
+
 def _create(context: Context, request: Message, names: Iterable[str], seen: _Seen) -> Asking[None]:
-    wanted: dict[str, list[str]] = {}
-    for name in names:
-        cluster = places.resolve(context, name).cluster
-        if cluster is not None and cluster in seen.topics:
-            wanted.setdefault(cluster, []).append(name)
-    if wanted:
-        clusters = sorted(wanted)
-        replies = yield tuple(places.ask_topics(c, wanted[c], create=True, **_flags(request)) for c in clusters)
-        again = _see(clusters, replies)
-        for cluster, topics in again.topics.items():
-            seen.topics[cluster].update(topics)
-        seen.racks.update(again.racks)
+    wanted = grouped((cluster, name) for name in names if (cluster := places.resolve(context, name).cluster))
+    replies = yield from _ask(request, {c: names for c, names in wanted.items() if c in seen.topics}, create=True)
+    again = _see(replies)
+    for cluster, topics in again.topics.items():
+        seen.topics[cluster].update(topics)
+    seen.racks.update(again.racks)
 
 
-def _flags(request: Message) -> dict[str, bool]:
-    return {"include_topic_authorized_operations": request["include_topic_authorized_operations"]}
+def _ask(
+    request: Message, wanted: Mapping[str, Iterable[str] | None], create: bool = False
+) -> Asking[dict[str, Reply]]:
+    """:param wanted: topics by cluster; None: all."""
+    flags = {"include_topic_authorized_operations": request["include_topic_authorized_operations"]}
+    return ask_each({c: places.ask_topics(c, wanted[c], create=create, **flags) for c in sorted(wanted)})
 
 
-def _see(clusters: Iterable[str], replies: Iterable[Reply]) -> _Seen:
+def _see(replies: Mapping[str, Reply]) -> _Seen:
     seen = _Seen({}, {})
-    for cluster, reply in zip(clusters, replies, strict=True):
+    for cluster, reply in replies.items():
         if not isinstance(reply, ClusterUnavailableError):
             seen.topics[cluster] = {topic["name"]: topic for topic in reply["topics"]}
             seen.racks.update({(cluster, broker["node_id"]): broker["rack"] for broker in reply["brokers"]})
@@ -212,7 +179,7 @@ def _moved(context: Context, topic: Message, cluster: str, seen: _Seen) -> _Chos
         if writer is not None and writer != cluster:
             if writer not in others:
                 there = seen.topics.get(writer, {}).get(name, {}).get("partitions", ())
-                others[writer] = {one["partition_index"]: one for one in there}
+                others[writer] = {described["partition_index"]: described for described in there}
             found = others[writer].get(index)
             if found is not None:
                 elsewhere[index] = writer
@@ -239,31 +206,27 @@ def _given_back(chosen: list[_Chosen]) -> Iterator[_Chosen]:
 
 def _mentioned(chosen: Iterable[_Chosen]) -> tuple[BrokerKey, ...]:
     found: dict[BrokerKey, None] = {}
-    for one in chosen:
-        for partition in one.topic["partitions"]:
-            cluster = one.of(partition)
+    for topic in chosen:
+        for partition in topic.topic["partitions"]:
+            cluster = topic.of(partition)
             ids = (partition["leader_id"], *partition["replica_nodes"], *partition["isr_nodes"])
             found.update({(cluster, n): None for n in (*ids, *partition["offline_replicas"]) if n >= 0})
     return tuple(found)
 
 
-def _translated(one: _Chosen, nodes: Mapping[BrokerKey, NodeAddress]) -> Message:
+def _translated(chosen: _Chosen, nodes: Mapping[BrokerKey, NodeAddress]) -> Message:
     partitions = []
-    for partition in one.topic["partitions"]:
-        cluster = one.of(partition)
+    for partition in chosen.topic["partitions"]:
+        cluster = chosen.of(partition)
 
         def ids(brokers: Iterable[int], cluster: str = cluster) -> list[int]:
             return [nodes[cluster, broker].node_id for broker in brokers if broker >= 0]
 
         leader = partition["leader_id"]
-        partitions.append(
-            partition
-            | {
-                "leader_id": nodes[cluster, leader].node_id if leader >= 0 else _NO_LEADER,
-                "replica_nodes": ids(partition["replica_nodes"]),
-                "isr_nodes": ids(partition["isr_nodes"]),
-                "offline_replicas": ids(partition["offline_replicas"]),
-            }
-        )
+        translated: Message = {
+            name: ids(partition[name]) for name in ("replica_nodes", "isr_nodes", "offline_replicas")
+        }
+        translated["leader_id"] = nodes[cluster, leader].node_id if leader >= 0 else _NO_LEADER
+        partitions.append(partition | translated)
     # Ids differ between clusters, and nothing here maps them yet: a client takes zero as "has none" (KIP-516).
-    return one.topic | {"partitions": partitions, "topic_id": bytes(16)}
+    return chosen.topic | {"partitions": partitions, "topic_id": bytes(16)}

@@ -1,13 +1,34 @@
-"""LIST_OFFSETS and OFFSET_FOR_LEADER_EPOCH: over all extents of moved topics, of all others by their leaders."""
+"""LIST_OFFSETS and OFFSET_FOR_LEADER_EPOCH: over all extents of moved topics, of all others by their leaders.
+
+An extent whose cluster does not answer makes the answer LEADER_NOT_AVAILABLE where it could change the outcome; an
+offset that is guessed would make a consumer skip or repeat records.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gateway.composed import places
-from gateway.composed.ask import Context, Handler, Message, handles
-from gateway.composed.by_partition import Shape, split, to_leaders
-from gateway.composed.client_offsets import client_offset, end_offset
-from gateway.composed.logs import CONSUMER, SHAPE, rounds
-from ha_core.wire.codes import ApiKey
+from gateway.composed.ask import Message
+from gateway.composed.by_partition import Partition, Shape, split, to_leaders
+from gateway.composed.handlers import Context, Handler, handles
+from gateway.composed.logs import (
+    CONSUMER,
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    READ_UNCOMMITTED,
+    SHAPE,
+    Found,
+    Inquiry,
+    Query,
+    rounds,
+)
+from gateway.composed.places import Replica
+from ha_core.model import Extent
+from ha_core.wire.codes import ApiKey, ErrorCode
+
+_NOTHING = Found(0)
 
 
 @handles(ApiKey.LIST_OFFSETS)
@@ -16,12 +37,7 @@ def list_offsets(context: Context, version: int, request: Message) -> Handler:
     mapped, others = split(context, wanted)
     more = {"replica_id": CONSUMER, "isolation_level": isolation}
     outcomes = yield from to_leaders(context, SHAPE, others, wanted, more)
-    inquiries = {
-        key: client_offset(
-            *key, places.extents(context, *key), wanted[key]["timestamp"], isolation, places.ahead(context, *key)
-        )
-        for key in mapped
-    }
+    inquiries = {key: _client_offset(context, key, wanted[key]["timestamp"], isolation) for key in mapped}
     for key, (error, timestamp, offset) in (yield from rounds(context, inquiries)).items():
         # No leader epoch: those of two clusters cannot be compared.
         outcomes[key] = SHAPE.said(key[1], error, leader_epoch=-1, timestamp=timestamp, offset=offset)
@@ -41,8 +57,100 @@ def offset_for_leader_epoch(context: Context, version: int, request: Message) ->
     wanted = _EPOCHS.wanted(request)
     mapped, others = split(context, wanted)
     outcomes = yield from to_leaders(context, _EPOCHS, others, wanted, {"replica_id": CONSUMER})
-    ends = {key: end_offset(*key, places.extents(context, *key), places.ahead(context, *key)) for key in mapped}
+    ends = {key: _client_offset(context, key, LATEST, READ_UNCOMMITTED) for key in mapped}
     for key, (error, _, end) in (yield from rounds(context, ends)).items():
         epoch = -1 if error else wanted[key]["leader_epoch"]
         outcomes[key] = _EPOCHS.said(key[1], error, leader_epoch=epoch, end_offset=end)
     return {"topics": _EPOCHS.topics(wanted, outcomes)}
+
+
+_Stays = Sequence[tuple[Extent, Replica]]
+
+
+def _client_offset(context: Context, key: Partition, timestamp: int, isolation: int) -> Inquiry[Found]:
+    """What LIST_OFFSETS is to answer for `timestamp`: a time in ms, or one of the negative words."""
+    stays = [(extent, Replica(extent.cluster, *key)) for extent in places.extents(context, *key) if not extent.ignored]
+    # While the last cut lies ahead, the extent before it may still grow.
+    ahead = places.ahead(context, *key)
+    if not stays:
+        return _known(Found(ErrorCode.LEADER_NOT_AVAILABLE))
+    if timestamp == LATEST:
+        return _latest_ahead(stays, isolation) if ahead and len(stays) > 1 else _latest(*stays[-1], isolation)
+    if timestamp == EARLIEST:
+        return _earliest(stays, ahead)
+    if timestamp == MAX_TIMESTAMP:
+        return _largest_timestamp(stays)
+    return _known(Found(ErrorCode.INVALID_REQUEST)) if timestamp < 0 else _at_time(stays, timestamp, isolation)
+
+
+def _known(answer: Found) -> Inquiry[Found]:
+    return answer
+    yield ()
+
+
+def _latest(extent: Extent, replica: Replica, isolation: int) -> Inquiry[Found]:
+    query = Query(replica, LATEST, isolation)
+    end = (yield (query,))[query]
+    # Before the first record of this stay the log ends at its base, or below where a transaction was left open.
+    return _failed(end) if end.error else Found(0, -1, extent.clip(end.offset))
+
+
+def _latest_ahead(stays: _Stays, isolation: int) -> Inquiry[Found]:
+    """In the origin until its log has reached the cut, in the target from then on."""
+    (origin, here), (target, there) = stays[-2:]
+    queries = [Query(replica, LATEST, isolation) for replica in (here, there)]
+    found = yield tuple(queries)
+    first, second = (found[query] for query in queries)
+    if first.error:
+        return _failed(first)
+    end = origin.physical_end
+    if end is not None and first.offset < end:
+        return Found(0, -1, origin.clip(first.offset))
+    return _failed(second) if second.error else Found(0, -1, target.clip(second.offset))
+
+
+def _earliest(stays: _Stays, ahead: bool) -> Inquiry[Found]:
+    closed, (extent, replica) = stays[:-1], stays[-1]
+    found = yield (*(Query(r, EARLIEST) for _, r in stays), *(Query(r, LATEST) for _, r in closed))
+    for older, place in closed:
+        start, log_end, end = found[Query(place, EARLIEST)], found[Query(place, LATEST)], older.physical_end
+        if start.error or log_end.error:
+            return _failed(start if start.error else log_end)
+        first = max(start.offset, older.base)
+        grows = ahead and older is closed[-1][0]
+        if end is not None and (first < min(end, log_end.offset) or (grows and first < end)):
+            return Found(0, -1, older.to_client(first))
+    start = found[Query(replica, EARLIEST)]
+    return _failed(start) if start.error else Found(0, -1, extent.clip(start.offset))
+
+
+def _at_time(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[Found]:
+    found = yield tuple(Query(replica, timestamp, isolation) for _, replica in stays)
+    for extent, replica in stays:
+        answer = found[Query(replica, timestamp, isolation)]
+        if answer.error:
+            return _failed(answer)
+        end = extent.physical_end
+        if answer.offset >= 0 and (end is None or answer.offset < end):
+            # Where the first match lies in an older part of this log that is not served, the first one inside the
+            # extent is unknown: its start is early enough, and re-reading is better than skipping.
+            return Found(0, answer.timestamp, extent.clip(answer.offset))
+    return _NOTHING
+
+
+def _largest_timestamp(stays: _Stays) -> Inquiry[Found]:
+    found = yield tuple(Query(replica, MAX_TIMESTAMP) for _, replica in stays)
+    best = _NOTHING
+    for extent, replica in stays:
+        answer = found[Query(replica, MAX_TIMESTAMP)]
+        if answer.error:
+            return _failed(answer)
+        if extent.holds(answer.offset) and answer.timestamp >= best.timestamp:
+            best = Found(0, answer.timestamp, extent.to_client(answer.offset))
+    return best
+
+
+def _failed(found: Found) -> Found:
+    # An old cluster that lacks the topic does not make the topic unknown.
+    unknown = found.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return Found(ErrorCode.LEADER_NOT_AVAILABLE if unknown else found.error)

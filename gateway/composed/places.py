@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gateway.composed.ask import Any_, Ask, Asking, BrokerKey, ClusterUnavailableError, Context, Message, Reply, grouped
+from gateway.composed.ask import AnyBroker, Ask, Asking, ClusterUnavailableError, Message, Reply, ask_each, grouped
+from gateway.composed.handlers import BrokerKey, Context
 from ha_core.model import Extent
 from ha_core.model.extent import live
 from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
@@ -14,6 +15,7 @@ from ha_core.wire.codes import ApiKey, ErrorCode
 SURVEY_MS = 3_000
 """How long METADATA may take: a client behind it waits for the slowest cluster."""
 _MAX_WAIT_MS = 60_000
+UNBOUND = "nothing says which cluster serves this user: bind the user or set a default"
 
 
 class Replica(NamedTuple):
@@ -150,13 +152,13 @@ def ask_topics(cluster: str, names: Iterable[str] | None, *, create: bool = Fals
     """METADATA of these topics, or of all (None); `create`: the cluster may create what is missing."""
     topics = None if names is None else [{"name": name, "topic_id": bytes(16)} for name in names]
     message = {"topics": topics, "allow_auto_topic_creation": create, **more}
-    return Ask(cluster, Any_(), ApiKey.METADATA, message, SURVEY_MS)
+    return Ask(cluster, AnyBroker(), ApiKey.METADATA, message, SURVEY_MS)
 
 
-def holders(asked: Iterable[str], replies: Iterable[Reply]) -> dict[str, tuple[str, ...]]:
-    """Topic → clusters that have just described it; `asked` names the cluster of each reply."""
+def holders(replies: Mapping[str, Reply]) -> dict[str, tuple[str, ...]]:
+    """Topic → clusters that have just described it, of what each cluster says."""
     found: dict[str, tuple[str, ...]] = {}
-    for cluster, reply in zip(asked, replies, strict=True):
+    for cluster, reply in replies.items():
         if not isinstance(reply, ClusterUnavailableError):
             for topic in reply["topics"]:
                 if topic["partitions"]:
@@ -173,11 +175,9 @@ def leaders(context: Context, replicas: Iterable[Replica]) -> Asking[Leaders]:
     known = {replica: leader for replica in wanted if (leader := context.topology.leader(*replica)) is not None}
     usable_now = usable(context)
     missing = grouped((r.cluster, r.topic) for r in wanted - known.keys() if r.cluster in usable_now)
-    if not missing:
-        return Leaders(known)
-    replies = yield tuple(ask_topics(cluster, sorted({*names})) for cluster, names in sorted(missing.items()))
+    asks = {cluster: ask_topics(cluster, sorted({*names})) for cluster, names in sorted(missing.items())}
     absent: set[Replica] = set()
-    for cluster, reply in zip(sorted(missing), replies, strict=True):
+    for cluster, reply in (yield from ask_each(asks)).items():
         if isinstance(reply, ClusterUnavailableError):
             continue
         said: set[str] = set()

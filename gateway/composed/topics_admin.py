@@ -6,17 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from gateway.composed import places
-from gateway.composed.ask import (
-    Ask,
-    Asking,
-    ClusterUnavailableError,
-    Context,
-    Controller,
-    Handler,
-    Message,
-    Reply,
-    handles,
-)
+from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Controller, Message, ask_each
+from gateway.composed.handlers import Context, Handler, handles
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 Outcome = tuple[int, str | None]
@@ -31,15 +22,13 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
     refused = _named_twice(topic["name"] for topic in request["topics"])
     topics = {topic["name"]: topic for topic in request["topics"] if topic["name"] not in refused}
     # The topology may be some seconds old, and a topic must not come to be in two clusters.
-    usable = places.usable(context)
-    found: dict[str, tuple[str, ...]] = {}
-    if usable and topics:
-        found = places.holders(usable, (yield tuple(places.ask_topics(c, topics) for c in usable)))
+    asks = {cluster: places.ask_topics(cluster, topics) for cluster in places.usable(context)} if topics else {}
+    found = places.holders((yield from ask_each(asks)))
+    unseen = _unseen(context)
     wanted: dict[str, list[Message]] = {}
     for name, topic in topics.items():
         cluster = places.resolve(context, name, found).cluster
         there = {*found.get(name, ()), *context.topology.existing(name)}
-        unseen = _unseen(context)
         if places.is_mapped(context, name):
             refused[name] = (ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} is served by cluster {cluster}")
         elif cluster is None:
@@ -119,8 +108,6 @@ def _ask(
 ) -> Asking[dict[str, Message]]:
     """Asks the controller of each cluster for its topics: name → result, those refused here included."""
     answers = {name: _result(name, *outcome) for name, outcome in refused.items()}
-    if not wanted:
-        return answers
 
     def message(topics: list[Message]) -> Message:
         by_name = api_key == ApiKey.DELETE_TOPICS
@@ -128,16 +115,16 @@ def _ask(
         said: Message = {name: request[name] for name in ("timeout_ms", "validate_only") if name in request}
         return {"topics": topics, **said, **named}
 
-    replies: Iterable[Reply] = yield tuple(
-        Ask(cluster, Controller(), api_key, message(topics), places.wait_ms(request))
-        for cluster, topics in wanted.items()
-    )
-    for topics, reply in zip(wanted.values(), replies, strict=True):
+    wait_ms = places.wait_ms(request)
+    asks = {
+        cluster: Ask(cluster, Controller(), api_key, message(topics), wait_ms) for cluster, topics in wanted.items()
+    }
+    for cluster, reply in (yield from ask_each(asks)).items():
         if isinstance(reply, ClusterUnavailableError):
             found, why = {}, str(reply)
         else:
             found, why = {r["name"]: r for r in reply[results]}, "the cluster left this topic out of its answer"
-        for name in (topic["name"] for topic in topics):
+        for name in (topic["name"] for topic in wanted[cluster]):
             answers[name] = found.get(name) or _result(name, AWAY, why)
     return answers
 

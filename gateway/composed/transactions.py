@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from gateway.composed import places
 from gateway.composed.ask import (
     Ask,
     Broker,
     ClusterUnavailableError,
-    Context,
     Coordinator,
-    Handler,
     Message,
     Reply,
+    ask_each,
     ask_once,
-    handles,
+    ask_or,
 )
 from gateway.composed.by_partition import Shape, split, to_leaders
+from gateway.composed.handlers import Context, Handler, handles
 from ha_core.model.producer import client_id, issuer
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -45,15 +43,15 @@ def describe_producers(context: Context, version: int, request: Message) -> Hand
 
 @handles(ApiKey.DESCRIBE_TRANSACTIONS)
 def describe_transactions(context: Context, version: int, request: Message) -> Handler:
-    names = list(dict.fromkeys(request["transactional_ids"]))
+    names = dict.fromkeys(request["transactional_ids"])
     cluster = places.user_cluster(context)
-    replies: Iterable[Reply | None] = [None] * len(names)
-    if cluster is not None and names:
-        key = ApiKey.DESCRIBE_TRANSACTIONS
-        replies = yield tuple(
-            Ask(cluster, Coordinator("transaction", name), key, {"transactional_ids": [name]}) for name in names
+    key = ApiKey.DESCRIBE_TRANSACTIONS
+    replies: dict[str, Reply] = {}
+    if cluster is not None:
+        replies = yield from ask_each(
+            {name: Ask(cluster, Coordinator("transaction", name), key, {"transactional_ids": [name]}) for name in names}
         )
-    return {"transaction_states": [_state(name, reply) for name, reply in zip(names, replies, strict=True)]}
+    return {"transaction_states": [_state(name, replies.get(name)) for name in names]}
 
 
 @handles(ApiKey.LIST_TRANSACTIONS)
@@ -66,8 +64,7 @@ def list_transactions(context: Context, version: int, request: Message) -> Handl
     away = {"error_code": int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), "transaction_states": []}
     if cluster not in places.usable(context):
         return away
-    reply = yield from ask_once(Ask(cluster, Broker(broker), ApiKey.LIST_TRANSACTIONS, request))
-    return away if isinstance(reply, ClusterUnavailableError) else reply
+    return (yield from ask_or(away, Ask(cluster, Broker(broker), ApiKey.LIST_TRANSACTIONS, request)))
 
 
 def _state(name: str, reply: Reply | None) -> Message:
@@ -91,17 +88,16 @@ def end_transaction(context: Context, version: int, request: Message) -> Handler
     broker = places.real_broker(context, node)
     if broker is None:
         return _error(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if not places.masked(context, broker[0]):
+    commits, masked = request["committed"], places.masked(context, broker[0])
+    if not masked:
         target = Coordinator("transaction", request["transactional_id"])
-        (reply,) = yield (Ask(broker[0], target, ApiKey.END_TXN, {**request, "producer_id": own}),)
+        reply = yield from ask_once(Ask(broker[0], target, ApiKey.END_TXN, {**request, "producer_id": own}))
         if not isinstance(reply, ClusterUnavailableError):
-            nothing_to_abort = reply["error_code"] == ErrorCode.INVALID_TXN_STATE and not request["committed"]
+            nothing_to_abort = reply["error_code"] == ErrorCode.INVALID_TXN_STATE and not commits
             return _error(ErrorCode.INVALID_PRODUCER_ID_MAPPING if nothing_to_abort else reply["error_code"])
-    if not request["committed"]:
+    if not commits:
         return _error(ErrorCode.NONE)
-    if places.masked(context, broker[0]):
-        return _error(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    return _error(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _error(ErrorCode.INVALID_PRODUCER_ID_MAPPING if masked else _AWAY)
 
 
 def _error(code: int) -> Message:

@@ -14,16 +14,8 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from gateway.composed import HANDLERS
-from gateway.composed.ask import (
-    Ask,
-    BrokerKey,
-    ClusterUnavailableError,
-    Context,
-    Handler,
-    NeedNodes,
-    NodeAddress,
-    Reply,
-)
+from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
+from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress
 from gateway.driver.joint import Joint
 from gateway.driver.listings import Listings, lists_all, placement
 from gateway.heavy import beside, free, heavy

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from gateway import clock, cycles
-from gateway.composed.ask import Context, NodeAddress
+from gateway.composed.handlers import Context, NodeAddress
 from gateway.config import Config
 from gateway.counts import Counts
 from gateway.driver import lease as leases

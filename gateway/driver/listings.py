@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gateway.composed.ask import BrokerKey, ClusterUnavailableError, Context, NodeAddress, Reply
+from gateway.composed.ask import ClusterUnavailableError, Reply
+from gateway.composed.handlers import BrokerKey, Context, NodeAddress
 from gateway.session.commands import Compose
 from ha_core.wire import ApiKey
 

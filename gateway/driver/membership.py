@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from gateway.composed.ask import NodeAddress
+from gateway.composed.handlers import NodeAddress
 from gateway.config import Config
 from gateway.driver.companions import Caretaker, Recorder, elected_caretakers, elected_recorder, order, recorder_order
 from gateway.driver.peers import Answering, Lately, Peer, peer

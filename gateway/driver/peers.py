@@ -27,7 +27,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import NamedTuple
 
-from gateway.composed.ask import BrokerKey, NodeAddress
+from gateway.composed.handlers import BrokerKey, NodeAddress
 from ha_core.model import GatewayRecord, Identity
 from ha_core.wire import ApiKey, encode, encode_request
 

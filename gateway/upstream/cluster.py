@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gateway.composed.ask import Any_, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
+from gateway.composed.ask import AnyBroker, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
 from gateway.heavy import beside, heavy
 from gateway.topology import Address, ClusterTopology
 from gateway.upstream.broker import BrokerConnection, BrokerLostError
@@ -200,7 +200,7 @@ class UpstreamCluster:
                 return await self._address(Broker(self._controller), asked)
             case Coordinator():
                 return await self._address(Broker(await self._coordinator(target, asked)), asked)
-            case Any_():
+            case AnyBroker():
                 return self._any()
 
     def _any(self) -> Address:
@@ -222,7 +222,7 @@ class UpstreamCluster:
             "key_type": 0 if target.kind == "group" else 1,
             "coordinator_keys": [target.key],  # from v4 on
         }
-        answer = await self._try(Any_(), ApiKey.FIND_COORDINATOR, request, asked)
+        answer = await self._try(AnyBroker(), ApiKey.FIND_COORDINATOR, request, asked)
         found = answer["coordinators"][0] if answer["coordinators"] else answer
         if found["error_code"]:
             why = f"coordinator of {target.kind} {target.key}: {ErrorCode(found['error_code']).name}"

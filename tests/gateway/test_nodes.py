@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.composed.ask import NodeAddress
+from gateway.composed.handlers import NodeAddress
 from gateway.nodes import NodeBook, NodePortError, broker_key, gateway_key, parse_key
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.composed.ask import NodeAddress
+from gateway.composed.handlers import NodeAddress
 from gateway.driver.peers import Peer, addresses, ranked
 from ha_core.model import Identity
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.composed.ask import NodeAddress
+from gateway.composed.handlers import NodeAddress
 from gateway.driver.peers import Peer, ranked
 from ha_core.model import identify
 from stack.clients.process import Client

@@ -11,17 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.composed.ask import (
-    Ask,
-    BrokerKey,
-    ClusterUnavailableError,
-    Context,
-    Handler,
-    NeedNodes,
-    NodeAddress,
-    Reply,
-    Target,
-)
+from gateway.composed.ask import Ask, ClusterUnavailableError, Reply, Target
+from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress
 from gateway.topology import ClusterTopology, Topology
 from ha_core.model import Cluster, Extent, Fence, Group, Identity, Mask, Topic, UserBindings, View
 from ha_core.wire import codec, encoding

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.composed.ask import Any_, Ask, Broker, BrokerKey, ClusterUnavailableError, Context, Coordinator
+from gateway.composed.ask import AnyBroker, Ask, Broker, ClusterUnavailableError, Coordinator
 from gateway.composed.coordinator import find_coordinator
 from gateway.composed.groups_admin import (
     MAX_ALONE,
@@ -17,6 +17,7 @@ from gateway.composed.groups_admin import (
     list_groups,
     offset_delete,
 )
+from gateway.composed.handlers import BrokerKey, Context
 from ha_core.model import Fence, Group, UserBindings
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.playbook import Playbook, away, requested, world
@@ -44,7 +45,7 @@ def coordinator(broker: int) -> Any:
 def test_a_groups_coordinator_is_that_of_the_cluster_it_is_bound_to(group: str, cluster: str, node: int) -> None:
     play = find(world(bindings=(BOUND,)), group)
 
-    play.asked((cluster, Any_(), FIND)).answers({cluster: coordinator(2)}).wants((cluster, 2))
+    play.asked((cluster, AnyBroker(), FIND)).answers({cluster: coordinator(2)}).wants((cluster, 2))
 
     answer = play.encodes(FIND, 3)
     assert (answer["error_code"], answer["node_id"], answer["host"], answer["port"]) == (0, node, "gw", 20_000 + node)
@@ -62,7 +63,7 @@ def test_several_keys_are_answered_in_their_order() -> None:
 def test_a_transactional_id_belongs_to_its_users_cluster() -> None:
     play = find(world(bindings=(BOUND,)), "special", kind=1)
 
-    play.asked(("west", Any_(), FIND)).message("west", key="special", key_type=1)
+    play.asked(("west", AnyBroker(), FIND)).message("west", key="special", key_type=1)
 
 
 def test_a_group_that_is_being_moved_has_no_coordinator_and_the_operation_is_named() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.composed.ask import Any_, Ask, NeedNodes
+from gateway.composed.ask import AnyBroker, Ask
+from gateway.composed.handlers import NeedNodes
 from gateway.composed.metadata import metadata
 from ha_core.model import Crossing, Extent, Topic, UserBindings
 from ha_core.model.extent import identity
@@ -14,8 +15,8 @@ from ha_core.wire.codes import ApiKey
 from tests.gateway.composed.playbook import CLUSTER_ID, GATEWAY, Playbook, address, away, moved, requested, world
 
 KEY = ApiKey.METADATA
-EAST = ("east", Any_(), KEY)
-WEST = ("west", Any_(), KEY)
+EAST = ("east", AnyBroker(), KEY)
+WEST = ("west", AnyBroker(), KEY)
 
 UNKNOWN, NO_LEADER = 3, 5
 

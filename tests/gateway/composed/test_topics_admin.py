@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from gateway.composed.acls import create_acls, delete_acls, describe_acls
-from gateway.composed.ask import Any_, Ask, Broker, Context, Controller, NeedNodes
+from gateway.composed.ask import AnyBroker, Ask, Broker, Controller
 from gateway.composed.cluster import describe_cluster
 from gateway.composed.configs import alter_configs, describe_configs, incremental_alter_configs
+from gateway.composed.handlers import Context, NeedNodes
 from gateway.composed.metadata import metadata
 from gateway.composed.topics_admin import create_partitions, create_topics, delete_topics
 from ha_core.model import Crossing, Fence, Topic, UserBindings
@@ -44,7 +45,7 @@ def outcomes(play: Playbook, field: str = "topics") -> list[tuple[str, int]]:
 def test_a_topic_is_created_by_the_controller_of_its_users_cluster() -> None:
     play = creating(world(bindings=(WEST,)), "t", validate_only=True)
 
-    play.asked(("east", Any_(), ApiKey.METADATA), ("west", Any_(), ApiKey.METADATA))
+    play.asked(("east", AnyBroker(), ApiKey.METADATA), ("west", AnyBroker(), ApiKey.METADATA))
     play.answers({"east": NOTHING, "west": NOTHING})
     play.asked(("west", Controller(), CREATE)).message("west", validate_only=True, timeout_ms=5000)
     assert play.asks[0].timeout_ms > 5000
@@ -203,8 +204,8 @@ def test_configurations_come_from_the_topics_cluster_and_from_the_broker_behind_
 
     play.asked(
         ("west", Broker(2), ApiKey.DESCRIBE_CONFIGS),
-        ("west", Any_(), ApiKey.DESCRIBE_CONFIGS),
-        ("east", Any_(), ApiKey.DESCRIBE_CONFIGS),
+        ("west", AnyBroker(), ApiKey.DESCRIBE_CONFIGS),
+        ("east", AnyBroker(), ApiKey.DESCRIBE_CONFIGS),
     ).answers({"east": config_of, "west": config_of})
 
     results = play.encodes(ApiKey.DESCRIBE_CONFIGS, 4)["results"]
@@ -328,7 +329,7 @@ def test_what_may_be_done_to_the_cluster_is_what_the_users_brokers_say(
             play.wants(*play.step.brokers)
         else:
             # Then the west is asked
-            play.asked(("west", Any_(), asked[0])).message("west", include_cluster_authorized_operations=True)
+            play.asked(("west", AnyBroker(), asked[0])).message("west", include_cluster_authorized_operations=True)
             play.answers({"west": {"cluster_authorized_operations": ALTER_AND_DESCRIBE}}, version=asked[1])
     assert play.encodes(key, version)["cluster_authorized_operations"] == ALTER_AND_DESCRIBE
 

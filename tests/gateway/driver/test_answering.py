@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gateway.composed.ask import NodeAddress
+from gateway.composed.handlers import NodeAddress
 from gateway.driver.peers import Answering, Lately, Peer
 
 TIMEOUT_S = 0.2

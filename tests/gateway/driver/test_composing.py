@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 
 from gateway.composed import metadata as composed
-from gateway.composed.ask import BrokerKey, Context, NodeAddress, Reply
+from gateway.composed.ask import Reply
+from gateway.composed.handlers import BrokerKey, Context, NodeAddress
 from gateway.driver.composing import Body, Composer
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose

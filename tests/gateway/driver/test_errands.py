@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.composed.ask import NodeAddress
+from gateway.composed.handlers import NodeAddress
 from gateway.config import Config
 from gateway.driver.errands import Errands
 from gateway.driver.gateway import Gateway

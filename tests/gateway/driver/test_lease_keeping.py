@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway import clock
-from gateway.composed.ask import NodeAddress
+from gateway.composed.handlers import NodeAddress
 from gateway.driver import lease as leases
 from gateway.driver.peers import Answering, Peer
 from gateway.session.snapshot import Lease

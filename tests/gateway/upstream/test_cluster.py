@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.composed.ask import Any_, Broker, ClusterUnavailableError, Controller, Coordinator
+from gateway.composed.ask import AnyBroker, Broker, ClusterUnavailableError, Controller, Coordinator
 from gateway.upstream import cluster as upstream_cluster
 from gateway.upstream import dialling
 from gateway.upstream.cluster import UpstreamCluster
@@ -162,7 +162,7 @@ def test_a_dead_cluster_is_not_dialled_by_asks() -> None:
 
         for _ in range(50):
             with pytest.raises(ClusterUnavailableError, match=r"cluster east is not available: 127\.0\.0\.1:\d+: "):
-                await cluster.ask(Any_(), ApiKey.METADATA, {"topics": []})
+                await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": []})
             with pytest.raises(ClusterUnavailableError):
                 await cluster.open(1)
 
@@ -230,12 +230,12 @@ def test_an_answer_that_does_not_come_costs_nobody_the_connection_for_metadata()
         with pytest.raises(ClusterUnavailableError, match="no answer within 100 ms"):
             await cluster.ask(Broker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=100)
         connections = brokers[0].connections
-        await cluster.ask(Any_(), ApiKey.METADATA, {"topics": []})
+        await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": []})
         # Then metadata comes by the connection that there was, and beside a question that still waits
         assert brokers[0].connections == connections
         waiting = asyncio.create_task(cluster.ask(Broker(1), ApiKey.LIST_OFFSETS, {"topics": []}, timeout_ms=20_000))
         await asyncio.sleep(0.05)
-        await cluster.ask(Any_(), ApiKey.METADATA, {"topics": []}, timeout_ms=1_000)
+        await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": []}, timeout_ms=1_000)
         waiting.cancel()
 
     play(scenario, count=1)
@@ -271,7 +271,7 @@ def test_the_controller_that_brokers_of_a_kraft_cluster_name_at_random_is_no_new
         for broker in brokers:
             broker.brokers = brokers[::-1]
         await cluster.refresh()
-        await cluster.ask(Any_(), ApiKey.METADATA, {"topics": [{"name": "orders"}]})
+        await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": [{"name": "orders"}]})
         assert cluster.topology is seen
 
     play(scenario)
@@ -300,7 +300,7 @@ def test_a_masked_cluster_is_not_asked_at_all() -> None:
         asked = len(brokers[0].asked)
 
         with pytest.raises(ClusterUnavailableError, match="masked: maintenance"):
-            await cluster.ask(Any_(), ApiKey.METADATA, {"topics": []})
+            await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": []})
         with pytest.raises(ClusterUnavailableError, match="masked: maintenance"):
             await cluster.open(1)
         await cluster.refresh()
@@ -328,7 +328,7 @@ def test_metadata_that_is_asked_for_clients_freshens_the_leaders() -> None:
         for broker in brokers:
             broker.topics["orders"] = {0: 2, 1: 2}
 
-        await cluster.ask(Any_(), ApiKey.METADATA, {"topics": [{"name": "orders"}, {"name": "none"}]})
+        await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": [{"name": "orders"}, {"name": "none"}]})
 
         assert cluster.topology.topics == {"orders": {0: 2, 1: 2}}
 

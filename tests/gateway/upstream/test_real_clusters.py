@@ -12,7 +12,8 @@ import pytest
 from confluent_kafka import Producer
 
 from gateway.composed import HANDLERS
-from gateway.composed.ask import Any_, BrokerKey, ClusterUnavailableError, Context, Controller, NeedNodes, NodeAddress
+from gateway.composed.ask import AnyBroker, ClusterUnavailableError, Controller
+from gateway.composed.handlers import BrokerKey, Context, NeedNodes, NodeAddress
 from gateway.upstream.clusters import Upstream
 from ha_core.model import Cluster, Extent, Identity, Topic, View
 from ha_core.wire import APIS, Route, advertised
@@ -142,7 +143,7 @@ def test_a_wrong_password_is_the_reason_why_a_cluster_is_out_of_reach(stack: Sta
     async def main() -> None:
         async with running_clusters(stack, password="wrong") as running:
             with pytest.raises(ClusterUnavailableError, match="refused the account"):
-                await running.upstream.ask("east", Any_(), ApiKey.METADATA, {"topics": []})
+                await running.upstream.ask("east", AnyBroker(), ApiKey.METADATA, {"topics": []})
 
     asyncio.run(asyncio.wait_for(main(), 60))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.composed.ask import Any_, Ask, ClusterUnavailableError
+from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError
 from gateway.topology import Topology
 from gateway.upstream.clusters import Upstream
 from ha_core.model import Cluster, Mask
@@ -40,7 +40,7 @@ def play(scenario: Callable[[Upstream, FakeBroker, FakeBroker, list[Topology]], 
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-ASK_ALL = tuple(Ask(c, Any_(), ApiKey.METADATA, {"topics": None}) for c in ("east", "west"))
+ASK_ALL = tuple(Ask(c, AnyBroker(), ApiKey.METADATA, {"topics": None}) for c in ("east", "west"))
 
 
 def test_the_topology_of_all_clusters_is_told_whenever_it_changes() -> None:
@@ -62,7 +62,7 @@ def test_asks_that_run_together_are_answered_in_their_places_and_a_failure_is_on
         await upstream.refresh()
         await east.stop()
 
-        replies = await upstream.ask_all((*ASK_ALL, Ask("north", Any_(), ApiKey.METADATA, {})))
+        replies = await upstream.ask_all((*ASK_ALL, Ask("north", AnyBroker(), ApiKey.METADATA, {})))
 
         assert isinstance(replies[0], ClusterUnavailableError)
         assert [t["name"] for t in replies[1]["topics"]] == ["b"]  # type: ignore[index]

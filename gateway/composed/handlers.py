@@ -1,0 +1,70 @@
+"""What composes an answer: handlers, the facts that they decide on, and the virtual nodes that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from gateway.composed.ask import Ask, Message
+from gateway.topology import Topology
+from ha_core.model import Identity, View
+from ha_core.wire.codes import ApiKey
+from ha_core.wire.limits import DEFAULT_LIMITS, Limits
+
+BrokerKey = tuple[str, int]
+"""(cluster, broker id in that cluster)."""
+
+
+class NodeAddress(NamedTuple):
+    """A node as clients see it: always an address of a gateway."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class NeedNodes:
+    """Wants virtual nodes; answered with {(cluster, broker id): NodeAddress} once their listeners are bound."""
+
+    brokers: tuple[BrokerKey, ...]
+
+
+Handler = Generator[tuple[Ask, ...] | NeedNodes, Any, Message]
+"""Yields a tuple of asks, which run in parallel and are answered with a list of `Reply` in their order, or `NeedNodes`;
+returns the response body."""
+Handles = Callable[["Context", int, Message], Handler]
+"""(context, version, request) → the answer in the making."""
+HANDLERS: dict[int, Handles] = {}
+
+
+def handles(api_key: ApiKey) -> Callable[[Handles], Handles]:
+    """Declares a function as the handler of an API whose row says that it is composed."""
+
+    def register(function: Handles) -> Handles:
+        if HANDLERS.setdefault(api_key, function) is not function:
+            raise ValueError(f"{api_key.name} has two handlers: {HANDLERS[api_key]} and {function}")
+        return function
+
+    return register
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything that an answer may depend on; taken once per request, so that it cannot change half-way."""
+
+    view: View
+    topology: Topology
+    identity: Identity
+    port_cluster: str | None
+    """Cluster of the virtual node that the request came in by; None on the bootstrap listener."""
+    port_broker: int | None
+    gateways: tuple[NodeAddress, ...]
+    """Bootstrap listeners of all gateways that live, or did lately, this one included."""
+    self_node: NodeAddress
+    cluster_id: str
+    """Of this installation: what clients take all clusters together for."""
+    nodes: Mapping[BrokerKey, int] = field(default_factory=dict)
+    """(cluster, broker id) → virtual node id."""
+    limits: Limits = DEFAULT_LIMITS
