@@ -1,15 +1,14 @@
-"""The beginning of an operation: its document with its locks, and what of earlier ones stands in its way."""
+"""The beginning of an operation: its document with its locks; and whether one that stands in its way is still alive."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from ha_core.model import MoveRequest, Operation
+from ha_core.model import Operation
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.journal import Journal
-from ha_core.operations.registry import running_operations
 from ha_core.store.errors import ConflictError, LockedError
 
 
@@ -41,34 +40,6 @@ def create(
 
 QUIET_S = 15.0
 """An executor that lives writes to the history more often than this, or holds the operation."""
-BEGUN_S = 2.0
-"""Longer than between the beginning of an operation and the moment when its command holds it."""
-
-
-def interrupted_twin(environment: Environment, request: MoveRequest) -> Operation | None:
-    """A switch that was asked for with the same words, by a command that has died.
-
-    One of a run of Airflow is never taken for that: between two tasks nobody holds it, for as long as a slot or an
-    approval takes. Whether it is continued or undone its own run says, or an operator who names it.
-    """
-    for operation in running_operations(environment):
-        asked = operation.request
-        if (
-            operation.kind == "switch"
-            and operation.driver == "command"
-            and asked is not None
-            and _same(asked, request)
-            and not held(environment, operation)
-            and quiet_s(environment, operation) >= BEGUN_S
-        ):
-            return operation
-    return None
-
-
-def _same(one: MoveRequest, other: MoveRequest) -> bool:
-    """Whatever the reasons, and however long gateways are waited for."""
-    words = {"reason": other.reason, "drain_timeout_s": other.drain_timeout_s}
-    return one.model_copy(update=words) == other
 
 
 def held(environment: Environment, operation: Operation) -> bool:

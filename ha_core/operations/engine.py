@@ -16,7 +16,8 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveRequest, Operation
 from ha_core.model.operation import CrossingEvidence, Unread
 from ha_core.operations.caretaking import Caretaking
-from ha_core.operations.creating import create, interrupted_twin
+from ha_core.operations.creating import create, quiet_s
+from ha_core.operations.creating import held as is_held
 from ha_core.operations.dependents import start_when_free
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError, RefusedError, StepFailedError
@@ -24,6 +25,7 @@ from ha_core.operations.journal import Journal, held, new_operation_id
 from ha_core.operations.kind import Work
 from ha_core.operations.kinds import KINDS
 from ha_core.operations.migration.planning import Batch, judged_again
+from ha_core.operations.registry import running_operations
 from ha_core.operations.report import Report, report_of, require_sound
 from ha_core.operations.revisions import MAX_DETAIL_BYTES
 from ha_core.operations.switch.proposal import Proposal, begin_switch, plan
@@ -35,6 +37,8 @@ from ha_core.store.errors import StoreError
 
 FAILURES = (MoveError, StoreError, KafkaAdminError, MoveDamagedError)
 """What keeps an operation from going on. Anything else is a defect."""
+BEGUN_S = 2.0
+"""Longer than between the beginning of an operation and the moment when its command holds it."""
 
 
 def start(
@@ -192,13 +196,34 @@ def settle_interrupted(environment: Environment, request: MoveRequest) -> Report
     Returns its report when it has thereby succeeded: then the new one has nothing to do.
     """
     take_care(environment)
-    found = interrupted_twin(environment, request)
-    if found is None:
+    twin = interrupted_twin(environment, request)
+    if twin is None:
         return None
-    environment.say(f"operation {found.id} of {found.by} was interrupted; continuing it")
-    report = resume(environment, found.id)
-    environment.say(f"operation {found.id}: {report.result}")
+    environment.say(f"operation {twin.id} of {twin.by} was interrupted; continuing it")
+    report = resume(environment, twin.id)
+    environment.say(f"operation {twin.id}: {report.result}")
     return report if report.result == "succeeded" else None
+
+
+def interrupted_twin(environment: Environment, request: MoveRequest) -> Operation | None:
+    """An operation that was asked for with the same words, whatever its reason, by a command that has died.
+
+    One of a run of Airflow is never taken for that: between two tasks nobody holds it, for as long as a slot or an
+    approval takes. Whether it is continued or undone its own run says, or an operator who names it.
+    """
+    words = {"reason": request.reason, "drain_timeout_s": request.drain_timeout_s}
+    for operation in running_operations(environment):
+        asked = operation.request
+        if (
+            KINDS[operation.kind].continued
+            and operation.driver == "command"
+            and asked is not None
+            and asked.model_copy(update=words) == request
+            and not is_held(environment, operation)
+            and quiet_s(environment, operation) >= BEGUN_S
+        ):
+            return operation
+    return None
 
 
 def take_care(environment: Environment) -> None:

@@ -1,14 +1,15 @@
-"""What every kind of operation is: a class that says how one goes on, and how it is taken back.
+"""What every kind of operation is: a class that says how one goes on, and how it is taken back (`kinds.KINDS`).
 
-`kinds.KINDS` has one of each. Whatever else holds for operations, locks, epochs and reports, is the engine's.
+Locks, epochs and reports, which hold for all of them, are the engine's.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator
+from typing import ClassVar
 
-from ha_core.model.operation import Unread
+from ha_core.model.operation import OperationKind, Unread
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.journal import ASKED_FOR, Journal
 from ha_core.operations.report import Report
@@ -19,7 +20,12 @@ Work = Generator[str, Report, None]
 
 
 class Kind(ABC):
-    """One kind of operation. It keeps nothing: all that it knows of an operation is in the state."""
+    """It keeps nothing: all that it knows of an operation is in the state."""
+
+    names: ClassVar[tuple[OperationKind, ...]]
+    """The kinds of operations that it is of."""
+    continued = False
+    """Whether one that a dead command has left is continued when the same is asked for again."""
 
     @abstractmethod
     def advance(self, journal: Journal, at_once: bool = False) -> Work:
@@ -30,10 +36,10 @@ class Kind(ABC):
 
     @abstractmethod
     def take_back(self, journal: Journal, why: str) -> bool:
-        """Take back what the operation has done, and end it as `undone`. False: there is only forward."""
+        """Take back what was done, and end the operation as `undone`. False: there is only forward."""
 
     def undo(self, journal: Journal) -> None:
-        """As an operator asks for it. Ended already: only its locks are given back.
+        """Take it back as an operator asks for it; of one that has ended, only the locks.
 
         :raises RefusedError: there is no way back.
         """
@@ -52,21 +58,15 @@ class Kind(ABC):
             self.take_back(journal, ASKED_FOR)
 
     def release(self, journal: Journal) -> bool:
-        """Leave neither a fence nor a lock, by the way back. False: it has to go on instead, as `advance` does."""
+        """Leave neither a fence nor a lock, by the way back. False: it has to go on, as `advance` does."""
         return journal.operation.state != "cut" and self.take_back(journal, "released before its cut")
 
     def run_task(self, journal: Journal, task: str) -> Work:
-        """One of the tasks that a run of Airflow makes of it.
-
-        :raises RefusedError: it has none.
-        """
+        """One of the tasks that a run of Airflow makes of it. :raises RefusedError: it has none."""
         raise RefusedError(f"Operation {journal.operation.id} is a {journal.operation.kind}: it has no task {task!r}.")
 
     def end_without_origin(self, journal: Journal, unread: Unread, force: bool) -> None:
-        """End what crosses over although its origin is dead.
-
-        :raises RefusedError: nothing does.
-        """
+        """End what crosses over although its origin is dead. :raises RefusedError: nothing does."""
         operation = journal.operation
         raise RefusedError(
             f"Operation {operation.id} is a {operation.kind} and crosses nothing: leave --without-origin out."

@@ -7,8 +7,9 @@ been appended to the origin since its ends were read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSettledError
@@ -20,13 +21,14 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import BypassError, MoveError, NotServedError, StepFailedError
 from ha_core.operations.gateways import name_them, serves, wait_for_all
 from ha_core.operations.journal import Journal
-from ha_core.operations.kind import Work
+from ha_core.operations.kind import Kind, Work
 from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.revisions import Touched, bounded, in_batches
 from ha_core.operations.sides import in_origin, origin_of
 from ha_core.plan.facts import Partition
 from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
-from ha_core.store.errors import StoreUnavailableError
+from ha_core.plan.revision import MoveDamagedError
+from ha_core.store.errors import FencedOffError, StoreUnavailableError
 
 SERVED_S = 30.0
 """Longer than the session of a gateway that has stopped; no client waits meanwhile."""
@@ -35,6 +37,7 @@ NAMED = 5
 RETURN_S, RETURN_PAUSE_S = 15.0, 0.5
 """How long a gateway that has vanished is waited for. One that comes back later finds that its lease is another one: it
 does not acknowledge what it goes on with."""
+T = TypeVar("T")
 
 
 class MoveSteps:
@@ -50,6 +53,10 @@ class MoveSteps:
         """What the step needs of other operations, where it needs any."""
         work: Work | None = getattr(self, step)()
         return work
+
+    def has_way_back(self, step: str) -> bool:
+        """Whether the operation can be taken back when the step fails."""
+        raise NotImplementedError
 
     def pin(self) -> None:
         """Lead everybody to the origin, in topics that no map has led anywhere so far.
@@ -249,7 +256,38 @@ class MoveSteps:
                 return
 
 
-def patiently(environment: Environment, action: Callable[[], object]) -> None:
+class MoveKind(Kind):
+    """A kind of move: the planner's steps, one after the other. Clients wait for what fails before the cut, or before
+    the crossing is open: it is taken back at once."""
+
+    task_of: ClassVar[Mapping[str, str]] = {}
+    """Step → under which name it fails, if not under its own."""
+    taken_back: ClassVar[str]
+    """What an error says then."""
+
+    def take(self, effects: MoveSteps, steps: Iterable[str]) -> Work:
+        """:raises StepFailedError: a step failed, and the operation was undone. Any other error: it was not."""
+        journal = effects.journal
+        for step in steps:
+            try:
+                if (work := effects.perform(step)) is not None:
+                    yield from work
+            except FencedOffError:
+                raise  # another executor goes on with it: touching anything would be behind its back
+            except BaseException as error:
+                if step == "verify" and isinstance(error, NotServedError | BypassError):
+                    journal.finish("failed", f"{error}{dependents.unfollowed(journal.operation)}")
+                    raise
+                if not effects.has_way_back(step):
+                    raise
+                text = f"{error}." if isinstance(error, MoveDamagedError) else str(error)
+                back = partial(self.take_back, journal, f"{self.task_of.get(step, step)}: {text}")
+                if not patiently(journal.environment, back) or not isinstance(error, Exception):
+                    raise
+                raise StepFailedError(f"{text} {self.taken_back}") from error
+
+
+def patiently(environment: Environment, action: Callable[[], T]) -> T:
     """Take back what clients wait for, also while ZooKeeper is away for a moment.
 
     :raises StoreUnavailableError: it was away all the time. A resume takes it back.
@@ -257,14 +295,12 @@ def patiently(environment: Environment, action: Callable[[], object]) -> None:
     deadline = environment.monotonic() + PATIENCE_S
     while True:
         try:
-            action()
+            return action()
         except StoreUnavailableError as error:
             if environment.monotonic() >= deadline:
                 raise
             environment.say(f"the way back waits for ZooKeeper: {error}")
             environment.sleep(1.0)
-        else:
-            return
 
 
 def specs(journal: Journal, origin: Admin | None, brokers: int) -> list[TopicSpec]:

@@ -70,7 +70,9 @@ def run_single(  # one change, spelled out
 
 
 class OneRevision(Kind):
-    """Of every kind whose operations are one revision. Until it is committed there is nothing to take back."""
+    """Every kind whose operations are one revision. Until it is committed there is nothing to take back."""
+
+    names = ("mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster")
 
     def advance(self, journal: Journal, at_once: bool = False) -> Work:
         yield from ()

@@ -6,7 +6,8 @@ import pytest
 
 from ha_core.model import Operation, Scope
 from ha_core.model.operation import Driver
-from ha_core.operations.creating import create, interrupted_twin
+from ha_core.operations.creating import create
+from ha_core.operations.engine import interrupted_twin
 from ha_core.operations.environment import Environment
 from ha_core.operations.registry import running_operations
 from ha_core.operations.requests import make_request

@@ -8,25 +8,22 @@ cut that the log reaches holds producers up until somebody goes on with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import Operation, Topic
 from ha_core.model.operation import Unread
-from ha_core.operations import dependents
 from ha_core.operations.crossing.ends import overdue, read_ends, way_on
 from ha_core.operations.crossing.fence import lift
 from ha_core.operations.crossing.steps import CrossingSteps
 from ha_core.operations.crossing.without_origin import end_without_origin
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import BypassError, NotServedError, RefusedError, StepFailedError
+from ha_core.operations.errors import RefusedError, StepFailedError
 from ha_core.operations.journal import ASKED_FOR, Journal
-from ha_core.operations.kind import Kind, Work
-from ha_core.operations.moving import patiently
+from ha_core.operations.kind import Work
+from ha_core.operations.moving import MoveKind
 from ha_core.operations.revisions import Touched
 from ha_core.plan.crossing_stages import (
     BACK,
-    BEFORE_OPEN,
     crossing_partitions,
     crossings,
     fenced,
@@ -34,11 +31,13 @@ from ha_core.plan.crossing_stages import (
     stages,
 )
 from ha_core.plan.revision import FINAL, asked
-from ha_core.store.errors import FencedOffError
 
 
-class Migrate(Kind):
+class Migrate(MoveKind):
     """Topics, without a fence: by cuts that lie ahead of their logs."""
+
+    names = ("migrate",)
+    taken_back = "The migration was undone: nothing has moved, no lock is left."
 
     def advance(self, journal: Journal, at_once: bool = False) -> Work:
         """
@@ -46,22 +45,9 @@ class Migrate(Kind):
             goes on another time.
         """
         effects = CrossingSteps(journal, "interrupted on the way back")
-        for step in plan(effects.look, lambda: at_once or overdue(journal.environment, journal.operation)):
-            try:
-                if (work := effects.perform(step)) is not None:
-                    yield from work
-            except FencedOffError:
-                raise  # another executor goes on with it
-            except BaseException as error:
-                if isinstance(error, NotServedError | BypassError) and step == "verify":
-                    journal.finish("failed", f"{error}{dependents.unfollowed(journal.operation)}")
-                if step not in BEFORE_OPEN:
-                    raise
-                patiently(journal.environment, partial(self.take_back, journal, f"{step}: {error}"))
-                if not isinstance(error, Exception):
-                    raise
-                text = f"{error} The migration was undone: nothing has moved, no lock is left."
-                raise StepFailedError(text) from error
+        return self.take(
+            effects, plan(effects.look, lambda: at_once or overdue(journal.environment, journal.operation))
+        )
 
     def take_back(self, journal: Journal, why: str) -> bool:
         """From wherever the crossing is.
@@ -123,7 +109,7 @@ def would_roll_back(environment: Environment, operation_id: str) -> str:
     :raises RefusedError: no such operation, or there is no way back; the text names the move that does the same job.
     """
     operation = environment.operation(operation_id)
-    if operation is None or operation.kind != "migrate":
+    if operation is None or operation.kind not in Migrate.names:
         raise RefusedError(
             f"Nothing was changed. There is no migration {operation_id!r}. `switchyard migrations` lists them."
         )

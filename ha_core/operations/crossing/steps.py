@@ -27,6 +27,7 @@ from ha_core.plan.crossing import (
     withdraw_change,
 )
 from ha_core.plan.crossing_stages import (
+    BEFORE_OPEN,
     crossing_partitions,
     passed,
     stages,
@@ -42,6 +43,9 @@ MAX_PROPOSALS = 5
 
 class CrossingSteps(MoveSteps):
     """The effects of a crossing's steps."""
+
+    def has_way_back(self, step: str) -> bool:
+        return step in BEFORE_OPEN
 
     def look(self) -> tuple[Operation, Mapping[str, Topic]]:
         """The documents as they are now."""

@@ -11,19 +11,20 @@ remember transactional producers, a transaction fence comes first. Producers wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, partial
+from typing import ClassVar
 
 from ha_core.kafka.facts import Adopted
 from ha_core.model import Usage
 from ha_core.model.operation import AdoptedGroup
 from ha_core.operations import dependents
-from ha_core.operations.errors import BypassError, MoveError, NotDrainedError, NotServedError, StepFailedError
+from ha_core.operations.errors import MoveError, NotDrainedError, StepFailedError
 from ha_core.operations.gateways import drained, name_them, not_in_time, serves, wait_for_all
 from ha_core.operations.journal import Journal, Lap, Stopwatch
-from ha_core.operations.kind import Kind, Work
+from ha_core.operations.kind import Work
 from ha_core.operations.last_seen import LastKnown
-from ha_core.operations.moving import MoveSteps, patiently
+from ha_core.operations.moving import MoveKind, MoveSteps, patiently
 from ha_core.operations.revisions import Touched, by_topic
 from ha_core.operations.sides import in_target, origin_of
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
@@ -33,7 +34,6 @@ from ha_core.plan.move import (
     TASKS,
     UNDO,
     Step,
-    Task,
     cut_change,
     fence_change,
     quiesce_change,
@@ -43,7 +43,7 @@ from ha_core.plan.move import (
 )
 from ha_core.plan.moving import of_all
 from ha_core.plan.revision import MoveDamagedError
-from ha_core.store.errors import FencedOffError, StoreUnavailableError
+from ha_core.store.errors import StoreUnavailableError
 
 OURS_FOR_S = 1.0
 """Nobody can take over what was held so long ago: far less than the session of an executor. Asking costs a write."""
@@ -51,7 +51,6 @@ PAUSE_S = 0.02
 KEEP_ALIVE_S = 3.0
 """How often adopted members are kept alive meanwhile: as often as clients do it by default."""
 NAMED = 5
-_TASK_OF: Mapping[Step, Task] = {step: task for task, some in TASKS.items() for step in some}
 
 
 class SwitchSteps(MoveSteps):
@@ -71,6 +70,20 @@ class SwitchSteps(MoveSteps):
     @cached_property
     def window(self) -> Window:
         return self._open()
+
+    def perform(self, step: str) -> Work | None:
+        """What fails behind the fence goes into the history when the fence is gone: clients wait for nothing else."""
+        try:
+            return super().perform(step)
+        except BaseException:
+            if step in TASKS["cut_over"] and self.journal.operation.state != "cut":
+                ms = (self.environment.monotonic() - self.begun) * 1000
+                failed = Lap("cut_over", "failed", ms, {}, self.environment.now())
+                self.journal.pending = [*self.watch.laps, failed]
+            raise
+
+    def has_way_back(self, step: str) -> bool:
+        return self.journal.operation.state != "cut"
 
     def adopt(self) -> None:
         adopt_groups(self.journal)
@@ -184,13 +197,6 @@ class SwitchSteps(MoveSteps):
             text = f"adopted members may stay in {self.journal.request.target} until their session ends"
             self.undone_step("leave", text, left)
 
-    def keep_laps(self, task: Task) -> None:
-        """What failed behind the fence goes into the history when the fence is gone: clients wait for nothing else."""
-        if task == "cut_over" and self.journal.operation.state != "cut":
-            ms = (self.environment.monotonic() - self.begun) * 1000
-            failed = Lap("cut_over", "failed", ms, {}, self.environment.now())
-            self.journal.pending = [*self.watch.laps, failed]
-
     def _open(self) -> Window:
         journal, environment = self.journal, self.environment
         request, moves = journal.request, journal.moves
@@ -269,15 +275,20 @@ class SwitchSteps(MoveSteps):
         )
 
 
-class Switch(Kind):
+class Switch(MoveKind):
     """Clients, topics and groups, behind a fence of some milliseconds."""
+
+    names = ("switch",)
+    continued = True
+    task_of: ClassVar[Mapping[str, str]] = {step: task for task, some in TASKS.items() for step in some}
+    taken_back = "The operation was undone: no fence and no lock is left."
 
     def advance(self, journal: Journal, at_once: bool = False) -> Work:
         left = _left(journal)
         if left == UNDO:
             self.take_back(journal, "interrupted before its cut")
         else:
-            yield from self._run(journal, left)
+            yield from self.take(SwitchSteps(journal), left)
 
     def run_task(self, journal: Journal, task: str) -> Work:
         """Behind a fence that an earlier one left, the planner decides."""
@@ -299,7 +310,7 @@ class Switch(Kind):
                 "run the steps in order."
             )
         if after_cut or journal.operation.state != "cut":
-            yield from self._run(journal, [step for step in left if _TASK_OF.get(step) == task])
+            yield from self.take(SwitchSteps(journal), [step for step in left if self.task_of.get(step) == task])
 
     def take_back(self, journal: Journal, why: str) -> bool:
         effects = SwitchSteps(journal, why)
@@ -321,27 +332,6 @@ class Switch(Kind):
                 f"locks may still stand. `switchyard undo {operation_id}` when ZooKeeper answers again."
             ) from error
         return True
-
-    def _run(self, journal: Journal, left: Iterable[Step]) -> Work:
-        """Take the steps; undo at once what fails before the cut."""
-        effects = SwitchSteps(journal)
-        for step in left:
-            task = _TASK_OF.get(step, "record")
-            try:
-                if (work := effects.perform(step)) is not None:
-                    yield from work
-            except FencedOffError:
-                raise  # another executor goes on with it: touching anything would be against its back
-            except BaseException as error:
-                if journal.operation.state == "cut":
-                    if isinstance(error, NotServedError | BypassError):
-                        journal.finish("failed", f"{error}{dependents.unfollowed(journal.operation)}")
-                    raise
-                effects.keep_laps(task)
-                text = f"{error}." if isinstance(error, MoveDamagedError) else str(error)
-                if not self.take_back(journal, f"{task}: {text}") or not isinstance(error, Exception):
-                    raise
-                raise StepFailedError(f"{text} The operation was undone: no fence and no lock is left.") from error
 
 
 def _left(journal: Journal) -> tuple[Step, ...]:
