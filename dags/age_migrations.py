@@ -21,8 +21,6 @@ topics* the topic in the old cluster is deleted when all of its partitions are a
 Without Airflow: `switchyard age`.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from ha_core.operators import AgeMigrationsOperator, forms

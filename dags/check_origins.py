@@ -16,8 +16,6 @@ Readers that were told to skip go on skipping, unless *Serve what was skipped* i
 Without Airflow: `switchyard origins check`.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from ha_core.operators import CheckOriginsOperator, forms

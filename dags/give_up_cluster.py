@@ -29,12 +29,8 @@ The form begins as a **dry run**: `plan` counts what would be lost.
 Without Airflow: `switchyard origins give-up CLUSTER --reason …`.
 """
 
-from __future__ import annotations
-
-from airflow.sdk import TriggerRule
-
-from ha_core.operators import ApproveOperator, CountLossOperator, GiveUpOperator, forms
-from ha_core.operators.dags import LONG, PATIENT, end_run, switchyard_dag
+from ha_core.operators import CountLossOperator, GiveUpOperator, forms
+from ha_core.operators.dags import LONG, PATIENT, ask, end_run, switchyard_dag
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only count what would be lost."),
@@ -57,8 +53,6 @@ with switchyard_dag(
     run_timeout=PATIENT,
 ):
     plan = CountLossOperator(task_id="plan", **LONG)
-    approve = ApproveOperator(task_id="approve", subject="Give up what {{ params.cluster }} holds, for good?")
-    give_up = GiveUpOperator(task_id="give_up", trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS, **LONG)
-    plan >> [approve, give_up]  # where nobody is asked, it goes on at once
-    approve >> give_up
+    give_up = GiveUpOperator(task_id="give_up", **LONG)
+    ask(plan, "Give up what {{ params.cluster }} holds, for good?", give_up)
     end_run(give_up)

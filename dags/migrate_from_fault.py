@@ -30,13 +30,8 @@ A cluster that still answers is refused: use `switch`, which loses nothing. Whol
 *forced*. Without Airflow: `switchyard migrate-from-fault --help`.
 """
 
-from __future__ import annotations
-
-from airflow.sdk import Param, TriggerRule
-
 from ha_core.operators import (
     AcquireOperator,
-    ApproveOperator,
     CutOverOperator,
     PlanFaultMigrationOperator,
     PrepareTargetsOperator,
@@ -45,7 +40,7 @@ from ha_core.operators import (
     VerifyOperator,
     forms,
 )
-from ha_core.operators.dags import LONG, PATIENT, STEP, end_run, switchyard_dag
+from ha_core.operators.dags import LONG, PATIENT, STEP, ask, end_run, switchyard_dag
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only **plan**: what would move, what is known of it, and what speaks against it."),
@@ -54,21 +49,11 @@ PARAMS = {
     "to": forms.cluster("To", "The cluster that is to serve them."),
     "unread": forms.unread(required=True),
     "reason": forms.reason(),
-    "groups": Param(
-        True,
-        type="boolean",
-        title="Groups",
-        description_md="Groups that are known to have read them come along, at their last known offsets.",
-        section=forms.HOW,
+    "groups": forms.flag(
+        "Groups", "Groups that are known to have read them come along, at their last known offsets.", default=True
     ),
     "approval": forms.approval(),
-    "force": Param(
-        False,
-        type="boolean",
-        title="Although it answers",
-        description_md="Give the cluster up although it answers.",
-        section=forms.SAFETY,
-    ),
+    "force": forms.decision("Although it answers", "Give the cluster up although it answers."),
     "drain_timeout_s": forms.drain_timeout_s(
         "How long to wait for gateways to let go of the dead cluster. Then the move is undone."
     ),
@@ -85,14 +70,11 @@ with switchyard_dag(
     run_timeout=PATIENT,
 ):
     plan = PlanFaultMigrationOperator(task_id="plan")
-    approve = ApproveOperator(
-        task_id="approve", subject="Take {{ params['from'] }} for dead and write in {{ params.to }}?"
-    )
-    acquire = AcquireOperator(task_id="acquire", trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
+    acquire = AcquireOperator(task_id="acquire")
     prepare = PrepareTargetsOperator(task_id="prepare", **STEP, **LONG)
     cut_over = CutOverOperator(task_id="cut_over", **STEP, **LONG)
     verify = VerifyOperator(task_id="verify")
     record = RecordOperator(task_id="record")
-    plan >> [approve, acquire]  # where nobody is asked, it goes on at once
-    approve >> acquire >> prepare >> cut_over >> verify >> record
+    ask(plan, "Take {{ params['from'] }} for dead and write in {{ params.to }}?", acquire)
+    acquire >> prepare >> cut_over >> verify >> record
     end_run(record, report=ReportOperator(task_id="report"), setups=acquire)

@@ -26,14 +26,9 @@ the others are not started. **Way back**: the DAG `rollback_migration`, as long 
 Without Airflow: `switchyard migrate --help`; `switchyard migrations` shows how far they are.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
-from airflow.sdk import Param, TriggerRule
-
 from ha_core.operators import (
-    ApproveOperator,
     AwaitCutsSensor,
     ListBatchesOperator,
     MigrateBatchOperator,
@@ -42,7 +37,7 @@ from ha_core.operators import (
     ReportMigrationOperator,
     forms,
 )
-from ha_core.operators.dags import LONG, end_run, switchyard_dag
+from ha_core.operators.dags import LONG, ask, end_run, switchyard_dag
 
 BATCHES_AT_ONCE = 2
 """Each batch asks both clusters for thousands of partitions: more would hurt them."""
@@ -55,70 +50,58 @@ PARAMS = {
     "from": forms.cluster("From", "The cluster that holds them now."),
     "to": forms.cluster("To", "The cluster that is to hold them. Missing topics are created there."),
     "reason": forms.reason(),
-    "groups": Param(
-        "leave",
-        type="string",
-        enum=["leave", "move"],
-        values_display={"leave": "leave: only topics move", "move": "move: those that read them come along"},
-        title="Groups",
-        description_md="*move*: groups with commits or members on the topics get their coordinator in the target too, "
-        "with offsets as they are and live members without a rebalance. One batch behind a *barrier* takes them in the "
-        "same revision; otherwise each operation moves them, behind a fence of some ms, when its topics have crossed "
-        "over. It sets a binding **user##group** for each of their users. Before the old cluster's topics can be "
-        "deleted all groups have to move.",
-        section=forms.HOW,
+    "groups": forms.choice(
+        "Groups",
+        "*move*: groups with commits or members on the topics get their coordinator in the target too, with offsets as "
+        "they are and live members without a rebalance. One batch behind a *barrier* takes them in the same revision; "
+        "otherwise each operation moves them, behind a fence of some ms, when its topics have crossed over. It sets a "
+        "binding **user##group** for each of their users. Before the old cluster's topics can be deleted all groups "
+        "have to move.",
+        {"leave": "leave: only topics move", "move": "move: those that read them come along"},
     ),
-    "cut": Param(
-        "barrier",
-        type="string",
-        enum=["barrier", "predicted"],
-        values_display={"barrier": "barrier: a fence of some ms", "predicted": "predicted: no fence, takes minutes"},
-        title="Cut",
-        description_md="How the cut is found, see above. A *barrier* has ended when the run ends.",
-        section=forms.HOW,
+    "cut": forms.choice(
+        "Cut",
+        "How the cut is found, see above. A *barrier* has ended when the run ends.",
+        {"barrier": "barrier: a fence of some ms", "predicted": "predicted: no fence, takes minutes"},
     ),
-    "preparation_s": Param(
-        300,
-        type="number",
+    "preparation_s": forms.field(
+        "Preparation, seconds",
+        "Predicted: how far ahead of its log a cut lies. Gateways need a second or two.",
+        "number",
+        forms.HOW,
+        default=300,
         minimum=0,
         maximum=604_800,
-        title="Preparation, seconds",
-        description_md="Predicted: how far ahead of its log a cut lies. Gateways need a second or two.",
-        section=forms.HOW,
     ),
-    "cut_at": Param(
-        [],
-        type=["array", "null"],
-        items={"type": "string", "minLength": 5},
-        title="Cuts by hand",
-        description_md="Predicted: **TOPIC:PARTITION=OFFSET**, one a line. The others go by their rates.",
-        section=forms.HOW,
+    "cut_at": forms.optional_entries(
+        "Cuts by hand",
+        "Predicted: **TOPIC:PARTITION=OFFSET**, one a line. The others go by their rates.",
+        forms.HOW,
+        min_length=5,
     ),
-    "rates": Param(
-        None,
-        type=["null", "string"],
-        title="Rates",
-        description_md="Path of a summary of the job *offsets*. Empty: what *record_facts* has found out within the "
-        "last hour, and of what it does not know two looks at the log ends, seconds apart.",
-        section=forms.HOW,
+    "rates": forms.optional_text(
+        "Rates",
+        "Path of a summary of the job *offsets*. Empty: what *record_facts* has found out within the last hour, and of "
+        "what it does not know two looks at the log ends, seconds apart.",
+        forms.HOW,
     ),
-    "finish_after_s": Param(
-        None,
-        type=["null", "number"],
+    "finish_after_s": forms.field(
+        "Finish after, seconds",
+        "Partitions that nobody writes to never reach their cuts. So long after it was opened, what has not crossed "
+        "over is cut at its end, behind a fence. Empty: never.",
+        ["null", "number"],
+        forms.HOW,
+        default=None,
         exclusiveMinimum=0,
-        title="Finish after, seconds",
-        description_md="Partitions that nobody writes to never reach their cuts. So long after it was opened, what has "
-        "not crossed over is cut at its end, behind a fence. Empty: never.",
-        section=forms.HOW,
     ),
-    "topics_per_batch": Param(
-        200,
-        type="integer",
+    "topics_per_batch": forms.field(
+        "Topics in a batch",
+        "A batch is one operation: it can be looked at and rolled back by itself.",
+        "integer",
+        forms.SAFETY,
+        default=200,
         minimum=1,
         maximum=1_000,
-        title="Topics in a batch",
-        description_md="A batch is one operation: it can be looked at and rolled back by itself.",
-        section=forms.SAFETY,
     ),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s(
@@ -137,8 +120,7 @@ with switchyard_dag(
     run_timeout=timedelta(days=30),
 ):
     plan = PlanMigrationOperator(task_id="plan", **LONG)
-    approve = ApproveOperator(task_id="approve", subject="Migrate topics from {{ params['from'] }} to {{ params.to }}?")
-    batches = ListBatchesOperator(task_id="batches", trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
+    batches = ListBatchesOperator(task_id="batches")
     migrate = MigrateBatchOperator.partial(
         task_id="migrate", doc_md=MigrateBatchOperator.__doc__, max_active_tis_per_dagrun=BATCHES_AT_ONCE, **LONG
     ).expand(batch=batches.output)
@@ -150,7 +132,6 @@ with switchyard_dag(
         **LONG,
     )
     release, report = ReleaseMigrationOperator(task_id="release"), ReportMigrationOperator(task_id="report")
-    plan >> [approve, batches]  # where nobody is asked, it goes on at once
-    approve >> batches
+    ask(plan, "Migrate topics from {{ params['from'] }} to {{ params.to }}?", batches)
     end_run(await_cuts, release, report)
     migrate >> [report, release]  # where one batch fails `await_cuts` fails at once, while others are still at work

@@ -21,8 +21,6 @@ the environment of the workers; with more than one machine it has to be a shared
 `switchyard facts record`, `spark-submit spark_jobs/__main__.py facts --history FOLDER`, and `… offsets --rates FILE`.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from airflow.sdk import Param

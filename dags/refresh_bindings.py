@@ -20,30 +20,15 @@ A binding alone moves neither records nor committed offsets. Where it changes fo
 Without Airflow: `switchyard bindings set --file FILE`.
 """
 
-from __future__ import annotations
-
-from airflow.sdk import Param
-
 from ha_core.operators import CompareBindingsOperator, RefreshBindingsOperator, forms
 from ha_core.operators.dags import end_run, switchyard_dag
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only show the difference."),
-    "declaration": Param(
-        None,
-        type=["null", "string"],
-        format="multiline",
-        title="Declaration",
-        description_md="The YAML text. Leave it empty to read the file below.",
-        section=forms.WHAT,
+    "declaration": forms.optional_text(
+        "Declaration", "The YAML text. Leave it empty to read the file below.", format="multiline"
     ),
-    "path": Param(
-        None,
-        type=["null", "string"],
-        title="File",
-        description_md="Path of the YAML file on the workers.",
-        section=forms.WHAT,
-    ),
+    "path": forms.optional_text("File", "Path of the YAML file on the workers."),
     "reason": forms.usual_reason("bindings as declared"),
     "accept_warnings": forms.decision(
         "Accept warnings",

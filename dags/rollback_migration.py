@@ -12,22 +12,12 @@ The operation's id is in the result of the run of `migrate_topics`, and `switchy
 Without Airflow: `switchyard rollback OPERATION`.
 """
 
-from __future__ import annotations
-
-from airflow.sdk import Param
-
 from ha_core.operators import RollbackMigrationOperator, forms
 from ha_core.operators.dags import end_run, switchyard_dag
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only say whether there is a way back."),
-    "operation": Param(
-        type="string",
-        minLength=1,
-        title="Operation",
-        description_md="Its id, such as **migrate-20260101-120000-0a1b**.",
-        section=forms.WHAT,
-    ),
+    "operation": forms.field("Operation", "Its id, such as **migrate-20260101-120000-0a1b**.", "string", minLength=1),
 }
 
 with switchyard_dag(

@@ -15,8 +15,6 @@ With nothing under way it is skipped. Its log says of each topic how far it is, 
 Without Airflow: `switchyard settle`.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from ha_core.operators import SettleMigrationsOperator

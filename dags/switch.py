@@ -24,14 +24,9 @@ its remedy. Killed anywhere, a cleared task goes on with the same operation; aft
 The way back is another switch with *From* and *To* exchanged. Without Airflow: `switchyard switch --help`.
 """
 
-from __future__ import annotations
-
-from airflow.sdk import Param, TriggerRule
-
 from ha_core.operators import (
     AcquireOperator,
     AdoptGroupsOperator,
-    ApproveOperator,
     CutOverOperator,
     PlanSwitchOperator,
     PrepareTargetsOperator,
@@ -40,31 +35,31 @@ from ha_core.operators import (
     VerifyOperator,
     forms,
 )
-from ha_core.operators.dags import LONG, PATIENT, STEP, end_run, switchyard_dag
+from ha_core.operators.dags import LONG, PATIENT, STEP, ask, end_run, switchyard_dag
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only the task **plan**: what would move, why, and what speaks against it."),
-    "scope": forms.scope(),
+    "scope": forms.entries(
+        "Scope",
+        "As on the command line, one entry a line. **user:NAME**: the user with all topics and groups that it uses, "
+        "declared or seen by the gateways. **user:NAME+CLIENT-ID**: one client of it. **user:NAME#TOPIC**, "
+        "**user:NAME##GROUP**: one topic, one group of it. **topic:NAME**: the topic alone; groups and bindings stay. "
+        "**topic:NAME:0,4-7**: partitions of it. In names %, + and # are written %25, %2B and %23.",
+        minItems=1,
+    ),
     "from": forms.cluster("From", "The cluster that serves them now."),
     "to": forms.cluster("To", "The cluster that is to serve them. Missing topics are created there."),
     "reason": forms.reason(),
-    "include_followers": Param(
-        False,
-        type="boolean",
-        title="Others follow",
-        description_md="A topic has one writer, so whoever else uses a moving topic comes along with it. "
-        "Off: the move is refused, and the task **plan** names them.",
-        section=forms.HOW,
+    "include_followers": forms.flag(
+        "Others follow",
+        "A topic has one writer, so whoever else uses a moving topic comes along with it. Off: the move is refused, "
+        "and the task **plan** names them.",
     ),
-    "mode": Param(
-        "planned",
-        type="string",
-        enum=["planned", "forced"],
-        values_display={"planned": "planned: both clusters live", "forced": "forced: the origin is dead"},
-        title="Mode",
-        description_md="*Planned* loses nothing. *Forced* gives up what only the dead cluster knows; "
-        "the log names exactly what is unknown.",
-        section=forms.HOW,
+    "mode": forms.choice(
+        "Mode",
+        "*Planned* loses nothing. *Forced* gives up what only the dead cluster knows; the log names exactly what is "
+        "unknown.",
+        {"planned": "planned: both clusters live", "forced": "forced: the origin is dead"},
     ),
     "unread": forms.unread(required=False),
     "approval": forms.approval(),
@@ -84,13 +79,12 @@ with switchyard_dag(
     run_timeout=PATIENT,
 ):
     plan = PlanSwitchOperator(task_id="plan")
-    approve = ApproveOperator(task_id="approve", subject="Move them from {{ params['from'] }} to {{ params.to }}?")
-    acquire = AcquireOperator(task_id="acquire", trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
+    acquire = AcquireOperator(task_id="acquire")
     prepare = PrepareTargetsOperator(task_id="prepare", **STEP, **LONG)
     adopt = AdoptGroupsOperator(task_id="adopt", **STEP)
     cut_over = CutOverOperator(task_id="cut_over", **STEP, **LONG)
     verify = VerifyOperator(task_id="verify")
     record = RecordOperator(task_id="record")
-    plan >> [approve, acquire]  # where nobody is asked, it goes on at once
-    approve >> acquire >> prepare >> adopt >> cut_over >> verify >> record
+    ask(plan, "Move them from {{ params['from'] }} to {{ params.to }}?", acquire)
+    acquire >> prepare >> adopt >> cut_over >> verify >> record
     end_run(record, report=ReportOperator(task_id="report"), setups=acquire)

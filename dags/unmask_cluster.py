@@ -9,8 +9,6 @@ Nothing moves back by itself: use the `switch` DAG for that. If topics were move
 not masked is left alone, and the task is skipped. Without Airflow: `switchyard unmask CLUSTER`.
 """
 
-from __future__ import annotations
-
 from ha_core.operators import LookAtClusterOperator, UnmaskClusterOperator, forms
 from ha_core.operators.dags import end_run, switchyard_dag
 

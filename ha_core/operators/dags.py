@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, TriggerRule
 
+from ha_core.operators.approval import ApproveOperator
+from ha_core.operators.dag_run import APPROVAL
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
 
 POOL_VARIABLE = "SWITCHYARD_POOL"
@@ -67,6 +69,14 @@ def switchyard_dag(
             **default_args,
         },
     )
+
+
+def ask(plan: Any, question: str, then: Any) -> None:
+    """Between `plan` and `then` a human approves; where nobody has to, it goes on at once."""
+    approve = ApproveOperator(task_id=APPROVAL, subject=question)
+    then.trigger_rule = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
+    plan >> [approve, then]
+    approve >> then
 
 
 def end_run(

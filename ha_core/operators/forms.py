@@ -47,38 +47,54 @@ class FormField(DagParam):  # type: ignore[misc]  # airflow is not typed here
         return f"{{{{ params[{self.name!r}] }}}}"
 
 
+def field(title: str, text: str, kind: str | list[str], section: str = WHAT, **more: Any) -> Param:
+    """:param more: `default`, without which it has to be said, and JSON schema."""
+    return Param(type=kind, title=title, description_md=text, section=section, **more)
+
+
+def flag(title: str, text: str, section: str = HOW, default: bool = False) -> Param:
+    return field(title, text, "boolean", section, default=default)
+
+
+def decision(title: str, text: str) -> Param:
+    """Something that only a human decides."""
+    return flag(title, text, SAFETY)
+
+
+def choice(title: str, text: str, words: dict[str, str], section: str = HOW) -> Param:
+    """One of the keys of `words`, by default the first."""
+    return field(title, text, "string", section, default=next(iter(words)), enum=[*words], values_display=words)
+
+
+def entries(
+    title: str, text: str, section: str = WHAT, kind: str | list[str] = "array", min_length: int = 1, **more: Any
+) -> Param:
+    """Texts, one a line."""
+    return field(title, text, kind, section, items={"type": "string", "minLength": min_length}, **more)
+
+
+def optional_entries(title: str, text: str, section: str = WHAT, min_length: int = 1) -> Param:
+    return entries(title, text, section, ["array", "null"], min_length, default=[])
+
+
+def optional_text(title: str, text: str, section: str = WHAT, **more: Any) -> Param:
+    return field(title, text, ["null", "string"], section, default=None, **more)
+
+
 def dry_run(text: str) -> Param:
-    return Param(
-        True,
-        type="boolean",
-        title="Dry run",
-        description_md=f"{text} Look at its result first, then run it again without.",
-        section=WHAT,
-    )
+    return flag("Dry run", f"{text} Look at its result first, then run it again without.", WHAT, default=True)
 
 
 def scheduled_dry_run(text: str) -> Param:
-    """Off: runs by the clock take the form as it stands."""
-    return Param(
-        False,
-        type="boolean",
-        title="Dry run",
-        description_md=f"{text} Off in the form, because the runs by the clock take it as it stands.",
-        section=WHAT,
-    )
+    return flag("Dry run", f"{text} Off in the form, because the runs by the clock take it as it stands.", WHAT)
 
 
 def cluster(title: str, text: str) -> Param:
     """A cluster's name: those that are registered are proposed, and any other can be typed."""
     names = known_clusters()
-    return Param(
-        type="string",
-        minLength=1,
-        title=title,
-        description_md=f"{text} The command **switchyard clusters list** shows their names.",
-        section=WHAT,
-        **({"examples": list(names)} if names else {}),
-    )
+    proposed: dict[str, Any] = {"examples": list(names)} if names else {}
+    text = f"{text} The command **switchyard clusters list** shows their names."
+    return field(title, text, "string", minLength=1, **proposed)
 
 
 def of_cluster(reason: Param, **more: Param) -> dict[str, Param]:
@@ -87,121 +103,55 @@ def of_cluster(reason: Param, **more: Param) -> dict[str, Param]:
     return {FIRST: dry_run("Only show who depends on the cluster."), "cluster": which, "reason": reason, **more}
 
 
-def scope() -> Param:
-    """What a switch moves, in the syntax of the command line."""
-    return Param(
-        type="array",
-        minItems=1,
-        items={"type": "string", "minLength": 1},
-        title="Scope",
-        description_md="As on the command line, one entry a line. **user:NAME**: the user with all topics and groups "
-        "that it uses, declared or seen by the gateways. **user:NAME+CLIENT-ID**: one client of it. "
-        "**user:NAME#TOPIC**, **user:NAME##GROUP**: one topic, one group of it. **topic:NAME**: the topic alone; "
-        "groups and bindings stay. **topic:NAME:0,4-7**: partitions of it. In names %, + and # are written "
-        "%25, %2B and %23.",
-        section=WHAT,
-    )
-
-
 def topics(text: str) -> Param:
     """Names or patterns, at least one."""
-    return Param(
-        type="array",
-        minItems=1,
-        items={"type": "string", "minLength": 1},
-        title="Topics",
-        description_md=text,
-        section=WHAT,
-    )
+    return entries("Topics", text, minItems=1)
+
+
+def some_topics() -> Param:
+    """Names or patterns; none: all."""
+    return optional_entries("Topics", "Names or patterns such as **orders-\\***, one a line. Empty: all.")
 
 
 def reason() -> Param:
-    return Param(
-        type="string",
-        minLength=3,
-        title="Reason",
-        description_md="Why, for the history that is never deleted. A ticket number is a good reason.",
-        section=WHAT,
-    )
+    text = "Why, for the history that is never deleted. A ticket number is a good reason."
+    return field("Reason", text, "string", minLength=3)
+
+
+def usual_reason(text: str) -> Param:
+    """One that need not be written: that of scheduled runs, or of what explains itself."""
+    return field("Reason", "Why, for the history.", "string", default=text, minLength=3)
 
 
 def unread(required: bool) -> Param:
     """What readers do that have not read all of a dead cluster's records. There is no default: it may lose records."""
-    title = "Unread records"
     text = (
         "What readers do that have not read all of the dead cluster's records. *wait*: they get nothing until it is "
         "back, then its records, and nothing is lost. *skip*: they go on at the cut, without them."
     )
     words = {"wait": "wait until the cluster is back", "skip": "skip: go on at the cut"}
     if required:
-        return Param(
-            type="string",
-            enum=["wait", "skip"],
-            values_display=words,
-            title=title,
-            description_md=f"{text} Somebody has to say it.",
-            section=WHAT,
-        )
-    return Param(
-        None,
-        type=["null", "string"],
-        enum=[None, "wait", "skip"],
-        values_display=words,
-        title=f"Forced: {title.lower()}",
-        description_md=f"{text} Mode *forced* only, and there somebody has to say it.",
-        section=HOW,
-    )
+        text = f"{text} Somebody has to say it."
+        return field("Unread records", text, "string", enum=[*words], values_display=words)
+    text = f"{text} Mode *forced* only, and there somebody has to say it."
+    return optional_text("Forced: unread records", text, HOW, enum=[None, *words], values_display=words)
 
 
 def approval() -> Param:
-    return Param(
-        "nobody",
-        type="string",
-        enum=["nobody", "anybody", "somebody else"],
-        values_display={
-            "nobody": "nobody: it goes on by itself",
-            "anybody": "anybody, you as well",
-            "somebody else": "somebody else than who has triggered it",
-        },
-        title="Who approves",
-        description_md="Wait for a human (*Required Actions*) after the task **plan**. No lock is held while waiting; "
-        "without an answer it is rejected after a day.",
-        section=SAFETY,
+    words = {
+        "nobody": "nobody: it goes on by itself",
+        "anybody": "anybody, you as well",
+        "somebody else": "somebody else than who has triggered it",
+    }
+    text = (
+        "Wait for a human (*Required Actions*) after the task **plan**. No lock is held while waiting; without an "
+        "answer it is rejected after a day."
     )
+    return choice("Who approves", text, words, SAFETY)
 
 
 def drain_timeout_s(text: str) -> Param:
-    return Param(
-        10,
-        type="number",
-        exclusiveMinimum=0,
-        maximum=600,
-        title="Drain timeout, seconds",
-        description_md=text,
-        section=SAFETY,
-    )
-
-
-def some_topics() -> Param:
-    """Of upkeep: names or patterns; none: all."""
-    return Param(
-        [],
-        type=["array", "null"],
-        items={"type": "string", "minLength": 1},
-        title="Topics",
-        description_md="Names or patterns such as **orders-\\***, one a line. Empty: all.",
-        section=WHAT,
-    )
-
-
-def decision(title: str, text: str) -> Param:
-    """Something that only a human decides."""
-    return Param(False, type="boolean", title=title, description_md=text, section=SAFETY)
-
-
-def usual_reason(text: str) -> Param:
-    """One that need not be written: that of scheduled runs, or of what explains itself."""
-    return Param(text, type="string", minLength=3, title="Reason", description_md="Why, for the history.", section=WHAT)
+    return field("Drain timeout, seconds", text, "number", SAFETY, default=10, exclusiveMinimum=0, maximum=600)
 
 
 VARIABLE = "switchyard_clusters"
