@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from ha_core.kafka.admin import Admin
@@ -52,6 +53,11 @@ class Old:
     def aged(self) -> bool:
         return not self.blocks
 
+    def to_json(self) -> dict[str, Any]:
+        where = {"topic": self.topic, "partition": self.partition, "cluster": self.extent.cluster}
+        offsets = {"start": self.extent.start, "end": self.extent.end}
+        return {**where, **offsets, "aged": self.aged, "blocks": [block._asdict() for block in self.blocks]}
+
 
 @dataclass(frozen=True, slots=True)
 class Aging:
@@ -73,20 +79,8 @@ class Aging:
         return sum(old.aged for old in self.extents)
 
     def to_json(self) -> dict[str, Any]:
-        """The machine form."""
         return {
-            "extents": [
-                {
-                    "topic": old.topic,
-                    "partition": old.partition,
-                    "cluster": old.extent.cluster,
-                    "start": old.extent.start,
-                    "end": old.extent.end,
-                    "aged": old.aged,
-                    "blocks": [block._asdict() for block in old.blocks],
-                }
-                for old in self.extents
-            ],
+            "extents": [old.to_json() for old in self.extents],
             "deleted": {cluster: list(names) for cluster, names in self.deleted.items()},
             "kept": dict(self.kept),
             "left_over": list(self.left_over),
@@ -124,7 +118,7 @@ class _Look:
             self.last_write_ms.get((cluster, (topic, partition))),
             described.config,
         )
-        earlier_at_ms = _ms(known.at) if known is not None else None
+        earlier_at_ms = int(datetime.fromisoformat(known.at).timestamp() * 1000) if known is not None else None
         return without_surplus(log, earlier_at_ms, self.crossed_ms.get((cluster, topic), 0))
 
 
@@ -158,10 +152,27 @@ def age(
             chosen[name] = topic
     look = _look(environment, view, chosen, everywhere=delete_origin)
     committed = commits(environment, view, chosen, look.up) if chosen else Commits()
-    now_ms = environment.now_ms()
-    extents = tuple(_judged(chosen, look, committed, now_ms, accept_loss, view.masked))
-    after = _without_aged(chosen, extents)
-    reports = [] if dry_run else [*_write(environment, chosen, after, extents, reason, put_off)]
+    judge = partial(
+        blocks,
+        now_ms=environment.now_ms(),
+        unasked=committed.unasked,
+        accept_loss=accept_loss,
+        masked=view.masked,
+    )
+    extents: list[Old] = []
+    for name, topic in chosen.items():
+        for partition, extent in closed(topic):
+            log = look.log(extent.cluster, name, partition)
+            against = judge(topic.partitions[partition], extent, log, committed.of.get((name, partition), ()))
+            extents.append(Old(name, partition, extent, log, against))
+    after, evidence = _without_aged(chosen, extents)
+
+    def changed(topic: Topic) -> Topic | None:
+        return after[topic.name] if topic == chosen[topic.name] else None
+
+    reports: list[Report] = []
+    if not dry_run:
+        reports += write_maps(environment, "age", reason, after, changed, "aged", evidence, put_off)
     deleted: dict[str, tuple[str, ...]] = {}
     kept: dict[str, str] = {}
     for cluster, names in _deletable(look, chosen | after, committed, kept).items() if delete_origin else ():
@@ -173,7 +184,7 @@ def age(
             reports.append(report)
         except (LockedError, KafkaAdminError, RefusedError) as error:
             kept.update((f"{name} in {cluster}", str(error)) for name in names)
-    return Aging(extents, committed.left_over, deleted, kept, tuple(put_off), tuple(reports))
+    return Aging(tuple(extents), committed.left_over, deleted, kept, tuple(put_off), tuple(reports))
 
 
 def _look(environment: Environment, view: View, chosen: Mapping[str, Topic], everywhere: bool) -> _Look:
@@ -200,10 +211,6 @@ def _look(environment: Environment, view: View, chosen: Mapping[str, Topic], eve
     return _Look(up, there, earlier, last_write_ms, crossed(operations))
 
 
-def _ms(at: str) -> int:
-    return int(datetime.fromisoformat(at).timestamp() * 1000)
-
-
 def _longer(cluster: str, chosen: Mapping[str, Topic], there: Mapping[str, TopicDescription]) -> list[Partition]:
     """Partitions whose log in the cluster goes on above what the map knows of it."""
     found: list[Partition] = []
@@ -227,53 +234,21 @@ def _last_writes(admin: Admin, partitions: Collection[Partition]) -> dict[tuple[
     return {(name, key): max(one.last_timestamp_ms for one in states) for key, states in found.items() if states}
 
 
-def _judged(
-    chosen: Mapping[str, Topic],
-    look: _Look,
-    committed: Commits,
-    now_ms: int,
-    accept_loss: bool,
-    masked: Mapping[str, str],
-) -> Iterator[Old]:
-    for name, topic in chosen.items():
-        for partition, extent in closed(topic):
-            log = look.log(extent.cluster, name, partition)
-            groups = committed.of.get((name, partition), ())
-            extents, unasked = topic.partitions[partition], committed.unasked
-            against = blocks(extents, extent, log, groups, now_ms, unasked, accept_loss, masked)
-            yield Old(name, partition, extent, log, against)
-
-
-def _without_aged(chosen: Mapping[str, Topic], extents: Iterable[Old]) -> dict[str, Topic]:
-    """The topics of which something is aged, as they are without it."""
+def _without_aged(
+    chosen: Mapping[str, Topic], extents: Iterable[Old]
+) -> tuple[dict[str, Topic], dict[str, list[list[Any]]]]:
+    """The topics of which something is aged, as they are without it, and what the history keeps of each."""
     after: dict[str, Topic] = {}
-    for old in extents:
-        if old.aged:
-            topic = after.get(old.topic, chosen[old.topic])
-            left = {**topic.partitions, old.partition: drop(topic.partitions[old.partition], {old.extent.term})}
-            after[old.topic] = topic.model_copy(update={"partitions": left})
-    return after
-
-
-def _write(
-    environment: Environment,
-    chosen: Mapping[str, Topic],
-    after: Mapping[str, Topic],
-    extents: Iterable[Old],
-    reason: str,
-    put_off: list[str],
-) -> tuple[Report, ...]:
     evidence: dict[str, list[list[Any]]] = {}
     for old in extents:
-        if old.aged and old.log is not None:
-            evidence.setdefault(old.topic, []).append(
-                [old.partition, old.extent.cluster, old.extent.start, old.extent.end, old.log.start, old.log.end]
-            )
-
-    def changed(topic: Topic) -> Topic | None:
-        return after[topic.name] if topic == chosen[topic.name] else None
-
-    return write_maps(environment, "age", reason, after, changed, "aged", evidence, put_off)
+        if old.aged:
+            topic, extent = after.get(old.topic, chosen[old.topic]), old.extent
+            left = {**topic.partitions, old.partition: drop(topic.partitions[old.partition], {extent.term})}
+            after[old.topic] = topic.model_copy(update={"partitions": left})
+            if old.log is not None:
+                row = [old.partition, extent.cluster, extent.start, extent.end, old.log.start, old.log.end]
+                evidence.setdefault(old.topic, []).append(row)
+    return after, evidence
 
 
 def _deletable(
@@ -292,9 +267,8 @@ def _deletable(
                 continue
             logs = {partition: look.log(cluster, name, partition) for partition in range(described.partitions)}
             known = {partition: log for partition, log in logs.items() if log is not None}
-            if len(known) < len(logs):
-                why = f"{cluster} does not say what it holds"
-            else:
+            why = f"{cluster} does not say what it holds"
+            if len(known) == len(logs):
                 why = undeletable(topic, cluster, known, groups.get((cluster, name), ()))
             if why:
                 kept[f"{name} in {cluster}"] = why
@@ -313,9 +287,8 @@ def delete_left_behind(
     :raises TopicNotEmptyError: one of them holds records. Nothing was deleted.
     """
     store, cluster, now = environment.store, admin.cluster.name, environment.now()
-    operation = Operation(
-        id=new_operation_id("age", now), kind="age", state="running", by=environment.by, reason=reason, started=now
-    )
+    id_ = new_operation_id("age", now)
+    operation = Operation(id=id_, kind="age", state="running", by=environment.by, reason=reason, started=now)
     epoch = store.create_operation(operation, [f"topic:{name}" for name in names])
     journal = Journal(environment, operation, epoch)
     try:
