@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,13 +12,12 @@ from ha_core.operations import engine
 from ha_core.operations.creating import QUIET_S, quiet_s, way_out
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.inventory import Commits, commits
+from ha_core.operations.inventory import commits
 from ha_core.operations.registry import references, running_operations
 from ha_core.operations.report import Report
 from ha_core.operations.requests import chosen_by, is_pattern
 from ha_core.operations.sides import PROBE_S, answering, locked_topics, no_such_cluster
 from ha_core.operations.single import write_maps
-from ha_core.plan.aging import Commit
 from ha_core.plan.given_up import Loss, Unread, losses, unread, without
 from ha_core.plan.verdict import listed
 
@@ -61,7 +60,6 @@ class GivingUp:
         return frozenset((loss.topic, loss.partition, loss.term) for loss in self.losses)
 
     def to_json(self) -> dict[str, Any]:
-        """The machine form."""
         return {
             "cluster": self.cluster,
             "answers": self.answers,
@@ -93,7 +91,6 @@ class GivenUp:
         return not self.put_off and all(report.result == "succeeded" for report in self.reports)
 
     def to_json(self) -> dict[str, Any]:
-        """The machine form."""
         return {
             **self.plan.to_json(),
             "result": "succeeded" if self.succeeded else "failed",
@@ -108,8 +105,6 @@ def plan_giving_up(
 ) -> GivingUp:
     """What would be lost if all that `cluster` holds of `topics` (names or patterns; none: all) were given up.
 
-    Changes nothing. No losses: there is nothing to give up.
-
     :param force: although the cluster answers.
     :raises RefusedError: unknown cluster or topics, it is still written, it answers, or an operation works on a topic.
     """
@@ -117,9 +112,10 @@ def plan_giving_up(
     registered = view.clusters.get(cluster)
     if registered is None:
         raise no_such_cluster(cluster, view.clusters)
-    never_moved = sorted(environment.store.known(KnownTopic, cluster).keys() - _mapped(view).keys())
-    named = _chosen(view, cluster, topics, never_moved)
-    chosen = {name: topic for name, topic in named.items() if cluster in topic.clusters}
+    mapped = {name: topic for name, topic in sorted(view.topics.items()) if topic.mapped}
+    never_moved = sorted(environment.store.known(KnownTopic, cluster).keys() - mapped.keys())
+    names = _named(mapped, cluster, topics, never_moved)
+    chosen = {name: topic for name, topic in mapped.items() if name in names and cluster in topic.clusters}
     _require_free(environment, chosen)
     written = sorted(name for name, topic in chosen.items() if cluster in topic.writers)
     if written:
@@ -140,13 +136,11 @@ def plan_giving_up(
         return plan
     up, answers = _answering(environment, view, registered, force)
     committed = commits(environment, view, chosen, up)
-    return replace(
-        plan,
-        answers=answers,
-        losses=tuple(loss for topic in chosen.values() for loss in losses(topic, cluster)),
-        unread=tuple(_unread(chosen, cluster, committed)),
-        unasked=committed.unasked,
-    )
+    lost, left_unread = list[Loss](), list[Unread]()
+    for name, topic in chosen.items():
+        lost += losses(topic, cluster)
+        left_unread += unread(topic, cluster, {p: committed.of.get((name, p), ()) for p in topic.partitions})
+    return replace(plan, answers=answers, losses=tuple(lost), unread=tuple(left_unread), unasked=committed.unasked)
 
 
 def give_up(environment: Environment, plan: GivingUp, reason: str) -> GivenUp:
@@ -180,17 +174,13 @@ def end_interrupted(environment: Environment) -> None:
             engine.resume(environment, operation.id)
 
 
-def _mapped(view: View) -> dict[str, Topic]:
-    return {name: topic for name, topic in sorted(view.topics.items()) if topic.mapped}
-
-
-def _chosen(view: View, cluster: str, entries: Iterable[str], never_moved: Collection[str]) -> dict[str, Topic]:
+def _named(
+    mapped: Collection[str], cluster: str, entries: Collection[str], never_moved: Collection[str]
+) -> Collection[str]:
     """The mapped topics that the entries name; without entries all of them."""
-    mapped = _mapped(view)
-    found: dict[str, Topic] = {}
-    named = [one.strip() for one in entries]
-    for entry in named:
-        matching = {name: topic for name, topic in mapped.items() if chosen_by([entry], name)}
+    names: set[str] = set()
+    for entry in (one.strip() for one in entries):
+        matching = {name for name in mapped if chosen_by([entry], name)}
         if not matching and entry in never_moved:
             raise RefusedError(
                 f"Nothing was changed. Topic {entry} was never moved out of {cluster}. Give it a new home first: "
@@ -201,8 +191,8 @@ def _chosen(view: View, cluster: str, entries: Iterable[str], never_moved: Colle
             raise RefusedError(
                 f"Nothing was changed. {what} {entry!r} is no topic that was ever moved. Check the name."
             )
-        found.update(matching)
-    return dict(sorted(found.items())) if named else mapped
+        names |= matching
+    return names if entries else mapped
 
 
 def _require_free(environment: Environment, chosen: Mapping[str, Topic]) -> None:
@@ -222,17 +212,18 @@ def _answering(environment: Environment, view: View, given_up: Cluster, force: b
 
     :raises RefusedError: the cluster to give up answers, and that is not accepted.
     """
-
+    own_up, answers = dict[str, Admin](), False
     try:
         own = environment.admin(given_up)
         probed = own.probe(timeout_s=PROBE_S)
     except RefusedError:
         if not force:
             raise
-        up, answers = {}, False
     else:
         # Whoever does not take the service account, or has lost one broker of three, is alive all the same.
-        up, answers = ({given_up.name: own} if probed.reachable else {}), probed.answers
+        answers = probed.answers
+        if probed.reachable:
+            own_up = {given_up.name: own}
     if answers and not force:
         raise RefusedError(
             f"Nothing was changed. {given_up.name} answers, so what it holds can still be read: "
@@ -240,15 +231,7 @@ def _answering(environment: Environment, view: View, given_up: Cluster, force: b
             f"all the same. {NOT_SERVED}."
         )
     others = (cluster for name, cluster in sorted(view.clusters.items()) if name != given_up.name)
-    return {**answering(environment, others), **up}, answers
-
-
-def _unread(chosen: Mapping[str, Topic], cluster: str, committed: Commits) -> Iterator[Unread]:
-    for name, topic in chosen.items():
-        of: dict[int, tuple[Commit, ...]] = {
-            partition: committed.of.get((name, partition), ()) for partition in topic.partitions
-        }
-        yield from unread(topic, cluster, of)
+    return answering(environment, others) | own_up, answers
 
 
 def _evidence(plan: GivingUp) -> dict[str, dict[str, Any]]:

@@ -32,7 +32,6 @@ class Returned:
     """Those `unaccepted` that no check has seen before."""
 
     def to_json(self) -> dict[str, Any]:
-        """The machine form."""
         return {
             "result": self.unaccepted[0].outcome if self.unaccepted else "succeeded",
             "returned": [
@@ -70,16 +69,21 @@ def check_origins(
         require_named(topics)
     view = environment.store.load()
     wanted = [one for one in unconfirmed(view) if chosen_by(topics, one[0])]
-    reachable, away = _reachable(environment, view, {extent.cluster for _, _, extent in wanted})
+    skipped = _skipped(view, topics) if serve_skipped else []
+    asked = {extent.cluster for _, _, extent in wanted}
+    reachable, away = _reachable(environment, view, asked | {cluster for _, cluster in skipped})
     found: list[Return] = []
     put_off: list[str] = []
     for name in reachable:
         here = [one for one in wanted if one[2].cluster == name]
         try:
-            found += _look(environment, view.clusters[name], here, accept_loss, put_off)
+            found += _look(environment, view.clusters[name], here, accept_loss, put_off) if here else ()
         except KafkaAdminError as error:
             away[name] = str(error)
-    served = _skipped(environment, view, topics, away) if serve_skipped else {}
+    served: dict[str, list[str]] = {}
+    for name, cluster in skipped:
+        if cluster in reachable:  # nobody may be told to wait for one that is away
+            served.setdefault(name, []).append(cluster)
     marked = {
         (topic, partition): extent.found_end for topic, partition, extent in wanted if extent.found_end is not None
     }
@@ -135,25 +139,10 @@ def _look(
     return found
 
 
-def _skipped(
-    environment: Environment, view: View, topics: Collection[str], away: dict[str, str]
-) -> dict[str, list[str]]:
-    """Topic → clusters whose extents are to be read again. Nobody may be told to wait for a cluster that is away."""
-    ignored = {
-        (name, extent.cluster)
-        for name, topic in view.topics.items()
-        if chosen_by(topics, name)
-        for extents in topic.partitions.values()
-        for extent in extents
-        if extent.ignored
-    }
-    up, still_away = _reachable(environment, view, {cluster for _, cluster in ignored})
-    away.update(still_away)
-    served: dict[str, list[str]] = {}
-    for name, cluster in sorted(ignored):
-        if cluster in up:
-            served.setdefault(name, []).append(cluster)
-    return served
+def _skipped(view: View, topics: Collection[str]) -> list[tuple[str, str]]:
+    """(topic, cluster) of the extents that readers were told to skip."""
+    chosen = (topic for name, topic in view.topics.items() if chosen_by(topics, name))
+    return sorted({(topic.name, extent.cluster) for topic in chosen for _, extent in topic.stays() if extent.ignored})
 
 
 def _write(
