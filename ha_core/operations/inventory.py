@@ -18,6 +18,8 @@ from ha_core.plan.aging import Commit, at_home, group_homes
 from ha_core.plan.facts import GroupFacts, Partition
 from ha_core.plan.lag import GroupLag, Held, TopicRow, by_topic, group_lag, topic_row
 
+Logs = dict[str, dict[int, Held | None]]
+"""Topic → partition → its log; None: it cannot be asked."""
 LOOK_S = 10.0
 COMMITS_S = 30.0
 """Nobody sits and waits for these."""
@@ -86,11 +88,12 @@ def lag_of(environment: Environment, group: str) -> GroupLag:
 
 def lags(environment: Environment, view: View, look: Look, wanted: Collection[str] | None = None) -> list[GroupLag]:
     """The groups of `look` that some cluster knows, by name."""
-    seen = look.groups
-    names = sorted({group for groups in seen.values() for group in groups} if wanted is None else wanted)
-    topics = {key[0] for groups in seen.values() for name in names if name in groups for key in groups[name].offsets}
+    clusters = look.groups.values()
+    names = sorted({name for groups in clusters for name in groups} if wanted is None else wanted)
+    topics = {key[0] for groups in clusters for name in names if name in groups for key in groups[name].offsets}
     logs = {cluster: logs for cluster, (logs, _) in _topics(environment, look.up, topics).items()}
-    return [found for name in names if (found := group_lag(view, name, seen, look.why, logs)) is not None]
+    found = (group_lag(view, name, look.groups, look.why, logs) for name in names)
+    return [lag for lag in found if lag is not None]
 
 
 def overview(environment: Environment) -> Overview:
@@ -109,10 +112,7 @@ def overview(environment: Environment) -> Overview:
 
 
 def commits(environment: Environment, view: View, topics: Collection[str], up: Mapping[str, Admin]) -> Commits:
-    """Committed offsets of `topics` in every registered cluster.
-
-    :param up: the clusters that answer.
-    """
+    """Committed offsets of `topics` in every registered cluster; `up` are those that answer."""
     wanted = set(topics)
     unasked: list[str] = []
     left_over: set[str] = set()
@@ -170,18 +170,20 @@ def _groups(
 
 def _topics(
     environment: Environment, up: Mapping[str, Admin], topics: Collection[str] | None
-) -> dict[str, tuple[dict[str, dict[int, Held | None]], set[str]]]:
+) -> dict[str, tuple[Logs, set[str]]]:
     """Cluster → the logs of `topics` (None: all) there, and which are internal; one that does not say is missing."""
 
-    def ask(name: str) -> tuple[dict[str, dict[int, Held | None]], set[str]] | None:
+    def ask(name: str) -> tuple[Logs, set[str]] | None:
         try:
             there = up[name].topics(topics, timeout_s=LOOK_S)
         except KafkaAdminError as error:
             environment.say(f"the topics of {name} cannot be asked: {error}")
             return None
-        held = {key: {p: Held(e.start, e.high_watermark) for p, e in one.ends.items()} for key, one in there.items()}
-        logs = {key: {p: held[key].get(p) for p in range(one.partitions)} for key, one in there.items()}
-        return logs, {key for key, one in there.items() if one.internal}
+        logs: Logs = {}
+        for key, topic in there.items():
+            held = {p: Held(ends.start, ends.high_watermark) for p, ends in topic.ends.items()}
+            logs[key] = {p: held.get(p) for p in range(topic.partitions)}
+        return logs, {key for key, topic in there.items() if topic.internal}
 
     found = zip(up, environment.pool.map(ask, up), strict=True)
     return {name: said for name, said in found if said is not None}

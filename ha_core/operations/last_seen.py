@@ -89,9 +89,8 @@ def known_topics(
     that is older than it says could be taken for all that there is."""
     topics = [topic for topic in admin.topics(timeout_s=LOOK_S).values() if not topic.internal]
     lacking = [topic.name for topic in topics if len(topic.ends) < topic.partitions]
-    return {topic.name: _known(admin.cluster.name, topic, at) for topic in topics} | (
-        before(lacking) if lacking else {}
-    )
+    found = {topic.name: _known(admin.cluster.name, topic, at) for topic in topics}
+    return found | before(lacking) if lacking else found
 
 
 def known_groups(admin: Admin, at: str) -> dict[str, KnownGroup]:

@@ -90,26 +90,17 @@ class Report:
     error: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """`{"operation", "result", "revision", "steps": [{"name", "ms"}], "partitions": [{"topic", …}]}`."""
-        document: dict[str, Any] = {
+        return {
             "operation": self.operation,
             "result": self.result,
             "revision": self.revision,
             "steps": [asdict(step) for step in self.steps],
             "partitions": [
-                {
-                    "topic": part.topic,
-                    "partition": part.partition,
-                    "cut": part.cut,
-                    "from": part.origin,
-                    "to": part.target,
-                }
-                for part in self.partitions
+                {"topic": p.topic, "partition": p.partition, "cut": p.cut, "from": p.origin, "to": p.target}
+                for p in self.partitions
             ],
+            **({"error": self.error} if self.error else {}),
         }
-        if self.error:
-            document["error"] = self.error
-        return document
 
 
 def step_times(history: Iterable[HistoryEntry]) -> tuple[StepTime, ...]:
@@ -142,9 +133,7 @@ def partition_cuts(operation: Operation, topics: Iterable[Topic]) -> tuple[Parti
 def report_of(journal: Journal, error: str = "") -> Report:
     """The report of what the operation has come to; an unfinished one has failed for now."""
     environment, operation = journal.environment, journal.operation
-    result: Result = "failed"
-    if operation.state in {"succeeded", "undone", "crossing"}:
-        result = operation.state
+    result: Result = operation.state if operation.state in {"succeeded", "undone", "crossing"} else "failed"
     cuts: tuple[PartitionCut, ...] = ()
     times: tuple[StepTime, ...] = ()
     try:
