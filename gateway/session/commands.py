@@ -32,20 +32,20 @@ class ToUpstream(NamedTuple):
 
 
 class Shut(NamedTuple):
-    """Nothing more will be sent to this broker: tell it so, after what was. Its answers are still awaited."""
+    """Tell this broker that nothing more comes, after what was sent. Its answers are still awaited."""
 
     lane: BrokerLane
 
 
 class Compose(NamedTuple):
-    """Let a composed handler answer; the result comes back through `Session.answered`."""
+    """Let a composed handler answer, to `Session.answered`."""
 
     token: int
     api_key: int
     api_version: int
     identity: Identity
     request: Any
-    """Decoded, or its bytes where it is long: nobody's requests are to wait until it is."""
+    """Decoded, or its bytes where it is long: that is decoded beside the event loop."""
 
 
 class AwaitLease(NamedTuple):
@@ -70,7 +70,7 @@ class Saw(NamedTuple):
 
 
 class Refresh(NamedTuple):
-    """What was known of a cluster's leaders did not hold: ask again soon."""
+    """What was known of a cluster's leaders did not hold: ask anew soon."""
 
 
 class Inquire(NamedTuple):

@@ -1,6 +1,6 @@
 """Runs exchanges with brokers: sends what they yield, and resumes them with the answers.
 
-Invariant: of those that stand in line only the first is resumed, so they are done in the order in which they came.
+Invariant: of those that stand in line only the first is resumed, so they are done in their order.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def collect(session: ConnectionState, pending: Gathered, lane: BrokerLane, frame
 
 
 def proceed(session: ConnectionState) -> None:
-    """Resumes what stands in line, in its order; to be called when there is a new state, or time has passed."""
+    """Resumes what stands in line, in its order: there is a new state, or time has passed."""
     line = session.line
     while line and session.closed is None and not line[0].awaited:
         head = line[0]

@@ -1,6 +1,4 @@
-"""Requests that the client waits for, in the order in which it asked: a class per kind, as few fields as each needs.
-
-The methods of a kind are its legal next states; the others stay what they are until their answer has gone.
+"""Requests that the client waits for, in its order: a class per kind, whose methods are its legal next states.
 
     Passed, Patched   one broker's answer streams through
         .abandoned()      Ready, and Discarded in the broker's queue
@@ -11,9 +9,9 @@ The methods of a kind are its legal next states; the others stay what they are u
         .ready()          Ready
     Ready             the answer is there: it goes when its turn and its time have come
 
-A broker answers a connection strictly in order, and clients rely on it. The head of the client's queue may stream its
-answer; any other waits for its turn. The queues of the brokers hold the same objects in the same order, so the head of
-the client's queue is always the head of its broker's, and nobody waits for ever.
+Only the head of the client's queue may stream its answer: clients rely on the order, as brokers answer in it. The
+queues of the brokers hold the same objects in the same order, so the head of the client's queue is always the head of
+its broker's, and nobody waits for ever.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from ha_core.wire.fetch import FetchShift
 
 Basis = tuple[int, int]
 """What a forwarded request rests on: generation of the lease, revision of the state. If neither is the same when the
-answer comes, an operation may have gone on without this gateway."""
+answer comes, an operation may have gone on meanwhile."""
 NO_LEASE = -1
 """In the place of the generation: it did not hold."""
 SEVERAL = BrokerLane("", -1)
@@ -44,11 +42,11 @@ class Send(NamedTuple):
 
     frames: Mapping[BrokerLane, bytes | memoryview]
     survives_loss: bool = False
-    """The exchange goes on when a broker is lost. If not, the client has to ask again: the session ends."""
+    """The exchange goes on when a broker is lost. If not, the session ends, and the client asks again."""
     spared: frozenset[BrokerLane] = frozenset()
     """Brokers that are not waited for when the topology says that they are gone (`answers`)."""
     patience_s: float = 0.0
-    """After so long without an answer of theirs the topology is looked at anew."""
+    """After so long without their answer the topology is asked for."""
 
 
 class StandInLine(NamedTuple):
@@ -56,7 +54,7 @@ class StandInLine(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Stay at the head of the line until there is a new state, or this time has come; resumed with None."""
+    """Stay at the head of the line until a new state, or this time; resumed with None."""
 
     until: float
 
@@ -77,17 +75,14 @@ Exchange = Generator[Send | StandInLine | Wait, Any, Answer | None]
 
 
 class Pending:
-    """A request that has no answer yet, or whose answer has not gone.
-
-    :ivar basis: what the answer rests on; None: it promises nothing about a log or a group.
-    """
+    """:ivar basis: what the answer rests on; None: it promises nothing about a log or a group."""
 
     __slots__ = ("basis", "request")
 
     outcome = "local"
     """The metrics' word for it."""
     way: BrokerLane | None = None
-    """The broker that keeps it in order with others; None: there is none."""
+    """The broker that keeps it in order with others."""
     due_at = 0.0
     """When it is to be looked at again."""
     request: Request
@@ -100,7 +95,7 @@ class Pending:
 
 class Ready(Pending):
     """:ivar due_at: when the answer may go.
-    :ivar lifts_with: a refusal held for the fence of this operation: it goes when that is lifted.
+    :ivar lifts_with: operation with whose fence it may go, too.
     """
 
     __slots__ = ("due_at", "frame", "lifts_with")
@@ -182,7 +177,7 @@ class Passed(InFlight):
         reads: tuple[bytes, ...] = (),
         in_session: bool = False,
     ) -> None:
-        # As `InFlight`: one call less for each request that passes.
+        # Not by `super()`: one call less for each request that passes.
         self.request = request
         self.basis = None
         self.topics = topics
@@ -212,7 +207,7 @@ class Patched(Passed):
 
 
 class Gathered(InFlight):
-    """Answers of brokers are collected whole; its exchange makes one of them.
+    """Its exchange makes one answer of those of brokers.
 
     :ivar awaited: brokers whose answer is not there; none: it stands in line (`StandInLine`, `Wait`).
     :ivar survives_loss: as its last `Send` says; so does `spared`.
@@ -240,9 +235,9 @@ class Gathered(InFlight):
 
 
 class Discarded:
-    """What the broker answers is dropped: the client was answered already, or the question was the gateway's own.
+    """The broker's answer is dropped: the client has one, or the question was the gateway's own.
 
-    :ivar topics: whose logs are known to be written when the answer comes; None: any.
+    :ivar topics: whose logs are known to be written when it comes; None: any.
     """
 
     __slots__ = ("request", "topics")

@@ -1,8 +1,7 @@
 """One client connection, without I/O: bytes, answers and snapshots in, commands out.
 
-Requests are cut out of the client's bytes and go one of four ways: passed to the broker whose port the client is on,
-rewritten for it, answered here, or handed to a composed handler. Answers leave in the order of the requests
-(`pending`). Everything else (sockets, clocks, ZooKeeper, other connections) belongs to the driver.
+A request is passed to the broker whose port the client is on, rewritten for it, answered here, or handed to a composed
+handler. Answers leave in the order of the requests (`pending`). All else belongs to the driver.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ class Session(ConnectionState):
     def receive(self, buf: bytearray, end: int, now: float) -> list[Command]:
         """Client bytes `buf[:end]`, which start with what `carry` held. The buffer may be reused afterwards.
 
-        Where so much is under way that the rest has to wait, it stays in `carry`, and `held` says so: it is to be
-        given again, with nothing after it, when the session `may_go_on`.
+        If `held` is set afterwards, `carry` is to be given again, with nothing after it, when the session `may_go_on`.
         """
         self.now = now
         self.carry = b""
@@ -61,8 +59,8 @@ class Session(ConnectionState):
         return self._take()
 
     def upstream_lost(self, lane: BrokerLane, why: str, now: float) -> list[Command]:
-        """A broker's connection was refused or broke. What was in flight there is unknown, so the client must ask
-        again: its connection ends, unless only reads of closed extents went there."""
+        """A broker's connection was refused or broke. What was in flight there is unknown, so the client's connection
+        ends, and it asks again, unless only reads of closed extents went there."""
         self.now = now
         upstream = self.upstreams.pop(lane, None)
         if upstream is not None and not answers.lost(self, upstream):
@@ -122,8 +120,8 @@ class Session(ConnectionState):
         return self._take()
 
     def hurry(self, now: float) -> list[Command]:
-        """An operation waits for what is in flight here: a request whose rest does not come is given up, and a
-        transaction whose end does not come is looked after."""
+        """An operation waits for what is in flight: a request whose rest does not come is given up, and a transaction
+        that does not end is looked after."""
         self.now = now
         for scope in self.snapshot.fences.scopes.values():
             if scope.quiet and self.port.cluster is not None:
@@ -133,14 +131,9 @@ class Session(ConnectionState):
         return self._take()
 
     def release(self, lane: BrokerLane) -> bool:
-        """Lets go of a broker's connection if nothing is under way on it: the next request to it opens another one.
-
-        One over which something went that has no answer (acks=0) stays: only its end tells of a failure.
-        """
+        """Lets go of a broker's connection if nothing is under way on it: the next request to it opens another one."""
         upstream = self.upstreams.get(lane)
-        if upstream is None or upstream.queue or upstream.missing or upstream.later or upstream.unacknowledged:
-            return False
-        if upstream.mute or upstream.shut:
+        if upstream is None or not upstream.unused():
             return False
         del self.upstreams[lane]
         return True
@@ -154,7 +147,7 @@ class Session(ConnectionState):
 
     @property
     def may_go_on(self) -> bool:
-        """Whether what is held is to be given again. Not for every single answer: each time the rest is copied."""
+        """Whether what is held is to be given again. Not for every answer, since each time the rest is copied."""
         if not self.held or self.leaving is not None:
             return False
         return not self.full(share=2) if self.turn is None else turns.has_come(self, self.turn)
@@ -167,8 +160,7 @@ class Session(ConnectionState):
     @property
     def busy(self) -> bool:
         """Whether something that may change a log or a group is in flight."""
-        unsure = any(upstream.unsure() for upstream in self.upstreams.values())
-        return unsure or any(pending.changes() for pending in self.queue)
+        return self.unsure() or any(pending.changes() for pending in self.queue)
 
     @property
     def writes(self) -> bool:

@@ -18,7 +18,6 @@ from gateway.session.commands import (
     ToUpstream,
     Wake,
 )
-from gateway.session.damping import Damping
 from gateway.session.fetch.plan import Gap
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
@@ -39,13 +38,49 @@ the client's own timers, and its batches into CVE-2026-35554."""
 MAX_QUESTIONS = 8
 """Composed requests of one connection that are worked on at once: each may end in an answer of megabytes."""
 MAX_KEPT_BYTES = 16 << 20
-"""Of batches that may have to go to a target, of one connection: no more is read from the client until some are
-answered."""
+"""Batches of one connection that may have to go to a target: above it no more is read from the client."""
 MAX_GIVEN_BYTES = 256 << 10
-"""Of answers made here within one event: what the client's socket does not take is kept, and more of it is not made
-before it has gone."""
+"""Answers made here within one event: more are made when the client's socket has taken these."""
 MAX_SEEN = 10_000
 """Topics and groups whose use is told, of one connection."""
+
+AT_ONCE = 8
+"""Refusals in a row that are not damped: more than a pipelining client has on its way when a leader changes (5)."""
+DELAYS_S = (0.005, 0.01, 0.02, 0.05, 0.1)
+"""Delays of the refusals after them; the last one holds for all that follow."""
+MAX_COUNTED = 10_000
+"""Names come from the wire."""
+
+
+class Damping:
+    """Refusals in a row on one connection, by what was refused: a partition, or a kind of request.
+
+    Some clients ask again at once, in a loop, and only a loop is damped. A producer without idempotence sends what is
+    refused after whatever it has sent meanwhile, so every refusal that is held back puts its records after later ones.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[Hashable, int] = {}
+
+    def refused(self, refused: Iterable[Hashable]) -> float:
+        """Counts a refusal of all these; seconds to wait before it is said."""
+        longest_row = 0
+        for what in refused:
+            if len(self._counts) >= MAX_COUNTED:
+                self._counts.clear()
+            row = self._counts[what] = self._counts.get(what, 0) + 1
+            longest_row = max(longest_row, row)
+        over = longest_row - AT_ONCE
+        return DELAYS_S[min(over, len(DELAYS_S)) - 1] if over > 0 else 0.0
+
+    def forwarded(self, what: Hashable) -> None:
+        """Something of it was not refused: the row has ended."""
+        if self._counts:
+            self._counts.pop(what, None)
+
+    def begin_anew(self) -> None:
+        """A new view: whatever the refusals rested on may have changed."""
+        self._counts.clear()
 
 
 class ConnectionState:
@@ -76,22 +111,22 @@ class ConnectionState:
         self.seen: set[int] = set()
         """Hashes of what was told to be used."""
         self.fetch_topics: set[bytes] = set()
-        """Topics of the fetch session that the client has with the broker, as far as requests named them."""
+        """Of the client's fetch session with the broker, as far as requests named them."""
         self.fetch_reset = False
-        """The next incremental fetch must be made full again: its session may hold topics that are translated now."""
+        """The next fetch must be a full one: the fetch session may hold topics that are translated now."""
         self.gaps: dict[tuple[str, int], Gap] = {}
-        """What the last answers told of the place at which a partition is read."""
+        """By partition, where it is read now."""
         self._awaits_lease = False
         self.here = port.lane
         """The port's broker, where it has one."""
         self.turn: Turn | None = None
         """What the first of the held requests waits for (`turns`)."""
         self.only_produce = False
-        """Nothing but produce is in flight, on its way to the port's broker first: more of it need not be looked at."""
+        """Nothing but produce is in flight, to the port's broker first: more of it is in order by itself."""
         self.unacknowledged = False
         """Something was sent that has no answer."""
         self.streaming: Upstream | None = None
-        """Where the next client bytes go: the rest of a request that is forwarded while it arrives (`streaming`)."""
+        """Where the next client bytes go: the rest of a request that is forwarded while it arrives."""
         self.gather: bytearray | None = None
         """The beginning of a request that is handled when all of it is there, `wanted` bytes."""
         self.wanted = 0
@@ -100,13 +135,13 @@ class ConnectionState:
         """By token of their `Compose`."""
         self._token = 0
         self.held = False
-        """`carry` holds requests that are not looked at before some of the earlier ones are answered."""
+        """`carry` holds requests that wait for earlier ones to be answered."""
         self.given_bytes = 0
         """Answers in `out`."""
         self._waking = False
         self.transactions = OpenTransactions(settings.transactions)
         self.line: list[Gathered] = []
-        """Exchanges that go on one after the other (`exchange`), the first of them now."""
+        """Exchanges that go on one after the other (`exchange`)."""
         self.kept_bytes = 0
         """Batches that may have to go to the target of a crossing (`produce.split`)."""
 
@@ -155,7 +190,6 @@ class ConnectionState:
             self.emit(Saw(self.identity(request.client_id), what, text(name), how))
 
     def send(self, lane: BrokerLane, data: bytes | bytearray | memoryview) -> Upstream:
-        """To a broker, whose connection is opened on first use."""
         upstream = self.upstreams.get(lane)
         if upstream is None:
             upstream = self.upstreams[lane] = Upstream(lane)
@@ -178,16 +212,17 @@ class ConnectionState:
     def send_unacknowledged(
         self, lane: BrokerLane, data: bytes | memoryview, topics: Iterable[bytes], complete: bool
     ) -> None:
-        """A request that has no answer.
-
-        :param complete: whether `topics` are all that it names.
-        """
+        """:param complete: whether `topics` are all that the request names."""
         upstream = self.send(lane, data)
         upstream.mute = self.unacknowledged = True
         upstream.unacknowledged.add(topics, complete, self.snapshot.view.revision)
 
+    def unsure(self) -> bool:
+        """Whether something without an answer may still be on its way."""
+        return any(upstream.unsure() for upstream in self.upstreams.values())
+
     def full(self, share: int = 1) -> bool:
-        """Whether as much is under way as one connection may have, or that part of it."""
+        """Whether as much is under way as one connection may have, or one `share`th of it."""
         return (
             len(self.queue) * share >= self.settings.max_in_flight
             or len(self.composed) * share >= MAX_QUESTIONS
@@ -199,13 +234,13 @@ class ConnectionState:
         self._waking = True
 
     def next_wakeup(self) -> float | None:
-        """When something waits for its time that has not come yet."""
+        """When the next thing that waits for its time is due."""
         return min((pending.due_at for pending in self.queue if pending.due_at > self.now), default=None)
 
     def take(self) -> list[Command]:
         """What the driver has not been given yet."""
         if self._waking:
-            # Looked for once, however many requests of an event asked for it: the driver keeps one time only.
+            # Once, however many requests of an event asked for it: the driver keeps one time only.
             self._waking = False
             due_at = self.next_wakeup()
             if due_at is not None:
@@ -226,8 +261,8 @@ class ConnectionState:
     def stands(self, basis: Basis) -> bool | None:
         """Whether no operation can have gone on without this gateway since then; None: it is not known yet.
 
-        What was forwarded was executed before its answer was read, and the clock after that. So if the lease holds, it
-        did all the time, or is another one and nothing at all was published in between.
+        What was forwarded was executed before its answer was read, and the clock was read after that: the same lease
+        held all the time, or under another one nothing at all was published in between.
         """
         lease = self.settings.lease
         if not lease.holds(self.now):
@@ -235,8 +270,8 @@ class ConnectionState:
         return basis[0] == lease.generation or basis[1] == self.snapshot.view.revision
 
     def vouches(self, basis: Basis) -> bool:
-        """Whether the answer to what was forwarded then may be given to the client. If not it waits for the lease, or
-        the session ends: an operation may have read the ends of the log before the record was in it."""
+        """Whether the answer to what was forwarded then may go to the client. If not it waits for the lease, or the
+        session ends: an operation may have read the end of the log before the record was in it."""
         if self.left:
             return True  # nobody is told
         standing = self.stands(basis)
@@ -266,11 +301,7 @@ class ConnectionState:
         self._readied(due_at)
 
     def refuse(
-        self,
-        request: Request,
-        message: Message,
-        fence: str | None = None,
-        what: Iterable[Hashable] | None = None,
+        self, request: Request, message: Message, fence: str | None = None, what: Iterable[Hashable] | None = None
     ) -> None:
         """A retriable error: held for its fence, and damped when the client asks again and again.
 
@@ -283,7 +314,7 @@ class ConnectionState:
     def compose(self, request: Request, message: Message | bytes, ends: str | None = None) -> None:
         """Lets a composed handler answer.
 
-        :param ends: the transaction that the request ends.
+        :param ends: the transaction that it ends.
         """
         pending = Composed(request, ends)
         self._token += 1

@@ -1,12 +1,11 @@
-"""Produce requests that are forwarded while they arrive, and those that have no answer: both are states of an upstream.
+"""Produce requests that are forwarded while they arrive, and those that have no answer (acks=0).
 
 Invariants:
 - While a part of a request is missing, nothing else is written to its connection: it would become a part of a record.
-- A request goes over one connection or not at all. Its rest on a fresh one would be read as requests, which the client
-  could have hidden in a record.
-- Of a request of which a part was never sent nothing is executed. So where the rest cannot follow, it holds nothing up.
-- A connection over which something went that has no answer (acks=0) tells of a failure by its end alone. So its end is
-  the end of the client's connection, as it would be without a gateway.
+- A request goes over one connection or not at all: its rest on a fresh one would be read as requests.
+- A request that was not sent whole is not executed. So where the rest cannot follow, it holds nothing up.
+- A connection over which something went without an answer tells of a failure by its end alone. So its end is the end of
+  the client's connection, as it would be without a gateway.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from gateway.session.upstream import Upstream
 from ha_core.wire import ApiKey
 
 STALLED_S = 1.0
-"""An operation waits so long for the next bytes of a request. Nothing is lost by giving it up: it is not executed, what
-the client had asked before is answered, and the client asks for this one again."""
+"""An operation waits so long for the next bytes of a request. Nothing is lost by giving it up: it is not executed, and
+the client sends it again."""
 
 
 def begin(session: ConnectionState, lane: BrokerLane, missing: int, pending: InFlight | None) -> None:
@@ -54,8 +53,8 @@ def go_on(session: ConnectionState, upstream: Upstream, chunk: memoryview) -> in
 def cut_off(session: ConnectionState) -> None:
     """The rest of the request will not come, or must not go on. Nothing more can be written to its connection.
 
-    What was sent before is still answered there. A broker handles a connection in order, and sees the end when it has
-    executed all that came before it; so when it ends the connection in turn, that is so for what has no answer, too.
+    What was sent before is still answered. A broker sees the end of a connection when it has executed all that came
+    before it; so when it ends the connection in turn, what has no answer is executed, too.
     """
     upstream, session.streaming = session.streaming, None
     if upstream is None:
@@ -69,7 +68,7 @@ def cut_off(session: ConnectionState) -> None:
 
 
 def forward(session: ConnectionState, pending: InFlight, lane: BrokerLane, frame: bytes | memoryview) -> None:
-    """As `session.forward`, for what may be a question of the gateway's own: not while a request is half-way there."""
+    """As `session.forward`, but waits while a request to that broker is half sent."""
     upstream = session.upstreams.get(lane)
     if upstream is not None and upstream.missing:
         upstream.later.append((pending, frame))
@@ -78,11 +77,8 @@ def forward(session: ConnectionState, pending: InFlight, lane: BrokerLane, frame
 
 
 def probe(session: ConnectionState, everything: bool = False) -> None:
-    """After requests that get no answer, asks for one: a broker answers a connection in order, so when it does, they
-    are in the log, and an operation on their topics is drained.
-
-    :param everything: not only where an operation may wait.
-    """
+    """Asks for an answer after requests without one, where an operation may wait for them. When it comes, they are in
+    the log: a broker answers a connection in order."""
     fenced = session.snapshot.fences.topics
     for upstream in session.upstreams.values():
         if everything or upstream.unacknowledged.touches(fenced):
@@ -99,7 +95,6 @@ def holds_back(upstream: Upstream, topics: frozenset[bytes], since: int) -> bool
 
 
 def ask_for_the_end(session: ConnectionState, upstream: Upstream) -> None:
-    """Asks the broker for an answer after what has none."""
     if not upstream.unacknowledged or upstream.missing:
         return
     question = Request.own(ApiKey.API_VERSIONS, 0, session.settings.limits)
@@ -113,8 +108,7 @@ def ask_for_the_end(session: ConnectionState, upstream: Upstream) -> None:
 def leave(session: ConnectionState, cause: Cause, detail: str = "") -> None:
     """The session ends when what is in flight is answered, and what has no answer is executed.
 
-    A connection that is closed with requests in flight tells the client nothing of them, and it sends them again: those
-    of a producer without idempotence are written twice.
+    Closed at once, the client would send it again: a producer without idempotence would write it twice.
     """
     if session.closed is None and session.leaving is None:
         session.leaving = Close(cause, detail)
@@ -122,8 +116,8 @@ def leave(session: ConnectionState, cause: Cause, detail: str = "") -> None:
 
 
 def give_up_rest(session: ConnectionState) -> None:
-    """Nothing more comes from the client: what is only half here is given up, and brokers are asked for the end of what
-    they do not answer."""
+    """Nothing more comes from the client: what is half sent is given up, and brokers are asked for the end of what they
+    do not answer."""
     cut_off(session)
     probe(session, everything=True)
 
@@ -131,7 +125,5 @@ def give_up_rest(session: ConnectionState) -> None:
 def end_if_done(session: ConnectionState) -> None:
     """Ends a session that leaves, if nothing of it is in flight any more."""
     leaving = session.leaving
-    if leaving is None or session.closed is not None or session.queue:
-        return
-    if not any(upstream.unsure() for upstream in session.upstreams.values()):
+    if leaving is not None and session.closed is None and not session.queue and not session.unsure():
         session.close(leaving.cause, leaving.detail)

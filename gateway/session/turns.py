@@ -1,9 +1,8 @@
 """Requests of one connection take effect in their order, as on a broker, which executes one of them at a time.
 
-What goes the same way (to one broker, by one connection) is kept in order there, and is pipelined at full speed. Of two
-that go different ways the second waits until the first is answered, if it could tell: if both concern the same (logs,
-groups, topics), and one of them changes it. Nothing else waits, so a reader's long poll delays no heartbeat. Answers
-leave in the order of the requests anyway: a client that waits here waits for the time of one question more.
+What goes the same way (to one broker, by one connection) is kept in order there, and is pipelined. Of two that go
+different ways the second waits for the answer to the first if both concern the same (logs, groups, topics), and one of
+them changes it. Nothing else waits, so a reader's long poll delays no heartbeat.
 
 Invariant: of the requests in flight no two that could tell which was first go different ways.
 """
@@ -36,7 +35,7 @@ _WRITES = APIS[_PRODUCE].effect
 
 
 def comes(session: ConnectionState, request: Request) -> bool:
-    """Whether it is the turn of a request: then it may be judged, and sent. If not, `session.turn` says what for.
+    """Whether a request may be handled now. If not, `session.turn` says what it waits for.
 
     Of a produce, whose way needs no look at it, the rest may be missing.
     """
@@ -75,7 +74,7 @@ def has_come(session: ConnectionState, turn: Turn) -> bool:
 
 
 def _lane(session: ConnectionState, request: Request) -> BrokerLane | None:
-    """Where a request goes, as far as that is plain before it is handled."""
+    """Where a request goes, as far as it is known before it is handled."""
     key = request.api_key
     here = session.here
     if key == ApiKey.PRODUCE:

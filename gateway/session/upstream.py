@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gateway.session.answers import Arriving
 
 MAX_UNACKNOWLEDGED = 10_000
-"""Names come from the wire: of more topics none is kept, and any may be meant."""
+"""Of more topics none is kept, and any may be meant: names come from the wire."""
 
 
 class Unacknowledged:
@@ -24,7 +24,7 @@ class Unacknowledged:
     def __init__(self) -> None:
         self._topics: set[bytes] = set()
         self._any = False
-        """Some may have named others: they were streamed before all was seen, or named too many."""
+        """Others may be meant: a request was streamed before all was seen, or there were too many."""
         self.revision = 0
         """Of the state on which the last of them was sent."""
 
@@ -43,7 +43,7 @@ class Unacknowledged:
         return bool(topics) if self._any else not topics.isdisjoint(self._topics)
 
     def take(self) -> tuple[bytes, ...] | None:
-        """The topics, which are asked for now; None: any."""
+        """The topics, whose end is asked for now; None: any."""
         topics = None if self._any else tuple(self._topics)
         self._topics.clear()
         self._any = False
@@ -66,9 +66,9 @@ class Upstream:
         self.carry: bytes | bytearray = b""
         """Bytes received but not yet used: to be put in front of the next chunk."""
         self.blocked = False
-        """Its answer is not the client's next one: read no more until it is."""
+        """Its answer must not go to the client yet: nothing more is read until it may."""
         self.missing = 0
-        """Bytes, still to come from the client, of the request that is being written: nothing else may be."""
+        """Bytes of the request that is being written which the client has not sent yet: nothing else may be written."""
         self.half: InFlight | None = None
         """That request, if it has an answer."""
         self.basis: Basis = (NO_LEASE, 0)
@@ -78,13 +78,17 @@ class Upstream:
         self.later: list[tuple[InFlight, bytes | memoryview]] = []
         """The gateway's own questions that wait for its rest."""
         self.shut = False
-        """It was given up: nothing more is written, and the broker ends the connection when it has done the rest."""
+        """Nothing more is written: the broker ends the connection when it has done what came before."""
         self.mute = False
         """Something without an answer went over it: only its end would tell of a failure."""
         self.unacknowledged = Unacknowledged()
 
+    def unused(self) -> bool:
+        busy = self.queue or self.missing or self.later or self.unacknowledged
+        return not (busy or self.mute or self.shut)
+
     def unsure(self) -> bool:
-        """Whether something that has no answer may still be on its way."""
+        """Whether something without an answer may still be on its way."""
         return bool(self.unacknowledged) or any(
             isinstance(pending, Discarded) and pending.topics != () for pending in self.queue
         )

@@ -1,8 +1,7 @@
 """What becomes of a batch that the origin has, whose offset was not known to lie below the cut when it was sent.
 
-It is judged by the newest state alone, however much has happened since it was sent. While a cut is only proposed
-nobody knows yet: a higher one may make the batch ordinary, or the cut is taken back. Refused at that instant, the
-record of a producer without idempotence would come a second time, and both copies would be read.
+It is judged by the newest state alone. While a cut is only proposed nobody knows yet: it may be raised or taken back.
+Refused then, the record of a producer without idempotence would come a second time, and both copies would be read.
 
 Invariant: `TAKEN`, `STRANDED` and a target are said only while the lease holds, so that no operation has gone on
 without this gateway. Every later cut lies above what the origin has by now, or is above the batch already.
@@ -36,8 +35,8 @@ class Disposition(Enum):
     TAKEN = "taken"
     """It is where readers find it: in the origin, all of it below the cut."""
     STRANDED = "stranded"
-    """The same, in an origin that was taken for dead since: so the next cluster never learns of it. Taken only where
-    nothing that came before has been refused: that would go there, and what follows would not fit after it."""
+    """The same, in an origin that was taken for dead since, so the next cluster never learns of it. Taken only where
+    nothing before it has been refused: that would go there, and what follows would not fit after it."""
     UNDECIDED = "undecided"
     REFUSED = "refused"
 
@@ -45,12 +44,8 @@ class Disposition(Enum):
 def dispose(
     sent: SentBatch, first: int, name: bytes, partition: int, routes: Routes, lease: bool
 ) -> Disposition | Extent:
-    """Judges a batch that the origin has from client offset `first` on. An extent: the target, where all of it belongs,
-    also where it begins below the cut.
-
-    :param routes: of the newest snapshot.
-    :param lease: whether the lease holds.
-    """
+    """Judges a batch that the origin has from client offset `first` on. An extent: the target, to which all of it goes,
+    also where it begins below the cut."""
     after = first + sent.batch.records_count
     topic = routes.snapshot.view.topics.get(text(name))
     mapped = topic is not None and topic.mapped

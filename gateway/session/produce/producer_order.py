@@ -1,16 +1,14 @@
 """Batches of a producer that must not overtake one that was refused here: shared by all sessions of a gateway.
 
-A client pipelines. When a batch is refused, the next ones of its producer are on their way already, and by the time
-they are read here the reason may be gone: the lease is back, the fence was undone. The broker would answer them with
-OUT_OF_ORDER_SEQUENCE_NUMBER; librdkafka then raises its epoch and sends again all that it has no answer for, also what
-is in the log (KIP-360). That is a doubled record.
+A client pipelines. When a batch is refused, the next ones are on their way already, and by the time they are read the
+reason may be gone. The broker would answer OUT_OF_ORDER_SEQUENCE_NUMBER; librdkafka then raises its epoch and sends
+again all that it has no answer for, also what is in the log (KIP-360): a doubled record.
 
-The same when a batch is on its way across a cut (`crossing`) while the cut becomes the ordinary one: a later batch of
-its producer, that comes straight to the target by another connection, waits for it. And a batch that was refused at a
-cut and is on its way once more is not overtaken by a later one that was sent between the two and crosses the cut first.
+The same for a batch that is on its way across a cut: a later one of its producer that comes straight to the target, or
+that crosses the cut while the first is sent again after a refusal, waits for it.
 
 Invariant: after a refused batch, the next one of its producer that is forwarded for that partition is the refused one,
-or one before it. The rule ends `FORGET_S` after that batch was refused last: its client has gone elsewhere.
+or one before it. The rule ends `FORGET_S` after it was refused last: its client has gone elsewhere.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ class ProducerOrder:
         return bool(self._refused)
 
     def refused(self, key: Key, batch: Batch, now: float) -> None:
-        """The batch was answered with a retriable error, and is in no log."""
+        """The batch is in no log, and its client sends it again."""
         if not _ordered(batch):
             return
         place = (key, batch.producer_id)
@@ -92,8 +90,7 @@ class ProducerOrder:
             place[batch.producer_epoch, batch.base_sequence] = now
 
     def arrived(self, key: Key, batch: Batch) -> None:
-        """It is answered. What never is, because its connection broke, arrives when its client has sent it again, or is
-        forgotten in time."""
+        """It is answered. What never is, because its connection broke, arrives by a retry, or is forgotten."""
         place = self._under_way.get((key, batch.producer_id))
         if place is not None:
             place.pop((batch.producer_epoch, batch.base_sequence), None)
@@ -103,8 +100,7 @@ class ProducerOrder:
     def under_way(self, key: Key, batch: Batch, now: float) -> bool:
         """Whether one that has to come first is still on its way across the cut. If not, the caller forwards this one.
 
-        One that is on its way itself comes again because its connection broke, or its client lost patience: whichever
-        of the two is second, the target takes it for the duplicate that it is.
+        If this one itself is on its way, it is a retry: the target takes the second for the duplicate that it is.
         """
         crossing = self._crossing(key, batch, now)
         if _earlier(crossing, batch) or any(epoch != batch.producer_epoch for epoch, _ in crossing):
@@ -114,7 +110,7 @@ class ProducerOrder:
         return False
 
     def earlier_under_way(self, key: Key, batch: Batch, now: float) -> bool:
-        """Whether one that comes before this one is: it was refused, and its client has sent it again."""
+        """Whether one before this one is on its way: it was refused, and its client has sent it again."""
         return _earlier(self._crossing(key, batch, now), batch)
 
     def _crossing(self, key: Key, batch: Batch, now: float) -> dict[tuple[int, int], float]:

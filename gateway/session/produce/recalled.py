@@ -1,12 +1,9 @@
 """Where earlier terms hold batches that come again: shared by all sessions of a gateway.
 
-A broker answers a retry with the offset that the batch has. The one that took it is not asked any more after a cut, and
-no other knows the producer. Answered as a duplicate without an offset, librdkafka tells its records -1, 0, 1 …, which
-are other records' offsets. So the batch is looked up in the log that holds it (`composed/recall`); until that is done
-the retry is refused, and what comes after it waits for it (`ProducerOrder`). What is found never changes.
-
-A batch that is not found in time, or not within the bounds of the look-up, is answered as a duplicate from an offset so
-far below 0 that none of its records is told one that any record has.
+A broker answers a retry with the offset that the batch has; after a cut the one that took it is not asked any more, and
+no other knows the producer. So the batch is looked up in the log that holds it (`composed/recall`). Until then the
+retry is refused, and what comes after it waits for it (`ProducerOrder`). A batch that is not found in time, or not
+within the bounds of the look-up, is answered as a duplicate at `UNKNOWN_OFFSET`.
 """
 
 from __future__ import annotations
@@ -20,8 +17,8 @@ MAX_WAIT_S = 5.0
 """From the first retry on: a cluster that is gone must not keep its producers waiting."""
 MAX_KEPT = 10_000
 UNKNOWN_OFFSET = -(1 << 31)
-"""A base offset from which no client that counts on comes to an offset that a record can have: no batch has more
-records than that. Kafka's own word is -1, from which librdkafka comes to 0, 1, 2 …"""
+"""No batch has so many records that a client that counts on from here comes to an offset of another record. With -1,
+Kafka's own word, librdkafka tells its records -1, 0, 1 …"""
 
 
 class Held(NamedTuple):
@@ -42,15 +39,8 @@ class Known(Enum):
 
 
 def held(topic: bytes, partition: int, batch: Batch) -> Held:
-    return Held(
-        topic,
-        partition,
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.base_sequence,
-        batch.records_count,
-        batch.base_timestamp,
-    )
+    producer = (batch.producer_id, batch.producer_epoch)
+    return Held(topic, partition, *producer, batch.base_sequence, batch.records_count, batch.base_timestamp)
 
 
 class Recalled:

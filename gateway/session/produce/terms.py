@@ -1,14 +1,13 @@
 """Which producers have opened the newest term of a partition: shared by all sessions of a gateway.
 
-A broker takes *any* first sequence from a producer that it does not know. In one cluster that is safe: a new leader has
-the state of the old one. A new term begins without it. So when a client pipelines, and an earlier batch is still being
-refused at the fence while a later one already reaches the new cluster, the later one would be taken first, and the
-earlier one acknowledged as a duplicate, in no log: lost.
+A broker takes *any* first sequence from a producer that it does not know, and a new term begins without the state of
+the old one. So where a client pipelines, and a batch is refused at the fence while a later one already reaches the new
+cluster, the later one would be taken, and the earlier one acknowledged as a duplicate, in no log: lost.
 
 Invariant: the first batch of a producer that a new term takes is the one that follows its last in the terms before.
-Whatever comes earlier is refused until that one is acknowledged, here or, as the target's own list of producers tells,
-through another gateway. The rule ends `WINDOW_S` after the cut: by then nothing refused at the fence is on its way any
-more, and a producer whose state has expired everywhere must not be shut out.
+All others are refused until that one is acknowledged, here or, as the target's own list of producers tells, through
+another gateway. The rule ends `WINDOW_S` after the cut: by then nothing refused at the fence is on its way any more,
+and a producer whose state has expired everywhere must not be shut out.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ from ha_core.wire.sequences import following
 Key = tuple[bytes, int]
 
 WINDOW_S = 60.0
-"""Longer than a client waits for the answer to a request (30 s by default), shorter than it tries to deliver a record
-(120 s): a producer whose state has expired gets through in time."""
-
+"""Longer than a client waits for an answer (30 s by default), shorter than it tries to deliver a record (120 s)."""
 _MANY_NEWS = 8
 """Of one topic: enough to be gone through although nobody has written to it."""
 
@@ -32,8 +29,8 @@ _MANY_NEWS = 8
 class Terms:
     """The newest term of each mapped partition, since when it is known here, and the producers that have opened it.
 
-    A new view is only noted, topic by topic; its partitions are gone through when somebody writes to the topic. One
-    revision may bring tens of thousands of them, most of which nobody here ever writes to.
+    A new view is only noted by topic; partitions are gone through when somebody writes to the topic. One revision may
+    bring tens of thousands of them.
     """
 
     def __init__(self) -> None:
@@ -45,10 +42,10 @@ class Terms:
         self._opened: dict[Key, set[int]] = {}
 
     def follow(self, view: View, now: float, changed: Iterable[str] | None = None) -> list[bytes]:
-        """A new view. Terms of the first one are old: the window of each began before this gateway did.
+        """A new view. Terms of the first one are old: their windows began before this gateway did.
 
-        :param changed: the topics that differ from the view before, where somebody has found them out already.
-        :return: topics with much news, which somebody has to `catch_up` with soon, though nobody has written to them.
+        :param changed: the topics that differ from the view before, where they are known already.
+        :return: topics with so much news that somebody has to `catch_up` with them soon.
         """
         before, self._view = self._view, view
         if changed is None:
@@ -68,7 +65,7 @@ class Terms:
     def catch_up(self, name: bytes) -> None:
         """Goes through what a topic has become, in order."""
         for topic, now in self._news.pop(name, ()):
-            # Where a cut lay ahead, the term is written directly from the end of the crossing on.
+            # Where a cut lay ahead, clients write to the term from the end of the crossing on.
             crossed = self._crossing.pop(topic.name, None)
             if topic.crossing is not None:
                 self._crossing[topic.name] = topic
@@ -84,8 +81,7 @@ class Terms:
 
     def watched(self, key: Key, term: int, producer_id: int, now: float) -> bool:
         """Whether the producer has yet to open the term, as far as is known here."""
-        if key[0] in self._news:
-            self.catch_up(key[0])
+        self.catch_up(key[0])
         began = self._began.get(key)
         if began is None or began[0] != term:
             return False
@@ -96,8 +92,7 @@ class Terms:
 
     def opened(self, key: Key, term: int, producer_id: int) -> None:
         """The target has taken a batch of the producer."""
-        if key[0] in self._news:
-            self.catch_up(key[0])
+        self.catch_up(key[0])
         if self._began.get(key, (-1, 0.0))[0] == term:
             self._opened.setdefault(key, set()).add(producer_id)
 
