@@ -25,6 +25,7 @@ class ApproveOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not
     does something skips itself (`SwitchyardOperator`).
 
     :param approval: who has to approve: `nobody`, `anybody` or `somebody else`.
+    :param proposal_of: the task whose `table` is shown.
     """
 
     template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "approval", "dry_run")
@@ -34,10 +35,11 @@ class ApproveOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not
         *,
         approval: Any = FormField("approval", "anybody"),
         dry_run: Any = FormField("dry_run", False),
+        proposal_of: str = PLAN,
         **kwargs: Any,
     ) -> None:
         defaults = {
-            "body": f"{{{{ ti.xcom_pull(task_ids={PLAN!r}, key='table') }}}}",
+            "body": f"{{{{ ti.xcom_pull(task_ids={proposal_of!r}, key='table') }}}}",
             "doc_md": getdoc(type(self)),
             "response_timeout": timedelta(days=1),
             "retries": 1,  # Airflow takes an answer that comes at once for a failure: ask again

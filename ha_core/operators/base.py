@@ -24,7 +24,7 @@ from airflow.sdk.exceptions import (
 )
 
 from ha_core.hooks.zookeeper import SwitchyardHook
-from ha_core.operators.dag_run import approval_of, of_run, rejected, run_by, run_owner
+from ha_core.operators.dag_run import PLAN, approval_of, of_run, rejected, run_by, run_owner
 from ha_core.operators.forms import FormField, refuse_unknown_keys
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, TOLD
 from ha_core.present.page import Page, log_lines
@@ -57,6 +57,7 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
 
     :param zookeeper_conn_id: the state.
     :param dry_run: change nothing.
+    :param proposal_of: the task that has proposed what this one is about.
     :param strict_form: refuse a run whose configuration has keys that no titled field of the DAG's form has.
     """
 
@@ -72,12 +73,14 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         *,
         zookeeper_conn_id: str = SwitchyardHook.default_conn_name,
         dry_run: Any = FormField("dry_run", False),
+        proposal_of: str = PLAN,
         strict_form: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**{"doc_md": getdoc(type(self)), **kwargs})
         self.zookeeper_conn_id = zookeeper_conn_id
         self.dry_run = dry_run
+        self.proposal_of = proposal_of
         self.strict_form = strict_form
         self._timed_out = False
 

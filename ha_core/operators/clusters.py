@@ -152,7 +152,14 @@ class CountLossOperator(_ClusterOperator):
 
 
 class GiveUpOperator(CountLossOperator):
-    """Give up what a cluster that never comes back still holds, never more than was counted; in a dry run count it."""
+    """Give up what a cluster that never comes back still holds; in a dry run only count it.
+
+    :param counted_by: the task that has counted the loss: never more is given up than that.
+    """
+
+    def __init__(self, *, counted_by: str = PLAN, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.counted_by = counted_by
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.errors import NotServedError
@@ -162,7 +169,7 @@ class GiveUpOperator(CountLossOperator):
             plan, lost, finished = self._plan(context, environment)
             if self.is_dry_run:
                 return self._would(context, plan, lost)
-            self._require_seen(plan, set(context["ti"].xcom_pull(task_ids=PLAN, key=SEEN)))
+            self._require_seen(plan, set(context["ti"].xcom_pull(task_ids=self.counted_by, key=SEEN)))
             done = given_up.give_up(environment, plan, str(self.reason).strip())
         self.say_reports([*finished, *done.reports])
         if not done.succeeded:
@@ -175,7 +182,8 @@ class GiveUpOperator(CountLossOperator):
         more = sorted({extent.rpartition("@")[0] for extent in _ids(plan) - seen})
         if more:
             raise RefusedRequestError(
-                f"Nothing was changed. More would be lost than `{PLAN}` has shown: {', '.join(more[:5])}. Look again."
+                f"Nothing was changed. More would be lost than `{self.counted_by}` has shown: {', '.join(more[:5])}. "
+                "Look again."
             )
 
 

@@ -63,7 +63,7 @@ def newest_operation(context: Any, environment: Environment) -> str | None:
 
 
 PLAN, APPROVAL = "plan", "approve"
-"""The tasks that propose and ask, in every DAG that has them."""
+"""The tasks that propose and ask, in every DAG of ours that has them."""
 REJECT = "Reject"
 
 

@@ -11,7 +11,7 @@ from airflow.sdk import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
 
 from ha_core.operators.base import Context, RefusedRequestError, SwitchyardOperator, show
-from ha_core.operators.dag_run import PLAN, base_of, current_id, known_ids
+from ha_core.operators.dag_run import base_of, current_id, known_ids
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
 from ha_core.operators.forms import FormField
 from ha_core.operators.outcome import Outcome
@@ -110,7 +110,7 @@ class ListBatchesOperator(SwitchyardOperator):
     told_before = "the proposal is in the log of the task `plan`"
 
     def work(self, context: Context) -> list[int]:
-        proposal = context["ti"].xcom_pull(task_ids=PLAN)
+        proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
         count = len(proposal["batches"]) + proposal.get("left_out", {}).get("batches", 0)
         if count > MAX_BATCHES:
             raise RefusedRequestError(
@@ -141,7 +141,7 @@ class MigrateBatchOperator(SwitchyardOperator):
         from ha_core.operations.errors import StepFailedError
         from ha_core.operations.migration.planning import Batch
 
-        proposed = context["ti"].xcom_pull(task_ids=PLAN, key=batch_key(int(self.batch)))
+        proposed = context["ti"].xcom_pull(task_ids=self.proposal_of, key=batch_key(int(self.batch)))
         batch = Batch.model_validate(proposed)
         names = batch.moves.topics
         show(context, f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else ""))
@@ -245,7 +245,7 @@ class ReportMigrationOperator(OutcomeOperator):
         from ha_core.operations.migration.listing import migrations
         from ha_core.present.state import migrations_page
 
-        proposal = context["ti"].xcom_pull(task_ids=PLAN)
+        proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
         if not proposal:
             return {"result": "nothing was changed"}
         with self.environment(context) as environment:

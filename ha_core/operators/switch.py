@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ha_core.operators.base import Context, SwitchyardOperator, truth
-from ha_core.operators.dag_run import PLAN, current_operation, newest_operation
+from ha_core.operators.dag_run import current_operation, newest_operation
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.forms import FormField
 from ha_core.operators.outcome import Outcome
@@ -141,7 +141,7 @@ class AcquireOperator(SwitchyardOperator):
         from ha_core.operations import engine
         from ha_core.operations.switch.proposal import Proposal
 
-        move = context["ti"].xcom_pull(task_ids=PLAN, key=MOVE)
+        move = context["ti"].xcom_pull(task_ids=self.proposal_of, key=MOVE)
         shown = Proposal(
             request=MoveRequest.model_validate(move["request"]),
             revision=0,
@@ -160,15 +160,19 @@ class AcquireOperator(SwitchyardOperator):
 
 
 class StepOperator(SwitchyardOperator):
-    """A step of this run's newest operation. Before the cut, a failure has undone it when it is reported."""
+    """One of the executor's steps. Before the cut, a failure has undone the operation when it is reported.
+
+    :param operation_id: the operation; empty: the newest that this run has started.
+    """
 
     step: ClassVar[str] = ""
+    operation_id: Any = FormField("operation", "")
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations import engine
 
         with self.environment(context) as environment:
-            operation_id = newest_operation(context, environment) or ""
+            operation_id = self.operation_id or newest_operation(context, environment) or ""
             operation = engine.run_step(environment, operation_id, self.step)
             self.log.info("operation %s is %s, revision %s", operation.id, operation.state, operation.revision)
             self.after(context, environment, operation)
@@ -222,7 +226,7 @@ class ReportOperator(OutcomeOperator):
             started = newest_operation(context, environment)
             report = _report(environment, started) if started else None
         if report is None:
-            proposal = context["ti"].xcom_pull(task_ids=PLAN)
+            proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
             return {"result": "nothing was changed", "proposal": proposal}
         self.say_reports([report])
         document: dict[str, Any] = report.to_json()

@@ -13,7 +13,14 @@ from tests.dags import airflow_home
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
-from ha_core.operators.switch import PlanSwitchOperator  # noqa: E402
+from airflow.sdk import DAG  # noqa: E402
+
+from ha_core.operators import (  # noqa: E402
+    AcquireOperator,
+    CutOverOperator,
+    MaskClusterOperator,
+    PlanSwitchOperator,
+)
 from ha_core.present.moves import proposal_page  # noqa: E402
 from ha_core.present.page import log_lines, markdown  # noqa: E402
 
@@ -69,6 +76,18 @@ def test_in_a_dag_without_our_form_everything_is_an_argument_and_may_be_a_templa
 
     assert request.scope == Scope(users=("payments",))
     assert (request.reason, request.mode, request.drain_timeout_s) == ("payments moves", "planned", 20)
+
+
+def test_in_a_dag_of_ones_own_arguments_come_from_default_args_from_other_tasks_and_may_be_mapped() -> None:
+    with DAG("own", default_args={"reason": "a test", "proposal_of": "look"}):
+        planned = PlanSwitchOperator(task_id="look", scope=["user:alice"], origin="east", target="west")
+        acquired = AcquireOperator(task_id="acquire")
+        cut_over = CutOverOperator(task_id="cut_over", operation_id=acquired.output)
+        mapped = MaskClusterOperator.partial(task_id="mask", force=True).expand(cluster=["east", "west"])
+
+    assert (planned.reason, acquired.proposal_of) == ("a test", "look")
+    assert cut_over.upstream_task_ids == {"acquire"}
+    assert mapped.partial_kwargs["force"] is True
 
 
 def test_an_argument_that_neither_task_nor_form_has_is_named() -> None:
