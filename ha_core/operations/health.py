@@ -44,15 +44,14 @@ def problems(
     gateways: Collection[GatewayRecord],
     running: Collection[Operation],
 ) -> tuple[Problem, ...]:
-    """All that is wrong now. Changes nothing."""
-    found = [
+    """All that is wrong now."""
+    return (
         *_clusters(view, clusters),
         *_masked(environment, view, clusters),
         *_gateways(environment, view, gateways),
         *_operations(environment, running),
         *_topics(view, running),
-    ]
-    return tuple(found)
+    )
 
 
 def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
@@ -167,13 +166,13 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
                     f"A fence of operation {fence.operation}, which has ended, stands on it: clients wait.",
                     f"`switchyard resume {fence.operation}`",
                 )
-    lost = sorted({(topic, extent.cluster) for topic, _, extent in unconfirmed(view) if extent.found_end is not None})
-    by_cluster: dict[str, list[str]] = {}
-    for topic_name, cluster in lost:
-        by_cluster.setdefault(cluster, []).append(topic_name)
-    for cluster, names in by_cluster.items():
+    lost: dict[str, set[str]] = {}
+    for name, _, extent in unconfirmed(view):
+        if extent.found_end is not None:
+            lost.setdefault(extent.cluster, set()).add(name)
+    for cluster, names in sorted(lost.items()):
         yield Problem(
             f"cluster {cluster}",
-            f"It came back with less than it held: records of {listed(names)} are missing, and readers wait.",
+            f"It came back with less than it held: records of {listed(sorted(names))} are missing, and readers wait.",
             "Restore them, or `switchyard origins check TOPIC --accept-loss`.",
         )

@@ -134,9 +134,7 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
         may create them anew: the same offsets then mean other records.
     :raises RefusedError: unknown, still referred to, or topics are written there.
     """
-    store = environment.store
-    found = store.read(Cluster, name)
-    view = store.load()
+    found, view = environment.store.read(Cluster, name), environment.store.load()
     if found is None:
         raise no_such_cluster(name, view.clusters)
     uses = references(view, name)
@@ -152,12 +150,11 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
             f"(`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead). If nobody needs them, say "
             "--force."
         )
-    key = (Cluster, name)
-    detail = {"cluster": name, "bootstrap": found[0].bootstrap}
-    report = run_single(
-        environment, "remove-cluster", reason, (f"cluster:{name}",), (), (key,), {key: found[1]}, detail
+    key, detail = (Cluster, name), {"cluster": name, "bootstrap": found[0].bootstrap}
+    locks = [f"cluster:{name}"]
+    return _served(
+        environment, run_single(environment, "remove-cluster", reason, locks, (), (key,), {key: found[1]}, detail)
     )
-    return _served(environment, report)
 
 
 def _served(environment: Environment, report: Report) -> int:
@@ -173,9 +170,9 @@ def _wanted(environment: Environment, name: str, bootstrap: str, security: str, 
     :raises RefusedError: the name or the address is not usable.
     """
     found = environment.store.read(Cluster, name)
+    kept = found[0].model_dump(by_alias=True) if found else {}
+    said = {} if default is None else {"default": default}
     try:
-        kept = found[0].model_dump(by_alias=True) if found else {}
-        said = {} if default is None else {"default": default}
         wanted = Cluster.model_validate({**kept, "name": name, "bootstrap": bootstrap, "security": security, **said})
     except ValidationError as error:
         first = error.errors()[0]
@@ -205,13 +202,8 @@ def declare_usage(
 ) -> None:
     """Record that `user` uses `topics` and `groups`."""
     use = Use(instance=instance, how="declared", since=environment.now())
-    left_out = environment.store.record_usage(
-        user,
-        [
-            *(Sighting("topic", name, use) for name in topics),
-            *(Sighting("group", name, use) for name in groups),
-        ],
-    )
+    sightings = [Sighting("topic", name, use) for name in topics] + [Sighting("group", name, use) for name in groups]
+    left_out = environment.store.record_usage(user, sightings)
     if left_out:
         raise RefusedError(
             f"{left_out} of the uses of {user} did not fit: the usage of one user is bounded. "

@@ -197,15 +197,11 @@ def fault_request(
 
 def chosen_topics(environment: Environment, view: View, entries: Iterable[str], origin: str) -> tuple[str, ...]:
     """Names as they are given; patterns as the topics that are written in `origin`, or were last seen there."""
+    named = [entry.strip() for entry in entries]
+    candidates = sorted(_written_in(environment, view, origin)) if any(map(is_pattern, named)) else []
     found: dict[str, None] = {}
-    candidates: list[str] | None = None
-    for entry in (one.strip() for one in entries):
-        if not is_pattern(entry):
-            found[entry] = None
-            continue
-        if candidates is None:
-            candidates = sorted(_written_in(environment, view, origin))
-        matching = [name for name in candidates if fnmatchcase(name, entry)]
+    for entry in named:
+        matching = [name for name in candidates if fnmatchcase(name, entry)] if is_pattern(entry) else [entry]
         if not matching:
             raise RefusedError(
                 f"Pattern {entry!r} matches no topic that is written in {origin} or was last seen there "

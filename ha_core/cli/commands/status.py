@@ -1,4 +1,4 @@
-"""`status`, `history`: what stands in the state now, and what was done."""
+"""`status`, `history`, `topics`, `groups`, `group`, `facts`: what there is now, what was done, and what is known."""
 
 from __future__ import annotations
 
@@ -7,12 +7,24 @@ from typing import Annotated
 
 import typer
 
-from ha_core.cli.command import Answer, Session, command, plain
-from ha_core.cli.exits import ATTENTION, SUCCESS
+from ha_core.cli.command import Answer, Cluster, Session, command, plain
+from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
+from ha_core.model import KnownGroup, KnownTopic
 from ha_core.operations import registry
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.health import problems
-from ha_core.present.state import history_page, operations_page, problems_page, status_page
+from ha_core.operations.inventory import lag_of, lags, look_at_groups, overview
+from ha_core.operations.last_seen import record, record_always
+from ha_core.present.state import (
+    group_page,
+    groups_page,
+    history_page,
+    known_page,
+    operations_page,
+    problems_page,
+    status_page,
+    topics_page,
+)
 
 
 @command("status", "Clusters, gateways, running operations and locks.")
@@ -63,3 +75,53 @@ def history(
     entries = store.history(operation)
     document = {"operation": plain(found), "history": [plain(entry) for entry in entries]}
     return Answer(document, history_page(found, entries))
+
+
+@command("topics", "All topics of all clusters: where they are written, what they hold, who is behind.")
+def topics(session: Session) -> Answer:
+    found = overview(session.environment)
+    return Answer(found.to_json(), topics_page(found))
+
+
+@command("group", "A group's committed offsets, its lag, and where the record to be read next lies.")
+def group(session: Session, name: Annotated[str, typer.Argument(metavar="GROUP")]) -> Answer:
+    found = lag_of(session.environment, name)
+    return Answer(found.to_json(), group_page(found))
+
+
+@command("groups", "All groups of all clusters with their lag.")
+def groups(session: Session) -> Answer:
+    view = session.environment.store.load()
+    look = look_at_groups(session.environment, view)
+    found = lags(session.environment, view, look)
+    document = {"groups": [one.to_json() for one in found], "unasked": dict(look.why)}
+    return Answer(document, groups_page(found, look.why))
+
+
+@command("facts record", "Look at the clusters now: specs and ends of topics, commits of groups.")
+def record_now(
+    session: Session,
+    clusters: Annotated[list[str] | None, typer.Argument(metavar="[CLUSTER]…", help="Only these.")] = None,
+    every: Annotated[
+        float | None,
+        typer.Option("--every", metavar="SECONDS", min=1.0, help="Again and again, until it is stopped."),
+    ] = None,
+) -> Answer:
+    if every is not None:
+        record_always(session.environment, every, clusters or None)
+    looks = record(session.environment, clusters or None)
+    failed = any(look.error for look in looks)
+    return Answer({"looks": [asdict(look) for look in looks]}, code=FAILURE if failed else SUCCESS)
+
+
+@command("facts show", "What is known of a topic or group in a cluster, and how old that is.")
+def show(
+    session: Session,
+    cluster: Cluster,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Topics and groups; all.")] = None,
+) -> Answer:
+    environment, wanted = session.environment, names or None
+    topics = environment.store.known(KnownTopic, cluster, wanted).values()
+    groups = environment.store.known(KnownGroup, cluster, wanted).values()
+    document = {"topics": [plain(one) for one in topics], "groups": [plain(one) for one in groups]}
+    return Answer(document, known_page(cluster, topics, groups, environment.age_s))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from ha_core.model import MoveRequest, View
 from ha_core.operations.environment import Environment
@@ -16,27 +18,28 @@ from ha_core.plan.preflight.cuts import barriers, crossing_verdicts
 from ha_core.plan.verdict import Verdict, by_level, refused, warning
 
 
+@dataclass
 class Judged:
     """Verdicts, and which topics take which cut, gathered batch by batch: facts of all at once would be too many."""
 
-    def __init__(self, environment: Environment, view: View, request: MoveRequest) -> None:
-        self.environment = environment
-        self.view = view
-        self.request = request
-        self.verdicts: list[Verdict] = []
-        self.ahead: list[str] = []
-        self.barrier: list[str] = []
-        self.ends: dict[str, dict[int, int]] = {}
-        """topic → partition that moves → log end in the origin."""
-        self.counts: dict[str, int] = {}
-        """topic → all its partitions."""
-        self.creates: dict[str, int] = {}
-        """Topics that are missing in the target → partitions that they get."""
-        self.producers: dict[str, int] = {}
-        """topic → producers that its leaders remember, counted in each partition."""
-        self._locks = environment.store.locks()
-        self._gateways = environment.store.gateways()
-        self._in_sync: dict[str, int] | None = None
+    environment: Environment
+    view: View
+    request: MoveRequest
+    verdicts: list[Verdict] = field(default_factory=list)
+    ahead: list[str] = field(default_factory=list)
+    barrier: list[str] = field(default_factory=list)
+    ends: dict[str, dict[int, int]] = field(default_factory=dict)
+    """topic → partition that moves → log end in the origin."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """topic → all its partitions."""
+    creates: dict[str, int] = field(default_factory=dict)
+    """Topics that are missing in the target → partitions that they get."""
+    producers: dict[str, int] = field(default_factory=dict)
+    """topic → producers that its leaders remember, counted in each partition."""
+
+    def __post_init__(self) -> None:
+        self._locks = self.environment.store.locks()
+        self._gateways = self.environment.store.gateways()
 
     @property
     def refused(self) -> bool:
@@ -63,7 +66,7 @@ class Judged:
                 for name, why in needs.items()
             ]
             ahead = [name for name in moving if name not in needs]
-            verdicts += crossing_verdicts(self.view, request, ahead, facts, self._defaults(), self._gateways)
+            verdicts += crossing_verdicts(self.view, request, ahead, facts, self._min_in_sync, self._gateways)
             self.ahead += ahead
             self.barrier += needs
         else:
@@ -78,11 +81,10 @@ class Judged:
             keys = of_all(request, self.view.topics, [(name, partition) for partition in ends])
             self.ends[name] = {partition: ends[partition] for _, partition in keys}
 
-    def _defaults(self) -> dict[str, int]:
-        if self._in_sync is None:
-            sides = (self.request.origin, self.request.target)
-            self._in_sync = {name: self.environment.admin(self.view.clusters[name]).min_in_sync() for name in sides}
-        return self._in_sync
+    @cached_property
+    def _min_in_sync(self) -> dict[str, int]:
+        sides = (self.request.origin, self.request.target)
+        return {name: self.environment.admin(self.view.clusters[name]).min_in_sync() for name in sides}
 
 
 def _unreachable(facts: Facts, request: MoveRequest) -> bool:

@@ -127,7 +127,7 @@ def plan_migration(
     topics_per_batch: int = TOPICS_PER_BATCH,
     **options: Any,
 ) -> MigrationProposal:
-    """What would be migrated now, and how. Changes nothing.
+    """What would be migrated now, and how.
 
     :param patterns: topics of the origin, single partitions of them (`orders:0,4-7`), or patterns with `*`, `?`, `[…]`.
     :param cut_at: client offsets to cut at, in place of what the rates suggest.
@@ -149,10 +149,9 @@ def plan_migration(
         judged.judge(some)
     if judged.refused:
         return _proposal(whole, view, left_out=left_out, verdicts=judged.sorted_verdicts)
-    keys = [(name, p) for name in judged.ahead for p in judged.ends[name]]
-    found = _rates(environment, view, whole, keys, rates)
     ends = {(name, p): end for name in judged.ahead for p, end in judged.ends[name].items()}
-    idle = [key for key in keys if not found.of(key) and key not in given]
+    found = _rates(environment, view, whole, ends, rates)
+    idle = [key for key in ends if not found.of(key) and key not in given]
     judged.verdicts += cut_verdicts(view, whole, given, ends, idle)
     rows = tuple(_rows(view, whole, ends, found, given))
     batches = tuple(_batches(view, whole, judged, found, given, topics_per_batch))
@@ -163,7 +162,7 @@ def plan_migration(
     return _proposal(
         whole,
         view,
-        rates_from=found.words if keys else "",
+        rates_from=found.words if ends else "",
         batches=_with_groups(batches, dependents),
         followers=dependents.groups,
         partitions=rows,
@@ -208,9 +207,7 @@ def _rows(
 ) -> Iterator[PartitionPlan]:
     for key, log_end in sorted(ends.items()):
         name, partition = key
-        end = client_end(view.topics.get(name), partition, log_end)
-        rate = rates.of(key)
-        at = given.get(key, cut_ahead(end, rate, request.preparation_s))
+        end, rate = client_end(view.topics.get(name), partition, log_end), rates.of(key)
         yield PartitionPlan(
             topic=name,
             partition=partition,
@@ -218,7 +215,7 @@ def _rows(
             rate_per_s=round(rate, 3),
             expected_per_s=round(rates.expected(key), 3),
             rate_from=rates.sources.get(key, ""),
-            cut=at,
+            cut=given.get(key, cut_ahead(end, rate, request.preparation_s)),
         )
 
 
