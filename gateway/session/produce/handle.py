@@ -5,25 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from gateway.session import exchange, streaming
-from gateway.session.commands import Cause, Inquire, LookUp
+from gateway.session.commands import Cause
 from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send
 from gateway.session.produce.split import batches_at_cuts, split
-from gateway.session.produce.verdict import (
-    TAKEN,
-    Key,
-    Verdict,
-    batch_of_each,
-    judge,
-    judge_head,
-    judge_issuers,
-    merged,
-    note_refused,
-    passes,
-    without,
-)
-from gateway.session.request import Request, text
+from gateway.session.produce.verdict import TAKEN, Key, Verdict, batch_of_each, judge_head, passes
+from gateway.session.request import Request
 from gateway.session.state import ConnectionState
-from ha_core.wire import ErrorCode, RemoteProtocolError
+from ha_core.wire import RemoteProtocolError
 from ha_core.wire.produce import ProduceScan, patch_produce_response, scan_produce
 
 
@@ -33,35 +21,22 @@ def produce(session: ConnectionState, request: Request) -> None:
     if scan is None or not scan.complete:
         raise RemoteProtocolError("a produce request ends inside its partitions")
     routes = session.routes(request.client_id)
-    if not session.leased():
-        batches = batch_of_each(request, scan)
-        verdict = Verdict(batches)
-        verdict.refused = dict.fromkeys(batches, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        note_refused(session, batches, verdict.refused)
-        _refuse(session, request, scan, verdict)
-        return
-    ordinary = scan.transactional_id is None and not session.settings.producer_order.watches(session.now)
+    transactional = scan.transactional_id is not None
+    ordinary = session.leased() and not transactional and not session.settings.producer_order.watches(session.now)
     if ordinary and passes(scan, routes):
         _pass(session, request, scan)
         return
-    batches = batch_of_each(request, scan)
-    at_cuts = batches_at_cuts(request, batches, scan.transactional_id is not None, routes)
-    verdict = judge(session, request, batches, routes)
-    if scan.transactional_id is not None:
-        judge_issuers(session, request, batches, verdict)
-    for wanted in verdict.look_up:
-        session.emit(LookUp(wanted))
-    for topic, partition in verdict.early:
-        session.emit(Inquire(session.broker.cluster, text(topic), partition))
-    if len(verdict.refused) == len(batches):
-        _refuse(session, request, scan, verdict)
-        return
+    verdict = Verdict(session, request, batch_of_each(request, scan))
+    at_cuts = batches_at_cuts(request, verdict.batches, transactional, routes)
+    verdict.judge(routes, transactional)
     crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.refused}
-    if not crossing:
-        _write(session, request, scan, verdict)
-        return
-    _notice(session, request, scan, verdict.refused)
-    exchange.begin(session, request, split(session, request, scan, verdict, crossing), verdict.topics)
+    if len(verdict.refused) == len(verdict.batches):
+        _refuse(verdict, scan)
+    elif crossing:
+        _notice(session, request, scan, verdict.refused)
+        exchange.begin(session, request, split(verdict, scan, crossing), verdict.topics)
+    else:
+        _write(verdict, scan)
 
 
 def stream_produce(session: ConnectionState, request: Request) -> bool:
@@ -77,7 +52,7 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
         verdict = judge_head(session, request, scan, routes)
         if verdict is None:
             return False
-        pending = _write(session, request, scan, verdict)
+        pending = _write(verdict, scan)
     else:
         return False
     streaming.begin(session, session.broker, request.missing, pending)
@@ -101,23 +76,24 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan) -> InFl
     return pending
 
 
-def _write(session: ConnectionState, request: Request, scan: ProduceScan, verdict: Verdict) -> InFlight | None:
+def _write(verdict: Verdict, scan: ProduceScan) -> InFlight | None:
     """Sends what was not refused; its answer is made anew, in client offsets. None: it has no answer."""
+    session, request = verdict.session, verdict.request
     _notice(session, request, scan, verdict.refused)
     if scan.acks != 0:
-        return exchange.begin(session, request, _written(session, request, verdict), verdict.topics)
-    session.send_unacknowledged(session.broker, without(request, verdict), verdict.topics, complete=True)
+        return exchange.begin(session, request, _written(verdict), verdict.topics)
+    session.send_unacknowledged(session.broker, verdict.frame(), verdict.topics, complete=True)
     if not TAKEN.issuperset(verdict.refused.values()):
         _leave_unanswered(session)
     return None
 
 
-def _written(session: ConnectionState, request: Request, verdict: Verdict) -> Exchange:
-    lane = session.broker
-    frames = yield Send({lane: without(request, verdict)})
+def _written(verdict: Verdict) -> Exchange:
+    request, lane = verdict.request, verdict.session.broker
+    frames = yield Send({lane: verdict.frame()})
     frame = frames[lane]
     if verdict.refused or verdict.openers:
-        return Answer(request.answer(merged(session, request, verdict, frame)))
+        return Answer(request.answer(verdict.merged(frame)))
     answer = frame[4:]
     patch_produce_response(answer, request.api_version, verdict.shifts)
     return Answer(frame[:4] + answer)
@@ -130,17 +106,18 @@ def _notice(session: ConnectionState, request: Request, scan: ProduceScan, refus
             session.damping.forwarded((topic, partition))
 
 
-def _refuse(session: ConnectionState, request: Request, scan: ProduceScan, verdict: Verdict) -> None:
+def _refuse(verdict: Verdict, scan: ProduceScan) -> None:
     """Answers a request of which nothing is forwarded: refused, or held by earlier terms."""
+    session, request = verdict.session, verdict.request
     if scan.acks == 0:
         _leave_unanswered(session)
     elif TAKEN.issuperset(verdict.refused.values()):
         session.reply(request, verdict.answer({}))
     else:
-        session.refuse(request, verdict.answer({}), verdict.fence, verdict.keys)
+        session.refuse(request, verdict.answer({}), verdict.fence, verdict.batches)
 
 
 def _leave_unanswered(session: ConnectionState) -> None:
-    """There is no answer to say it in. A broker that is not the leader of a partition writes the others, and closes the
-    connection: what came before is executed and answered."""
+    """There is no answer to say a refusal in. A broker that is not the leader of a partition writes the others, and
+    closes the connection: what came before is executed and answered."""
     streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 to a partition that is elsewhere")

@@ -20,10 +20,9 @@ from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Answer, Exchange, Send, StandInLine, Wait
 from gateway.session.produce.disposition import Disposition, SentBatch, dispose
 from gateway.session.produce.recalled import UNKNOWN_OFFSET
-from gateway.session.produce.verdict import TAKEN, Batches, Key, Verdict, acknowledged, entries, merged, without
+from gateway.session.produce.verdict import TAKEN, Batches, Key, Verdict, acknowledged, entries
 from gateway.session.request import Message, Request
 from gateway.session.routes import Routes
-from gateway.session.state import ConnectionState
 from ha_core.model import Extent
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode
@@ -71,10 +70,9 @@ def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, route
     return ahead
 
 
-def split(
-    session: ConnectionState, request: Request, scan: ProduceScan, verdict: Verdict, crossing: Mapping[Key, SentBatch]
-) -> Exchange:
+def split(verdict: Verdict, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
     """Sends to the port's broker what was not refused, and to the targets what turns out to belong there."""
+    session, request = verdict.session, verdict.request
     order = session.settings.producer_order
     kept_bytes = sum(len(sent.records) for sent in crossing.values())
     session.kept_bytes += kept_bytes
@@ -82,9 +80,9 @@ def split(
         order.departed(key, sent.batch, session.now)
     until = session.now + min(PROPOSED_HOLD_S, max(0, scan.timeout_ms) / 2000)
 
-    frames = yield Send({session.broker: without(request, verdict, acks=_ALL)})
-    answer = merged(session, request, verdict, frames[session.broker])
-    targets = _Targets(session, request, scan.timeout_ms, until, answer, crossing)
+    frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
+    answer = verdict.merged(frames[session.broker])
+    targets = _Targets(verdict, scan.timeout_ms, until, answer, crossing)
     # After one that still waits it is decided in its order: what comes first may be refused by then.
     if session.line or any(disposition is not Disposition.TAKEN for _, _, disposition in targets.dispositions()):
         yield StandInLine()
@@ -107,16 +105,10 @@ class _Targets:
     """
 
     def __init__(
-        self,
-        session: ConnectionState,
-        request: Request,
-        timeout_ms: int,
-        until: float,
-        answer: Message,
-        crossing: Mapping[Key, SentBatch],
+        self, verdict: Verdict, timeout_ms: int, until: float, answer: Message, crossing: Mapping[Key, SentBatch]
     ) -> None:
-        self.session = session
-        self.request = request
+        self.session = verdict.session
+        self.request = verdict.request
         self.timeout_ms = timeout_ms
         self.until = until
         self.answer = answer

@@ -6,12 +6,12 @@ writer's term; a batch that an earlier term holds is answered as the duplicate t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Known
-from gateway.session.produce.recalled import held as of_batch
-from gateway.session.produce.terms import Terms, opens
+from gateway.session.commands import Inquire, LookUp
+from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Known, held
+from gateway.session.produce.terms import opens
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes, Way
 from gateway.session.state import ConnectionState
@@ -29,49 +29,6 @@ TAKEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 """A broker's words for what is in the log."""
 
 
-class Verdict:
-    """What becomes of the partitions of a request; those that no field names are forwarded as they are.
-
-    :ivar keys: all partitions, in the order of the request.
-    :ivar refused: partitions that are not forwarded, with their answer.
-    :ivar offsets: base offsets to say with them, because an earlier term holds their batch.
-    :ivar shifts: forwarded partitions whose answered offsets have to be raised by so much.
-    :ivar openers: forwarded partitions whose (term, producer) is opened once the broker acknowledges.
-    :ivar early: refused partitions whose producer has not opened the term yet, as far as is known here.
-    :ivar look_up: batches of which an earlier term knows the offset: refused until it is known here.
-    :ivar fence: operation whose fence refused something.
-    """
-
-    __slots__ = ("early", "fence", "keys", "look_up", "offsets", "openers", "refused", "shifts")
-
-    def __init__(self, keys: Iterable[Key]) -> None:
-        self.keys = tuple(keys)
-        self.refused: dict[Key, ErrorCode] = {}
-        self.offsets: dict[Key, int] = {}
-        self.shifts: dict[Key, int] = {}
-        self.openers: dict[Key, tuple[int, int]] = {}
-        self.early: list[Key] = []
-        self.look_up: list[Held] = []
-        self.fence: str | None = None
-
-    @property
-    def topics(self) -> tuple[bytes, ...]:
-        """Those of which something is forwarded."""
-        return tuple({key[0] for key in self.keys if key not in self.refused})
-
-    def answer(self, said: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
-        """What a broker has said, and what was refused here."""
-        topics: dict[bytes, list[Message]] = {}
-        for key in self.keys:
-            topics.setdefault(key[0], []).append(said.get(key) or self._refusal(key))
-        responses = [{"name": text(name), "partition_responses": entries} for name, entries in topics.items()]
-        return {"throttle_time_ms": throttle_time_ms, "responses": responses}
-
-    def _refusal(self, key: Key) -> Message:
-        error = self.refused.get(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return {"index": key[1], "error_code": int(error), "base_offset": self.offsets.get(key, -1)}
-
-
 def passes(scan: ProduceScan, routes: Routes) -> bool:
     """Whether everything seen so far may be forwarded as it is."""
     return routes.plain or all(routes.topic(partition[0]).produce is Way.PASS for partition in scan.partitions)
@@ -80,8 +37,7 @@ def passes(scan: ProduceScan, routes: Routes) -> bool:
 def batch_of_each(request: Request, scan: ProduceScan) -> Batches:
     """The batch of each partition of a whole request.
 
-    One each, as brokers demand it from version 3 on: all are judged, and a hundred megabytes of empty ones are more
-    than a million.
+    One each, as brokers demand it from version 3 on: all are judged, and a hundred megabytes hold a million empty ones.
 
     :raises RemoteProtocolError: there are more in a partition, or none that is whole, or a partition comes twice.
     """
@@ -96,115 +52,182 @@ def batch_of_each(request: Request, scan: ProduceScan) -> Batches:
     return batches
 
 
-def judge(session: ConnectionState, request: Request, batches: Batches, routes: Routes) -> Verdict:
-    """Decides on each partition of a whole request, and rewrites the producer ids of what is forwarded, in place."""
-    verdict = Verdict(batches)
-    for key, batch in batches.items():
-        error = _judge(session, request, routes, key, batch, verdict)
-        if error is not None:
-            verdict.refused[key] = error
-    note_refused(session, batches, verdict.refused)
-    return verdict
-
-
 def judge_head(session: ConnectionState, request: Request, scan: ProduceScan, routes: Routes) -> Verdict | None:
-    """As `judge`, for a request of one partition and one batch of which only the beginning has arrived.
+    """Judges a request of one partition and one batch of which only the beginning has arrived.
 
     None if that is not enough to decide, or if it is refused: then the whole request has to be read first.
     """
     topic, partition, at, length = scan.partitions[0]
-    key = (topic, partition)
     route = routes.topic(topic)
     batch = first_batch(request.buf, at, request.end, at + length) if length > 0 else None
     if batch is None or route.produce is Way.REFUSE or (route.topic is not None and route.topic.crosses(partition)):
         return None
-    verdict = Verdict((key,))
-    return verdict if _judge(session, request, routes, key, batch, verdict) is None else None
+    verdict = Verdict(session, request, {(topic, partition): batch})
+    return verdict if verdict._judge(routes, (topic, partition), batch) is None else None
 
 
-def _judge(
-    session: ConnectionState, request: Request, routes: Routes, key: Key, batch: Batch | None, verdict: Verdict
-) -> ErrorCode | None:
-    """Why the partition is refused; None: it is forwarded."""
-    settings, now = session.settings, session.now
-    order, recalled = settings.producer_order, settings.recalled
-    name, partition = key
-    route = routes.topic(name)
-    topic, sequences = route.topic, route.sequences
-    if batch is not None and order.overtakes(key, batch, now):
-        wanted = of_batch(name, partition, batch)
-        if _held(batch, sequences, partition) and recalled.offset(wanted, now) is Known.NOT_YET:
-            verdict.look_up.append(wanted)  # while it waits
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if route.produce is Way.PASS:
+class Verdict:
+    """What becomes of the partitions of a request; those that no field names are forwarded as they are.
+
+    :ivar refused: partitions that are not forwarded, with their answer.
+    :ivar offsets: base offsets to say with them, because an earlier term holds their batch.
+    :ivar shifts: forwarded partitions whose answered offsets have to be raised by so much.
+    :ivar openers: forwarded partitions whose (term, producer) is opened once the broker acknowledges.
+    :ivar early: refused partitions whose producer has not opened the term yet, as far as is known here.
+    :ivar look_up: batches of which an earlier term knows the offset: refused until it is known here.
+    :ivar fence: operation whose fence refused something.
+    """
+
+    __slots__ = (
+        "batches", "early", "fence", "look_up", "offsets", "openers", "refused", "request", "session", "shifts",
+    )  # fmt: skip
+
+    def __init__(self, session: ConnectionState, request: Request, batches: Batches) -> None:
+        self.session = session
+        self.request = request
+        self.batches = batches
+        self.refused: dict[Key, ErrorCode] = {}
+        self.offsets: dict[Key, int] = {}
+        self.shifts: dict[Key, int] = {}
+        self.openers: dict[Key, tuple[int, int]] = {}
+        self.early: list[Key] = []
+        self.look_up: list[Held] = []
+        self.fence: str | None = None
+
+    @property
+    def topics(self) -> tuple[bytes, ...]:
+        """Those of which something is forwarded."""
+        return tuple({key[0] for key in self.batches if key not in self.refused})
+
+    # -- judging ------------------------------------------------------------------------------------------------
+
+    def judge(self, routes: Routes, transactional: bool) -> None:
+        """Decides on each partition of a whole request, and rewrites the producer ids of what is forwarded, in place.
+
+        Without the lease nothing is.
+        """
+        leased = self.session.leased()
+        for key, batch in self.batches.items():
+            error = self._judge(routes, key, batch) if leased else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            if error is not None:
+                self.refused[key] = error
+            if batch is not None and error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                self.session.settings.producer_order.refused(key, batch, self.session.now)
+        if transactional:
+            self._judge_issuers()
+        for wanted in self.look_up:
+            self.session.emit(LookUp(wanted))
+        for topic, partition in self.early:
+            self.session.emit(Inquire(self.session.broker.cluster, text(topic), partition))
+
+    def _judge(self, routes: Routes, key: Key, batch: Batch | None) -> ErrorCode | None:
+        """Why the partition is refused; None: it is forwarded."""
+        settings, now = self.session.settings, self.session.now
+        order, recalled = settings.producer_order, settings.recalled
+        name, partition = key
+        route = routes.topic(name)
+        topic, sequences = route.topic, route.sequences
+        if batch is not None and order.overtakes(key, batch, now):
+            wanted = held(name, partition, batch)
+            if _holds(sequences, partition, batch) and recalled.offset(wanted, now) is Known.NOT_YET:
+                self.look_up.append(wanted)  # while it waits
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if route.produce is Way.PASS:
+            return None
+        if route.produce is Way.REFUSE or topic is None:
+            self.fence = route.fence or self.fence
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        extent = topic.written(partition)
+        if extent.cluster != routes.port.cluster or topic.withheld(partition):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if batch is not None and not topic.crosses(partition) and order.under_way(key, batch, now):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if batch is not None and extent.term > 0 and is_gateway_id(batch.producer_id):
+            if _holds(sequences, partition, batch):
+                wanted = held(name, partition, batch)
+                error, self.offsets[key] = _as_held(recalled.offset(wanted, now))
+                if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    self.look_up.append(wanted)
+                return error
+            # Where the origin could not be asked what it had, nobody knows what has to come first.
+            known = sequences is not None and sequences.terms.get(partition) == extent.term
+            if known and settings.terms.watched(key, extent.term, batch.producer_id, now):
+                if not opens(batch, _last(sequences, partition, batch)):
+                    self.early.append(key)
+                    return ErrorCode.NOT_LEADER_OR_FOLLOWER
+                self.openers[key] = (extent.term, batch.producer_id)
+            rewrite_producer_id(self.request.buf, batch.at, upstream_id(batch.producer_id, extent.term))
+        if extent.shift:
+            self.shifts[key] = extent.shift
         return None
-    if route.produce is Way.REFUSE or topic is None:
-        verdict.fence = route.fence or verdict.fence
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    extent = topic.written(partition)
-    if extent.cluster != routes.port.cluster or topic.withheld(partition):
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if batch is not None and not topic.crosses(partition) and order.under_way(key, batch, now):
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if batch is not None and extent.term > 0:
-        if _held(batch, sequences, partition):
-            wanted = of_batch(name, partition, batch)
-            error, verdict.offsets[key] = _as_held(recalled.offset(wanted, now))
-            if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                verdict.look_up.append(wanted)
-            return error
-        if _watched(batch, key, extent.term, sequences, settings.terms, now):
-            if not opens(batch, _last(batch, sequences, partition)):
-                verdict.early.append(key)
-                return ErrorCode.NOT_LEADER_OR_FOLLOWER
-            verdict.openers[key] = (extent.term, batch.producer_id)
-        if is_gateway_id(batch.producer_id):
-            rewrite_producer_id(request.buf, batch.at, upstream_id(batch.producer_id, extent.term))
-    if extent.shift:
-        verdict.shifts[key] = extent.shift
-    return None
+
+    def _judge_issuers(self) -> None:
+        """Producer ids become those of the port's cluster, and what another cluster's producer wrote is refused. A
+        partition that is refused already keeps its answer: the client has to find the leader first."""
+        for key, batch in self.batches.items():
+            if batch is None or key in self.refused or batch.producer_id < 0 or is_gateway_id(batch.producer_id):
+                continue
+            issued = self.session.settings.issued(batch.producer_id)
+            if issued.cluster == self.session.port.cluster:
+                rewrite_producer_id(self.request.buf, batch.at, issued.own)
+            else:
+                self.refused[key] = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+    # -- forwarding and answering -------------------------------------------------------------------------------
+
+    def frame(self, **changed: Any) -> bytes | memoryview:
+        """The request less what was refused.
+
+        :param changed: fields that the broker is to be told in place of the client's.
+        """
+        if not self.refused and not changed:
+            return self.request.frame
+        message = self.request.decode() | changed
+        topics = message["topic_data"]
+        for topic in topics:
+            name = topic["name"].encode()
+            topic["partition_data"] = [p for p in topic["partition_data"] if (name, p["index"]) not in self.refused]
+        message["topic_data"] = [topic for topic in topics if topic["partition_data"]]
+        return self.request.rewritten(message)
+
+    def merged(self, frame: bytearray) -> Message:
+        """One answer of what the broker said, in client offsets, and of what was refused here."""
+        answer = self.request.decode_answer(frame)
+        for key in acknowledged(answer) & self.openers.keys():
+            self.session.settings.terms.opened(key, *self.openers[key])
+        said = dict(entries(answer))
+        for key in self.shifts.keys() & said.keys():
+            entry = said[key]
+            entry["log_start_offset"] = -1
+            if entry["base_offset"] >= 0:
+                entry["base_offset"] += self.shifts[key]
+        return self.answer(said, answer["throttle_time_ms"])
+
+    def answer(self, said: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
+        """What a broker has said, and what was refused here."""
+        topics: dict[bytes, list[Message]] = {}
+        for key in self.batches:
+            topics.setdefault(key[0], []).append(said.get(key) or self._refusal(key))
+        responses = [{"name": text(name), "partition_responses": entries} for name, entries in topics.items()]
+        return {"throttle_time_ms": throttle_time_ms, "responses": responses}
+
+    def _refusal(self, key: Key) -> Message:
+        error = self.refused.get(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return {"index": key[1], "error_code": int(error), "base_offset": self.offsets.get(key, -1)}
 
 
-def judge_issuers(session: ConnectionState, request: Request, batches: Batches, verdict: Verdict) -> None:
-    """Of a transactional request: ids are rewritten in place to those of the port's cluster, and what another cluster's
-    producer wrote is refused. A partition that is not here at all keeps its answer: the client has to find the leader
-    first."""
-    for key, batch in batches.items():
-        if batch is None or key in verdict.refused or batch.producer_id < 0 or is_gateway_id(batch.producer_id):
-            continue
-        issued = session.settings.issued(batch.producer_id)
-        if issued.cluster == session.port.cluster:
-            rewrite_producer_id(request.buf, batch.at, issued.own)
-        else:
-            verdict.refused[key] = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-
-
-def note_refused(session: ConnectionState, batches: Batches, refused: Mapping[Key, ErrorCode]) -> None:
-    """What is refused has to come first again."""
-    for key, batch in batches.items():
-        if batch is not None and refused.get(key) is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            session.settings.producer_order.refused(key, batch, session.now)
-
-
-def _last(batch: Batch, sequences: LastSequences | None, partition: int) -> tuple[int, int] | None:
+def _last(sequences: LastSequences | None, partition: int, batch: Batch) -> tuple[int, int] | None:
+    """(epoch, last sequence) of its producer in earlier terms."""
     return None if sequences is None else sequences.partitions.get(partition, {}).get(batch.producer_id)
 
 
-def _watched(batch: Batch, key: Key, term: int, sequences: LastSequences | None, terms: Terms, now: float) -> bool:
-    if sequences is None or sequences.terms.get(key[1]) != term:
-        return False  # the origin could not be asked what it had, so nobody knows what has to come first
-    return is_gateway_id(batch.producer_id) and terms.watched(key, term, batch.producer_id, now)
-
-
-def _held(batch: Batch, sequences: LastSequences | None, partition: int) -> bool:
+def _holds(sequences: LastSequences | None, partition: int, batch: Batch) -> bool:
     """Whether an earlier term holds the batch: no cut runs through one."""
-    if not is_gateway_id(batch.producer_id):
-        return False
-    entry = _last(batch, sequences, partition)
-    if entry is None or entry[0] != batch.producer_epoch:
+    last = _last(sequences, partition, batch) if is_gateway_id(batch.producer_id) else None
+    if last is None or last[0] != batch.producer_epoch:
         return False
     count = max(batch.records_count, batch.last_offset_delta + 1)
-    return at_or_before(last_sequence(batch.base_sequence, count), entry[1])
+    return at_or_before(last_sequence(batch.base_sequence, count), last[1])
 
 
 def _as_held(offset: int | Known) -> tuple[ErrorCode, int]:
@@ -219,36 +242,6 @@ def _as_held(offset: int | Known) -> tuple[ErrorCode, int]:
 def acknowledged(answer: Message) -> set[Key]:
     """Partitions of a decoded answer whose batch is in the log."""
     return {key for key, entry in entries(answer) if entry["error_code"] in TAKEN}
-
-
-def without(request: Request, verdict: Verdict, **changed: Any) -> bytes | memoryview:
-    """The frame of a whole request less what was refused.
-
-    :param changed: fields that the broker is to be told in place of the client's.
-    """
-    if not verdict.refused and not changed:
-        return request.frame
-    message = request.decode() | changed
-    topics = message["topic_data"]
-    for topic in topics:
-        name = topic["name"].encode()
-        topic["partition_data"] = [p for p in topic["partition_data"] if (name, p["index"]) not in verdict.refused]
-    message["topic_data"] = [topic for topic in topics if topic["partition_data"]]
-    return request.rewritten(message)
-
-
-def merged(session: ConnectionState, request: Request, verdict: Verdict, frame: bytearray) -> Message:
-    """One answer of what the broker said, in client offsets, and of what was refused here."""
-    answer = request.decode_answer(frame)
-    for key in acknowledged(answer) & verdict.openers.keys():
-        session.settings.terms.opened(key, *verdict.openers[key])
-    said = dict(entries(answer))
-    for key in verdict.shifts.keys() & said.keys():
-        entry = said[key]
-        entry["log_start_offset"] = -1
-        if entry["base_offset"] >= 0:
-            entry["base_offset"] += verdict.shifts[key]
-    return verdict.answer(said, answer["throttle_time_ms"])
 
 
 def entries(answer: Message) -> list[tuple[Key, Message]]:
