@@ -75,12 +75,12 @@ class Listed(NamedTuple):
     cluster: str
     what: str
     """`topic`, `group` or `error`."""
-    name: str | None
-    partitions: int
-    internal: bool
-    state: str
+    name: str | None = None
+    partitions: int = 0
+    internal: bool = False
+    state: str = ""
     """Of a group."""
-    error: str | None
+    error: str | None = None
 
 
 class TopicAsked(NamedTuple):
@@ -147,10 +147,10 @@ class ProducersRead(NamedTuple):
     cluster: str
     topic: str
     partition: int
-    producers: int | None
-    newest_record_ms: int | None
+    producers: int | None = None
+    newest_record_ms: int | None = None
     """By the producers' clocks."""
-    error: str | None
+    error: str | None = None
 
 
 def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
@@ -159,17 +159,17 @@ def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
     def ask(admin: Admin, asked: Sequence[ToList]) -> Iterator[Listed]:
         for one in asked:
             for name, topic in admin.topics(None, offsets=False).items():
-                yield Listed(one.cluster, "topic", name, topic.partitions, topic.internal, "", None)
+                yield Listed(one.cluster, "topic", name, topic.partitions, topic.internal)
             try:
                 for name, state in admin.list_groups().items():
-                    yield Listed(one.cluster, "group", name, 0, False, state, None)
+                    yield Listed(one.cluster, "group", name, state=state)
             except KafkaAdminError as error:
-                yield Listed(one.cluster, "error", None, 0, False, "", str(error))
+                yield refused(one, error)
 
     def refused(asked: ToList, error: KafkaAdminError) -> Listed:
-        return Listed(asked.cluster, "error", None, 0, False, "", str(error))
+        return Listed(asked.cluster, "error", error=str(error))
 
-    return _ask_clusters(reach, rows, lambda _one: 1, 1, ask, refused)
+    return _ask_clusters(reach, rows, ask, refused, most=1)
 
 
 def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = False) -> Iterator[TopicRead]:
@@ -196,7 +196,7 @@ def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = Fal
     def refused(asked: TopicAsked, error: KafkaAdminError) -> TopicRead:
         return _nothing(asked, None, _now_ms(), str(error))
 
-    return _ask_clusters(reach, rows, lambda one: max(1, one.partitions), PARTITIONS_PER_REQUEST, ask, refused)
+    return _ask_clusters(reach, rows, ask, refused, PARTITIONS_PER_REQUEST, lambda one: max(1, one.partitions))
 
 
 def _nothing(asked: TopicAsked, exists: bool | None, at_ms: int, error: str | None) -> TopicRead:
@@ -211,7 +211,7 @@ def _read(
     told = [found.ends.get(index) for index in range(found.partitions)]
     untold = [str(index) for index, one in enumerate(told) if one is None]
     records = [] if times is None else [times.get((asked.topic, index)) for index in range(found.partitions)]
-    error = f"no leader tells the offsets of partition {', '.join(untold[:5])}" if untold else None
+    some = f"{', '.join(untold[:5])}{' …' if len(untold) > 5 else ''}"
     return TopicRead(
         cluster=asked.cluster,
         topic=asked.topic,
@@ -225,7 +225,7 @@ def _read(
         first_record_ms=[one and one.first_ms for one in records],  # type: ignore[misc]
         newest_record_ms=[one and one.newest_ms for one in records],  # type: ignore[misc]
         read_at_ms=at_ms,
-        error=f"{error}{' …' if len(untold) > 5 else ''}" if error else None,
+        error=f"no leader tells the offsets of partition {some}" if untold else None,
     )
 
 
@@ -248,7 +248,7 @@ def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRea
     def refused(asked: GroupAsked, error: KafkaAdminError) -> CommitRead:
         return CommitRead(asked.cluster, asked.group, False, None, None, None, _now_ms(), str(error))
 
-    return _ask_clusters(reach, rows, lambda _one: 1, GROUPS_PER_REQUEST, ask, refused)
+    return _ask_clusters(reach, rows, ask, refused, GROUPS_PER_REQUEST)
 
 
 def read_producers(reach: Reach, rows: Iterable[PartitionAsked]) -> Iterator[ProducersRead]:
@@ -258,17 +258,17 @@ def read_producers(reach: Reach, rows: Iterable[PartitionAsked]) -> Iterator[Pro
         try:
             found = admin.producers([(one.topic, one.partition) for one in asked])
         except UnsupportedByClusterError:
-            yield from (ProducersRead(*one, None, None, None) for one in asked)
+            yield from (ProducersRead(*one) for one in asked)
             return
         for one in asked:
             states = found.get((one.topic, one.partition), ())
             newest = max((state.last_timestamp_ms for state in states), default=None)
-            yield ProducersRead(*one, len(states), newest, None)
+            yield ProducersRead(*one, len(states), newest)
 
     def refused(asked: PartitionAsked, error: KafkaAdminError) -> ProducersRead:
-        return ProducersRead(*asked, None, None, str(error))
+        return ProducersRead(*asked, error=str(error))
 
-    return _ask_clusters(reach, rows, lambda _one: 1, PARTITIONS_PER_REQUEST, ask, refused)
+    return _ask_clusters(reach, rows, ask, refused, PARTITIONS_PER_REQUEST)
 
 
 Row = TypeVar("Row", bound=ToList | TopicAsked | GroupAsked | PartitionAsked)
@@ -277,10 +277,10 @@ Row = TypeVar("Row", bound=ToList | TopicAsked | GroupAsked | PartitionAsked)
 def _ask_clusters(
     reach: Reach,
     rows: Iterable[Row],
-    size: Callable[[Row], int],
-    most: int,
     ask: Callable[[Admin, Sequence[Row]], Iterator[Answer]],
     refused: Callable[[Row, KafkaAdminError], Answer],
+    most: int,
+    size: Callable[[Row], int] = lambda _row: 1,
 ) -> Iterator[Answer]:
     """Clusters side by side, each one's rows in portions whose sizes add up to `most` at most (or that are one row)."""
     by_cluster: dict[str, list[Row]] = {}

@@ -46,19 +46,9 @@ def _run(options: argparse.Namespace) -> Outcome:
     from spark_jobs import inputs
     from spark_jobs.asking import Reach
 
-    given = (
-        inputs.from_file(options.clusters)
-        if options.clusters
-        else inputs.from_zookeeper(options.zookeeper, options.root)
-    )
-    demand = None
-    if options.job == "offsets":
-        try:
-            demand = Demand(
-                options.preparation_s, options.chance, options.default_rate, options.least_headroom
-            ).checked()
-        except ValueError as error:
-            raise inputs.InputError(f"{error}. Correct the option.") from None
+    file, zookeeper = options.clusters, (options.zookeeper, options.root)
+    given = inputs.from_file(file) if file else inputs.from_zookeeper(*zookeeper)
+    demand = _demand(options) if options.job == "offsets" else None
     reach = Reach(given.clusters, given.profiles, options.timeout_s, options.parallel)
 
     # Spark takes seconds to start: only once everything else is known to be usable.
@@ -83,16 +73,13 @@ def _run(options: argparse.Namespace) -> Outcome:
             from spark_jobs import offsets
 
             assert history is not None
-            selection = offsets.Selection(
-                tuple(one for one in options.topic if not _is_pattern(one)), tuple(filter(_is_pattern, options.topic))
-            )
-            rows, troubles = offsets.pipeline(
-                ask, history, selection, demand, now_ms, options.window_s, options.timestamps
-            )
-            outcome = offsets.report(rows, Folder(options.output), troubles, demand, now_ms)
+            selection, output = offsets.selection(options.topic), Folder(options.output)
+            looking = (options.window_s, options.timestamps)
+            rows, troubles = offsets.pipeline(ask, history, selection, demand, now_ms, *looking)
+            outcome = offsets.report(rows, output, troubles, demand, now_ms)
             if options.rates:
                 offsets.write_rates(spark.read.parquet(outcome.summary["path"]), options.rates, demand)
-            offsets.keep(Folder(options.output), options.keep_results)
+            offsets.keep(output, options.keep_results)
             return outcome
         from spark_jobs import aging
 
@@ -100,8 +87,13 @@ def _run(options: argparse.Namespace) -> Outcome:
         return aging.report(judged, Folder(options.output), now_ms)
 
 
-def _is_pattern(topic: str) -> bool:
-    return any(sign in topic for sign in "*?[")
+def _demand(options: argparse.Namespace) -> Demand:
+    from spark_jobs.inputs import InputError
+
+    try:
+        return Demand(**{name: getattr(options, name) for name in Demand._fields}).checked()
+    except ValueError as error:
+        raise InputError(f"{error}. Correct the option.") from None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -53,6 +53,12 @@ class Selection(NamedTuple):
         return " or ".join(wanted) or "true"
 
 
+def selection(topics: Sequence[str]) -> Selection:
+    """Of names and patterns."""
+    patterns = tuple(topic for topic in topics if any(sign in topic for sign in "*?["))
+    return Selection(tuple(topic for topic in topics if topic not in patterns), patterns)
+
+
 def _literal(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
