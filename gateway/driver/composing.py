@@ -1,4 +1,4 @@
-"""Runs composed handlers: carries their questions to the clusters and the answers back.
+"""Composed requests: runs their handlers, carries the questions to the clusters and the answers back.
 
 Where a request or what clusters say to it is long, the handler's own work is done beside the event loop, and its answer
 is encoded there: everybody else's requests go on meanwhile.
@@ -7,22 +7,55 @@ is encoded there: everybody else's requests go on meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from gateway.composed import HANDLERS
 from gateway.composed.ask import Ask, ClusterUnavailableError, Reply
 from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress
-from gateway.driver.joint import Joint
 from gateway.driver.listings import Listings, lists_all, placement
 from gateway.heavy import beside, free, heavy
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
 from gateway.upstream.clusters import Upstream
 from ha_core.wire import decode, encode, inline
+
+T = TypeVar("T")
+
+
+class Joint(Generic[T]):
+    """One question to a cluster for all who ask the same at the same time.
+
+    Each hears what was asked after it came: who creates a topic and then lists them all has to find it. So whoever
+    comes while a question is on its way waits for the next one, together with all others who come meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._asked: dict[Hashable, asyncio.Task[T]] = {}
+        """On its way."""
+        self._next: dict[Hashable, asyncio.Task[T]] = {}
+        """Not put yet."""
+
+    async def ask(self, key: Hashable, put: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The answer to the question `key`, for which `put` asks. Whoever stops waiting stops nobody else."""
+        if key not in self._next:
+            self._next[key] = asyncio.create_task(self._put(key, put))
+        return await asyncio.shield(self._next[key])
+
+    async def _put(self, key: Hashable, put: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        before = self._asked.get(key)
+        if before is not None:
+            await asyncio.wait({before})
+        own = self._asked[key] = self._next.pop(key)
+        try:
+            return await put()
+        finally:
+            if self._asked.get(key) is own:
+                del self._asked[key]
+
 
 Placing = Callable[[Mapping[BrokerKey, NodeAddress]], dict[BrokerKey, NodeAddress]]
 """Own virtual nodes → the same at the ports of the gateway that serves this client."""
@@ -155,3 +188,48 @@ class Composer:
 
 def _long(reply: Any) -> bool:
     return not isinstance(reply, ClusterUnavailableError) and heavy(reply)
+
+
+C = TypeVar("C")
+
+
+class Errands(Generic[C]):
+    """Requests that are worked on, and what becomes of them when nobody waits for them any more.
+
+    A client that asks much and leaves must not leave the work behind: what only reads ends with its connection. What
+    has an effect is carried to its end, or some of the topics of a request would be deleted and others not.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ends_with: dict[C, set[asyncio.Task[None]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def begin(self, connection: C, work: Coroutine[Any, Any, None], completes: bool) -> None:
+        """:param completes: whether it goes on when the connection has gone."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        if not completes:
+            self._ends_with.setdefault(connection, set()).add(task)
+        task.add_done_callback(lambda done: self._done(connection, done))
+
+    def gone(self, connection: C) -> None:
+        for task in self._ends_with.pop(connection, ()):
+            task.cancel()
+
+    async def close(self) -> None:
+        """Ends all that is left."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _done(self, connection: C, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        mine = self._ends_with.get(connection)
+        if mine is not None:
+            mine.discard(task)
+            if not mine:
+                del self._ends_with[connection]

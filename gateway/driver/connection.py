@@ -12,12 +12,12 @@ import logging
 import math
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from gateway import clock
 from gateway.counts import Counts
-from gateway.driver.broker_wire import BrokerWire
-from gateway.driver.wire import BUFFER, Wire
+from gateway.driver.wire import BUFFER, BrokerWire, Wire
 from gateway.session.commands import (
     AwaitLease,
     BrokerLane,
@@ -163,7 +163,7 @@ class Connection:
         except BlockingIOError:
             return
         except OSError as error:
-            self._lost(broker, error.strerror or str(error))
+            self._lost(broker, error)
             return
         if count == 0:
             self._lost(broker, "the broker closed the connection")
@@ -177,19 +177,18 @@ class Connection:
                 self._renew(broker)
 
     def _upstream_writable(self, broker: BrokerWire) -> None:
-        if broker.wire is None:
-            return
-        if not self._may_send(broker):
+        if broker.wire is None or not self._may_send(broker):
             return
         try:
             broker.wire.flush()
             broker.finish()
         except OSError as error:
-            self._lost(broker, error.strerror or str(error))
+            self._lost(broker, error)
             return
         self._want()
 
-    def _lost(self, broker: BrokerWire, why: str) -> None:
+    def _lost(self, broker: BrokerWire, error: Exception | str) -> None:
+        why = (isinstance(error, OSError) and error.strerror) or str(error)
         self.brokers.pop(broker.lane, None)
         broker.close()
         self._feed(self.session.upstream_lost, broker.lane, why, clock.now())
@@ -275,7 +274,7 @@ class Connection:
         try:
             broker.send(command.data, self.host.lease_generation)
         except OSError as error:
-            self._later(self._lost, broker, error.strerror or str(error))
+            self._lost_later(broker, error)
 
     def _may_send(self, broker: BrokerWire) -> bool:
         """Whether what was kept may still be sent. It may be a write that was accepted under a lease that has run out:
@@ -290,7 +289,7 @@ class Connection:
         try:
             broker.finish()
         except OSError as error:
-            self._later(self._lost, broker, error.strerror or str(error))
+            self._lost_later(broker, error)
 
     def _other(self, command: Command) -> None:
         if isinstance(command, Shut):
@@ -315,9 +314,9 @@ class Connection:
             if not self.client.pending or self.session.left:
                 self.end(command.cause, command.detail)
 
-    def _later(self, action: Callable[[BrokerWire, str], None], broker: BrokerWire, why: str) -> None:
+    def _lost_later(self, broker: BrokerWire, error: OSError) -> None:
         # Never from inside a command: the session is not reentrant.
-        self.host.loop.call_soon(lambda: None if self.ended else action(broker, why))
+        self.host.loop.call_soon(lambda: None if self.ended else self._lost(broker, error))
 
     def _tick(self) -> None:
         self._wake = None
@@ -337,19 +336,16 @@ class Connection:
         except Exception as error:
             broker.dialling = None
             if not self.ended:
-                self._lost(broker, str(error))
+                self._lost(broker, error)
             return
         broker.dialling = None
-        if self.ended:
-            sock.close()
-            return
-        if not self._may_send(broker):
+        if self.ended or not self._may_send(broker):
             sock.close()
             return
         try:
             broker.begin(Wire(self.host.loop, sock))
         except OSError as error:
-            self._lost(broker, error.strerror or str(error))
+            self._lost(broker, error)
             return
         if sock.renew_after_s < math.inf:
             broker.renewal = self.host.loop.call_later(sock.renew_after_s, self._renew, broker)
@@ -385,13 +381,7 @@ class Connection:
             upstream = session.upstreams.get(broker.lane)
             reading = free and upstream is not None and not upstream.blocked
             if reading != wire.reading or bool(wire.pending) != wire.writing:
-                wire.want(reading, self._reader(broker), self._writer(broker))
-
-    def _reader(self, broker: BrokerWire) -> Callable[[], None]:
-        return lambda: self._upstream_readable(broker)
-
-    def _writer(self, broker: BrokerWire) -> Callable[[], None]:
-        return lambda: self._upstream_writable(broker)
+                wire.want(reading, partial(self._upstream_readable, broker), partial(self._upstream_writable, broker))
 
     def end(self, cause: Cause, detail: str = "") -> None:
         """Closes all sockets."""

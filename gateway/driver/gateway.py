@@ -16,10 +16,9 @@ from gateway.config import Config
 from gateway.counts import Counts
 from gateway.driver import lease as leases
 from gateway.driver.clients import Clients
-from gateway.driver.composing import Composer
+from gateway.driver.composing import Composer, Errands
 from gateway.driver.connection import Connection
 from gateway.driver.drains import Drains
-from gateway.driver.errands import Errands
 from gateway.driver.inquiries import Inquiries
 from gateway.driver.membership import Membership
 from gateway.driver.peers import addresses

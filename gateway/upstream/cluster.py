@@ -16,12 +16,9 @@ from dataclasses import replace
 from gateway.composed.ask import AnyBroker, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
 from gateway.heavy import beside, heavy
 from gateway.topology import Address, ClusterTopology
-from gateway.upstream.broker import BrokerConnection, BrokerLostError
-from gateway.upstream.dial import BrokerSocket, DialError
-from gateway.upstream.dialling import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, Dialling
-from gateway.upstream.lanes import Lanes
-from gateway.upstream.moved import LEADER_MOVED, MOVED, says
-from gateway.upstream.survey import ALL_TOPICS, learn
+from gateway.upstream.broker import BrokerConnection, BrokerLostError, Lanes
+from gateway.upstream.dial import DIAL_MS, MAX_PAUSE_S, MIN_PAUSE_S, BrokerSocket, DialError, Dialling
+from gateway.upstream.survey import ALL_TOPICS, LEADER_MOVED, MOVED, learn, says
 from ha_core.model.cluster import parse_bootstrap
 from ha_core.wire.apis import APIS, Pace
 from ha_core.wire.client import UnsupportedApiError

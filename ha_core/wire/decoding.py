@@ -150,25 +150,21 @@ def _struct(src: _Source, fields: tuple[Field, ...], path: str) -> str:
 def _known_tags(src: _Source, tagged: list[tuple[Field, str]], extra: str, path: str) -> None:
     count, tag, size, last, stop = (src.var() for _ in range(5))
     src.uvarint(count)
-    src.add(f"if {count}:")
-    src.depth += 1
-    src.add(
-        f"if {count} > min(end - p, {MAX_TAGS}): raise bad_count({path!r} + '._tags', {count}, p, end, {count})",
-        f"{last} = -1",
-    )
-    src.add(f"for _ in range({count}):")
-    src.depth += 1
-    src.add(f"{tag}, p = uv(b, p)", f"{size}, p = uv(b, p)", f"{stop} = p + {size}")
-    src.add(f"if {tag} <= {last} or {stop} > end: raise bad_tag({path!r}, {tag}, p)", f"{last} = {tag}")
-    for index, (field, var) in enumerate(tagged):
-        src.add(f"{'elif' if index else 'if'} {tag} == {field.tag}:")
-        src.depth += 1
-        _value(src, field, var, f"{path}.{field.name}" if path else field.name)
-        src.flush()
-        src.add(f"if p != {stop}: raise bad_tag({path!r}, {tag}, p)")
-        src.depth -= 1
-    src.add("else:", f"    if {extra} is None: {extra} = {{}}", f"    {extra}[{tag}] = b[p:{stop}]", f"    p = {stop}")
-    src.depth -= 2
+    with src.block(f"if {count}:"):
+        src.add(
+            f"if {count} > min(end - p, {MAX_TAGS}): raise bad_count({path!r} + '._tags', {count}, p, end, {count})",
+            f"{last} = -1",
+        )
+        with src.block(f"for _ in range({count}):"):
+            src.add(f"{tag}, p = uv(b, p)", f"{size}, p = uv(b, p)", f"{stop} = p + {size}")
+            src.add(f"if {tag} <= {last} or {stop} > end: raise bad_tag({path!r}, {tag}, p)", f"{last} = {tag}")
+            for index, (field, var) in enumerate(tagged):
+                with src.block(f"{'elif' if index else 'if'} {tag} == {field.tag}:"):
+                    _value(src, field, var, f"{path}.{field.name}" if path else field.name)
+                    src.flush()
+                    src.add(f"if p != {stop}: raise bad_tag({path!r}, {tag}, p)")
+            with src.block("else:"):
+                src.add(f"if {extra} is None: {extra} = {{}}", f"{extra}[{tag}] = b[p:{stop}]", f"p = {stop}")
 
 
 def _value(src: _Source, field: Field, var: str, path: str) -> None:
@@ -186,10 +182,9 @@ def _value(src: _Source, field: Field, var: str, path: str) -> None:
             mark = src.var()
             src.fixed(mark, "b")
             src.flush()
-            src.add(f"if {mark} < 0: {var} = None", "else:")
-            src.depth += 1
-        src.add(f"{var} = {_struct(src, field.fields, path)}")
-        src.depth -= null
+            src.add(f"if {mark} < 0: {var} = None")
+        with src.block("else:" if null else None):
+            src.add(f"{var} = {_struct(src, field.fields, path)}")
     elif field.is_array:
         _array(src, field, var, path)
     else:
@@ -224,45 +219,35 @@ def _sized(src: _Source, field: Field, var: str, path: str) -> None:
 def _array(src: _Source, field: Field, var: str, path: str) -> None:
     count = src.var()
     _length(src, count, False)
-    inner = field.type[2:]
-    width = 0
-    if inner in FIXED:
-        width = WIDTH[FIXED[inner]]
-    least = width or smallest_struct(field.fields, src.version, src.flexible)
-    if inner in ("string", "bytes"):
-        least = 1 if src.flexible else 2 if inner == "string" else 4
-    elif inner == "uuid":
-        least = 16
+    element = field.element
+    least = smallest(element, src.version, src.flexible)
     src.add(f"if {count} < 0:")
     if field.nullable(src.version):
         src.add(f"    if {count} < -1: raise bad_count({path!r}, {count}, p, end, left)", f"    {var} = None")
     else:
         src.add(f"    raise null({path!r}, p)")
-    src.add("else:")
-    src.depth += 1
-    src.add(
-        f"if {count} * {least} > end - p or {count} > most or {count} > left: "
-        f"raise bad_count({path!r}, {count}, p, end, left if left < most else most)",
-        f"left -= {count}",
-    )
-    if width:
-        code = FIXED[inner]
-        name = f"a_{code.replace('?', 'o')}"
-        src.names[name] = [Struct(f">{n}{code}").unpack_from for n in range(SMALL_ARRAY)]
+    with src.block("else:"):
         src.add(
-            f"if {count} < {SMALL_ARRAY}: {var} = list({name}[{count}](b, p))",
-            f"else: {var} = list(unpack_from('>%d{code}' % {count}, b, p))",
-            f"p += {count} * {width}",
+            f"if {count} * {least} > end - p or {count} > most or {count} > left: "
+            f"raise bad_count({path!r}, {count}, p, end, left if left < most else most)",
+            f"left -= {count}",
         )
-    else:
-        src.add(f"{var} = []", f"for _ in range({count}):")
-        src.depth += 1
-        if inner:
-            item = src.var()
-            _value(src, Field(field.name, inner, field.versions, None, None, None), item, path)
-            src.flush()
-        else:
-            item = _struct(src, field.fields, path)
-        src.add(f"{var}.append({item})")
-        src.depth -= 1
-    src.depth -= 1
+        if element.type in FIXED:
+            code = FIXED[element.type]
+            name = f"a_{code.replace('?', 'o')}"
+            src.names[name] = [Struct(f">{n}{code}").unpack_from for n in range(SMALL_ARRAY)]
+            src.add(
+                f"if {count} < {SMALL_ARRAY}: {var} = list({name}[{count}](b, p))",
+                f"else: {var} = list(unpack_from('>%d{code}' % {count}, b, p))",
+                f"p += {count} * {least}",
+            )
+            return
+        src.add(f"{var} = []")
+        with src.block(f"for _ in range({count}):"):
+            if element.type == "{}":
+                item = _struct(src, field.fields, path)
+            else:
+                item = src.var()
+                _value(src, element, item, path)
+                src.flush()
+            src.add(f"{var}.append({item})")

@@ -5,6 +5,7 @@ to name the field; so the fast path carries no checks of its own but those that 
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from io import BytesIO
 from struct import Struct, pack
 from typing import Any
@@ -94,15 +95,14 @@ def _struct(src: _Source, fields: tuple[Field, ...], message: str, path: str, ch
     src.add(f"{tags} = dict({tags}) if {tags} else {{}}")
     for field in tagged:
         value, part = src.var(), src.var()
-        src.add(f"{value} = {get}({field.name!r}, {default_of(field)})", f"if {value} != {default_of(field)}:")
-        src.depth += 1
-        outer, src.write = src.write, f"{part}.append"
-        src.add(f"{part} = []")
-        _value(src, field, value, f"{path}.{field.name}")
-        src.flush()
-        src.write = outer
-        src.add(f"{tags}[{field.tag}] = b''.join({part})")
-        src.depth -= 1
+        src.add(f"{value} = {get}({field.name!r}, {default_of(field)})")
+        with src.block(f"if {value} != {default_of(field)}:"):
+            outer, src.write = src.write, f"{part}.append"
+            src.add(f"{part} = []")
+            _value(src, field, value, f"{path}.{field.name}")
+            src.flush()
+            src.write = outer
+            src.add(f"{tags}[{field.tag}] = b''.join({part})")
     src.add(f"{src.write}(put_tags({tags}))")
 
 
@@ -117,11 +117,11 @@ def _value(src: _Source, field: Field, expression: str, path: str) -> None:
         src.add(f"{inner} = {expression}")
         null = field.nullable(src.version)
         if null:
-            src.add(f"if {inner} is None: {src.write}(b'\\xff')", "else:")
-            src.depth += 1
-            src.add(f"{src.write}(b'\\x01')")
-        _struct(src, field.fields, inner, path)
-        src.depth -= null
+            src.add(f"if {inner} is None: {src.write}(b'\\xff')")
+        with src.block("else:" if null else None):
+            if null:
+                src.add(f"{src.write}(b'\\x01')")
+            _struct(src, field.fields, inner, path)
     elif field.is_array:
         _array(src, field, expression, path)
     else:
@@ -132,47 +132,46 @@ def _sized(src: _Source, field: Field, expression: str, path: str) -> None:
     value, length = src.var(), src.var()
     text = field.type == "string"
     src.add(f"{value} = {expression}")
-    null = field.nullable(src.version)
-    if null:
-        src.add(f"if {value} is None: {value} = b''; {length} = -1", "else:")
-        src.depth += 1
-    if text:
-        src.add(f"{value} = {value}.encode()")
-    else:
-        src.add(f"if not isinstance({value}, BYTES): raise TypeError")
-    src.add(f"{length} = len({value})")
-    src.depth -= null
+    with _unless_null(src, field, value, "b''", length):
+        if text:
+            src.add(f"{value} = {value}.encode()")
+        else:
+            src.add(f"if not isinstance({value}, BYTES): raise TypeError")
+        src.add(f"{length} = len({value})")
     if text and src.flexible:
         src.add(f"if {length} > {_MAX_STRING}: raise refuse({path!r}, {value}, 'longer than {_MAX_STRING} bytes')")
+    _length(src, length, "h" if text else "i")
+    src.add(f"{src.write}({value})")
+
+
+def _unless_null(src: _Source, field: Field, value: str, empty: str, length: str) -> AbstractContextManager[None]:
+    """The block for a value that is there; one that may be null and is has the length -1 and nothing to be written."""
+    if not field.nullable(src.version):
+        return src.block(None)
+    src.add(f"if {value} is None: {value} = {empty}; {length} = -1")
+    return src.block("else:")
+
+
+def _length(src: _Source, length: str, code: str) -> None:
+    """Writes a length or a count."""
     if src.flexible:
         src.flush()
         src.add(f"{length} += 1")
         src.uvarint(length)
     else:
-        src.fixed(length, "h" if text else "i")
+        src.fixed(length, code)
         src.flush()
-    src.add(f"{src.write}({value})")
 
 
 def _array(src: _Source, field: Field, expression: str, path: str) -> None:
     value, count = src.var(), src.var()
     src.add(f"{value} = {expression}")
-    null = field.nullable(src.version)
-    if null:
-        src.add(f"if {value} is None: {value} = (); {count} = -1", "else:")
-        src.depth += 1
-    src.add(f"if not isinstance({value}, (list, tuple)): raise TypeError", f"{count} = len({value})")
-    src.depth -= null
-    if src.flexible:
-        src.flush()
-        src.add(f"{count} += 1")
-        src.uvarint(count)
-    else:
-        src.fixed(count, "i")
-        src.flush()
-    inner = field.type[2:]
-    if inner in FIXED:
-        code = FIXED[inner]
+    with _unless_null(src, field, value, "()", count):
+        src.add(f"if not isinstance({value}, (list, tuple)): raise TypeError", f"{count} = len({value})")
+    _length(src, count, "i")
+    element = field.element
+    if element.type in FIXED:
+        code = FIXED[element.type]
         name = f"a_{code.replace('?', 'o')}"
         src.names[name] = [Struct(f">{n}{code}").pack for n in range(SMALL_ARRAY)]
         src.add(
@@ -182,18 +181,16 @@ def _array(src: _Source, field: Field, expression: str, path: str) -> None:
         )
         return
     item = src.var()
-    if not inner:  # a misspelt name is in the first element too: looking at all of them would cost a fifth
+    if element.type == "{}":  # a misspelt name is in the first element too: looking at all of them would cost a fifth
         known = f"known_{item}"
         src.names[known] = frozenset(f.name for f in field.fields) | {"_tags"}
         src.add(f"if {value} and not {value}[0].keys() <= {known}: raise KeyError")
-    src.add(f"for {item} in {value}:")
-    src.depth += 1
-    if inner:
-        _value(src, Field(field.name, inner, field.versions, None, None, None), item, path)
-    else:
-        _struct(src, field.fields, item, path, checked=False)
-    src.flush()
-    src.depth -= 1
+    with src.block(f"for {item} in {value}:"):
+        if element.type == "{}":
+            _struct(src, field.fields, item, path, checked=False)
+        else:
+            _value(src, element, item, path)
+        src.flush()
 
 
 def explain(schema: Schema, version: int, kind: str, message: Any) -> LocalProtocolError | None:
@@ -236,12 +233,8 @@ def _explain_value(field: Field, version: int, flexible: bool, value: Any, path:
     if field.is_array:
         if not isinstance(value, list | tuple):
             return _refuse(path, value, "a list or tuple is needed")
-        element = Field(field.name, field.type[2:] or "{}", field.versions, None, None, None, field.fields)
-        for index, item in enumerate(value):
-            error = _explain_value(element, version, flexible, item, f"{path}[{index}]")
-            if error:
-                return error
-        return None
+        items = (_explain_value(field.element, version, flexible, item, f"{path}[{n}]") for n, item in enumerate(value))
+        return next(filter(None, items), None)
     return _explain_scalar(field.type, value, path)
 
 

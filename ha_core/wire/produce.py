@@ -57,18 +57,30 @@ def scan_produce(buf: Any, pos: int, end: int, version: int, body_at: int, frame
         raise RemoteProtocolError(f"Produce version {version}: {_VERSIONS[0]} to {_VERSIONS[1]} are read")
     partitions: list[Entry] = []
     end = min(end, frame_end)
-    scan = _flexible if version >= _FLEXIBLE else _classic
+    head, topics = (_flexible_head, _flexible_topics) if version >= _FLEXIBLE else (_classic_head, _classic_topics)
     try:
-        return scan(buf, body_at, end, frame_end, partitions)
+        transactional_id, acks, timeout_ms, count, p = head(buf, body_at, end, frame_end)
+        p = topics(buf, p, end, frame_end, count, partitions)
+    except _LastTagsError:
+        return ProduceScan(acks, timeout_ms, transactional_id, partitions, True)
     except _NotYetError:
         if end >= frame_end:
             raise RemoteProtocolError(f"produce request of {frame_end - pos} bytes ends inside a field") from None
+        if partitions:
+            return ProduceScan(acks, timeout_ms, transactional_id, partitions, False)
         if end - body_at > _MAX_BEFORE_PARTITION:
             raise RemoteProtocolError(f"produce request names no partition in its first {end - pos} bytes") from None
         return None
+    if p != frame_end:
+        raise RemoteProtocolError(f"{frame_end - p} bytes follow the produce request")
+    return ProduceScan(acks, timeout_ms, transactional_id, partitions, True)
 
 
-def _classic(buf: Any, p: int, end: int, frame_end: int, partitions: list[Entry]) -> ProduceScan | None:
+Head = tuple[bytes | None, int, int, int, int]
+"""(transactional id, acks, timeout in ms, count of topics, position after them)"""
+
+
+def _classic_head(buf: Any, p: int, end: int, frame_end: int) -> Head:
     if end - p < 2:
         raise _NotYetError
     size = _SHORT(buf, p)[0]
@@ -88,15 +100,7 @@ def _classic(buf: Any, p: int, end: int, frame_end: int, partitions: list[Entry]
     p += 10
     if topics < 0 or topics * 6 > frame_end - p or topics > DEFAULT_LIMITS.max_partitions:
         raise _bad("count of topics", topics)
-    try:
-        p = _classic_topics(buf, p, end, frame_end, topics, partitions)
-    except _NotYetError:
-        if not partitions or end >= frame_end:
-            raise
-        return ProduceScan(acks, timeout_ms, transactional_id, partitions, False)
-    if p != frame_end:
-        raise RemoteProtocolError(f"{frame_end - p} bytes follow the produce request")
-    return ProduceScan(acks, timeout_ms, transactional_id, partitions, True)
+    return transactional_id, acks, timeout_ms, topics, p
 
 
 def _classic_topics(buf: Any, p: int, end: int, frame_end: int, topics: int, partitions: list[Entry]) -> int:
@@ -130,7 +134,7 @@ def _classic_topics(buf: Any, p: int, end: int, frame_end: int, topics: int, par
     return p
 
 
-def _flexible(buf: Any, p: int, end: int, frame_end: int, partitions: list[Entry]) -> ProduceScan | None:
+def _flexible_head(buf: Any, p: int, end: int, frame_end: int) -> Head:
     size, p = _uvarint(buf, p, end)
     transactional_id = None
     if size:
@@ -148,17 +152,7 @@ def _flexible(buf: Any, p: int, end: int, frame_end: int, partitions: list[Entry
     topics -= 1
     if topics < 0 or topics * 3 > frame_end - p or topics > DEFAULT_LIMITS.max_partitions:
         raise _bad("count of topics", topics)
-    try:
-        p = _flexible_topics(buf, p, end, frame_end, topics, partitions)
-    except _LastTagsError:
-        return ProduceScan(acks, timeout_ms, transactional_id, partitions, True)
-    except _NotYetError:
-        if not partitions or end >= frame_end:
-            raise
-        return ProduceScan(acks, timeout_ms, transactional_id, partitions, False)
-    if p != frame_end:
-        raise RemoteProtocolError(f"{frame_end - p} bytes follow the produce request")
-    return ProduceScan(acks, timeout_ms, transactional_id, partitions, True)
+    return transactional_id, acks, timeout_ms, topics, p
 
 
 def _flexible_topics(buf: Any, p: int, end: int, frame_end: int, topics: int, partitions: list[Entry]) -> int:

@@ -1,6 +1,7 @@
 """The Python source of a codec function while it is written; `decoding` and `encoding` fill it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -18,6 +19,15 @@ class Source:
 
     def add(self, *lines: str) -> None:
         self.lines += ["    " * self.depth + line for line in lines]
+
+    @contextmanager
+    def block(self, head: str | None) -> Iterator[None]:
+        """What is added inside stands under `head`; None: where it would stand without."""
+        if head is not None:
+            self.add(head)
+            self.depth += 1
+        yield
+        self.depth -= head is not None
 
     def var(self) -> str:
         self._count += 1

@@ -61,6 +61,11 @@ class Field:
     def is_array(self) -> bool:
         return self.type.startswith("[]")
 
+    @property
+    def element(self) -> "Field":
+        """One item of an array, which is never null."""
+        return Field(self.name, self.type[2:] or "{}", self.versions, None, None, None, self.fields)
+
 
 @dataclass(frozen=True)
 class Schema:

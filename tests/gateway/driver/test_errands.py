@@ -11,7 +11,7 @@ import pytest
 
 from gateway.composed.handlers import NodeAddress
 from gateway.config import Config
-from gateway.driver.errands import Errands
+from gateway.driver.composing import Errands
 from gateway.driver.gateway import Gateway
 from gateway.session.commands import Cause, Compose
 from gateway.session.snapshot import Port

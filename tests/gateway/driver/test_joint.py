@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.driver.joint import Joint
+from gateway.driver.composing import Joint
 
 
 class Cluster:

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.composed.ask import AnyBroker, Broker, ClusterUnavailableError, Controller, Coordinator
 from gateway.upstream import cluster as upstream_cluster
-from gateway.upstream import dialling
+from gateway.upstream import dial as dialling
 from gateway.upstream.cluster import UpstreamCluster
 from gateway.upstream.dial import dial
 from ha_core.wire.codes import ApiKey

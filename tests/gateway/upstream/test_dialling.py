@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from gateway.topology import Address
-from gateway.upstream import dialling
-from gateway.upstream.dial import DialError
-from gateway.upstream.dialling import Dialling
+from gateway.upstream import dial as dialling
+from gateway.upstream.dial import DialError, Dialling
 from ha_core.wire.sasl import SecurityProfile
 
 HOLE, GOOD = ("10.0.0.1", 9092), ("10.0.0.2", 9092)
