@@ -17,6 +17,8 @@ Step = Literal[
     "pin",
     "prepare",
     "propose",
+    "serve",
+    "ends",
     "open",
     "settle",
     "end",
@@ -26,25 +28,34 @@ Step = Literal[
     "lift",
     "retreat",
     "withdraw",
+    "reopen",
+    "end_without_origin",
     "discard",
     "unpin",
     "undone",
     "release",
 ]
 # propose: cuts above the logs' ends, in one revision
-# open: every gateway follows them and the ends are below; where a log was faster, a higher cut is proposed
+# serve: every gateway follows them, with nothing in flight from before
+# ends: read where the logs end, after that
+# open: the ends are below the cuts; where a log was faster, a higher cut is proposed, and served before the next look
 # settle: end the crossing of topics all of whose partitions have reached their cuts
 # end: end that of the others at their logs' ends, behind a fence
 # lift: take away a fence of an executor that wanted to end the crossing behind it
 # retreat: what is open is proposed again, and the operation on its way back
 # withdraw: every gateway follows what is proposed again, and the target is empty: take the cuts back
+# reopen: give the way back up, what was open is open again
+# end_without_origin: end what is proposed or open behind a fence, although the origin is dead; asked for by operators
 BACK: tuple[Step, ...] = ("retreat", "withdraw", "discard", "unpin", "undone")
 """The way back: no fence, and nothing is lost as long as the target was not written."""
-BEFORE_OPEN = frozenset[Step]({"pin", "prepare", "propose", "open"})
+BEFORE_OPEN = frozenset[Step]({"pin", "prepare", "propose", "serve", "ends", "open"})
 """What fails here is taken back at once: a proposed cut that the log reaches holds producers up."""
 BehindFence = Literal["hold", "drain", "quiet", "producers", "finish"]
 BEHIND_FENCE: tuple[BehindFence, ...] = ("hold", "drain", "quiet", "producers", "finish")
 """The parts of `end`: the fence, gateways drained, ends that rest, last sequences below the cuts, the last revision."""
+WithoutOrigin = Literal["hold", "drain", "written", "conclude"]
+WITHOUT_ORIGIN: tuple[WithoutOrigin, ...] = ("hold", "drain", "written", "conclude")
+"""The parts of `end_without_origin`: the fence, gateways drained, what the target has, the last revision."""
 
 
 def stage(operation: Operation, topic: Topic | None) -> Stage:
@@ -93,7 +104,7 @@ def resume(operation: Operation, topics: Mapping[str, Topic]) -> tuple[Step, ...
     if "ahead" in found:
         return ("pin", "prepare", "propose")
     if "proposed" in found:
-        return ("open",)
+        return ("serve", "ends", "open")
     return ("settle",) if "open" in found else ("verify", "groups", "record")
 
 
@@ -112,6 +123,27 @@ def plan(look: Callable[[], tuple[Operation, Mapping[str, Topic]]], at_once: Cal
             if not at_once():
                 return
             yield "end"
+
+
+def plan_without_origin(look: Callable[[], tuple[Operation, Mapping[str, Topic]]]) -> Iterator[Step]:
+    """The steps that end a crossing whose origin is dead, up to its cut; from there on `plan` goes on.
+
+    A way back whose target was never written is gone to its end: the origin has nothing to say to it.
+    """
+    while True:
+        operation, topics = look()
+        step = resume(operation, topics)[0]
+        if step == "lift":
+            yield "lift"
+        elif operation.state != "undoing":
+            break
+        elif operation.crossing.retreated:
+            yield "reopen"
+        else:
+            yield from BACK[1:]
+            return
+    if set(stages(operation, topics).values()) != {"settled"}:
+        yield "end_without_origin"
 
 
 def crossings(topic: Topic) -> Iterator[tuple[int, Extent, Extent]]:

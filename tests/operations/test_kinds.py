@@ -8,7 +8,7 @@ import pytest
 
 from ha_core.model.operation import EVIDENCE, OperationKind
 from ha_core.operations.crossing.fence import BehindFence
-from ha_core.operations.crossing.steps import CrossingSteps
+from ha_core.operations.crossing.without_origin import EndWithoutOrigin, StepsWithoutOrigin
 from ha_core.operations.kinds import KINDS
 from ha_core.operations.moving import MoveSteps
 from ha_core.operations.switch.steps import SwitchSteps
@@ -24,8 +24,9 @@ def effects_of(some: type, base: type = object) -> set[str]:
     ("steps", "effects", "world"),
     [
         (get_args(move.Step), SwitchSteps, replay.World),
-        (get_args(crossing_stages.Step), CrossingSteps, replay_crossing.World),
+        (get_args(crossing_stages.Step), StepsWithoutOrigin, replay_crossing.World),
         (get_args(crossing_stages.BehindFence), BehindFence, replay_crossing.World),
+        (get_args(crossing_stages.WithoutOrigin), EndWithoutOrigin, replay_crossing.World),
     ],
 )
 def test_every_step_of_the_plan_is_carried_out_and_replayed(steps: tuple[str, ...], effects: type, world: type) -> None:

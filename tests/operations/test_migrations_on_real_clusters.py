@@ -176,14 +176,14 @@ def test_cuts_that_the_log_passes_before_gateways_serve_them_are_proposed_again(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a log that passes its cut twice while gateways are waited for
-    served, times = CrossingSteps._served_sides, []
+    served, times = CrossingSteps.serve, []
 
-    def late(effects: CrossingSteps) -> Any:
+    def late(effects: CrossingSteps) -> None:
         if len(times) < 2:
             times.append(write(stack, "east", topic, 30, 0))
-        return served(effects)
+        served(effects)
 
-    monkeypatch.setattr(CrossingSteps, "_served_sides", late)
+    monkeypatch.setattr(CrossingSteps, "serve", late)
     operation = begin(environment, topic)
     # When the migration is run
     report = engine.resume(environment, operation.id)
@@ -201,14 +201,14 @@ def test_a_migration_is_undone_when_the_log_outruns_every_proposed_cut(
     stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a log that grows faster than any cut is raised
-    served, size = CrossingSteps._served_sides, [AHEAD]
+    served, size = CrossingSteps.serve, [AHEAD]
 
-    def late(effects: CrossingSteps) -> Any:
+    def late(effects: CrossingSteps) -> None:
         size[0] *= 5 if size[0] < 5_000 else 10
         write(stack, "east", topic, size[0], 0)
-        return served(effects)
+        served(effects)
 
-    monkeypatch.setattr(CrossingSteps, "_served_sides", late)
+    monkeypatch.setattr(CrossingSteps, "serve", late)
     operation = begin(environment, topic)
     # When the migration is run
     report = engine.resume(environment, operation.id)

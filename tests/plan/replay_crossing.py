@@ -27,7 +27,18 @@ from ha_core.plan.crossing import (
     settle_change,
     withdraw_change,
 )
-from ha_core.plan.crossing_stages import BEHIND_FENCE, Step, crossings, passed, plan, resume, stages
+from ha_core.plan.crossing_stages import (
+    BEHIND_FENCE,
+    WITHOUT_ORIGIN,
+    Stage,
+    Step,
+    crossings,
+    passed,
+    plan,
+    plan_without_origin,
+    resume,
+    stages,
+)
 from ha_core.plan.crossing_without_origin import crossed_with
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.moving import of_all
@@ -415,11 +426,15 @@ class World:
         yield "about to propose"
         self.publish(documents)
 
-    def _open(self) -> Iterator[str]:
+    def _serve(self) -> Iterator[str]:
         if "serve" not in self.faults:
             yield from self.served()
+
+    def _ends(self) -> Iterator[str]:
         if "look before" not in self.faults:
             yield from self.ends()
+
+    def _open(self) -> Iterator[str]:
         topic = self.view.topics[TOPIC]
         if passed(topic, self.found) and "end check" not in self.faults:
             yield from self._propose_cuts(self.found, TOPIC)
@@ -454,7 +469,8 @@ class World:
             yield from getattr(self, f"_{part}")()
 
     def _hold(self) -> Iterator[str]:
-        self.publish(hold_change(self.operation, self.view, [TOPIC]))
+        standing: tuple[Stage, ...] = ("proposed", "open") if self.dead else ("open",)
+        self.publish(hold_change(self.operation, self.view, [TOPIC], *standing))
         yield "fenced"
 
     def _drain(self) -> Iterator[str]:
@@ -503,33 +519,36 @@ class World:
 
     def run_without_origin(self) -> Iterator[str]:
         """The forced end: ends of the target alone, and what was seen of the origin at some time."""
-        if self.decide() == ("lift",):
-            self.publish(lift_change(self.operation, self.view))
-            yield "lifted"
-        if self.operation.state == "undoing":
-            self.publish(reopen_change(self.operation, self.view))
-            yield "opened again"
-        if {*stages(self.operation, self.view.topics).values()} & {"proposed", "open"}:
-            self.publish(hold_change(self.operation, self.view, [TOPIC], "proposed", "open"))
-            yield "fenced"
-            if "drain behind the fence" not in self.faults:
-                yield from self.served()
-            producers: dict[Partition, tuple[ProducerFacts, ...]] = {}
-            ends: dict[Partition, PartitionEnds] = {}
-            for p, origin, target in crossings(self.view.topics[TOPIC]):
-                yield "asking the target"
-                log = self.logs[TARGET, p]
-                found = crossed_with(log.surplus(target.base), target, origin)
-                if found is not None:
-                    producers[TOPIC, p] = found
-                ends[TOPIC, p] = PartitionEnds(len(log.records), None, self.seen[p])
-            documents = without_origin.end_change(
-                self.operation, self.view, [TOPIC], ends, producers, "wait", reserve=1000
-            )
-            yield "about to end without the origin"
-            self.publish(documents)
+        for step in plan_without_origin(self.look):
+            yield from getattr(self, f"_{step}")()
+            yield "between two steps"
         yield from self._verify()
         yield from self._record()
+
+    def _reopen(self) -> Iterator[str]:
+        self.publish(reopen_change(self.operation, self.view))
+        yield "opened again"
+
+    def _end_without_origin(self) -> Iterator[str]:
+        for part in WITHOUT_ORIGIN:
+            yield from getattr(self, f"_{part}")()
+
+    def _written(self) -> Iterator[str]:
+        self.producers, self.found = {}, {}
+        for p, origin, target in crossings(self.view.topics[TOPIC]):
+            yield "asking the target"
+            log = self.logs[TARGET, p]
+            known = crossed_with(log.surplus(target.base), target, origin)
+            if known is not None:
+                self.producers[TOPIC, p] = known
+            self.found[TOPIC, p] = PartitionEnds(len(log.records), None, self.seen[p])
+
+    def _conclude(self) -> Iterator[str]:
+        documents = without_origin.end_change(
+            self.operation, self.view, [TOPIC], self.found, self.producers, "wait", reserve=1000
+        )
+        yield "about to end without the origin"
+        self.publish(documents)
 
     def bring_origin_back(self) -> None:
         """Its extents are closed where they truly end."""
@@ -553,7 +572,7 @@ class World:
         try:
             documents = withdraw_change(self.operation, self.view, self.found)
         except MoveDamagedError:
-            self.publish(reopen_change(self.operation, self.view))
+            yield from self._reopen()
             raise FailedError from None
         yield "about to withdraw"
         self.publish(documents)

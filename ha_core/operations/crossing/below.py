@@ -100,13 +100,19 @@ def unread_below(operation: Operation, progress: Progress) -> bool:
     )
 
 
-def kept_below(journal: Journal) -> Below:
-    """What earlier looks have left with the operation."""
+def kept_below(journal: Journal, wanted: Collection[Partition] | None = None) -> Below:
+    """What earlier looks have left with the operation, of the partitions that are `wanted`, or of all."""
     return {
-        (name, partition): None if found is None else tuple(ProducerFacts(*one) for one in found)
+        (name, partition): None if found is None else tuple(ProducerFacts(*row) for row in found)
         for name, partitions in journal.operation.crossing.below.items()
         for partition, found in partitions.items()
+        if wanted is None or (name, partition) in wanted
     }
+
+
+def known_below(below: Below) -> dict[Partition, tuple[ProducerFacts, ...]]:
+    """Without the partitions of which nobody can say."""
+    return {key: found for key, found in below.items() if found is not None}
 
 
 def without_below(operation: Operation, names: Collection[str]) -> Operation:

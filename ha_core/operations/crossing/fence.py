@@ -6,72 +6,83 @@ theirs. Producers wait for some milliseconds, as for a barrier.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from ha_core.model.topic import client_end
-from ha_core.operations.crossing.below import Below, kept_below, physical_cuts, read_below, without_below
+from ha_core.operations.crossing.below import Below, kept_below, known_below, physical_cuts, read_below, without_below
 from ha_core.operations.crossing.ends import Sides, read_ends
 from ha_core.operations.gateways import await_drained
 from ha_core.operations.journal import Journal
 from ha_core.operations.moving import patiently
 from ha_core.operations.revisions import Touched, bounded, remaining_in
 from ha_core.operations.switch.window import quiet_ends, require_unmoved
-from ha_core.plan.crossing import (
-    finish_change,
-    hold_change,
-    lift_change,
-)
-from ha_core.plan.crossing_stages import (
-    BEHIND_FENCE,
-)
+from ha_core.plan.crossing import finish_change, hold_change, lift_change
+from ha_core.plan.crossing_stages import BEHIND_FENCE, Stage, crossing_partitions
 from ha_core.plan.revision import Documents
 
 
-class BehindFence:
-    """The end of the crossing of some topics behind their fence, part by part (`BEHIND_FENCE`)."""
+class FencedEnd(ABC):
+    """The end of the crossing of some topics behind their fence, part by part. What fails lifts the fence again."""
+
+    parts: ClassVar[tuple[str, ...]]
+    standing: ClassVar[tuple[Stage, ...]]
+    """Where the topics may stand."""
 
     def __init__(self, journal: Journal, names: Sequence[str]) -> None:
         self.journal, self.environment, self.names = journal, journal.environment, names
         self.touched = Touched.read(journal)
         self.before = self.touched.view.topics
-        self.cuts = physical_cuts(self.before, names)
-        # What can be read before the fence is: surplus is long, and producers wait behind it.
-        now = read_ends(journal.environment, journal.operation, self.cuts).replicated
-        self.below = {key: found for key, found in kept_below(journal).items() if key in self.cuts}
-        early = {key: cut for key, cut in self.cuts.items() if (now[key].origin or 0) >= cut and key not in self.below}
-        self.below.update(read_below(journal.origin, early))
+        self.below = kept_below(journal, crossing_partitions(self.before, names))
         self.revision = 0
 
     def end(self) -> None:
         begun = self.environment.monotonic()
         try:
-            for part in BEHIND_FENCE:
+            for part in self.parts:
                 getattr(self, part)()
         except BaseException:
             patiently(self.environment, partial(lift, self.journal))
             raise
         fenced_ms = (self.environment.monotonic() - begun) * 1000
         self.journal.update(revision=self.revision)
-        ends = {key: self.sides.origin[key].log_end for key in self.cuts}
-        clients = {(name, p): client_end(self.before[name], p, end) for (name, p), end in ends.items()}
-        lowered = {key: clients[key] for key, cut in self.cuts.items() if ends[key] < cut}
-        detail = {"revision": self.revision, "topics": self.names, "status": "Migrated"}
-        detail |= not_known(self.below, self.documents, self.names)
-        detail |= bounded("lowered_to", lowered) | bounded("client_ends", clients)
+        detail, words = self.told()
+        detail = {"revision": self.revision, "topics": list(self.names), "status": "Migrated", **detail}
         self.journal.append("finish", "done", fenced_ms, detail)
-        self.environment.say(
-            f"finish {fenced_ms:.1f} ms ({len(self.names)} topics, {len(lowered)} cuts lowered, "
-            f"revision={self.revision})"
-        )
+        self.environment.say(f"finish {fenced_ms:.1f} ms ({len(self.names)} topics, revision={self.revision}): {words}")
 
     def hold(self) -> None:
-        self.revision = self.touched.commit(hold_change(self.journal.operation, self.touched.view, self.names), "hold")
+        documents = hold_change(self.journal.operation, self.touched.view, self.names, *self.standing)
+        self.revision = self.touched.commit(documents, "hold")
 
     def drain(self) -> None:
-        request, operation = self.journal.request, self.journal.operation
-        await_drained(self.environment, self.revision, operation.id, request.drain_timeout_s)
+        timeout_s = self.journal.request.drain_timeout_s
+        await_drained(self.environment, self.revision, self.journal.operation.id, timeout_s)
+
+    def finish_by(self, documents: Documents) -> None:
+        self.documents = documents
+        self.revision = self.touched.commit(documents, "finish")
+
+    @abstractmethod
+    def told(self) -> tuple[dict[str, Any], str]:
+        """For the history, and for people."""
+
+
+class BehindFence(FencedEnd):
+    """At the ends of the origin's logs (`BEHIND_FENCE`)."""
+
+    parts = BEHIND_FENCE
+    standing = ("open",)
+
+    def __init__(self, journal: Journal, names: Sequence[str]) -> None:
+        super().__init__(journal, names)
+        self.cuts = physical_cuts(self.before, names)
+        # What can be read before the fence is: surplus is long, and producers wait behind it.
+        now = read_ends(journal.environment, journal.operation, self.cuts).replicated
+        early = {key: cut for key, cut in self.cuts.items() if (now[key].origin or 0) >= cut and key not in self.below}
+        self.below.update(read_below(journal.origin, early))
 
     def quiet(self) -> None:
         there = self.journal.target.ends(self.cuts)
@@ -80,24 +91,29 @@ class BehindFence:
 
     def producers(self) -> None:
         origin = self.journal.origin
-        ends = {key: one.log_end for key, one in self.sides.origin.items()}
-        rest = {key: min(cut, ends[key]) for key, cut in self.cuts.items() if key not in self.below}
+        rest = {k: min(cut, self.sides.origin[k].log_end) for k, cut in self.cuts.items() if k not in self.below}
         self.below.update(read_below(origin, rest))
         require_unmoved(origin, self.sides.origin, origin.ends(self.cuts))
 
     def finish(self) -> None:
-        counts = self.journal.origin.partition_counts(self.names)
-        producers = {key: found for key, found in self.below.items() if found is not None}
-        self.documents = finish_change(
+        documents = finish_change(
             without_below(self.journal.operation, self.names),
             self.touched.view,
             self.names,
             self.sides.ends,
-            counts,
-            producers,
+            self.journal.origin.partition_counts(self.names),
+            known_below(self.below),
             self.environment.now_ms(),
         )
-        self.revision = self.touched.commit(self.documents, "finish")
+        self.finish_by(documents)
+
+    def told(self) -> tuple[dict[str, Any], str]:
+        ends = {key: self.sides.origin[key].log_end for key in self.cuts}
+        clients = {(name, p): client_end(self.before[name], p, end) for (name, p), end in ends.items()}
+        lowered = {key: clients[key] for key, cut in self.cuts.items() if ends[key] < cut}
+        detail = not_known(self.below, self.documents, self.names)
+        detail |= bounded("lowered_to", lowered) | bounded("client_ends", clients)
+        return detail, f"{len(lowered)} cuts lowered"
 
 
 def lift(journal: Journal) -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Operation, Topic
 from ha_core.model.topic import client_end
 from ha_core.operations import dependents
-from ha_core.operations.crossing.below import keep_below, kept_below, physical_cuts, read_below, without_below
+from ha_core.operations.crossing.below import (
+    keep_below,
+    kept_below,
+    known_below,
+    physical_cuts,
+    read_below,
+    without_below,
+)
 from ha_core.operations.crossing.cuts import client_ends, first_cuts, higher_cuts
 from ha_core.operations.crossing.ends import Sides, progress_of, read_ends, read_sides, remaining_words
 from ha_core.operations.crossing.fence import BehindFence, lift, not_known
@@ -44,6 +51,13 @@ MAX_PROPOSALS = 5
 class CrossingSteps(MoveSteps):
     """The effects of a crossing's steps."""
 
+    def __init__(self, journal: Journal, why: str = "") -> None:
+        super().__init__(journal, why)
+        self.proposals = 0
+        """How many were looked at, of this process."""
+        self.ends_before: Mapping[Partition, int] = {}
+        """Client ends when the cuts were chosen."""
+
     def has_way_back(self, step: str) -> bool:
         return step in BEFORE_OPEN
 
@@ -53,44 +67,52 @@ class CrossingSteps(MoveSteps):
         return self.journal.operation, topics
 
     def propose(self) -> None:
-        names = self._at("ahead")
+        names = self.at("ahead")
         with self.journal.step("propose") as seen:
             sides = read_sides(self.environment, self.journal.operation, names, LEADERS_S)
             seen.update(self._publish(names, sides, first_cuts(self.journal, sides)))
 
+    def serve(self) -> None:
+        with self.journal.step("serve") as seen:
+            seen["revision"] = self._await_gateways()
+
+    def ends(self) -> None:
+        names = self.at("proposed")
+        self.sides = read_sides(self.environment, self.journal.operation, names)
+        self.counts = self.journal.origin.partition_counts(names)
+
     def open(self) -> None:
-        """Wait for every gateway, look at the ends, and open all; where the log was faster propose a higher cut."""
-        journal, environment = self.journal, self.environment
-        before: dict[Partition, int] = {}
-        late: set[Partition] = set()
+        """Open all, or propose higher cuts where the log was faster: the plan comes back then.
+
+        :raises StepFailedError: it was faster every time.
+        """
+        journal, touched = self.journal, Touched.read(self.journal)
+        topics = touched.view.topics
+        names = self.at("proposed", topics)
+        late = {(name, p) for name in names for p in passed(topics[name], self.sides.ends)}
+        ends = client_ends(journal, topics, self.sides)
+        self.proposals += 1
+        if late and self.proposals < MAX_PROPOSALS:
+            cuts = higher_cuts(journal, topics, ends, late, self.ends_before, self.proposals)
+            self.ends_before = ends
+            detail = self._publish(sorted({name for name, _ in late}), self.sides, cuts)
+            journal.append("propose", "note", detail={**detail, "why": "the log had passed the cuts before"})
+            text = f"{len(late)} partitions passed their cuts before these were served: proposed again"
+            self.environment.say(text)
+            return
         with journal.step("open") as seen:
-            for attempt in range(1, MAX_PROPOSALS + 1):
-                sides, counts = self._served_sides()
-                touched = Touched.read(journal)
-                topics = touched.view.topics
-                names = self._at("proposed", topics)
-                late = {(name, p) for name in names for p in passed(topics[name], sides.ends)}
-                ends = client_ends(journal, topics, sides)
-                if not late:
-                    opened_at = bounded("opened_at", ends).get("opened_at", {})
-                    operation = journal.operation.noting(opened=environment.now(), opened_at=opened_at)
-                    revision = touched.commit(open_change(operation, touched.view, names, sides.ends, counts), "open")
-                    seen.update(revision=revision, topics=len(names), proposals=attempt)
-                    seen.update(bounded("client_ends", ends))
-                    return
-                if attempt < MAX_PROPOSALS:
-                    cuts = higher_cuts(journal, topics, ends, late, before, attempt)
-                    before = ends
-                    published = self._publish(sorted({name for name, _ in late}), sides, cuts)
-                    published["why"] = "the log had passed the cuts before"
-                    journal.append("propose", "note", detail=published)
-                    text = f"{len(late)} partitions passed their cuts before these were served: proposed again"
-                    environment.say(text)
-        named = ", ".join(f"{name}-{p}" for name, p in sorted(late)[:5])
-        raise StepFailedError(
-            f"The logs of {len(late)} partitions ({named}) passed their cuts {MAX_PROPOSALS} times before every "
-            "gateway served them. Take a longer --preparation, or a higher rate."
-        )
+            if late:
+                named = ", ".join(f"{name}-{p}" for name, p in sorted(late)[:5])
+                raise StepFailedError(
+                    f"The logs of {len(late)} partitions ({named}) passed their cuts {MAX_PROPOSALS} times before "
+                    "every gateway served them. Take a longer --preparation, or a higher rate."
+                )
+            opened_at = bounded("opened_at", ends).get("opened_at", {})
+            operation = journal.operation.noting(opened=self.environment.now(), opened_at=opened_at)
+            documents = open_change(operation, touched.view, names, self.sides.ends, self.counts)
+            revision = touched.commit(documents, "open")
+            seen.update(revision=revision, topics=len(names), proposals=self.proposals)
+            seen.update(bounded("client_ends", ends))
 
     def settle(self) -> None:
         """End the crossing of what has reached its cuts."""
@@ -110,8 +132,8 @@ class CrossingSteps(MoveSteps):
         _, topics = self.look()
         progress = progress_of(self.environment, self.journal.operation, topics)
         keep_below(self.journal, topics, progress)
-        for run in in_revisions(self.journal, self._at("open", topics), topics):
-            in_parts(run, self._end)
+        for run in in_revisions(self.journal, self.at("open", topics), topics):
+            in_parts(run, lambda names: BehindFence(self.journal, names).end())
 
     def record(self) -> None:
         operation = self.journal.operation
@@ -139,18 +161,25 @@ class CrossingSteps(MoveSteps):
                 if journal.operation.crossing.retreated:
                     self._await_gateways()
                     _, topics = self.look()
-                    keys = crossing_partitions(topics, self._at("proposed", topics))
+                    keys = crossing_partitions(topics, self.at("proposed", topics))
                     ends = read_ends(self.environment, journal.operation, keys).ends
                 touched = Touched.read(journal)
                 seen["revision"] = touched.commit(withdraw_change(journal.operation, touched.view, ends), "withdraw")
         except (MoveDamagedError, NotDrainedError, KafkaAdminError) as error:
             if not journal.operation.crossing.retreated:
                 raise
-            reopen(journal, str(error))
-            why = str(error).rstrip(".")
+            self.why = str(error)
+            self.reopen()
+            why = self.why.rstrip(".")
             raise StepFailedError(f"There is no way back: {why}. The migration goes on as before.") from error
 
-    def _at(self, stage: str, topics: Mapping[str, Topic] | None = None) -> list[str]:
+    def reopen(self) -> None:
+        """Give up the way back: what was open is open again."""
+        touched = Touched.read(self.journal)
+        revision = touched.commit(reopen_change(self.journal.operation, touched.view), "reopen")
+        self.journal.append("reopen", "done", detail={"revision": revision, "why": self.why})
+
+    def at(self, stage: str, topics: Mapping[str, Topic] | None = None) -> list[str]:
         known = self.look()[1] if topics is None else topics
         return [name for name, found in stages(self.journal.operation, known).items() if found == stage]
 
@@ -169,16 +198,11 @@ class CrossingSteps(MoveSteps):
             **bounded("client_ends", {key: ends[key] for key in cuts}),
         }
 
-    def _await_gateways(self) -> None:
-        """Every live gateway follows what was published, with nothing in flight from before."""
+    def _await_gateways(self) -> int:
+        """Every live gateway follows what was published, in this revision, with nothing in flight from before."""
         revision = self.environment.store.confirm()
         await_drained(self.environment, revision, self.journal.operation.id, self.journal.request.drain_timeout_s)
-
-    def _served_sides(self) -> tuple[Sides, Mapping[str, int]]:
-        """Ends, and how many partitions the origin has of each topic, after every live gateway followed the cuts."""
-        self._await_gateways()
-        names = self._at("proposed")
-        return read_sides(self.environment, self.journal.operation, names), self.journal.origin.partition_counts(names)
+        return revision
 
     def _settle(self, names: Collection[str]) -> None:
         journal = self.journal
@@ -188,9 +212,9 @@ class CrossingSteps(MoveSteps):
             cuts = physical_cuts(topics, names)
             ends = read_ends(journal.environment, journal.operation, cuts).replicated
             counts = journal.origin.partition_counts(names)
-            below = {key: found for key, found in kept_below(journal).items() if key in cuts}
+            below = kept_below(journal, cuts)
             below.update(read_below(journal.origin, {key: cut for key, cut in cuts.items() if key not in below}))
-            producers = {key: found for key, found in below.items() if found is not None}
+            producers = known_below(below)
             operation, read_ms = without_below(journal.operation, names), self.environment.now_ms()
             documents = settle_change(operation, touched.view, names, ends, counts, producers, read_ms)
             revision = touched.commit(documents, "settle")
@@ -205,13 +229,3 @@ class CrossingSteps(MoveSteps):
                 **not_known(below, documents, names),
                 **bounded("client_ends", clients),
             )
-
-    def _end(self, names: Sequence[str]) -> None:
-        BehindFence(self.journal, names).end()
-
-
-def reopen(journal: Journal, why: str) -> None:
-    """Give up the way back: what was open is open again."""
-    touched = Touched.read(journal)
-    revision = touched.commit(reopen_change(journal.operation, touched.view), "reopen")
-    journal.append("reopen", "done", detail={"revision": revision, "why": why})

@@ -6,27 +6,22 @@ stands as before; after it the topics have crossed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from typing import Any
 
-from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.facts import LogEnds
-from ha_core.model import Extent, MoveSet, Topic
+from ha_core.model import MoveSet, Topic
 from ha_core.model.operation import Unread
-from ha_core.operations.crossing.below import Below, kept_below, without_below
-from ha_core.operations.crossing.fence import lift
-from ha_core.operations.crossing.steps import CrossingSteps, reopen
+from ha_core.operations.crossing.below import known_below, without_below
+from ha_core.operations.crossing.fence import FencedEnd
+from ha_core.operations.crossing.steps import CrossingSteps
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.gateways import await_drained
 from ha_core.operations.journal import Journal
 from ha_core.operations.last_seen import LastKnown
-from ha_core.operations.moving import patiently
-from ha_core.operations.revisions import Touched, by_topic, in_parts, in_revisions
+from ha_core.operations.revisions import by_topic, in_parts, in_revisions
 from ha_core.operations.sides import PROBE_S
-from ha_core.plan.crossing import hold_change
-from ha_core.plan.crossing_stages import BACK, crossings, fenced, stages
+from ha_core.plan.crossing_stages import WITHOUT_ORIGIN, crossings, plan_without_origin
 from ha_core.plan.crossing_without_origin import crossed_with, end_change
 from ha_core.plan.facts import Partition, Surplus
 from ha_core.plan.revision import FINAL
@@ -43,32 +38,38 @@ def end_without_origin(journal: Journal, unread: Unread, force: bool) -> None:
     :raises RefusedError: the origin answers, or no cut of the operation was ever proposed.
     :raises NotDrainedError, KafkaAdminError: the crossing stands as before.
     """
-    operation, request = journal.operation, journal.request
+    operation, origin = journal.operation, journal.request.origin
     if operation.state in FINAL | {"cut"}:
         return
     _require_lost(journal, force)
-    topics = Touched.read(journal).view.topics
-    if any(fenced(operation, topic) for topic in topics.values()):
-        lift(journal)
-    if journal.operation.state == "undoing":
-        if not journal.operation.crossing.retreated:
-            effects = CrossingSteps(journal, "interrupted on the way back")
-            for step in BACK[1:]:
-                effects.perform(step)  # the target was never written, so the origin has nothing to say to it
+    effects = StepsWithoutOrigin(journal, unread)
+    for step in plan_without_origin(effects.look):
+        effects.perform(step)
+    if journal.operation.state in FINAL:
+        raise RefusedError(f"Operation {operation.id} was on its way back, and is undone now. {_afterwards(origin)}")
+
+
+class StepsWithoutOrigin(CrossingSteps):
+    """The effects of steps to which the origin says nothing."""
+
+    def __init__(self, journal: Journal, unread: Unread) -> None:
+        super().__init__(journal, "interrupted on the way back")
+        self.unread = unread
+
+    def reopen(self) -> None:
+        self.why = f"{self.journal.request.origin} is taken for dead"
+        super().reopen()
+
+    def end_without_origin(self) -> None:
+        operation, topics = self.look()
+        if self.at("ahead", topics):
             raise RefusedError(
-                f"Operation {operation.id} was on its way back, and is undone now. {_afterwards(request.origin)}"
+                f"Operation {operation.id} has not proposed its cuts yet: `switchyard undo {operation.id}`. "
+                f"{_afterwards(self.journal.request.origin)}"
             )
-        reopen(journal, f"{request.origin} is taken for dead")
-    topics = Touched.read(journal).view.topics
-    found = stages(journal.operation, topics)
-    if "ahead" in found.values():
-        raise RefusedError(
-            f"Operation {operation.id} has not proposed its cuts yet: `switchyard undo {operation.id}`. "
-            f"{_afterwards(request.origin)}"
-        )
-    names = [name for name, one in found.items() if one in {"proposed", "open"}]
-    for run in in_revisions(journal, names, topics):
-        in_parts(run, partial(_end, journal, unread))
+        names = [*self.at("proposed", topics), *self.at("open", topics)]
+        for run in in_revisions(self.journal, names, topics):
+            in_parts(run, lambda some: EndWithoutOrigin(self.journal, some, self.unread).end())
 
 
 def _afterwards(origin: str) -> str:
@@ -87,88 +88,69 @@ def _require_lost(journal: Journal, force: bool) -> None:
         )
 
 
-def _end(journal: Journal, unread: Unread, names: Sequence[str]) -> None:
-    environment, request = journal.environment, journal.request
-    touched = Touched.read(journal)
-    topics = touched.view.topics
-    sides = {(name, p): (origin, there) for name in names for p, origin, there in crossings(topics[name])}
-    known = LastKnown.read(environment, request.origin, MoveSet(topics=tuple(names)))
-    written = _Written(journal.target, sides)
-    written.read()
-    begun = environment.monotonic()
-    try:
-        revision = touched.commit(hold_change(journal.operation, touched.view, names, "proposed", "open"), "hold")
-        await_drained(environment, revision, journal.operation.id, request.drain_timeout_s)
-        written.read()
-        here = _last_words(journal, sides)
-        ends = {key: known.ends(environment, key, end, here.get(key)) for key, end in written.ends.items()}
-        below = {key: found for key, found in kept_below(journal).items() if key in sides}
-        below.update({key: found for key, found in written.below().items() if below.get(key) is None})
-        producers = {key: found for key, found in below.items() if found is not None}
-        operation = without_below(journal.operation, names)
-        documents = end_change(operation, touched.view, names, ends, producers, unread, read_ms=environment.now_ms())
-        revision = touched.commit(documents, "finish")
-    except BaseException:
-        patiently(environment, lambda: lift(journal))
-        raise
-    fenced_ms = (environment.monotonic() - begun) * 1000
-    journal.update(revision=revision)
-    after = {put.name: put for put in documents.puts if isinstance(put, Topic)}
-    detail = _said(after.values(), sides, request.origin)
-    journal.append(
-        "finish",
-        "done",
-        fenced_ms,
-        {"revision": revision, "topics": list(names), "status": "Migrated", "without": request.origin, "unread": unread}
-        | detail,
-    )
-    environment.say(
-        f"finish {fenced_ms:.1f} ms without {request.origin} ({len(names)} topics, {revision=}): what it alone held "
-        f"below the cuts {'is skipped' if unread == 'skip' else 'is waited for'} until it returns"
-    )
+class EndWithoutOrigin(FencedEnd):
+    """At cuts that the target, and what was last seen of the origin, decide (`WITHOUT_ORIGIN`).
 
+    What the target has, and who has written there since the cuts, is read before the fence, and its rest behind it.
+    """
 
-class _Written:
-    """The target's ends, and who has written there since the cuts: read before the fence, and its rest behind it."""
+    parts = WITHOUT_ORIGIN
+    standing = ("proposed", "open")
 
-    def __init__(self, target: Admin, sides: Mapping[Partition, tuple[Extent, Extent]]) -> None:
-        self.ends: dict[Partition, int] = {key: there.base for key, (_, there) in sides.items()}
-        self._target, self._sides = target, sides
-        self._found: dict[Partition, Surplus] = {}
+    def __init__(self, journal: Journal, names: Sequence[str], unread: Unread) -> None:
+        super().__init__(journal, names)
+        self.unread, self.origin = unread, journal.request.origin
+        self.sides = {(name, p): (here, there) for name in names for p, here, there in crossings(self.before[name])}
+        self.known = LastKnown.read(self.environment, self.origin, MoveSet(topics=tuple(names)))
+        self.target_ends = {key: there.base for key, (_, there) in self.sides.items()}
+        self.surplus: dict[Partition, Surplus] = {}
+        self.written()
 
-    def read(self) -> None:
-        before = self.ends
-        now = {key: one.log_end for key, one in self._target.ends(list(self._sides)).items()}
-        regions = {key: (before[key], end) for key, end in now.items() if end > before[key]}
-        for key, more in (self._target.surplus(regions, timeout_s=READ_S) if regions else {}).items():
-            had = self._found.get(key, Surplus())
-            self._found[key] = Surplus({**more.first, **had.first}, had.whole and more.whole)
-        self.ends = now
+    def written(self) -> None:
+        target, before = self.journal.target, self.target_ends
+        self.target_ends = {key: found.log_end for key, found in target.ends(list(self.sides)).items()}
+        regions = {key: (before[key], end) for key, end in self.target_ends.items() if end > before[key]}
+        for key, more in (target.surplus(regions, timeout_s=READ_S) if regions else {}).items():
+            had = self.surplus.get(key, Surplus())
+            self.surplus[key] = Surplus({**more.first, **had.first}, had.whole and more.whole)
 
-    def below(self) -> Below:
-        return {
-            key: crossed_with(found, self._sides[key][1], self._sides[key][0]) for key, found in self._found.items()
+    def conclude(self) -> None:
+        here = self._last_words()
+        ends = {
+            key: self.known.ends(self.environment, key, end, here.get(key)) for key, end in self.target_ends.items()
         }
+        for key, surplus in self.surplus.items():
+            origin, target = self.sides[key]
+            if self.below.get(key) is None:
+                self.below[key] = crossed_with(surplus, target, origin)
+        documents = end_change(
+            without_below(self.journal.operation, self.names),
+            self.touched.view,
+            self.names,
+            ends,
+            known_below(self.below),
+            self.unread,
+            read_ms=self.environment.now_ms(),
+        )
+        self.finish_by(documents)
 
+    def told(self) -> tuple[dict[str, Any], str]:
+        """With known ends and cuts: nobody knows what the origin held in between."""
+        ends: dict[Partition, list[int]] = {}
+        for topic in (put for put in self.documents.puts if isinstance(put, Topic)):
+            for partition, extents in topic.partitions.items():
+                last = extents[-2] if len(extents) > 1 else None
+                if (topic.name, partition) in self.sides and last is not None and last.cluster == self.origin:
+                    ends[topic.name, partition] = [last.known_end or last.start, extents[-1].start]
+        detail = {"without": self.origin, "unread": self.unread, "known_end_and_cut": by_topic(ends)}
+        becomes = "skipped" if self.unread == "skip" else "waited for"
+        return detail, f"what {self.origin} alone held below the cuts is {becomes} until it returns"
 
-def _last_words(journal: Journal, keys: Iterable[Partition]) -> dict[Partition, int]:
-    """Log ends of an origin that is taken for dead and answers all the same."""
-    found: Mapping[Partition, LogEnds] = {}
-    with suppress(KafkaAdminError, RefusedError):
-        origin = journal.origin
-        if origin.probe(timeout_s=DYING_S).reachable:
-            found = origin.ends(list(keys), timeout_s=DYING_S)
-    return {key: one.log_end for key, one in found.items()}
-
-
-def _said(
-    topics: Iterable[Topic], sides: Mapping[Partition, tuple[Extent, Extent]], origin: str
-) -> dict[str, dict[str, dict[int, list[int]]]]:
-    """For the history: partition → known end and cut, between which nobody knows what the origin held."""
-    ends: dict[Partition, list[int]] = {}
-    for topic in topics:
-        for partition, extents in topic.partitions.items():
-            last = extents[-2] if len(extents) > 1 else None
-            if (topic.name, partition) in sides and last is not None and last.cluster == origin:
-                ends[topic.name, partition] = [last.known_end or last.start, extents[-1].start]
-    return {"known_end_and_cut": by_topic(ends)}
+    def _last_words(self) -> Mapping[Partition, int]:
+        """Log ends of an origin that is taken for dead and answers all the same."""
+        with suppress(KafkaAdminError, RefusedError):
+            origin = self.journal.origin
+            if origin.probe(timeout_s=DYING_S).reachable:
+                found = origin.ends(list(self.sides), timeout_s=DYING_S)
+                return {key: ends.log_end for key, ends in found.items()}
+        return {}
