@@ -1,7 +1,4 @@
-"""The first requests of a connection: which versions are spoken, and who is there.
-
-The steps of SASL are the business of `SaslServer`; here its answers are given, and the claim is judged.
-"""
+"""The first requests of a connection: which versions are spoken, and who is there (`SaslServer` has the steps)."""
 
 from __future__ import annotations
 
@@ -64,15 +61,15 @@ def authenticate(session: ConnectionState, request: Request) -> None:
     fault = _fault(session, sasl, token)
     if fault is None:
         _answer(session, request, ErrorCode.NONE, None)
-        return
-    _answer(session, request, ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: invalid user or password")
-    session.close(Cause.AUTHENTICATION_FAILED, fault)
+    else:
+        why = "Authentication failed: invalid user or password"
+        _answer(session, request, ErrorCode.SASL_AUTHENTICATION_FAILED, why)
+        session.close(Cause.AUTHENTICATION_FAILED, fault)
 
 
 def raw_token(session: ConnectionState, sasl: SaslServer, buf: bytearray, pos: int, end: int) -> int:
-    """After a SaslHandshake of version 0 the client's tokens come as bare frames, and so do the answers to them.
-
-    Clients that were configured for brokers before 1.0 do so. A refusal has no form: the connection ends.
+    """After a SaslHandshake of version 0 (brokers before 1.0) tokens and answers are bare frames. There is none for a
+    refusal: the connection ends.
 
     :returns: the position after the token; `pos` if it is not there yet.
     """

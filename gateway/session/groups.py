@@ -18,8 +18,8 @@ _NO_LOGS = "gateway"
 def group(session: ConnectionState, request: Request) -> None:
     """A request of a group's member, passed to the coordinator whichever node it came in by.
 
-    NOT_COORDINATOR sends a member whose group has moved on a search. One that is just stopping loses its last commit
-    with it, or never ends: aiokafka (0.14) does not search while it stops, and repeats that commit for ever.
+    Answered NOT_COORDINATOR, a member that is stopping would lose its last commit, or never end: aiokafka (0.14) does
+    not look for a coordinator then, and repeats the commit for ever.
     """
     name = request.group()
     route = session.routes(request.client_id).group(name)
@@ -29,7 +29,7 @@ def group(session: ConnectionState, request: Request) -> None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     elif route.group is not None and route.group.fence is not None:
         error = request.api.fenced
-        # A heartbeat is answered at once: it blocks nothing, and the member must not think its coordinator dead.
+        # A heartbeat is answered at once, or the member would think its coordinator dead.
         fence = route.group.fence.operation if error is not ErrorCode.NONE else None
     elif route.coordinator is None:
         error = ErrorCode.NOT_COORDINATOR
@@ -53,19 +53,16 @@ def group(session: ConnectionState, request: Request) -> None:
 
 
 def newer_protocol(session: ConnectionState, request: Request) -> None:
-    """A member of a KIP-848 group is told what brokers tell it on which that protocol is off.
-
-    franz-go goes on with the classic one, Java and librdkafka end their consumer and say why.
-    """
+    """A member of a KIP-848 group is told what brokers tell it that have this protocol off: franz-go goes on with the
+    classic one, Java and librdkafka end their consumer and say why."""
     session.reply(request, {"error_code": int(ErrorCode.UNSUPPORTED_VERSION), "error_message": _CLASSIC_ONLY})
 
 
 def wake_joiners(session: ConnectionState) -> None:
-    """Members that wait in a rebalance while their group is being fenced are answered, to ask again after the fence.
+    """Members that wait in a rebalance while their group is being fenced are told to ask again after the fence.
 
-    What they wait for, that the others join or the leader hands out partitions, the same fence refuses: they would
-    wait for it, and it, to be drained, for them. A broker works on one request per connection at a time, so a farewell
-    after a join waits with it.
+    The fence refuses what they wait for, and waits for them to be drained. A broker works on one request per connection
+    at a time, so a farewell after a join waits, too.
     """
     known = session.snapshot.view.groups
     occupied: set[BrokerLane | None] = set()
@@ -85,10 +82,8 @@ def wake_joiners(session: ConnectionState) -> None:
 
 
 def node(session: ConnectionState, request: Request) -> None:
-    """A request that is about the broker itself: a virtual node's is passed on, a gateway's node has no logs.
-
-    Admin clients ask every node. No directory at all is to Java a right that is missing, no answer a broker that hangs.
-    """
+    """A request about the broker itself: a virtual node's is passed on, a gateway's node has one empty log directory
+    (none at all is to Java a right that is missing)."""
     if session.here is None:
         session.reply(request, {"error_code": 0, "results": [{"error_code": 0, "log_dir": _NO_LOGS}]})
     elif not session.snapshot.fresh:
@@ -99,12 +94,7 @@ def node(session: ConnectionState, request: Request) -> None:
 
 def rename(group: Group, by_id: dict[str, Member], api_key: int, request: Message) -> bool:
     """Replaces members of the origin by those of the target, in place. False if the request names none."""
-    if api_key == ApiKey.JOIN_GROUP:
-        member = by_id.get(request["member_id"])
-        if member is not None:
-            request["member_id"] = member.member_id
-        return member is not None
-    if api_key == ApiKey.LEAVE_GROUP:
+    if api_key in (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP):
         named = False
         for entry in (request, *request.get("members", ())):
             member = by_id.get(entry.get("member_id", ""))

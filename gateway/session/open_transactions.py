@@ -2,10 +2,9 @@
 
 A transaction fence lets those go on that write to what is fenced already: they could not end otherwise. A transaction
 is open on the connection that took a topic in last. It may end on another one of the same gateway, since clients look
-for their coordinator anew (`Holders`). One that seems to be open for long is looked after at its coordinator: its end
-may have been asked for through another gateway, or its time may be over. What began on a connection that broke counts
-as not begun: then it waits behind the fence like a new one, and the move ends by its drain timeout, as if it stayed
-open.
+for their coordinator anew (`Holders`). One that seems to be open for long is looked after at its coordinator: it may
+have ended through another gateway, or by its timeout. What began on a connection that broke waits behind the fence like
+a new one, and the move ends by its drain timeout.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ MAX_LOOKED_AFTER = 16
 
 class _Open(NamedTuple):
     topics: frozenset[bytes]
-    """A new object each time: what was asked about another one says nothing of this."""
+    """A new object each time, which tells answers to older questions apart."""
     since: float
 
 
@@ -69,7 +68,7 @@ class OpenTransactions:
             self._kept_out.add(transactional_id)
 
     def never_begun(self, transactional_id: str) -> bool:
-        """Whether it has nothing in any log, because it was kept out."""
+        """Whether it has nothing in any log."""
         return transactional_id in self._kept_out
 
     def topics(self, transactional_id: str) -> tuple[bytes, ...]:
@@ -78,7 +77,6 @@ class OpenTransactions:
         return tuple(known.topics) if known is not None else ()
 
     def write_to(self, topics: frozenset[bytes]) -> bool:
-        """Whether any of them writes to one of `topics`."""
         return any(not topics.isdisjoint(known.topics) for known in self._open.values())
 
     def to_look_after(self, cluster: str, topics: frozenset[bytes], now: float) -> tuple[LookAfter, ...]:

@@ -36,7 +36,7 @@ def text(name: bytes) -> str:
 class Request:
     """`buf[start:end]` is the frame, size first; `missing` bytes of it have not arrived.
 
-    The buffer is used again for the next bytes, so a request that has been handled is told to `forget` it.
+    The buffer is used again, so a request that has been handled has to `forget` it.
     """
 
     __slots__ = (
@@ -64,7 +64,6 @@ class Request:
 
     @property
     def api(self) -> Api:
-        """What is known of its API, which has to be one that is offered."""
         return APIS[self.api_key]
 
     @property
@@ -76,11 +75,10 @@ class Request:
         return memoryview(self.buf)[self.body_at : self.end]
 
     def group(self) -> bytes:
-        """The group that it names."""
         return peek_group(self.api_key, self.api_version, self.buf, self.body_at, self.end)
 
     def decode(self) -> Message:
-        """The body, within the bounds of what is decoded while everybody else waits."""
+        """The body, within the bounds of what is decoded on the event loop."""
         return decode(self.api_key, self.api_version, "request", self.body, limits=inline(self.limits))
 
     def rewritten(self, message: Message) -> bytes:
@@ -95,10 +93,10 @@ class Request:
         return encode_response(self.api_key, self.api_version, self.correlation_id, message)
 
     def refusal(self, message: Message, error: ErrorCode | None = None) -> Message:
-        """The answer that says `error` wherever it can be said; without one, what is said under a fence."""
+        """The answer that says `error`, or what is said under a fence, wherever it can."""
         return self.api.refusal(message, error)
 
     def decode_answer(self, frame: bytearray) -> Message:
-        """The body of a broker's answer, whose frame this is."""
+        """The body of a broker's answer."""
         at = response_body_at(self.api_key, self.api_version, frame, 4, len(frame))
         return decode(self.api_key, self.api_version, "response", memoryview(frame)[at:], limits=self.limits)

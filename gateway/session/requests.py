@@ -15,11 +15,11 @@ from ha_core.wire import APIS, ApiKey, RemoteProtocolError, Route, read_request_
 from ha_core.wire.frames import frame_size
 
 MAX_REQUESTS = 100
-"""Within one event: thousands that have no answer fit into what is read at once, and others are to have their turn."""
+"""Within one event, so that other connections have their turn."""
 MIN_REQUEST_BYTES = 10
 """API key, version, correlation id and the length of the client id."""
 LONG_BYTES = 32 << 10
-"""Of a composed request: a longer one is decoded by the driver, beside its event loop."""
+"""A longer composed request is decoded by the driver, beside its event loop."""
 _NONE = (0, -1)
 """Versions of what is not offered."""
 
@@ -114,18 +114,15 @@ def _handle(session: ConnectionState, request: Request) -> None:
         authentication.api_versions(session, request)
         return
     if line is None or line.route is Route.HIDDEN or not line.min_version <= version <= line.max_version:
-        session.close(
-            Cause.UNSUPPORTED,
-            f"API key {key} version {version} is not offered by this gateway; the client did not follow the "
-            f"ApiVersions answer",
-        )
+        why = "is not offered by this gateway; the client did not follow the ApiVersions answer"
+        session.close(Cause.UNSUPPORTED, f"API key {key} version {version} {why}")
         return
     if not authentication.entered(session, request):
         return
     low, high = session.snapshot.offered.get(key, _NONE)
     if not low <= version <= high:
-        # A cluster that speaks less was found since the client read what is offered. Any cluster may be asked for any
-        # client, across a cut or for a group, so it is sent nowhere, and the client asks for versions anew.
+        # A cluster that speaks less was found since the client read what is offered, and any cluster may be asked for
+        # any client. So it is sent nowhere, and the client asks for versions anew.
         common = f"the clusters have {low} to {high} in common" if low <= high else "not every cluster has it"
         streaming.leave(session, Cause.UNSUPPORTED, f"API key {key} version {version}: {common}")
         return
@@ -145,7 +142,7 @@ def _handle_beginning(session: ConnectionState, request: Request) -> bool:
 
 def _compose(session: ConnectionState, request: Request) -> None:
     if request.api.by_map and not session.leased():
-        # There is no one retriable error for them all; whose connection ends asks again.
+        # No retriable error fits them all; a client whose connection ends asks again.
         streaming.leave(session, Cause.LEASE_LOST, "a change of topics or groups came while the lease was lost")
         return
     body = request.body

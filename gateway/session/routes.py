@@ -12,6 +12,9 @@ from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Group, Identity, LastSequences, Member, Topic
 from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
 
+MAX_CACHED = 10_000
+"""Names come from the wire: a client that invents some must not fill the memory."""
+
 
 class Way(IntEnum):
     PASS = 0
@@ -39,8 +42,8 @@ class GroupRoute(NamedTuple):
     here: bool
     """Whether the port's cluster coordinates the group."""
     coordinator: BrokerLane | None
-    """The broker to pass the group's requests to: the port's own where its cluster coordinates the group; elsewhere
-    the coordinator itself, None while it is not known."""
+    """Where the group's requests go: the port's own broker where its cluster coordinates the group, else the
+    coordinator itself; None while it is not known."""
     group: Group | None
     members: dict[str, Member]
     """Aliases of the group by member id, if they lead to the cluster that coordinates it."""
@@ -62,7 +65,7 @@ class Routes:
         self.closed = known is None or known.masked is not None or not snapshot.fresh
         """Nothing passes: a listener without a broker, a masked cluster, or no state yet."""
         self.plain = self._is_plain()
-        """Every topic passes: no request needs to be looked at before it is forwarded."""
+        """Every topic passes: no request needs a look."""
 
     def _is_plain(self) -> bool:
         view = self.snapshot.view
@@ -77,8 +80,7 @@ class Routes:
     def topic(self, name: bytes) -> TopicRoute:
         route = self._topics.get(name)
         if route is None:
-            # Names come from the wire: a client that invents topics must not fill the memory.
-            if len(self._topics) > 10_000:
+            if len(self._topics) > MAX_CACHED:
                 self._topics.clear()
             route = self._topics[name] = self._judge_topic(name)
         return route
@@ -99,8 +101,8 @@ class Routes:
         if topic is not None and topic.fence is not None:
             return TopicRoute(Way.REFUSE, Way.PASS, topic, None, topic.fence.operation)
         resolved = cluster_for_topic(view, self.identity, name, self.snapshot.topology.existing)
-        # Only an explicit binding moves an unmapped topic away from the broker that the client found: what is merely
-        # the default may lag behind a topic that was created a moment ago.
+        # Only an explicit binding moves an unmapped topic away from the broker that the client found: the default may
+        # lag behind a topic that was created a moment ago.
         if resolved.cluster != here and resolved.level in EXPLICIT_LEVELS:
             return _REFUSE
         return _PASS
@@ -114,7 +116,7 @@ class Routes:
     def group(self, name: bytes) -> GroupRoute:
         route = self._groups.get(name)
         if route is None:
-            if len(self._groups) > 10_000:
+            if len(self._groups) > MAX_CACHED:
                 self._groups.clear()
             group_name = text(name)
             cluster = cluster_for_group(self.snapshot.view, self.identity, group_name)

@@ -1,4 +1,4 @@
-"""What all sessions of a gateway share: bounds, who may enter, and what has to be known across connections."""
+"""What all sessions of a gateway share."""
 
 from __future__ import annotations
 
@@ -53,8 +53,6 @@ class Issued(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What all sessions of a gateway share."""
-
     limits: Limits
     authentication: Authentication
     lease: Lease

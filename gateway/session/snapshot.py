@@ -31,7 +31,7 @@ class Fences(NamedTuple):
 
 
 def fences(view: View) -> Fences:
-    """Goes through all topics and groups: not for the event loop, where there are many."""
+    """Goes through all topics and groups: not for the event loop."""
     operations: set[str] = set()
     topics: set[bytes] = set()
     scopes: defaultdict[str, tuple[set[bytes], ...]] = defaultdict(lambda: (set(), set(), set()))
@@ -69,11 +69,11 @@ class Snapshot:
     offered: Mapping[int, tuple[int, int]] = field(init=False)
     """The same by key."""
     unreadable: frozenset[str] = frozenset()
-    """Paths of documents that were never readable: what they may say of a topic or user is not guessed at."""
+    """Paths of documents that were never readable: what they say is not guessed at."""
     fresh: bool = True
     """False until the first view is loaded: then only ApiVersions and retriable errors are answered."""
     fences: Fences = None  # type: ignore[assignment]
-    """Of the view; whoever makes the snapshot elsewhere than on the event loop may have found them there."""
+    """Of the view, if they were not given."""
 
     def __post_init__(self) -> None:
         if self.fences is None:
@@ -99,13 +99,12 @@ class Port:
 class Lease:
     """Until when produce and group calls may be forwarded, and acknowledged (seconds on the driver's clock).
 
-    Renewed by every confirmed round trip to ZooKeeper. Past it, others may have taken this gateway for dead and moved
-    on, so forwarding would make a second writer.
+    Past it, others may have taken this gateway for dead and moved on: it would be a second writer.
     """
 
     valid_until: float = field(default=float("-inf"))
     generation: int = 0
-    """A lease that was lost and is back is another one: what others did in between was not seen."""
+    """A lease that was lost and is back is another one."""
 
     def holds(self, now: float) -> bool:
         return now < self.valid_until

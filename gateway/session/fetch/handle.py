@@ -16,17 +16,16 @@ from ha_core.wire import ErrorCode
 from ha_core.wire.fetch import FetchScan, scan_fetch_request
 
 CROSSING_WAIT_MS = 20
-"""Longest wait of a fetch that is answered by two clusters: the one with records waits for the one without."""
+"""Longest wait of a fetch that two clusters answer: the one with records waits for the one without."""
 COLD_WAIT_MS = 500
 STALE_DELAY_S = 0.1
 MAX_DELAY_S = 1.0
 MAX_NAME_BYTES = 249
-"""Of a topic that can exist: whatever has a longer name is in no map."""
+"""Of a topic that can exist."""
 MAX_IN_SESSION = 40_000
-"""Topics of a fetch session, as one full request may name them; what is left out later is not taken off. Of more, the
-client is asked to begin anew."""
+"""Topics of a fetch session: a client that names more is asked to begin anew."""
 MAX_COLD_BYTES = 16 << 20
-"""Most bytes that one request reads from a closed extent: that answer is held in memory whole."""
+"""That one request reads from a closed extent: that answer is held in memory whole."""
 
 
 def fetch(session: ConnectionState, request: Request) -> None:
@@ -72,17 +71,16 @@ def _empty(error: ErrorCode) -> Message:
 
 
 def _refuse_follower(session: ConnectionState, request: Request) -> None:
-    """A client that says that it is a broker: to the broker behind it would be the gateway's account that says so.
+    """A client that says that it is a broker, which would read what is not committed, and move high watermarks on.
 
-    It would be shown what is not committed yet, and move high watermarks on for a replica that has nothing. Brokers
-    give the same answer to whoever lacks the right to act as one (ClusterAction).
+    To the broker it would be the gateway's account that says so. Brokers give the same answer to whoever lacks the
+    right to act as one (ClusterAction).
     """
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     refused = [
         {
             "topic": topic["topic"],
-            "partitions": [
-                no_records(asked["partition"], ErrorCode.TOPIC_AUTHORIZATION_FAILED) for asked in topic["partitions"]
-            ],
+            "partitions": [no_records(asked["partition"], error) for asked in topic["partitions"]],
         }
         for topic in request.decode()["topics"]
     ]
@@ -116,24 +114,15 @@ def _read(session: ConnectionState, request: Request, message: Message, routes: 
     frames: dict[BrokerLane, bytes] = {}
     for lane, topics in plan.parts.items():
         part_wait_ms = min(wait_ms, most_wait_ms) if lane in plan.closed or not hurry else 0
-        part = part_of(message, topics, part_wait_ms, most)
-        frames[lane] = request.rewritten(part)
+        frames[lane] = request.rewritten(part_of(message, topics, part_wait_ms, most))
     exchange.begin(session, request, _gather(session, request, plan, frames, wait_ms / 1000))
 
 
 def _gather(
-    session: ConnectionState,
-    request: Request,
-    plan: FetchPlan,
-    frames: dict[BrokerLane, bytes],
-    wait_s: float,
+    session: ConnectionState, request: Request, plan: FetchPlan, frames: dict[BrokerLane, bytes], wait_s: float
 ) -> Exchange:
-    told = yield Send(
-        frames,
-        survives_loss=plan.closed.issuperset(frames),
-        spared=frozenset(plan.closed),
-        patience_s=wait_s + answers.PATIENCE_S,
-    )
+    closed = frozenset(plan.closed)
+    told = yield Send(frames, closed.issuperset(frames), spared=closed, patience_s=wait_s + answers.PATIENCE_S)
     decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in told.items()}
     merged, stale = merge(plan, decoded, session.gaps, session.snapshot.view)
     log_starts.ask(session, plan)
@@ -144,10 +133,7 @@ def _gather(
 
 
 def wake_readers(session: ConnectionState, before: View) -> None:
-    """Readers that wait in a cluster that their topic has just left are answered, to ask again where it is now.
-
-    They would wait there for `fetch.max.wait.ms` in vain: nothing is appended any more.
-    """
+    """Readers that wait where their topic has just left, and nothing is appended any more, are told to ask again."""
     after = session.snapshot.view
     for pending in tuple(session.queue):
         if isinstance(pending, Passed) and any(_left(topic, before, after) for topic in pending.reads):

@@ -1,7 +1,7 @@
 """Where an extent's log starts by now, when its first records are gone: readers who come from an older one go on there.
 
-Retention by size keeps all of a log to which nothing is appended any more, and takes the first records of the one in
-which the topic lives since. An offset out of range sends a reader to the earliest one, which is the old log's start.
+Retention by size keeps all of a closed log, and takes the first records of the live one. An offset out of range would
+send a reader to the earliest one, which is the old log's start.
 """
 
 from __future__ import annotations
@@ -46,11 +46,10 @@ def _learn(session: ConnectionState, plan: FetchPlan, key: Key, start: int) -> N
     read = plan.reads.get(key)
     if read is None or read.extent is None or not stands(session.snapshot.view, key, read.extent):
         return
-    if start <= read.physical:
-        # It has lost records instead: the client learns of it, as it would of any other log.
-        session.gaps[key] = Gap(read.asked, read.extent.to_client(read.physical), sure=True)
-        return
-    session.gaps[key] = Gap(read.asked, read.extent.clip(start))
+    # It may have lost records at its end instead: the client learns of it, as it would of any other log.
+    lost = start <= read.physical
+    resume = read.extent.to_client(read.physical) if lost else read.extent.clip(start)
+    session.gaps[key] = Gap(read.asked, resume, sure=lost)
 
 
 def forget(session: ConnectionState, before: View) -> None:

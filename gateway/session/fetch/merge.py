@@ -17,8 +17,8 @@ def merge(
 ) -> tuple[Message, set[str]]:
     """One answer in client offsets; and the clusters whose topology is stale.
 
-    :param answers: decoded answer per upstream, None where the upstream was lost.
-    :param view: the newest one. What was read by a map that has changed may have come to lie at other offsets.
+    :param answers: None where the broker was lost.
+    :param view: the newest one: by a map that has changed, what was read may lie at other offsets.
     """
     entries = dict(plan.local)
     stale: set[str] = set()
@@ -41,8 +41,8 @@ def merge(
                 elif read.closed and entry["error_code"] in STALE:
                     stale.add(lane.cluster)
                 elif read.extent.known_end is not None and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    # A cluster that was dead at the cut is back with less than it may have had. Nobody has said yet
-                    # that the rest is lost: a client that learnt of it would jump to another offset.
+                    # A cluster that was dead at the cut is back with less than it may have had. A client that learnt
+                    # of it would jump to another offset before anybody has said that the rest is lost.
                     undecided = True
                 elif read.opens and entry["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
                     plan.gone[key] = lane
@@ -67,10 +67,8 @@ def merge(
 
 
 def _told(asked: dict[str, list[Message]], answer: Message) -> set[Key]:
-    """The partitions of which a broker's answer tells what is there: those before the first one with records, which
-    comes whole whatever the limits are. After it limits that are used up leave partitions empty (KIP-74).
-
-    Clients let partitions that gave nothing go first, so each has its turn however busy the others are.
+    """The partitions whose emptiness tells something: those before the first one with records. After it used up limits
+    leave partitions empty (KIP-74). Clients let those go first, so each has its turn.
     """
     full = {
         (topic["topic"], entry["partition_index"])
@@ -95,7 +93,6 @@ def _translate(key: Key, entry: Message, read: Read, told: bool) -> tuple[Messag
     hollow = False
     held = entry["high_watermark"]
     if physical_end is not None:
-        # Either the log is known to its end and has nothing here, or what comes next lies after the extent.
         seen = min(held, entry["last_stable_offset"]) if entry["last_stable_offset"] >= 0 else held
         hollow = told and entry["error_code"] == ErrorCode.NONE and seen >= physical_end
         if end:

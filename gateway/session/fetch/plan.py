@@ -3,9 +3,8 @@
 A partition is read at one place per request: its live extent (streamed, patched on the way) or a closed one (gathered,
 cut off at the extent's end). What cannot be reached is answered empty: the client waits, nothing is skipped.
 
-A high watermark that equals the position is the end of the partition: librdkafka tells its application so, whatever
-else the answer says, and jobs that read to the end stop. So an answer that does not know where the end is says -1
-(Java, librdkafka and others keep it apart from an offset), or an offset that is not reached yet: the extent's end.
+A high watermark that equals the position means the end of the partition: jobs that read to the end stop there. So an
+answer that does not know the end says -1, which clients keep apart from an offset, or the extent's end.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ STALE = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-"""Errors of the cluster behind a closed extent. The client must not see them: it would look for a new leader, and it
-has the right one. The partition is answered empty, and the gateway asks the cluster anew."""
+"""Errors of the cluster behind a closed extent that the client must not see: it would look for a new leader, and has
+the right one. The partition is answered empty, and the gateway asks the cluster anew."""
 
 
 class Gap(NamedTuple):
@@ -45,7 +44,7 @@ class Gap(NamedTuple):
     asked: int
     resume: int
     sure: bool = False
-    """The log was there when it was asked: an offset out of its range is one."""
+    """The log was there when it was asked, so an offset out of range is the reader's to learn."""
 
 
 class Read(NamedTuple):
@@ -59,16 +58,16 @@ class Read(NamedTuple):
     """What the cluster is asked for."""
     closed: bool = False
     ahead: bool = False
-    """Its end lies ahead of the log, which still grows: until the log is there, its end is the partition's."""
+    """The log still grows towards the extent's end: until it is there, the log's end is the partition's."""
     first: bool = True
-    """Whether the extent is the partition's only one, so that its log start is the client's."""
+    """The extent is the partition's only one: its log start is the client's."""
     opens: bool = False
-    """Whether a reader comes here from an older extent. If retention has taken the first records of this one, that is
-    a gap: an offset out of range would send the reader back and forth in an endless loop."""
+    """A reader comes here from an older extent. If retention has taken the first records of this one, that is a gap:
+    an offset out of range would send the reader back and forth for ever."""
 
 
 class FetchPlan:
-    """What becomes of one inspected fetch: it is split by the brokers that hold what it asks for.
+    """One fetch, split by the brokers that hold what it asks for.
 
     :ivar parts: by broker: topic → partition entries with offsets of its cluster.
     :ivar local: partitions answered here.
@@ -78,8 +77,7 @@ class FetchPlan:
     :ivar both: a cut lies ahead, and records may appear on either side of it: nothing may wait long on one side.
     :ivar refused: something is answered with an error that the client should learn soon.
     :ivar unreachable: a closed extent cannot be read now.
-    :ivar undecided: all that was asked for lies where nobody knows yet whether it is lost: asking again at once is of
-        no use.
+    :ivar undecided: of all that was asked for nobody knows yet whether it is lost: asking again at once is of no use.
     """
 
     __slots__ = (
@@ -135,9 +133,8 @@ class FetchPlan:
         physical = extent.base if isinstance(place, Hole) else place.physical
         closed, crosses = extent.end is not None, topic.crosses(partition)
         if not closed and crosses and topic.crossing and topic.crossing.state == "proposed":
-            # Nothing is there yet, and a higher cut may come. A read that waited there for this one would be given the
-            # first records after that one, at offsets that are not theirs. And what other gateways acknowledge there
-            # until they know of this cut is in the log, so nobody knows where that ends.
+            # Nothing is there yet, and a higher cut may come: a read that waited there would be given the first records
+            # after that one at wrong offsets. Nor does anybody know where the log before the cut ends.
             self.local[key] = no_records(partition)
             return
         here = routes.here if routes.here is not None and extent.cluster == routes.here.cluster else None
@@ -156,21 +153,14 @@ class FetchPlan:
         elif here is None:
             self.away[key] = lane
         follows = offset <= extent.start and any(older.start < extent.start and not older.ignored for older in extents)
-        read = Read(
-            extent,
-            offset,
-            physical,
-            closed,
-            ahead=closed and crosses,
-            first=len(extents) == 1,
-            opens=follows and (gap is None or not gap.sure),
-        )
+        opens = follows and (gap is None or not gap.sure)
+        read = Read(extent, offset, physical, closed, closed and crosses, first=len(extents) == 1, opens=opens)
         entry = {**asked, "fetch_offset": physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
         self._read(key, lane, entry, read)
 
     def _keep_one_place(self) -> None:
-        """A reader whose topic has just moved is served through the port that it is on, and notices nothing; until its
-        client asks for metadata. Where that would tie two long waits together, it is sent to the new leader at once."""
+        """A reader whose topic has just moved is served through the port that it is on until its client asks for
+        metadata. Where that would tie two long waits together, it is sent to the new leader at once."""
         if len(self.parts) < 2:
             return
         for key, lane in self.away.items():
@@ -222,8 +212,8 @@ def no_records_of(key: Key, extent: Extent | None) -> Message:
 
 
 def part_of(message: Message, topics: Mapping[str, list[Message]], max_wait_ms: int, max_bytes: int) -> Message:
-    """The part of a fetch for one broker. Sessions are switched off: the broker would answer with what changed since
-    its last answer, and that answer may have been for other offsets."""
+    """The part of a fetch for one broker. Fetch sessions are switched off: what changed since the last answer is of no
+    use where that was for other offsets."""
     return {
         **message,
         "rack_id": "",
@@ -237,7 +227,7 @@ def part_of(message: Message, topics: Mapping[str, list[Message]], max_wait_ms: 
 
 
 def stands(view: View, key: Key, extent: Extent) -> bool:
-    """Whether offsets in the extent still mean what they did, wherever it ends by now."""
+    """Whether offsets in the extent still mean what they did."""
     topic = view.topics.get(key[0])
     extents = topic.extents(key[1]) if topic is not None and topic.mapped else ()
     return any(extent.same_stay(other) for other in extents)
