@@ -1,13 +1,12 @@
 """Dependent groups, those that read topics which move: found in the origin, judged as a switch of them would be, moved.
 
 What a group has committed are client offsets, so it may go before its topics or long after them: only the topics have
-to be there, because a coordinator takes no commits of a topic that its cluster does not have. A group that cannot come
-along stays where it is, which harms nobody; it is said, with its way out.
+to be there, because a coordinator takes no commits of a topic that its cluster lacks. A group that cannot come along
+stays, which harms nobody; it is said, with its way out.
 
-Where they do not move in one revision with their topics, the groups are moved by an operation of their own, a switch.
-Its id is derived from the one that it follows, so whoever runs that one to its end finds what a killed run has begun.
-The topics have moved by then and stay where they are, whatever becomes of the groups: what failed is written into the
-operation with the command that does it by hand.
+Groups that do not move in one revision with their topics are moved by a switch of their own. Its id is derived from the
+operation that it follows, so whoever ends that one finds what a killed run has begun. The topics stay moved, whatever
+becomes of the groups: what failed is written into the operation, with the command that does it by hand.
 """
 
 from __future__ import annotations
@@ -87,10 +86,6 @@ class Dependents:
     def scope(self) -> tuple[tuple[str, str], ...]:
         """(user, group) of all that come along."""
         return tuple((user, one.group) for one in self.groups for user in one.users)
-
-    def first(self, most: int) -> Dependents:
-        """With at most so many groups that come along."""
-        return replace(self, groups=self.groups[:most])
 
 
 def find_dependents(environment: Environment, view: View, request: MoveRequest, topics: Collection[str]) -> Dependents:
@@ -188,8 +183,6 @@ def _softened(verdicts: Collection[Verdict], origin: str) -> Iterator[Verdict]:
 def follow(journal: Journal) -> Work:
     """Move the groups after the topics of an operation that has cut over, where that was asked for.
 
-    What became of it is in the evidence, and in the history too.
-
     :raises StoreError: ZooKeeper is away, or another executor goes on. Run again, it goes on where it was.
     """
     request = journal.request
@@ -272,8 +265,8 @@ def _follow(journal: Journal) -> Generator[str, Report, DependentGroups]:
                 scope = Scope(user_groups=found.scope)
                 if not found.groups:
                     break
-                some = Scope(user_groups=found.first(MAX_GROUPS).scope)
-                begun = _begin(environment, request, some, operation_id)
+                first = replace(found, groups=found.groups[:MAX_GROUPS])
+                begun = _begin(environment, request, Scope(user_groups=first.scope), operation_id)
             else:
                 environment.say(f"operation {operation_id} was begun by {known.by}: going on with it")
                 begun, scope = known, asked(known)[0].scope

@@ -1,8 +1,7 @@
 """Looking at clusters while they answer, so that something is known of them when they no longer do.
 
-A look is cheap: a handful of requests per broker, whatever the number of topics. One of the gateways takes one each
-minute (`recorder`), the `record_facts` DAG every quarter of an hour, `switchyard facts record` by hand. How old it is
-travels with it to wherever it is used.
+A look is a handful of requests per broker, whatever the number of topics. One of the gateways takes one each minute
+(`recorder`), the `record_facts` DAG every quarter of an hour, `switchyard facts record` by hand. Its age goes with it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ LOOK_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look at a cluster has recorded; with an `error` nothing, and what was known before stays."""
+    """What was recorded; with an `error` nothing, and what was known before stays."""
 
     cluster: str
     at: str
@@ -213,7 +212,6 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
     reached = facts.clusters.get(origin)
     if reached is None or reached.reachable or reached.refused:
         return facts
-    store = environment.store
     topics = {
         (origin, name): TopicFacts(
             exists=True,
@@ -223,10 +221,9 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
             replication=topic.replication,
             age_s=environment.age_s(topic.at),
         )
-        for name, topic in store.known(KnownTopic, origin, moves.topics).items()
+        for name, topic in environment.store.known(KnownTopic, origin, moves.topics).items()
     }
-    known = groups_last_seen(environment, origin, moves.groups)
-    groups = {(origin, name): group for name, group in known.items()}
+    groups = {(origin, name): group for name, group in groups_last_seen(environment, origin, moves.groups).items()}
     return replace(facts, topics={**facts.topics, **topics}, groups={**facts.groups, **groups})
 
 

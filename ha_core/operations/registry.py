@@ -128,7 +128,7 @@ def add_cluster(
 
 
 def remove_cluster(environment: Environment, name: str, reason: str = "removed by hand", force: bool = False) -> int:
-    """Forget a cluster that no binding, map or group refers to. Returns the revision.
+    """Forget a cluster that nothing refers to. Returns the revision.
 
     :param force: although topics that never moved are written there. Their clients are led to another cluster, which
         may create them anew: the same offsets then mean other records.

@@ -27,7 +27,6 @@ def returned_page(result: Returned) -> Page:
 
 
 def return_line(one: Return) -> str:
-    """What came back of one partition."""
     where = f"{one.topic}-{one.partition}: {one.cluster} ends at {one.found_end}"
     if one.outcome == "less":
         return (
@@ -74,12 +73,8 @@ def giving_up_page(plan: GivingUp) -> Page:
         columns = ("topic", "partition", "offsets", "known lost", "at most", "readers go on at")
         yield Table(columns, [_loss_row(loss) for loss in plan.losses], most=MAX_ROWS)
     if plan.unread:
-        yield Table(
-            ("groups that have not read all of it",),
-            [(_unread_line(one),) for one in plan.unread],
-            line=str,
-            most=MAX_ROWS,
-        )
+        groups = [(_unread_line(group),) for group in plan.unread]
+        yield Table(("groups that have not read all of it",), groups, line=str, most=MAX_ROWS)
     yield from giving_up_lines(plan)
 
 
@@ -114,7 +109,6 @@ def giving_up_lines(plan: GivingUp) -> Iterator[str]:
 
 
 def given_up_page(done: GivenUp) -> Page:
-    """What was written, and what a rerun has to do."""
     for report in done.reports:
         yield from single_page(report)
     for text in done.put_off:

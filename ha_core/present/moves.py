@@ -46,10 +46,8 @@ def migration_page(proposal: MigrationProposal) -> Page:
         ]
         yield Table(("batch", "topics", "cut", "which"), batches)
     if proposal.partitions:
-        rows = [
-            (p.topic, p.partition, p.end, f"{p.rate_per_s:.1f}", p.rate_from, p.cut, p.reached)
-            for p in proposal.partitions
-        ]
+        planned = proposal.partitions
+        rows = [(p.topic, p.partition, p.end, f"{p.rate_per_s:.1f}", p.rate_from, p.cut, p.reached) for p in planned]
         columns = ("topic", "partition", "end", "records/s at most", "rate from", "cut", "reached")
         yield Table(columns, rows, title=f"predicted cuts; rates: {proposal.rates_from}", most=MAX_ROWS)
     if proposal.batches:
@@ -59,10 +57,8 @@ def migration_page(proposal: MigrationProposal) -> Page:
     else:
         yield _groups_come_along(proposal)
     if proposal.followers:
-        groups = [
-            (one.group, one.members, listed(one.users), listed(one.reads), listed(one.reads_too))
-            for one in proposal.followers
-        ]
+        along = proposal.followers
+        groups = [(g.group, g.members, listed(g.users), listed(g.reads), listed(g.reads_too)) for g in along]
         yield Table(("group", "members", "users", "reads", "reads too"), groups, most=MAX_ROWS)
     if proposal.left_out:
         yield Table(("left out", "because"), sorted(proposal.left_out.items()), line="{} is left out: {}".format)
@@ -79,7 +75,6 @@ def verdicts_page(verdicts: Collection[Verdict]) -> Page:
 
 
 def report_page(report: Report) -> Page:
-    """Milliseconds of each step, where every partition was cut, and the result."""
     if report.error:
         yield Marked(report.error, "error")
     if report.steps:
@@ -92,10 +87,7 @@ def report_page(report: Report) -> Page:
 
 
 def batches_page(reports: Sequence[Report], groups: Mapping[str, str]) -> Page:
-    """One line for each operation of a migration.
-
-    :param groups: operation → what became of its groups.
-    """
+    """:param groups: operation → what became of its groups."""
     rows = [(one.operation, one.result, one.revision, one.error or groups.get(one.operation, "")) for one in reports]
     yield Table(("operation", "result", "revision", ""), rows)
     if any(report.result == "crossing" for report in reports):
@@ -106,20 +98,17 @@ def batches_page(reports: Sequence[Report], groups: Mapping[str, str]) -> Page:
 
 
 def single_page(report: Report) -> Page:
-    """The end of an operation of one revision."""
     yield result_line(report)
     if report.error:
         yield Marked(report.error, "error")
 
 
 def result_line(report: Report) -> str:
-    """Operation, result and revision."""
     served = f", revision {report.revision}" if report.revision else ""
     return f"{report.operation}: {report.result}{served}"
 
 
 def preview_lines(found: Preview) -> Iterator[str]:
-    """What a move costs."""
     yield _created(found.creates)
     told = {group: lag for group, lag in found.lag_records.items() if lag is not None}
     if told:
@@ -139,8 +128,8 @@ def would_move(proposal: Proposal) -> str:
 
 def move_preview(proposal: Proposal) -> dict[str, Any]:
     """What stands below that line."""
-    cost = preview_lines(proposal.preview) if proposal.preview is not None else ()
-    return {"objections": objections(proposal.verdicts), "cost": [*cost]}
+    cost = [*preview_lines(proposal.preview)] if proposal.preview is not None else []
+    return {"objections": objections(proposal.verdicts), "cost": cost}
 
 
 def would_migrate(proposal: MigrationProposal) -> str:
@@ -177,7 +166,6 @@ def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
 
 
 def crossed(operations: Sequence[Operation]) -> str:
-    """What a run of migrations has done."""
     topics = sum(len(one.moves.topics) for one in operations if one.moves is not None)
     request = operations[0].request if operations else None
     way = f" from {request.origin} to {request.target}" if request is not None else ""
@@ -185,7 +173,6 @@ def crossed(operations: Sequence[Operation]) -> str:
 
 
 def _things(topics: int, groups: int) -> str:
-    """`2 topics and 1 group`."""
     counts = [(topics, "topic"), (groups, "group")]
     return " and ".join(amount(count, thing) for count, thing in counts if count) or "bindings only"
 

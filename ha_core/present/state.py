@@ -30,7 +30,6 @@ def status_page(
     running: Collection[Operation],
     locks: Collection[Lock],
 ) -> Page:
-    """Everything that is registered, alive or held."""
     yield f"revision {revision}"
     states = [(s.cluster.name, s.cluster.bootstrap, s.words, s.mask_words) for s in clusters]
     yield Table(("cluster", "bootstrap", "state", "masked"), states, title="clusters")
@@ -48,7 +47,6 @@ def status_page(
 
 
 def problems_page(problems: Collection[Problem]) -> Page:
-    """What waits for a human."""
     if problems:
         rows = [(one.about, one.text, one.remedy) for one in problems]
         yield Table(("what waits for somebody", "", "what to do"), rows)
@@ -58,21 +56,13 @@ def problems_page(problems: Collection[Problem]) -> Page:
 
 def clusters_page(states: Collection[ClusterState]) -> Page:
     rows = [
-        (
-            s.cluster.name,
-            s.cluster.bootstrap,
-            s.cluster.security,
-            "yes" if s.cluster.default else "",
-            s.mask_words,
-            s.words,
-        )
-        for s in states
+        (c.name, c.bootstrap, c.security, "yes" if c.default else "", state.mask_words, state.words)
+        for c, state in ((state.cluster, state) for state in states)
     ]
     yield Table(("cluster", "bootstrap", "security", "default", "masked", "state"), rows)
 
 
 def depends_lines(name: str, depends: Affected) -> Iterator[str]:
-    """Who depends on the cluster."""
     if not depends.anything:
         yield f"Nothing that is known depends on {name}."
         return
@@ -114,7 +104,6 @@ def usage_page(usage: Mapping[str, Usage]) -> Page:
 
 
 def operations_page(operations: Sequence[Operation]) -> Page:
-    """One line for each."""
     rows = []
     for one in operations:
         between = (one.request.origin, one.request.target) if one.request is not None else ("", "")
@@ -123,27 +112,15 @@ def operations_page(operations: Sequence[Operation]) -> Page:
 
 
 def history_page(operation: Operation, entries: Collection[HistoryEntry]) -> Page:
-    """Every entry of one operation."""
     yield f"{operation.id}: {operation.kind}, {operation.state}, by {operation.by}: {operation.reason}"
     request, about = operation.request, _about(operation)
     if about:
         yield f"scope: {about}{f', {request.origin} → {request.target}' if request is not None else ''}"
-    rows = [
-        (
-            e.at,
-            e.epoch,
-            e.step,
-            e.outcome,
-            "" if e.ms is None else f"{e.ms:.1f}",
-            json.dumps(e.detail, ensure_ascii=False) if e.detail else "",
-        )
-        for e in entries
-    ]
+    rows = [(e.at, e.epoch, e.step, e.outcome, "" if e.ms is None else f"{e.ms:.1f}", _json(e.detail)) for e in entries]
     yield Table(("at", "epoch", "step", "outcome", "ms", "detail"), rows)
 
 
 def migrations_page(found: Collection[Migration]) -> Page:
-    """Status, cut, progress, age, and what blocks."""
     rows = []
     for one in found:
         status, first = one.status, one.status.partitions[0]
@@ -166,7 +143,6 @@ def migrations_page(found: Collection[Migration]) -> Page:
 
 
 def looks_page(looks: Collection[Look]) -> Page:
-    """What came of a look at each crossing."""
     if not looks:
         yield "no topic crosses over"
         return
@@ -177,7 +153,6 @@ def looks_page(looks: Collection[Look]) -> Page:
 
 
 def topics_page(found: Overview) -> Page:
-    """Where each topic is written, what it holds, who is behind."""
     rows = [
         (
             one.topic,
@@ -227,7 +202,6 @@ def group_page(found: GroupLag) -> Page:
 
 
 def groups_page(found: Sequence[GroupLag], unasked: Mapping[str, str]) -> Page:
-    """One line for each."""
     rows = [
         (
             one.group,
@@ -247,14 +221,17 @@ def groups_page(found: Sequence[GroupLag], unasked: Mapping[str, str]) -> Page:
 def known_page(
     cluster: str, topics: Collection[KnownTopic], groups: Collection[KnownGroup], age_s: Callable[[str], float]
 ) -> Page:
-    """What is known of a cluster, and how old that is."""
     rows = [(t.name, round(age_s(t.at)), t.partitions, t.replication, _offsets(t.ends)) for t in topics]
     yield Table(("topic", "age s", "partitions", "replication", "ends"), rows, title=f"topics of {cluster}")
-    commits = [
-        "; ".join(f"{topic} {_offsets(offsets)}" for topic, offsets in sorted(group.offsets.items()))
+    told = [
+        (
+            group.name,
+            round(age_s(group.at)),
+            group.state,
+            "; ".join(f"{topic} {_offsets(offsets)}" for topic, offsets in sorted(group.offsets.items())),
+        )
         for group in groups
     ]
-    told = [(g.name, round(age_s(g.at)), g.state, text) for g, text in zip(groups, commits, strict=True)]
     yield Table(("group", "age s", "state", "committed"), told, title=f"groups of {cluster}")
 
 
@@ -269,10 +246,13 @@ def age_words(seconds: float) -> str:
 
 
 def _about(operation: Operation) -> str:
-    """What it is about, bounded."""
     if operation.request is not None:
         return listed(format_scope(operation.request.scope))
     return listed(operation.evidence.about)
+
+
+def _json(detail: Mapping[str, object]) -> str:
+    return json.dumps(detail, ensure_ascii=False) if detail else ""
 
 
 def _as_of(age_s: float | None) -> str:

@@ -84,11 +84,7 @@ def migrate(
 
 
 @command("rollback", "Take a migration back, as long as nothing was written to the target.")
-def rollback(
-    session: Session,
-    operation: OperationId,
-    dry_run: DryRun = False,
-) -> Answer:
+def rollback(session: Session, operation: OperationId, dry_run: DryRun = False) -> Answer:
     if dry_run:
         would = would_roll_back(session.environment, operation)
         return Answer({"result": "planned", "outcome": would}, [would])
@@ -123,8 +119,7 @@ def settle(
         }
         for look in looks
     ]
-    failed = any(look.error or look.operation.state == "failed" for look in looks)
-    failed = failed or (wait and not all(look.ended for look in looks))
+    failed = any(look.error or look.operation.state == "failed" or (wait and not look.ended) for look in looks)
     return Answer({"operations": rows}, looks_page(looks), FAILURE if failed else SUCCESS)
 
 
