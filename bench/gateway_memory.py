@@ -92,7 +92,8 @@ def _open(held: contextlib.ExitStack, address: str, asks: bool, count: int) -> N
 def _ask(connection: Connection) -> None:
     partition = {"partition_index": 0, "timestamp": -1}
     request = {"replica_id": -1, "topics": [{"name": TOPIC, "partitions": [partition]}]}
-    answer = connection.call(ApiKey.LIST_OFFSETS, request, Deadline.after(TIMEOUT_S), most=5)
+    connection.until = Deadline.after(TIMEOUT_S)
+    answer = connection.call(ApiKey.LIST_OFFSETS, request, most=5)
     error = answer["topics"][0]["partitions"][0]["error_code"]
     if error:
         raise BenchError(f"ListOffsets of {TOPIC} at {connection.address} was answered {error}")

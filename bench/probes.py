@@ -30,9 +30,8 @@ def broker_of(gateway: str, topic: str) -> str:
     """`host:port` at which the gateway shows the leader of partition 0 of a topic."""
     connection = connect(gateway)
     try:
-        answer = connection.call(
-            ApiKey.METADATA, {"topics": [{"name": topic}], "allow_auto_topic_creation": False}, _soon(), most=8
-        )
+        message = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+        answer = _answer(connection, ApiKey.METADATA, message, 8)
     finally:
         connection.close()
     leader = answer["topics"][0]["partitions"][0]["leader_id"]
@@ -49,7 +48,7 @@ def produces(connection: Connection, topic: str) -> bool:
         "timeout_ms": 5000,
         "topic_data": [{"name": topic, "partition_data": [entry]}],
     }
-    answer = connection.call(ApiKey.PRODUCE, request, _soon(), most=8)
+    answer = _answer(connection, ApiKey.PRODUCE, request, 8)
     error = int(answer["responses"][0]["partition_responses"][0]["error_code"])
     if error not in (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER):
         raise ValueError(f"the probe of {topic} at {connection.address} was answered {error}: it measures nothing")
@@ -58,7 +57,7 @@ def produces(connection: Connection, topic: str) -> bool:
 
 def coordinator(connection: Connection, group: str) -> tuple[str, int]:
     """(host, port) of the group's coordinator as shown to this client; ("", -1) while there is none."""
-    answer = connection.call(ApiKey.FIND_COORDINATOR, {"key": group, "key_type": 0}, _soon(), most=2)
+    answer = _answer(connection, ApiKey.FIND_COORDINATOR, {"key": group, "key_type": 0}, 2)
     return (str(answer["host"]), int(answer["port"])) if answer["error_code"] == 0 else ("", -1)
 
 
@@ -70,8 +69,9 @@ def one_record() -> bytes:
     return struct.pack(">qiibI", 0, 9 + len(tail), -1, 2, google_crc32c.value(tail)) + tail
 
 
-def _soon() -> Deadline:
-    return Deadline.after(ANSWER_S)
+def _answer(connection: Connection, api: ApiKey, message: dict[str, Any], most: int) -> dict[str, Any]:
+    connection.until = Deadline.after(ANSWER_S)
+    return connection.call(api, message, most)
 
 
 class Watcher:

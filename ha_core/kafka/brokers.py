@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
 
 from ha_core.kafka.connection import CLIENT_ID, Connection
 from ha_core.kafka.deadline import Deadline
@@ -19,19 +20,33 @@ from ha_core.kafka.errors import (
     ConnectionLostError,
     KafkaAdminError,
     NotSettledError,
+    refusal,
+    retriable,
 )
+from ha_core.kafka.security import NO_SECURITY
 from ha_core.model.cluster import Cluster, parse_bootstrap
-from ha_core.wire.codes import ApiKey
+from ha_core.wire.client import NEWEST
+from ha_core.wire.codes import ApiKey, name_of
 from ha_core.wire.sasl import SecurityProfile
 
 K = TypeVar("K", bound=Hashable)
+S = TypeVar("S")
 T = TypeVar("T")
 
+DEFAULT_TIMEOUT_S = 10.0
 _PARALLEL = 8
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.25
 _LOOK_PAUSE_S = 0.05
 _NAMED_IN_ERRORS = 5
-_METADATA_VERSION = 9  # the last one before topic ids; epochs (7) and rights (8) are in it
+_METADATA_VERSION = 12
+"""Leader epochs came with 7, rights with 8, ids of topics with 10."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """In place of an answer: to be asked again, and why."""
+
+    why: str
 
 
 class _Slot:
@@ -43,7 +58,7 @@ class _Slot:
 
 
 class Brokers:
-    """Opened lazily, safe for threads. `None` in place of a node id means any broker of the bootstrap list."""
+    """One cluster's addresses and connections, opened lazily; safe for threads."""
 
     def __init__(self, cluster: Cluster, security: SecurityProfile, timeout_s: float) -> None:
         self.cluster = cluster.name
@@ -53,65 +68,101 @@ class Brokers:
             text = f"cannot be used: {error} Correct its bootstrap addresses."
             raise ClusterUnreachableError(cluster.name, cluster.bootstrap, text) from None
         self.security = security
-        self.timeout_s = timeout_s
-        self._nodes: dict[int, tuple[str, int]] = {}
+        self.nodes: Mapping[int, tuple[str, int]] = {}
+        """Node id → (host, port), as of the last metadata."""
+        self.pool = ThreadPoolExecutor(_PARALLEL, f"kafka-{cluster.name}")
+        self._timeout_s = timeout_s
         self._slots: dict[int | None, _Slot] = {}
         self._guard = threading.Lock()
-        self._pool = ThreadPoolExecutor(_PARALLEL, f"kafka-{cluster.name}")
+
+    def asking(self, timeout_s: float | None = None) -> Asking:
+        """For one question, which takes at most so long."""
+        return Asking(self, Deadline.after(self._timeout_s if timeout_s is None else timeout_s))
+
+    def slot(self, node: int | None) -> _Slot:
+        with self._guard:
+            return self._slots.setdefault(node, _Slot())
+
+    def learn(self, nodes: Mapping[int, tuple[str, int]]) -> None:
+        """Replaces what is known of addresses; connections to old ones are not used any more."""
+        with self._guard:
+            for node in [node for node, address in nodes.items() if self.nodes.get(node, address) != address]:
+                self._slots.pop(node, None)
+            self.nodes = nodes
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        with self._guard:
+            slots, self._slots = list(self._slots.values()), {}
+        for slot in slots:
+            if slot.connection is not None:
+                slot.connection.close()
+
+
+class Asking:
+    """The brokers of a cluster under the deadline of one question.
+
+    `None` in place of a node id means any broker of the bootstrap list.
+    """
+
+    def __init__(self, brokers: Brokers, deadline: Deadline) -> None:
+        self.cluster = brokers.cluster
+        self.deadline = deadline
+        self._brokers = brokers
 
     @property
     def nodes(self) -> Mapping[int, tuple[str, int]]:
         """Node id → (host, port), as of the last metadata."""
-        return self._nodes
+        return self._brokers.nodes
 
-    def deadline(self) -> Deadline:
-        return Deadline.after(self.timeout_s)
+    def by(self, deadline: Deadline) -> Asking:
+        """The same brokers under another deadline."""
+        return Asking(self._brokers, deadline)
 
-    def call(
-        self, node: int | None, api: ApiKey, message: Mapping[str, Any], deadline: Deadline, most: int = 32767
-    ) -> dict[str, Any]:
+    def call(self, node: int | None, api: ApiKey, message: Mapping[str, Any], most: int = NEWEST) -> dict[str, Any]:
         """One request to one broker."""
-        return self.converse(node, lambda connection: connection.call(api, message, deadline, most), deadline)
+        return self.converse(node, lambda connection: connection.call(api, message, most))
 
-    def converse(self, node: int | None, talk: Callable[[Connection], T], deadline: Deadline) -> T:
+    def converse(self, node: int | None, talk: Callable[[Connection], T]) -> T:
         """`talk` on a broker's connection, once more on a new one where the old one was stale."""
-        slot = self._slot(node)
+        slot = self._brokers.slot(node)
         with slot.lock:
             reused = slot.connection is not None and not slot.connection.closed
             if not reused:
-                slot.connection = self.open(node, deadline)
+                slot.connection = self.open(node)
             connection = slot.connection
             assert connection is not None
+            connection.until = self.deadline
             try:
                 try:
                     return talk(connection)
                 except ConnectionLostError:
                     if not reused:
                         raise
-                    slot.connection = connection = self.open(node, deadline)
+                    slot.connection = connection = self.open(node)
                     return talk(connection)
             finally:
                 if not connection.idle:  # interrupted: the next caller would read this one's answer
                     connection.close()
 
-    def open(self, node: int | None, deadline: Deadline, client_id: str = CLIENT_ID) -> Connection:
+    def open(self, node: int | None, client_id: str = CLIENT_ID) -> Connection:
         """A connection of its own that the caller closes.
 
         :raises ClusterUnreachableError: names every address that was tried.
         """
+        bootstrap = self._brokers.bootstrap
         if node is not None:
-            host, port = self._nodes[node]
             try:
-                return Connection(self.cluster, host, port, self.security, deadline, client_id=client_id)
+                return self._connect(*self.nodes[node], self.deadline, client_id)
             except ClusterUnreachableError as error:
                 raise ClusterUnreachableError(
                     self.cluster, error.address, f"(broker {node}, as the cluster advertises it): {error}"
                 ) from error
         failures: list[ClusterUnreachableError] = []
-        for position, (host, port) in enumerate(self.bootstrap):
-            share = deadline.within(deadline.left_s / (len(self.bootstrap) - position))
+        for position, (host, port) in enumerate(bootstrap):
+            share = self.deadline.within(self.deadline.left_s / (len(bootstrap) - position))
             try:
-                return Connection(self.cluster, host, port, self.security, share, client_id=client_id)
+                return self._connect(host, port, share, client_id)
             except ClusterUnreachableError as error:
                 failures.append(error)
         if len(failures) == 1:
@@ -120,57 +171,48 @@ class Brokers:
         raise ClusterUnreachableError(self.cluster, tried, f"cannot be reached. {failures[0]}") from failures[0]
 
     def metadata(
-        self, topics: Collection[str] | None, deadline: Deadline, node: int | None = None, rights: bool = False
+        self, topics: Collection[str] | None = (), node: int | None = None, rights: bool = False
     ) -> dict[str, Any]:
         """Metadata of `topics` (None: all). Never creates a topic."""
-        answer = self.call(
-            node,
-            ApiKey.METADATA,
-            {
-                "topics": None if topics is None else [{"name": name} for name in sorted(topics)],
-                "allow_auto_topic_creation": False,
-                "include_topic_authorized_operations": rights,
-                "include_cluster_authorized_operations": rights,
-            },
-            deadline,
-            _METADATA_VERSION,
-        )
-        nodes = {one["node_id"]: (one["host"], one["port"]) for one in answer["brokers"]}
-        if nodes:
-            with self._guard:
-                moved = [key for key, address in nodes.items() if self._nodes.get(key, address) != address]
-                self._nodes = nodes
-                for key in moved:
-                    self._slots.pop(key, None)
+        message = {
+            "topics": None if topics is None else [{"name": name} for name in sorted(topics)],
+            "allow_auto_topic_creation": False,
+            "include_topic_authorized_operations": rights,
+        }
+        answer = self.call(node, ApiKey.METADATA, message, _METADATA_VERSION)
+        if nodes := {broker["node_id"]: (broker["host"], broker["port"]) for broker in answer["brokers"]}:
+            self._brokers.learn(nodes)
         return answer
 
-    def on_each(self, work: Mapping[K, Callable[[], T]]) -> dict[K, T | KafkaAdminError]:
-        """Runs every piece of work, at most 8 at once; this package's errors become results."""
+    def controller(self, keys: Iterable[K]) -> Iterator[tuple[K, int | Again]]:
+        """Locates every key at the controller, see `rounds`."""
+        node = self.metadata()["controller_id"]
+        for key in keys:
+            yield key, node if node in self.nodes else Again("the cluster has no controller")
 
-        def safely(piece: Callable[[], T]) -> T | KafkaAdminError:
+    def on_each(self, things: Collection[S], work: Callable[[S], T]) -> list[T | KafkaAdminError]:
+        """Does the work for every thing, at most 8 at once; this package's errors become results."""
+
+        def safely(thing: S) -> T | KafkaAdminError:
             try:
-                return piece()
+                return work(thing)
             except KafkaAdminError as error:
                 return error
 
-        if len(work) <= 1:
-            return {key: safely(piece) for key, piece in work.items()}
-        futures = {key: self._pool.submit(safely, piece) for key, piece in work.items()}
-        return {key: future.result() for key, future in futures.items()}
+        return [*(self._brokers.pool.map if len(things) > 1 else map)(safely, things)]
 
     def rounds(
         self,
         what: str,
         keys: Collection[K],
-        locate: Callable[[set[K]], tuple[dict[K, int], dict[K, str]]],
-        ask: Callable[[int, list[K]], tuple[dict[K, T], dict[K, str]]],
-        deadline: Deadline,
+        locate: Callable[[set[K]], Iterable[tuple[K, int | Again]]],
+        ask: Callable[[int, list[K]], Iterable[tuple[K, T | Again]]],
         partial: bool = False,
     ) -> dict[K, T]:
         """Asks the broker that knows each key, in one request per broker where `ask` can, until all have answered.
 
-        With `partial` those that have not answered at the deadline are left out.
-        `locate` gives node ids, and reasons where there is none yet; `ask` gives answers, and reasons to ask again.
+        With `partial` those that have not answered at the deadline are left out. Keys of which `locate` or `ask` say
+        nothing are asked for again.
 
         :raises NotSettledError: at the deadline; names some of the keys and why.
         """
@@ -178,59 +220,84 @@ class Brokers:
         left = set(keys)
         pause_s = _FIRST_PAUSE_S
         while left:
-            located, reasons = locate(left)
+            reasons: dict[K, str] = {}
             by_node: dict[int, list[K]] = {}
-            for key, node in located.items():
-                by_node.setdefault(node, []).append(key)
-            results = self.on_each({node: _bind(ask, node, asked) for node, asked in by_node.items()})
-            for node, result in results.items():
+            for key, node in locate(left):
+                if isinstance(node, Again):
+                    reasons[key] = node.why
+                else:
+                    by_node.setdefault(node, []).append(key)
+            unreachable: list[ClusterUnreachableError] = []
+            for result in self.on_each(by_node.items(), lambda located: [*ask(*located)]):
                 if isinstance(result, ClusterUnreachableError):  # its partitions and groups may find another broker
-                    reasons.update((key, str(result)) for key in by_node[node])
+                    unreachable.append(result)
                 elif isinstance(result, KafkaAdminError):
                     raise result
                 else:
-                    answers.update(result[0])
-                    reasons.update(result[1])
+                    reasons.update((key, answer.why) for key, answer in result if isinstance(answer, Again))
+                    answers.update((key, answer) for key, answer in result if not isinstance(answer, Again))
             left -= answers.keys()
-            if left and deadline.left_s <= pause_s and partial:
-                break
-            if left and deadline.left_s <= pause_s:
-                raise self._unsettled(what, left, reasons, results, deadline)
+            if left and self.deadline.left_s <= pause_s:
+                if partial:
+                    break
+                raise unreachable[0] if unreachable else self._unsettled(what, left, reasons)
             if left:
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         return {key: answers[key] for key in keys if key in answers}
 
-    def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        with self._guard:
-            slots, self._slots = list(self._slots.values()), {}
-        for slot in slots:
-            if slot.connection is not None:
-                slot.connection.close()
+    def again(self, what: str, code: int, message: str | None = None) -> Again | None:
+        """Nothing to ask again where the code says that all is well.
 
-    def _slot(self, node: int | None) -> _Slot:
-        with self._guard:
-            return self._slots.setdefault(node, _Slot())
+        :raises KafkaAdminError: no retry cures it, see `refusal`.
+        """
+        if code and not retriable(code):
+            raise refusal(self.cluster, what, code, message)
+        return Again(name_of(code)) if code else None
 
-    def _unsettled(
-        self,
-        what: str,
-        left: set[K],
-        reasons: Mapping[K, str],
-        results: Mapping[int, object],
-        deadline: Deadline,
-    ) -> KafkaAdminError:
-        unreachable = [result for result in results.values() if isinstance(result, ClusterUnreachableError)]
-        if unreachable:
-            return unreachable[0]
+    def pause(self, what: str) -> None:
+        """Before the next look at something that takes its time. :raises NotSettledError: it took too long."""
+        if self.deadline.left_s <= _LOOK_PAUSE_S:
+            raise NotSettledError(
+                self.cluster,
+                f"{what} after {self.deadline.seconds:g} s. Look whether its brokers are healthy, then try again.",
+            )
+        time.sleep(_LOOK_PAUSE_S)
+
+    def _connect(self, host: str, port: int, until: Deadline, client_id: str) -> Connection:
+        connection = Connection(self.cluster, host, port, self._brokers.security, until, client_id=client_id)
+        connection.until = self.deadline
+        return connection
+
+    def _unsettled(self, what: str, left: set[K], reasons: Mapping[K, str]) -> NotSettledError:
         some = sorted(left, key=str)[:_NAMED_IN_ERRORS]
         named = "; ".join(f"{_shown(key)}: {reasons.get(key, 'no answer')}" for key in some)
         more = f" and {len(left) - len(some)} more" if len(left) > len(some) else ""
         return NotSettledError(
             self.cluster,
-            f"could not {what} within {deadline.seconds:g} s ({named}{more}). Try again once its brokers are healthy.",
+            f"could not {what} within {self.deadline.seconds:g} s ({named}{more}). Try again once its brokers are "
+            "healthy.",
         )
+
+
+class OnBrokers:
+    """Base of the parts of `Admin`, which share the cluster's brokers."""
+
+    def __init__(
+        self, cluster: Cluster, security: SecurityProfile = NO_SECURITY, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> None:
+        self.cluster = cluster
+        self._brokers = Brokers(cluster, security, timeout_s)
+        self._asking = self._brokers.asking
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._brokers.close()
 
 
 def pages(keys: Sequence[T], most: int) -> Iterator[Sequence[T]]:
@@ -246,18 +313,9 @@ def by_topic(entries: Iterable[tuple[str, T]], parts: str = "partitions") -> lis
     return [{"name": name, parts: several} for name, several in topics.items()]
 
 
-def pause(brokers: Brokers, what: str, deadline: Deadline) -> None:
-    """Before the next look at something that takes its time. :raises NotSettledError: it took too long."""
-    if deadline.left_s <= _LOOK_PAUSE_S:
-        raise NotSettledError(
-            brokers.cluster,
-            f"{what} after {deadline.seconds:g} s. Look whether its brokers are healthy, then try again.",
-        )
-    time.sleep(_LOOK_PAUSE_S)
-
-
-def _bind(ask: Callable[[int, list[K]], T], node: int, keys: list[K]) -> Callable[[], T]:
-    return lambda: ask(node, keys)
+def partitions_of(topics: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
+    """(topic, partition), entry of the partition, as answers have them."""
+    return (((topic["name"], part["partition_index"]), part) for topic in topics for part in topic["partitions"])
 
 
 def _shown(key: object) -> str:

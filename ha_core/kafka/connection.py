@@ -55,29 +55,31 @@ class Connection:
         host: str,
         port: int,
         security: SecurityProfile,
-        deadline: Deadline,
+        until: Deadline,
         *,
         client_id: str = CLIENT_ID,
     ) -> None:
         self.cluster = cluster
         self.address = f"{host}:{port}"
         self.closed = False
+        self.until = until
+        """By when whatever is asked has to be answered; a caller who reuses the connection sets another."""
         self._security = security
         self._client = Client(client_id, _LIMITS)
         self._greeted_with = 0
         """So many requests it took to be ready; 0 before."""
         try:
-            self._socket = socket.create_connection((host, port), timeout=max(deadline.left_s, 0.001))
+            self._socket = socket.create_connection((host, port), timeout=max(until.left_s, 0.001))
         except TimeoutError:
-            raise self._unreachable(f"did not accept a connection within {deadline.seconds:g} s") from None
+            raise self._unreachable(f"did not accept a connection within {until.seconds:g} s") from None
         except socket.gaierror:
             raise self._unreachable(f"cannot be reached: the name {host!r} does not resolve") from None
         except OSError as error:
             raise self._unreachable(f"cannot be reached ({error.strerror or error})") from None
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._converse(learn_versions(self._client), deadline)
-            self._converse(log_in(self._client, security), deadline)
+            self._converse(learn_versions(self._client))
+            self._converse(log_in(self._client, security))
         except BaseException:
             self.close()
             raise
@@ -98,20 +100,20 @@ class Connection:
         except UnsupportedApiError as error:
             raise UnsupportedByClusterError(self.cluster, f"{self.address} {error}.") from None
 
-    def call(self, api: ApiKey, message: Mapping[str, Any], deadline: Deadline, most: int = NEWEST) -> dict[str, Any]:
+    def call(self, api: ApiKey, message: Mapping[str, Any], most: int = NEWEST) -> dict[str, Any]:
         """One request and its answer, as dicts of the codec; `most` caps the version."""
-        self.send(api, message, deadline, most)
-        return self.receive(deadline)
+        self.send(api, message, most)
+        return self.receive()
 
-    def send(self, api: ApiKey, message: Mapping[str, Any], deadline: Deadline, most: int = NEWEST) -> None:
+    def send(self, api: ApiKey, message: Mapping[str, Any], most: int = NEWEST) -> None:
         """Sends a request without waiting; each needs a `receive`."""
-        self._write(self._client.request(api, message, self.version(api, most)), deadline)
+        self._write(self._client.request(api, message, self.version(api, most)))
 
-    def receive(self, deadline: Deadline) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         """The answer to the oldest request that has none yet."""
         try:
             while (event := self._client.next_event()) is NEED_DATA:
-                self._client.receive_data(self._read(deadline))
+                self._client.receive_data(self._read())
             if event is CLOSED:
                 raise self._lost("it closed the connection")
             return event.message(_LIMITS)
@@ -137,12 +139,12 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _converse(self, conversation: Conversation[T], deadline: Deadline) -> T:
+    def _converse(self, conversation: Conversation[T]) -> T:
         try:
             data = next(conversation)
             while True:
-                self._write(data, deadline)
-                data = conversation.send(self.receive(deadline))
+                self._write(data)
+                data = conversation.send(self.receive())
         except StopIteration as done:
             result: T = done.value
             return result
@@ -151,21 +153,21 @@ class Connection:
         except RemoteProtocolError as error:
             raise self._not_kafka(str(error)) from error
 
-    def _write(self, data: bytes, deadline: Deadline) -> None:
+    def _write(self, data: bytes) -> None:
         try:
-            self._socket.settimeout(max(deadline.left_s, 0.001))
+            self._socket.settimeout(max(self.until.left_s, 0.001))
             self._socket.sendall(data)
         except TimeoutError:
-            raise self._silent(deadline) from None
+            raise self._silent() from None
         except OSError as error:
             raise self._lost(error.strerror or str(error)) from None
 
-    def _read(self, deadline: Deadline) -> bytes:
+    def _read(self) -> bytes:
         try:
-            self._socket.settimeout(max(deadline.left_s, 0.001))
+            self._socket.settimeout(max(self.until.left_s, 0.001))
             return self._socket.recv(_READ_BYTES)
         except TimeoutError:
-            raise self._silent(deadline) from None
+            raise self._silent() from None
         except OSError as error:
             raise self._lost(error.strerror or str(error)) from None
 
@@ -189,8 +191,10 @@ class Connection:
             f"broke off before it answered {asked.name} ({why}). Is the broker being stopped?",
         )
 
-    def _silent(self, deadline: Deadline) -> ClusterUnreachableError:
-        return self._unreachable(f"did not answer {ApiKey(self._client.waits_for).name} within {deadline.seconds:g} s")
+    def _silent(self) -> ClusterUnreachableError:
+        return self._unreachable(
+            f"did not answer {ApiKey(self._client.waits_for).name} within {self.until.seconds:g} s"
+        )
 
     def _unreachable(self, text: str) -> ClusterUnreachableError:
         if hasattr(self, "_socket"):

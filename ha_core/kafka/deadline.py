@@ -23,6 +23,11 @@ class Deadline:
         return max(0.0, self.at - time.monotonic())
 
     @property
+    def left_ms(self) -> int:
+        """For requests that say how long a broker may take: at least one."""
+        return max(1, int(self.left_s * 1000))
+
+    @property
     def passed(self) -> bool:
         return self.left_s == 0.0
 

@@ -93,16 +93,6 @@ def retriable(code: int) -> bool:
         return False
 
 
-def why_again(cluster: str, what: str, code: int, message: str | None = None) -> str:
-    """Why to ask again, by the name of a code.
-
-    :raises KafkaAdminError: no retry cures it, see `refusal`.
-    """
-    if not retriable(code):
-        raise refusal(cluster, what, code, message)
-    return name_of(code)
-
-
 def refusal(cluster: str, what: str, code: int, message: str | None = None) -> KafkaAdminError:
     """The error for a code that no retry cures; `what` is a phrase such as 'commit offsets of group g'."""
     said = f"{name_of(code)}{': ' + message if message else ''}"

@@ -18,10 +18,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ha_core.kafka.brokers import Brokers, by_topic, pages
+from ha_core.kafka.brokers import Again, Asking, OnBrokers, by_topic, pages, partitions_of
 from ha_core.kafka.connection import Connection
-from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import TopicMissingError, refusal, why_again
+from ha_core.kafka.errors import TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds
 from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
@@ -40,43 +39,37 @@ _READINGS: tuple[Reading, ...] = (  # in this order, see above
 _MAX_PER_REQUEST = 20_000
 
 
+class Offsets(OnBrokers):
+    def ends(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, LogEnds]:
+        """Starts and ends as they are now, see above for what makes an end one to cut at."""
+        return ends(self._asking(timeout_s), partitions)
+
+
 class Leaders:
     """Finds partitions' leaders; one object serves one question, and remembers the epochs that it found."""
 
-    def __init__(self, brokers: Brokers, deadline: Deadline) -> None:
-        self._brokers = brokers
-        self.deadline = deadline
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
         self.epochs: dict[Partition, int] = {}
 
-    def locate(self, wanted: set[Partition]) -> tuple[dict[Partition, int], dict[Partition, str]]:
-        """Leaders' node ids, and why some have none.
-
-        :raises TopicMissingError: a topic or partition does not exist.
-        """
-        answer = self._brokers.metadata({topic for topic, _ in wanted}, self.deadline)
-        found: dict[Partition, int] = {}
-        waiting: dict[Partition, str] = {}
-        for topic in answer["topics"]:
-            check_topic(self._brokers.cluster, topic["name"], topic["error_code"])
-            for part in topic["partitions"]:
-                key = (topic["name"], part["partition_index"])
-                if part["leader_id"] in self._brokers.nodes:
-                    found[key] = part["leader_id"]
-                    self.epochs[key] = part["leader_epoch"]
-                else:
-                    waiting[key] = f"it has no leader, {name_of(part['error_code'])}"
-        missing = sorted(wanted - found.keys() - waiting.keys())
-        if missing:
-            known = {topic["name"]: len(topic["partitions"]) for topic in answer["topics"]}
-            name, index = missing[0]
-            raise TopicMissingError(
-                self._brokers.cluster,
-                f"topic {name} has no partition {index} (it has {known.get(name, 0)}). Correct the partition, or "
-                "compare the topic with the one in the other cluster.",
-            )
-        return {key: found[key] for key in wanted if key in found}, {
-            key: text for key, text in waiting.items() if key in wanted
-        }
+    def locate(self, wanted: set[Partition]) -> Iterator[tuple[Partition, int | Again]]:
+        """:raises TopicMissingError: a topic or partition does not exist."""
+        topics = self._asking.metadata({topic for topic, _ in wanted})["topics"]
+        for topic in topics:
+            check_topic(self._asking.cluster, topic["name"], topic["error_code"])
+        parts = dict(partitions_of(topics))
+        for key in wanted:
+            if key not in parts:
+                name, index = min(wanted - parts.keys())
+                raise TopicMissingError(
+                    self._asking.cluster,
+                    f"topic {name} has no partition {index} (it has {sum(topic == name for topic, _ in parts)}). "
+                    "Correct the partition, or compare the topic with the one in the other cluster.",
+                )
+            part = parts[key]
+            self.epochs[key] = part["leader_epoch"]
+            led = part["leader_id"] in self._asking.nodes
+            yield key, part["leader_id"] if led else Again(f"it has no leader, {name_of(part['error_code'])}")
 
 
 def check_topic(cluster: str, name: str, code: int) -> None:
@@ -87,62 +80,36 @@ def check_topic(cluster: str, name: str, code: int) -> None:
         raise refusal(cluster, f"read the metadata of topic {name}", code)
 
 
-def ends(
-    brokers: Brokers, partitions: Collection[Partition], deadline: Deadline, partial: bool = False
-) -> dict[Partition, LogEnds]:
+def ends(asking: Asking, partitions: Collection[Partition], partial: bool = False) -> dict[Partition, LogEnds]:
     """Offsets of all `partitions`, four requests per leader, leaders in parallel.
 
     With `partial` those whose leader does not answer until the deadline are left out.
     """
-    leaders = Leaders(brokers, deadline)
+    leaders = Leaders(asking)
 
-    def ask(node: int, asked: list[Partition]) -> tuple[dict[Partition, LogEnds], dict[Partition, str]]:
-        out: dict[Partition, LogEnds] = {}
-        again: dict[Partition, str] = {}
+    def ask(node: int, asked: list[Partition]) -> Iterator[tuple[Partition, LogEnds | Again]]:
         for page in pages(asked, _MAX_PER_REQUEST):
-            some = list(page)
-            columns: list[dict[Partition, int]] = []
-            for replica, isolation, timestamp in _READINGS:
-                some = [key for key in some if key not in again]
-                offsets, why = _list(brokers, node, some, leaders, (replica, isolation, timestamp))
-                columns.append(offsets)
-                again.update(why)
-            for key in some:
-                if key not in again:
-                    out[key] = LogEnds(*(column[key] for column in columns), node, leaders.epochs[key])  # type: ignore[call-arg]
-        return out, again
+            read: dict[Partition, list[int]] = {key: [] for key in page}
+            for reading in _READINGS:
+                for key, part in told(asking, node, read, leaders.epochs, reading) if read else ():
+                    if again := asking.again(f"read offsets of {key[0]}-{key[1]}", part["error_code"]):
+                        read.pop(key, None)
+                        yield key, again
+                    elif key in read:
+                        read[key].append(part["offset"])
+            for key, offsets in read.items():
+                if len(offsets) == len(_READINGS):
+                    yield key, LogEnds(*offsets, node, leaders.epochs[key])  # type: ignore[call-arg]
 
-    return brokers.rounds("read the offsets", partitions, leaders.locate, ask, deadline, partial)
-
-
-def _list(
-    brokers: Brokers,
-    node: int,
-    partitions: list[Partition],
-    leaders: Leaders,
-    reading: Reading,
-) -> tuple[dict[Partition, int], dict[Partition, str]]:
-    if not partitions:
-        return {}, {}
-    offsets: dict[Partition, int] = {}
-    again: dict[Partition, str] = {}
-    for key, part in told(brokers, node, partitions, leaders.epochs, reading, leaders.deadline):
-        code = part["error_code"]
-        if not code:
-            offsets[key] = part["offset"]
-        else:
-            again[key] = why_again(brokers.cluster, f"read offsets of {key[0]}-{key[1]}", code)
-    again.update((key, "not in the answer") for key in partitions if key not in offsets and key not in again)
-    return offsets, again
+    return asking.rounds("read the offsets", partitions, leaders.locate, ask, partial)
 
 
 def told(
-    brokers: Brokers,
+    asking: Asking,
     node: int,
     partitions: Collection[Partition],
     epochs: Mapping[Partition, int],
     reading: Reading,
-    deadline: Deadline,
     least_version: int = 1,
 ) -> Iterator[tuple[Partition, Mapping[str, Any]]]:
     """One LIST_OFFSETS: each partition's answer as it came. A broker that is older than `least_version` gives none."""
@@ -156,8 +123,6 @@ def told(
     def talk(connection: Connection) -> dict[str, Any]:
         if connection.version(ApiKey.LIST_OFFSETS) < least_version:
             return {"topics": ()}
-        return connection.call(ApiKey.LIST_OFFSETS, message, deadline)
+        return connection.call(ApiKey.LIST_OFFSETS, message)
 
-    for of in brokers.converse(node, talk, deadline)["topics"]:
-        for part in of["partitions"]:
-            yield (of["name"], part["partition_index"]), part
+    return partitions_of(asking.converse(node, talk)["topics"])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
-from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.brokers import Asking, OnBrokers
 from ha_core.kafka.connection import Connection
-from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import (
     AuthenticationRefusedError,
     ClusterUnreachableError,
@@ -16,7 +14,7 @@ from ha_core.kafka.errors import (
     NotAuthorisedError,
     NotKafkaError,
 )
-from ha_core.kafka.groups import Coordinators
+from ha_core.kafka.groups import at_coordinators
 from ha_core.model import legal_name
 from ha_core.wire.codes import ApiKey
 
@@ -66,48 +64,48 @@ class Probe:
         return ApiKey.DESCRIBE_PRODUCERS.name in self.versions
 
 
-def probe(brokers: Brokers, topics: Collection[str], groups: Collection[str], deadline: Deadline) -> Probe:
-    """Asks every broker; what is wrong is in the answer, not raised.
+class Probing(OnBrokers):
+    def probe(
+        self, topics: Collection[str] = (), groups: Collection[str] = (), timeout_s: float | None = None
+    ) -> Probe:
+        """Asks every broker for versions and rights; what is wrong is in the answer, not raised.
 
-    Whether topics may be created only the attempt shows: rights on name patterns are not told.
-    """
-    advertised: dict[int, str] = {}
-    try:
-        # Names that no topic can have are not asked for: brokers that are healthy would refuse them.
-        answer = brokers.metadata([name for name in topics if legal_name(name)], deadline, rights=True)
-        advertised = {node: f"{host}:{port}" for node, (host, port) in sorted(brokers.nodes.items())}
-        offers = brokers.on_each({node: partial(_offer, brokers, node, deadline) for node in advertised})
-        versions: dict[str, tuple[int, int]] | None = None
-        for offer in offers.values():
-            if isinstance(offer, KafkaAdminError):
-                raise offer
-            versions = offer if versions is None else _common(versions, offer)
-        lacking = [
-            text
-            for topic in answer["topics"]
-            for text in _missing(topic["topic_authorized_operations"], _ON_TOPIC, f"topic {topic['name']}")
-        ]
-        lacking += _group_rights(brokers, groups, deadline)
-    except KafkaAdminError as error:
-        answers = bool(advertised) or not isinstance(error, ClusterUnreachableError)
-        return Probe(False, str(error), isinstance(error, _REFUSALS), answers, advertised)
-    return Probe(
-        True,
-        answers=True,
-        brokers=advertised,
-        versions=versions or {},
-        cluster_id=answer["cluster_id"] or "",
-        lacking=tuple(lacking),
-    )
+        Whether topics may be created only the attempt shows: rights on name patterns are not told.
+        """
+        asking = self._asking(timeout_s)
+        advertised: dict[int, str] = {}
+        try:
+            # Names that no topic can have are not asked for: brokers that are healthy would refuse them.
+            answer = asking.metadata([name for name in topics if legal_name(name)], rights=True)
+            advertised = {node: f"{host}:{port}" for node, (host, port) in sorted(asking.nodes.items())}
+            versions: dict[str, tuple[int, int]] | None = None
+            for offer in asking.on_each(advertised, lambda node: asking.converse(node, _offer)):
+                if isinstance(offer, KafkaAdminError):
+                    raise offer
+                versions = offer if versions is None else _common(versions, offer)
+            lacking = [
+                text
+                for topic in answer["topics"]
+                for text in _missing(topic["topic_authorized_operations"], _ON_TOPIC, f"topic {topic['name']}")
+            ]
+            lacking += _group_rights(asking, groups)
+        except KafkaAdminError as error:
+            answers = bool(advertised) or not isinstance(error, ClusterUnreachableError)
+            return Probe(False, str(error), isinstance(error, _REFUSALS), answers, advertised)
+        return Probe(
+            True,
+            answers=True,
+            brokers=advertised,
+            versions=versions or {},
+            cluster_id=answer["cluster_id"] or "",
+            lacking=tuple(lacking),
+        )
 
 
-def _offer(brokers: Brokers, node: int, deadline: Deadline) -> dict[str, tuple[int, int]]:
-    def talk(connection: Connection) -> dict[str, tuple[int, int]]:
-        # A question, because what was said when a warm connection was opened does not prove that the broker lives.
-        connection.call(ApiKey.METADATA, {"topics": [], "allow_auto_topic_creation": False}, deadline, 9)
-        return {api.name: connection.versions[api] for api in _WATCHED if api in connection.versions}
-
-    return brokers.converse(node, talk, deadline)
+def _offer(connection: Connection) -> dict[str, tuple[int, int]]:
+    # A question, because what was said when a warm connection was opened does not prove that the broker lives.
+    connection.call(ApiKey.METADATA, {"topics": [], "allow_auto_topic_creation": False}, 9)
+    return {api.name: connection.versions[api] for api in _WATCHED if api in connection.versions}
 
 
 def _common(one: Mapping[str, tuple[int, int]], other: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
@@ -115,16 +113,13 @@ def _common(one: Mapping[str, tuple[int, int]], other: Mapping[str, tuple[int, i
     return {key: (oldest, newest) for key, (oldest, newest) in both.items() if oldest <= newest}
 
 
-def _group_rights(brokers: Brokers, groups: Collection[str], deadline: Deadline) -> list[str]:
-    def ask(node: int, asked: list[str]) -> tuple[dict[str, list[str]], dict[str, str]]:
-        body = {"groups": asked, "include_authorized_operations": True}
-        answer = brokers.call(node, ApiKey.DESCRIBE_GROUPS, body, deadline)
-        return {
-            one["group_id"]: _missing(one["authorized_operations"], _ON_GROUP, f"group {one['group_id']}")
-            for one in answer["groups"]
-        }, {}
+def _group_rights(asking: Asking, groups: Collection[str]) -> list[str]:
+    def ask(node: int, asked: list[str]) -> Iterator[tuple[str, list[str]]]:
+        message = {"groups": asked, "include_authorized_operations": True}
+        for group in asking.call(node, ApiKey.DESCRIBE_GROUPS, message)["groups"]:
+            yield group["group_id"], _missing(group["authorized_operations"], _ON_GROUP, f"group {group['group_id']}")
 
-    found = brokers.rounds("read the rights on groups", groups, Coordinators(brokers, deadline).locate, ask, deadline)
+    found = at_coordinators(asking, "read the rights on groups", groups, ask)
     return [text for group in sorted(found) for text in found[group]]
 
 

@@ -1,47 +1,70 @@
-"""What partitions' leaders remember of producers (DESCRIBE_PRODUCERS, Kafka 2.8 and newer)."""
+"""What is known of the producers of a partition: what its leader remembers, and what the headers of batches say.
+
+The leader remembers the newest (DESCRIBE_PRODUCERS, Kafka 2.8 and newer). With which sequence each producer crossed an
+offset only the batches after it tell, and no request tells headers alone: batches are fetched and thrown away, a
+bounded number of bytes at a time, one partition after the other on each leader, leaders in parallel. Consumers are
+given what is replicated only, so a region whose last records are not is asked for again until they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from ha_core.kafka.brokers import Brokers, by_topic, pages
-from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.errors import why_again
+from ha_core.kafka.brokers import Again, Asking, OnBrokers, by_topic, pages, partitions_of
+from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.offsets import Leaders
-from ha_core.plan.facts import Partition, ProducerFacts
-from ha_core.wire.codes import ApiKey
+from ha_core.plan.facts import Partition, ProducerFacts, Surplus
+from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.records import batches
 
 _MAX_PER_REQUEST = 2_000  # an answer has one entry for each producer of each partition
+_BYTES_PER_REQUEST = 1 << 20
+_NO_SESSION = -1
+_NEWEST_FETCH = 12
+_WAIT_MS = 100
+_CONTROL = 1 << 5
+"""Attribute of batches that end a transaction: they have no sequence."""
 
 
-def producers(
-    brokers: Brokers, partitions: Collection[Partition], deadline: Deadline
-) -> dict[Partition, tuple[ProducerFacts, ...]]:
-    """Producer states of all `partitions`, from their leaders, leaders in parallel.
+class Producers(OnBrokers):
+    def producers(
+        self, partitions: Collection[Partition], timeout_s: float | None = None
+    ) -> dict[Partition, tuple[ProducerFacts, ...]]:
+        """What the leaders remember of producers.
 
-    :raises UnsupportedByClusterError: brokers older than 2.8.
-    """
-    leaders = Leaders(brokers, deadline)
+        :raises UnsupportedByClusterError: brokers older than 2.8.
+        """
+        asking = self._asking(timeout_s)
 
-    def ask(
-        node: int, asked: list[Partition]
-    ) -> tuple[dict[Partition, tuple[ProducerFacts, ...]], dict[Partition, str]]:
-        out: dict[Partition, tuple[ProducerFacts, ...]] = {}
-        again: dict[Partition, str] = {}
-        for some in pages(asked, _MAX_PER_REQUEST):
-            body = {"topics": by_topic(some, "partition_indexes")}
-            answer = brokers.call(node, ApiKey.DESCRIBE_PRODUCERS, body, deadline)
-            for one in answer["topics"]:
-                for part in one["partitions"]:
-                    key, code = (one["name"], part["partition_index"]), part["error_code"]
-                    if not code:
-                        out[key] = tuple(_state(entry) for entry in part["active_producers"])
-                    else:
-                        what = f"read the producers of {key[0]}-{key[1]}"
-                        again[key] = why_again(brokers.cluster, what, code, part["error_message"])
-        return out, again
+        def ask(node: int, asked: list[Partition]) -> Iterator[tuple[Partition, tuple[ProducerFacts, ...] | Again]]:
+            for some in pages(asked, _MAX_PER_REQUEST):
+                message = {"topics": by_topic(some, "partition_indexes")}
+                for key, part in partitions_of(asking.call(node, ApiKey.DESCRIBE_PRODUCERS, message)["topics"]):
+                    what = f"read the producers of {key[0]}-{key[1]}"
+                    states = tuple(_state(entry) for entry in part["active_producers"])
+                    yield key, asking.again(what, part["error_code"], part["error_message"]) or states
 
-    return brokers.rounds("read the producers", partitions, leaders.locate, ask, deadline)
+        return asking.rounds("read the producers", partitions, Leaders(asking).locate, ask)
+
+    def surplus(
+        self, regions: Mapping[Partition, tuple[int, int]], timeout_s: float | None = None
+    ) -> dict[Partition, Surplus]:
+        """What the batch headers of each region `[start, end)` say of producers; offsets are this cluster's own.
+
+        :raises NotSettledError: a region's end is not replicated, or a leader is missing, until the deadline.
+        """
+        asking = self._asking(timeout_s)
+        leaders = Leaders(asking)
+        walks = {key: _Walk(asking, key, start, end) for key, (start, end) in regions.items()}
+
+        def ask(node: int, asked: list[Partition]) -> Iterator[tuple[Partition, Surplus | Again]]:
+            for key in asked:
+                yield key, walks[key].on(node, leaders.epochs[key])
+
+        return asking.rounds("read batch headers", regions, leaders.locate, ask)
 
 
 def _state(entry: dict[str, int]) -> ProducerFacts:
@@ -53,3 +76,75 @@ def _state(entry: dict[str, int]) -> ProducerFacts:
         coordinator_epoch=entry["coordinator_epoch"],
         transaction_start_offset=entry["current_txn_start_offset"],
     )
+
+
+@dataclass
+class _Walk:
+    """How far a region was read; it goes on where it was when the leader changes."""
+
+    asking: Asking
+    key: Partition
+    at: int
+    end: int
+    first: dict[int, tuple[int, int]] = field(default_factory=dict)
+    whole: bool = True
+
+    def on(self, node: int, epoch: int) -> Surplus | Again:
+        """Reads on at this leader, as far as it goes."""
+        while self.at < self.end:
+            before = self.at
+            if again := self._step(node, epoch):
+                return again
+            if self.at == before:
+                return Again("its last records are not replicated yet")
+        return Surplus(self.first, self.whole)
+
+    def _step(self, node: int, epoch: int) -> Again | None:
+        topic, partition = self.key
+        asked = {
+            "partition": partition,
+            "current_leader_epoch": epoch,
+            "fetch_offset": self.at,
+            "partition_max_bytes": _BYTES_PER_REQUEST,
+        }
+        message = {
+            "max_wait_ms": _WAIT_MS,
+            "min_bytes": 1,
+            "max_bytes": _BYTES_PER_REQUEST,
+            "isolation_level": 0,
+            "session_id": 0,
+            "session_epoch": _NO_SESSION,
+            "topics": [{"topic": topic, "partitions": [asked]}],
+            "forgotten_topics_data": [],
+            "rack_id": "",
+        }
+        answer = self.asking.call(node, ApiKey.FETCH, message, _NEWEST_FETCH)
+        # Of a refusal as a whole there is no partition.
+        nothing = {"error_code": 0, "records": None}
+        part: dict[str, Any] = next((p for told in answer["responses"] for p in told["partitions"]), nothing)
+        code = answer["error_code"] or part["error_code"]
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:  # deleted since; what is left tells nothing of those who wrote it
+            self.whole, self.at = False, self.end
+            return None
+        where = f"{topic}-{partition} from offset {self.at}"
+        if code:
+            return self.asking.again(f"read {where}", code)
+        try:
+            self._take(part["records"] or b"")
+        except RemoteProtocolError as error:
+            raise KafkaAdminError(self.asking.cluster, f"{where}: {error}.") from error
+        return None
+
+    def _take(self, records: bytes) -> None:
+        """:raises RemoteProtocolError: these are no batches."""
+        for batch in batches(records, 0, len(records)):
+            if batch.last_offset < self.at:
+                continue  # a fetch begins with the batch that holds its offset
+            if batch.base_offset > self.at:
+                self.whole = False
+            if batch.producer_id >= 0 and batch.base_sequence >= 0 and not batch.attributes & _CONTROL:
+                # One through which the cut runs lies above it as a whole.
+                self.first.setdefault(batch.producer_id, (batch.producer_epoch, batch.base_sequence))
+            self.at = batch.last_offset + 1
+            if self.at >= self.end:
+                return

@@ -17,10 +17,8 @@ for each leader, and those that find no time are left out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
-from ha_core.kafka.brokers import Brokers, pages
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.brokers import OnBrokers, pages
 from ha_core.kafka.facts import LogEnds, RecordTimes
 from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, told
 from ha_core.plan.facts import Partition
@@ -32,46 +30,39 @@ _MAX_PER_REQUEST = 500
 _NOTHING = RecordTimes(None, None)
 
 
-def record_times(
-    brokers: Brokers, ends: Mapping[Partition, LogEnds], deadline: Deadline
-) -> dict[Partition, RecordTimes]:
-    """Timestamps of the partitions of `ends`, asked at the leaders that told these.
+class Times(OnBrokers):
+    def record_times(
+        self, ends: Mapping[Partition, LogEnds], timeout_s: float | None = None
+    ) -> dict[Partition, RecordTimes]:
+        """Timestamps of the first and newest records, asked at the leaders that told `ends`.
 
-    Information only, so nothing is repeated and nothing raised: partitions that were not told until the deadline are
-    missing, and null stands for what a broker cannot tell.
-    """
-    found = {key: _NOTHING for key, one in ends.items() if one.start >= one.log_end}
-    by_leader: dict[int, list[Partition]] = {}
-    for key, one in ends.items():
-        if key not in found and one.leader in brokers.nodes:
-            by_leader.setdefault(one.leader, []).append(key)
+        Information only, so nothing is repeated and nothing raised: partitions that were not told until the deadline
+        are missing, and null stands for what a broker cannot tell.
+        """
+        asking = self._asking(timeout_s)
+        found = {key: _NOTHING for key, end in ends.items() if end.start >= end.log_end}
+        by_leader: dict[int, list[Partition]] = {}
+        for key, end in ends.items():
+            if key not in found and end.leader in asking.nodes:
+                by_leader.setdefault(end.leader, []).append(key)
 
-    def ask(node: int, asked: list[Partition]) -> None:
-        for page in pages(asked, _MAX_PER_REQUEST):
-            if deadline.passed:
-                return
-            some = {key: ends[key] for key in page}
-            first = _times(brokers, node, some, _FIRST, deadline)
-            newest = _times(brokers, node, some, _LARGEST, deadline, _LARGEST_FROM_VERSION)
-            found.update((key, RecordTimes(first.get(key), newest.get(key))) for key in some)
+        def times(node: int, some: Mapping[Partition, LogEnds], word: int, least_version: int) -> dict[Partition, int]:
+            # As the debugging replica, like the log ends: records above the high watermark count.
+            epochs = {key: end.leader_epoch for key, end in some.items()}
+            answers = told(asking, node, some, epochs, (DEBUGGER, UNCOMMITTED, word), least_version)
+            return {
+                key: part["timestamp"]
+                for key, part in answers
+                if not part["error_code"] and part["timestamp"] >= 0 and part["offset"] >= some[key].start
+            }
 
-    brokers.on_each({node: partial(ask, node, asked) for node, asked in by_leader.items()})
-    return found
+        def ask(node: int) -> None:
+            for page in pages(by_leader[node], _MAX_PER_REQUEST):
+                if asking.deadline.passed:
+                    return
+                some = {key: ends[key] for key in page}
+                first, newest = times(node, some, _FIRST, 1), times(node, some, _LARGEST, _LARGEST_FROM_VERSION)
+                found.update((key, RecordTimes(first.get(key), newest.get(key))) for key in some)
 
-
-def _times(
-    brokers: Brokers,
-    node: int,
-    ends: Mapping[Partition, LogEnds],
-    word: int,
-    deadline: Deadline,
-    least_version: int = 1,
-) -> dict[Partition, int]:
-    # As the debugging replica, like the log ends: records above the high watermark count.
-    epochs = {key: one.leader_epoch for key, one in ends.items()}
-    answers = told(brokers, node, ends, epochs, (DEBUGGER, UNCOMMITTED, word), deadline, least_version)
-    return {
-        key: one["timestamp"]
-        for key, one in answers
-        if not one["error_code"] and one["timestamp"] >= 0 and one["offset"] >= ends[key].start
-    }
+        asking.on_each(by_leader, ask)
+        return found

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
 
-from ha_core.kafka.brokers import Brokers, pages
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.brokers import Asking, OnBrokers, pages, partitions_of
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, TopicSpec
 from ha_core.kafka.offsets import check_topic, ends
-from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _OF_THE_TOPIC = 1
 """Config source of what was set on the topic itself."""
+MIN_IN_SYNC = "min.insync.replicas"
 _MAX_PER_REQUEST = 1_000
 _AT_ONCE_S = 1.0
 
@@ -45,29 +43,59 @@ class TopicDescription:
         return TopicSpec(self.name, self.partitions, self.replication, self.config)
 
 
-def describe(
-    brokers: Brokers, names: Collection[str] | None, deadline: Deadline, offsets: bool = True, partial: bool = False
-) -> dict[str, TopicDescription]:
-    """The topics of `names` that exist (None: all); without `offsets` their `ends` are empty.
+class Topics(OnBrokers):
+    def topics(
+        self, names: Collection[str] | None = None, offsets: bool = True, timeout_s: float | None = None
+    ) -> dict[str, TopicDescription]:
+        """The topics of `names` that exist (None: all); without `offsets` their `ends` are empty.
 
-    With `partial` partitions whose leader does not answer in half of the time that is left are missing in `ends`.
-    """
+        Partitions whose leader does not answer in half of the time that is left are missing in `ends`.
+        """
+        return describe(self._asking(timeout_s), names, offsets, partial=True)
+
+    def partition_counts(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, int]:
+        """topic → how many partitions it has by now, as that broker says which knows of most: the others learn of new
+        ones a little later, when clients may write to them already. One that does not answer at once is not waited
+        for."""
+        asking = self._asking(timeout_s)
+        at_once = asking.by(asking.deadline.within(_AT_ONCE_S))
+        answers = asking.on_each(asking.nodes, lambda node: at_once.metadata(names, node))
+        told = [answer for answer in answers if not isinstance(answer, KafkaAdminError)]
+        counts: dict[str, int] = {}
+        for answer in told or [asking.metadata(names)]:
+            for topic in answer["topics"]:
+                counts[topic["name"]] = max(counts.get(topic["name"], 0), len(topic["partitions"]))
+        return counts
+
+    def min_in_sync(self, timeout_s: float | None = None) -> int:
+        """The brokers' default of `min.insync.replicas`; 1 where the account may not read it."""
+        asking = self._asking(timeout_s)
+        if not asking.nodes:
+            asking.metadata()
+        default = broker_setting(asking, MIN_IN_SYNC)
+        return int(default) if default is not None and default.isdecimal() else 1
+
+
+def describe(
+    asking: Asking, names: Collection[str] | None, offsets: bool = True, partial: bool = False
+) -> dict[str, TopicDescription]:
+    """As `Topics.topics`; without `partial` all leaders have to answer."""
     if names is not None and not names:
         return {}
-    found = {}
-    for topic in brokers.metadata(names, deadline)["topics"]:
+    topics = {}
+    for topic in asking.metadata(names)["topics"]:
         try:
-            check_topic(brokers.cluster, topic["name"], topic["error_code"])
+            check_topic(asking.cluster, topic["name"], topic["error_code"])
         except TopicMissingError:
             continue
-        found[topic["name"]] = topic
-    config = own_config(brokers, found, deadline)
-    keys = [(name, part["partition_index"]) for name, topic in found.items() for part in topic["partitions"]]
-    patience = deadline.within(deadline.left_s / 2) if partial else deadline
-    read: dict[Partition, LogEnds] = ends(brokers, keys, patience, partial) if offsets else {}
-    by_topic: dict[str, dict[int, LogEnds]] = {name: {} for name in found}
-    for (name, index), one in read.items():
-        by_topic[name][index] = one
+        topics[topic["name"]] = topic
+    config = _own_config(asking, topics)
+    by_topic: dict[str, dict[int, LogEnds]] = {name: {} for name in topics}
+    if offsets:
+        patience = asking.deadline.within(asking.deadline.left_s / 2) if partial else asking.deadline
+        keys = [key for key, _ in partitions_of(topics.values())]
+        for (name, index), end in ends(asking.by(patience), keys, partial).items():
+            by_topic[name][index] = end
     return {
         name: TopicDescription(
             name=name,
@@ -77,51 +105,34 @@ def describe(
             ends=by_topic[name],
             internal=topic["is_internal"],
         )
-        for name, topic in found.items()
+        for name, topic in topics.items()
     }
 
 
-def partition_counts(brokers: Brokers, names: Collection[str], deadline: Deadline) -> dict[str, int]:
-    """topic → how many partitions it has by now, as that broker says which knows of most: the others learn of new ones
-    a little later, when clients may write to them already. One that does not answer at once is not waited for."""
-    at_once = deadline.within(_AT_ONCE_S)
-    answers = brokers.on_each({node: partial(brokers.metadata, names, at_once, node) for node in brokers.nodes})
-    said = [answer for answer in answers.values() if not isinstance(answer, KafkaAdminError)]
-    counts: dict[str, int] = {}
-    for topic in (topic for answer in said or [brokers.metadata(names, deadline)] for topic in answer["topics"]):
-        counts[topic["name"]] = max(counts.get(topic["name"], 0), len(topic["partitions"]))
-    return counts
+def broker_setting(asking: Asking, key: str) -> str | None:
+    """A broker's setting; None where the account may not read it or the broker does not know it."""
+    node = min(asking.nodes)
+    resource = {"resource_type": _BROKER_RESOURCE, "resource_name": str(node), "configuration_keys": [key]}
+    results = asking.call(node, ApiKey.DESCRIBE_CONFIGS, {"resources": [resource]})["results"]
+    return next((entry["value"] for told in results if not told["error_code"] for entry in told["configs"]), None)
 
 
-def own_config(brokers: Brokers, names: Collection[str], deadline: Deadline) -> dict[str, dict[str, str]]:
+def _own_config(asking: Asking, names: Collection[str]) -> dict[str, dict[str, str]]:
     """topic → what was set on the topic itself. Values that brokers keep secret are left out."""
-    out: dict[str, dict[str, str]] = {name: {} for name in names}
+    config: dict[str, dict[str, str]] = {name: {} for name in names}
     for some in pages(sorted(names), _MAX_PER_REQUEST):
         resources = [
             {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None} for name in some
         ]
-        answer = brokers.call(None, ApiKey.DESCRIBE_CONFIGS, {"resources": resources}, deadline)
-        for one in answer["results"]:
-            name, code = one["resource_name"], one["error_code"]
+        for told in asking.call(None, ApiKey.DESCRIBE_CONFIGS, {"resources": resources})["results"]:
+            name, code = told["resource_name"], told["error_code"]
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since
                 continue
             if code:
-                raise refusal(brokers.cluster, f"read the configuration of topic {name}", code, one["error_message"])
-            out[name] = {
+                raise refusal(asking.cluster, f"read the configuration of topic {name}", code, told["error_message"])
+            config[name] = {
                 entry["name"]: entry["value"]
-                for entry in one["configs"]
+                for entry in told["configs"]
                 if entry["config_source"] == _OF_THE_TOPIC and entry["value"] is not None
             }
-    return out
-
-
-def broker_setting(brokers: Brokers, node: int, key: str, deadline: Deadline) -> str | None:
-    """A broker's setting; None where the account may not read it or the broker does not know it."""
-    resource = {"resource_type": _BROKER_RESOURCE, "resource_name": str(node), "configuration_keys": [key]}
-    answer = brokers.call(node, ApiKey.DESCRIBE_CONFIGS, {"resources": [resource]}, deadline)
-    for one in answer["results"]:
-        if not one["error_code"]:
-            for entry in one["configs"]:
-                value: str | None = entry["value"]
-                return value
-    return None
+    return config

@@ -19,8 +19,8 @@ _MAX_BYTES = 1 << 20
 
 def batch_at(brokers: Brokers, topic: str, partition: int, offset: int) -> Batch | None:
     """The batch that holds the offset, or the next one; None past the log's end, or below its start."""
-    deadline = brokers.deadline()
-    (found,) = brokers.metadata({topic}, deadline)["topics"]
+    asking = brokers.asking()
+    (found,) = asking.metadata({topic})["topics"]
     leader = next(one["leader_id"] for one in found["partitions"] if one["partition_index"] == partition)
     asked = {
         "partition": partition,
@@ -39,7 +39,7 @@ def batch_at(brokers: Brokers, topic: str, partition: int, offset: int) -> Batch
         "forgotten_topics_data": [],
         "rack_id": "",
     }
-    answer = brokers.call(leader, ApiKey.FETCH, request, deadline, 12)
+    answer = asking.call(leader, ApiKey.FETCH, request, 12)
     records = answer["responses"][0]["partitions"][0]["records"] or b""
     return next(batches(records, 0, len(records)), None)
 

@@ -126,17 +126,17 @@ def test_an_interrupted_request_leaves_no_answer_for_the_next_one() -> None:
         return answered(frame, {"controller_id": header_of(frame).correlation_id})
 
     def interrupted(connection: Connection) -> None:
-        connection.send(ApiKey.METADATA, {"topics": []}, Deadline.after(5))
+        connection.send(ApiKey.METADATA, {"topics": []})
         raise KeyboardInterrupt
 
     with listening(broker({ApiKey.METADATA: (0, 5)}, topics)) as port:
         brokers = Brokers(Cluster(name="east", bootstrap=f"127.0.0.1:{port}"), NO_SECURITY, 5)
-        deadline = brokers.deadline()
-        assert brokers.call(None, ApiKey.METADATA, {"topics": []}, deadline)["controller_id"] == 2
+        asking = brokers.asking()
+        assert asking.call(None, ApiKey.METADATA, {"topics": []})["controller_id"] == 2
         # When a request is interrupted before its answer has been read
         with pytest.raises(KeyboardInterrupt):
-            brokers.converse(None, interrupted, deadline)
+            asking.converse(None, interrupted)
         # Then the next one is answered by its own
         # The same correlation id again: it comes from a new connection.
-        assert brokers.call(None, ApiKey.METADATA, {"topics": []}, deadline)["controller_id"] == 2
+        assert asking.call(None, ApiKey.METADATA, {"topics": []})["controller_id"] == 2
         brokers.close()

@@ -8,9 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from ha_core.kafka import NO_SECURITY, Admin, LogEnds, Partition, RecordTimes, SecurityProfile, TopicSpec
-from ha_core.kafka.brokers import Brokers
-from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.record_times import record_times
 from ha_core.model import Cluster
 from ha_core.wire.codec import decode
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -121,10 +118,9 @@ def ask(leader: Answer, partitions: int, timeout_s: float = 10) -> dict[Partitio
     with listening(leader) as port:
         nodes = {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": port}], "topics": []}
         knows = broker({ApiKey.METADATA: (0, 12)}, lambda frame: answered(frame, nodes))
-        with listening(knows) as bootstrap:
-            brokers = Brokers(Cluster(name="east", bootstrap=f"127.0.0.1:{bootstrap}"), NO_SECURITY, 10)
-            try:
-                brokers.metadata((), Deadline.after(10))
-                return record_times(brokers, ends, Deadline.after(timeout_s))
-            finally:
-                brokers.close()
+        with (
+            listening(knows) as bootstrap,
+            Admin(Cluster(name="east", bootstrap=f"127.0.0.1:{bootstrap}"), NO_SECURITY, 10) as admin,
+        ):
+            assert admin.topics(["t"]) == {}
+            return admin.record_times(ends, timeout_s)

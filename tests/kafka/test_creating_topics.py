@@ -1,0 +1,111 @@
+"""Topics are created by a controller that moves, takes too long, or hangs up before it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from ha_core.kafka import NO_SECURITY, Admin, ClusterUnreachableError, TopicMismatchError, TopicSpec
+from ha_core.model import Cluster
+from ha_core.store import FencedOffError
+from ha_core.wire.codes import ApiKey, ErrorCode
+from tests.kafka.scripted_broker import answered, broker, header_of, listening
+
+SPEC = TopicSpec("t", 2, 1)
+HANGS_UP, IS_SILENT = -1, -2
+
+
+class Controller:
+    """Answers each CREATE_TOPICS with the next of `codes`; `partitions` are what the topic has from the first on."""
+
+    def __init__(self, *codes: int, partitions: int = 2) -> None:
+        self.asked = 0
+        self.port = 0
+        self._codes = codes
+        self._partitions = partitions
+
+    def __call__(self, frame: bytes) -> bytes | None:
+        body: dict[str, Any] | None = {"results": []}
+        match header_of(frame).api_key:
+            case ApiKey.METADATA:
+                body = self._metadata()
+            case ApiKey.CREATE_TOPICS:
+                code = self._codes[min(self.asked, len(self._codes) - 1)]
+                self.asked += 1
+                if code == IS_SILENT:
+                    return b""
+                body = None if code == HANGS_UP else {"topics": [{"name": "t", "error_code": code}]}
+        return None if body is None else answered(frame, body)
+
+    def _metadata(self) -> dict[str, Any]:
+        led = [{"partition_index": index, "leader_id": 1} for index in range(self._partitions)]
+        there = {"error_code": 0, "partitions": led} if self.asked else {"error_code": 3, "partitions": []}
+        return {
+            "brokers": [{"node_id": 1, "host": "127.0.0.1", "port": self.port}],
+            "controller_id": 1,
+            "topics": [{"name": "t"} | there],
+        }
+
+    @contextmanager
+    def cluster(self, timeout_s: float = 10) -> Iterator[Admin]:
+        versions = {ApiKey.METADATA: (0, 12), ApiKey.CREATE_TOPICS: (2, 7), ApiKey.DESCRIBE_CONFIGS: (1, 4)}
+        serve = broker(versions, self)
+        with (
+            listening(serve) as self.port,
+            listening(serve) as bootstrap,
+            Admin(Cluster(name="east", bootstrap=f"127.0.0.1:{bootstrap}"), NO_SECURITY, timeout_s) as admin,
+        ):
+            yield admin
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(ErrorCode.NOT_CONTROLLER, id="another-controller"),
+        pytest.param(ErrorCode.REQUEST_TIMED_OUT, id="not-in-time"),
+        pytest.param(HANGS_UP, id="hangs-up"),
+    ],
+)
+@pytest.mark.parametrize("then", [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS])
+def test_a_creation_that_was_not_answered_for_good_is_asked_for_again(first: int, then: int) -> None:
+    controller = Controller(first, then)
+
+    with controller.cluster() as admin:
+        made = admin.create_topics([SPEC])
+
+    assert made.created == ("t",)
+    assert controller.asked == 2
+
+
+def test_a_topic_that_appears_in_another_shape_while_it_is_created_is_a_mismatch() -> None:
+    with (
+        Controller(ErrorCode.TOPIC_ALREADY_EXISTS, partitions=3).cluster() as admin,
+        pytest.raises(TopicMismatchError, match="t has 3 partitions, 2 are needed"),
+    ):
+        admin.create_topics([SPEC])
+
+
+def test_a_controller_that_never_answers_is_unreachable_at_the_deadline() -> None:
+    with (
+        Controller(IS_SILENT).cluster(1) as admin,
+        pytest.raises(ClusterUnreachableError, match="CREATE_TOPICS within 1 s"),
+    ):
+        admin.create_topics([SPEC])
+
+
+def test_whoever_was_taken_over_between_two_requests_sends_no_second_one() -> None:
+    # Given an executor that another one takes over after its first request
+    controller = Controller(ErrorCode.NOT_CONTROLLER)
+
+    def still_ours() -> None:
+        if controller.asked:
+            raise FencedOffError("op", 1, 2)
+
+    # When the controller is to be asked again
+    with controller.cluster() as admin, pytest.raises(FencedOffError):
+        admin.create_topics([SPEC], still_ours=still_ours)
+    # Then it is not
+    assert controller.asked == 1
