@@ -49,17 +49,15 @@ class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not type
         try:
             profile = _profile(connection)
             if not bootstrap:
-                return (
-                    True,
-                    f"The account {profile.username or '(none)'} is complete; without a bootstrap it is not tried.",
-                )
+                account = profile.username or "(none)"
+                return True, f"The account {account} is complete; without a bootstrap it is not tried."
             with Admin(Cluster(name="connection-test", bootstrap=bootstrap), profile) as admin:
-                found = admin.probe(timeout_s=5.0)
+                probe = admin.probe(timeout_s=5.0)
         except (SecurityProfileError, KafkaAdminError, ValueError) as error:
             return False, str(error)
-        if not found.reachable:
-            return False, f"{bootstrap} does not serve this account: {found.error}"
-        return True, f"{bootstrap} answers: {len(found.brokers)} brokers."
+        if not probe.reachable:
+            return False, f"{bootstrap} does not serve this account: {probe.error}"
+        return True, f"{bootstrap} answers: {len(probe.brokers)} brokers."
 
 
 def _profile(connection: Any) -> SecurityProfile:
@@ -67,7 +65,6 @@ def _profile(connection: Any) -> SecurityProfile:
 
     name = connection.conn_id
     mechanism = connection.extra_dejson.get("mechanism") or ("PLAIN" if connection.login else None)
-    if mechanism is None:
-        return profiles({name: {}}, f"connection {name}")[name]
-    fields = {"mechanism": mechanism, "username": connection.login, "password": connection.password}
+    account = {"mechanism": mechanism, "username": connection.login, "password": connection.password}
+    fields = {} if mechanism is None else account
     return profiles({name: fields}, f"connection {name}")[name]

@@ -76,11 +76,8 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
 
 def hosts(host: str, port: int | None) -> str:
     """`a,b:2182` and port 2181 → `a:2181,b:2182`."""
-    return ",".join(
-        one if ":" in one else f"{one}:{port or DEFAULT_PORT}"
-        for one in (part.strip() for part in host.split(","))
-        if one
-    )
+    names = filter(None, (part.strip() for part in host.split(",")))
+    return ",".join(name if ":" in name else f"{name}:{port or DEFAULT_PORT}" for name in names)
 
 
 @dataclass

@@ -1,6 +1,4 @@
-"""A run of a DAG: who it is for, and the ids of the operations that it starts.
-
-Ids are derived from the run, so that retries and cleared tasks find them again."""
+"""A run of a DAG: who it is for, and the ids of its operations: derived, so that cleared tasks find them again."""
 
 from __future__ import annotations
 
@@ -74,8 +72,8 @@ def triggered_by(context: Any) -> str:
 
 def responder(answer: Any) -> str:
     """Who gave an approval's answer; empty where nobody did in time."""
-    user = answer.get("responded_by_user") if isinstance(answer, dict) else None
-    return str((user or {}).get("name") or (user or {}).get("id") or "")
+    user = (isinstance(answer, dict) and answer.get("responded_by_user")) or {}
+    return str(user.get("name") or user.get("id") or "")
 
 
 def rejected(answer: Any) -> bool:

@@ -7,8 +7,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.util import find_spec
 from inspect import getdoc
 from pathlib import Path
@@ -20,7 +19,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from ha_core.hooks.zookeeper import SwitchyardHook, hosts
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE
 from ha_core.operations.environment import DEFAULT_ROOT
-from ha_core.operators.base import refusals_are_final
+from ha_core.operators.base import Context, refusals_are_final
 from ha_core.operators.dag_run import run_owner
 from ha_core.operators.forms import refuse_unknown_keys
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from ha_core.wire.sasl import SecurityProfile
 
 HISTORY_VARIABLE = "SWITCHYARD_HISTORY"
-
 FRESH_S = 3600.0
 """Rates that are older say little about the next minutes; they are renewed every 15."""
 
@@ -53,12 +51,8 @@ def fresh_rates() -> Path | None:
         return None
 
 
-Context = Any
-
 CONNECTION = "spark_switchyard"
-
 LOCAL = "local[*]"
-
 HISTORY, RATES = "{history}", "{rates}"
 """In arguments of a job: the folder of the history, and the file of the newest rates."""
 
@@ -70,7 +64,6 @@ _LOCAL_SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it lives for seconds
 }
 """Of a Spark on the worker's own machine. A cluster's settings are its operators'."""
-
 _REACH_S = 5.0
 
 
@@ -110,31 +103,27 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
         if self.strict_form:
             with refusals_are_final():
                 refuse_unknown_keys(context)
-        with (
-            tempfile.TemporaryDirectory(prefix="switchyard-") as folder,
-            self._accounts(context, Path(folder)) as given,
-        ):
+        with tempfile.TemporaryDirectory(prefix="switchyard-") as folder:
+            state = self._state(context, Path(folder) / "security.yaml")
             summary = Path(folder) / "summary.json"
             history = history_folder()
-            more = [one.replace(HISTORY, history).replace(RATES, str(rates_file())) for one in self.arguments]
-            self.application_args = [self.job, *given, "--history", history, "--summary", str(summary), *more]
+            more = [text.replace(HISTORY, history).replace(RATES, str(rates_file())) for text in self.arguments]
+            self.application_args = [self.job, *state, "--history", history, "--summary", str(summary), *more]
             super().execute(context)
-            found: dict[str, Any] = json.loads(summary.read_text("utf-8"))
-            return found
+            document: dict[str, Any] = json.loads(summary.read_text("utf-8"))
+            return document
 
-    @contextmanager
-    def _accounts(self, context: Context, folder: Path) -> Iterator[list[str]]:
-        """The state as options, and the accounts that its clusters need as a file for as long as the job runs."""
+    def _state(self, context: Context, accounts: Path) -> list[str]:
+        """Options that say where the state is; `accounts` is written with what its clusters need."""
         hook = SwitchyardHook(self.zookeeper_conn_id)
         with refusals_are_final(), hook.get_conn(run_owner(context)) as environment:
             clusters = environment.store.load().clusters.values()
             profiles = {one.security: environment.profiles.get(one.security) for one in clusters}
-        file = folder / "security.yaml"
-        _write_profiles(file, {name: one for name, one in profiles.items() if one is not None})
-        self.env_vars = {SECURITY_FILE_VARIABLE: str(file)}
-        found = hook.get_connection(self.zookeeper_conn_id)
-        root = found.extra_dejson.get("root") or DEFAULT_ROOT
-        yield ["--zookeeper", hosts(found.host or "127.0.0.1", found.port), "--root", root]
+        _write_profiles(accounts, {name: profile for name, profile in profiles.items() if profile is not None})
+        self.env_vars = {SECURITY_FILE_VARIABLE: str(accounts)}
+        connection = hook.get_connection(self.zookeeper_conn_id)
+        root = connection.extra_dejson.get("root") or DEFAULT_ROOT
+        return ["--zookeeper", hosts(connection.host or "127.0.0.1", connection.port), "--root", root]
 
     def _get_hook(self) -> Any:
         """The provider takes YARN where the connection is not there, and waits a minute for a master that is not."""

@@ -28,11 +28,7 @@ class CrossingTrigger(BaseTrigger):  # type: ignore[misc]  # airflow is not type
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         kind = type(self)
-        arguments = {
-            "zookeeper_conn_id": self.zookeeper_conn_id,
-            "operation_ids": self.operation_ids,
-            "pause_s": self.pause_s,
-        }
+        arguments = {name: getattr(self, name) for name in ("zookeeper_conn_id", "operation_ids", "pause_s")}
         return f"{kind.__module__}.{kind.__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
