@@ -32,9 +32,7 @@ def parse_scope(entries: Iterable[str]) -> Scope:
     :raises RefusedError: no entry at all, too many, or one that has none of the forms.
     """
     users: dict[str, None] = {}
-    instances: dict[tuple[str, str], None] = {}
-    user_topics: dict[tuple[str, str], None] = {}
-    user_groups: dict[tuple[str, str], None] = {}
+    marked: dict[str, dict[tuple[str, str], None]] = {"##": {}, "#": {}, "+": {}}
     topics: dict[str, tuple[int, ...] | None] = {}
     for count, entry in enumerate(entries, start=1):
         if count > MAX_ENTRIES:
@@ -48,21 +46,18 @@ def parse_scope(entries: Iterable[str]) -> Scope:
             raise RefusedError(f"Scope {entry!r} is not understood. Write {FORMS}.")
         at = min((name.index(mark) for mark in "+#" if mark in name), default=len(name))
         user, rest = unquote(name[:at]), name[at:]
-        if not user or rest in {"+", "#", "##"}:
+        if not user or rest in marked:
             raise RefusedError(f"Scope {entry!r} lacks a name. Write {FORMS}.")
-        if not rest:
-            users[user] = None
-        elif rest.startswith("##"):
-            user_groups[user, unquote(rest[2:])] = None
-        elif rest.startswith("#"):
-            user_topics[user, unquote(rest[1:])] = None
+        if rest:
+            mark = next(mark for mark in marked if rest.startswith(mark))
+            marked[mark][user, unquote(rest.removeprefix(mark))] = None
         else:
-            instances[user, unquote(rest[1:])] = None
+            users[user] = None
     scope = Scope(
         users=tuple(users),
-        instances=tuple(instances),
-        user_topics=tuple(user_topics),
-        user_groups=tuple(user_groups),
+        instances=tuple(marked["+"]),
+        user_topics=tuple(marked["#"]),
+        user_groups=tuple(marked["##"]),
         topics=tuple(topics),
         partitions={name: found for name, found in topics.items() if found is not None},
     )

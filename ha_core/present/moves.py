@@ -98,6 +98,7 @@ def batches_page(reports: Sequence[Report], groups: Mapping[str, str]) -> Page:
 
 
 def single_page(report: Report) -> Page:
+    """The end of an operation of one revision."""
     yield result_line(report)
     if report.error:
         yield Marked(report.error, "error")
@@ -166,6 +167,7 @@ def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
 
 
 def crossed(operations: Sequence[Operation]) -> str:
+    """What a run of migrations has done."""
     topics = sum(len(one.moves.topics) for one in operations if one.moves is not None)
     request = operations[0].request if operations else None
     way = f" from {request.origin} to {request.target}" if request is not None else ""
@@ -173,6 +175,7 @@ def crossed(operations: Sequence[Operation]) -> str:
 
 
 def _things(topics: int, groups: int) -> str:
+    """`2 topics and 1 group`."""
     counts = [(topics, "topic"), (groups, "group")]
     return " and ".join(amount(count, thing) for count, thing in counts if count) or "bindings only"
 
