@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from typing import Any
 
 from gateway.metrics import CONTENT_TYPE
 
@@ -22,16 +22,12 @@ _MAX_CALLERS = 32
 _IDLE_S = 5.0
 
 
-class Rendered(Protocol):
-    def render(self) -> bytes: ...
-
-
 class HttpServer:
-    """`start` binds and serves, `stop` ends both. `unready` returns why clients should not come, in words."""
+    """`start` binds and serves, `stop` ends both. `render` gives the metrics, `unready` why clients should not come."""
 
-    def __init__(self, host: str, port: int, metrics: Rendered, unready: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, host: str, port: int, render: Callable[[], bytes], unready: Callable[[], Sequence[str]]) -> None:
         self._address = (host, port)
-        self._metrics = metrics
+        self._render = render
         self._unready = unready
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -46,7 +42,7 @@ class HttpServer:
     def start(self) -> None:
         """:raises OSError: the port cannot be bound; the text names it."""
         try:
-            self._server = _Server(self._address, _handler(self._metrics, self._unready))
+            self._server = _Server(self._address, _handler(self._render, self._unready))
         except OSError as error:
             host, port = self._address
             raise OSError(error.errno, f"http {host}:{port}: {error.strerror}; change http.port or free it") from error
@@ -96,7 +92,7 @@ class _Server(ThreadingHTTPServer):
         """A caller that hangs up is no event."""
 
 
-def _handler(metrics: Rendered, unready: Callable[[], Sequence[str]]) -> type[BaseHTTPRequestHandler]:
+def _handler(render: Callable[[], bytes], unready: Callable[[], Sequence[str]]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = _IDLE_S
         server_version = "switchyard"
@@ -111,7 +107,7 @@ def _handler(metrics: Rendered, unready: Callable[[], Sequence[str]]) -> type[Ba
                 body = json.dumps({"ready": not reasons, "reasons": reasons}) + "\n"
                 self._send(503 if reasons else 200, _JSON, body.encode())
             elif path == "/metrics":
-                self._send(200, CONTENT_TYPE, metrics.render())
+                self._send(200, CONTENT_TYPE, render())
             else:
                 self._send(404, _JSON, b'{"error": "there are /healthz, /readyz and /metrics"}\n')
 

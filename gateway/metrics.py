@@ -52,61 +52,67 @@ class Metrics:
         yield _gauge("connections", "Open client connections.", len(gateway.clients.open))
         yield _counter("connections_accepted", "Client connections accepted.", gateway.clients.accepted)
         yield _counter("connections_turned_away", "Client connections above the limit.", gateway.clients.turned_away)
-        ended = CounterMetricFamily(_name("connections_ended"), "Client connections ended.", labels=["cause"])
-        for cause, count in dict(gateway.clients.ended).items():
-            ended.add_metric([cause], count)
-        yield ended
+        causes = [([cause], count) for cause, count in dict(gateway.clients.ended).items()]
+        yield _labelled(CounterMetricFamily, "connections_ended", "Client connections ended.", ["cause"], causes)
 
     def _clusters(self) -> Iterable[Metric]:
-        reachable = GaugeMetricFamily(_name("cluster_reachable"), "Whether the cluster answers.", labels=["cluster"])
-        masked = GaugeMetricFamily(_name("cluster_masked"), "Whether operators took it away.", labels=["cluster"])
-        dials = CounterMetricFamily(_name("upstream_dials"), "Connections dialled.", labels=["cluster", "outcome"])
         snapshot = self._gateway.snapshot
-        for name, cluster in snapshot.view.clusters.items():
-            reachable.add_metric([name], snapshot.topology.reachable(name))
-            masked.add_metric([name], cluster.masked is not None)
-        for name, upstream in dict(self._gateway.upstream.clusters).items():
-            dials.add_metric([name, "connected"], upstream.dials - upstream.failed_dials)
-            dials.add_metric([name, "failed"], upstream.failed_dials)
-        yield from (reachable, masked, dials)
-        yield from self._known()
-
-    def _known(self) -> Iterable[Metric]:
-        recorder, clusters = self._gateway.members.recorder, self._gateway.snapshot.view.clusters
+        clusters = snapshot.view.clusters
+        reachable = [([name], snapshot.topology.reachable(name)) for name in clusters]
+        masked = [([name], cluster.masked is not None) for name, cluster in clusters.items()]
+        dials = [
+            dialled
+            for name, upstream in dict(self._gateway.upstream.clusters).items()
+            for dialled in (
+                ([name, "connected"], upstream.dials - upstream.failed_dials),
+                ([name, "failed"], upstream.failed_dials),
+            )
+        ]
+        one = ["cluster"]
+        yield _labelled(GaugeMetricFamily, "cluster_reachable", "Whether the cluster answers.", one, reachable)
+        yield _labelled(GaugeMetricFamily, "cluster_masked", "Whether operators took it away.", one, masked)
+        yield _labelled(CounterMetricFamily, "upstream_dials", "Connections dialled.", ["cluster", "outcome"], dials)
+        recorder = self._gateway.members.recorder
         yield _gauge("records_facts", "Whether this gateway records what is known of clusters.", recorder.running)
-        looked = GaugeMetricFamily(
-            _name("facts_recorded_timestamp_seconds"),
-            "When this gateway has last recorded what is known of a cluster.",
-            labels=["cluster"],
-        )
-        for name, ended_s in dict(recorder.looked_at).items():
-            if name in clusters:
-                looked.add_metric([name], ended_s)
-        yield looked
+        text = "When this gateway has last recorded what is known of a cluster."
+        looked = [([name], ended_s) for name, ended_s in dict(recorder.looked_at).items() if name in clusters]
+        yield _labelled(GaugeMetricFamily, "facts_recorded_timestamp_seconds", text, one, looked)
 
     def _traffic(self) -> Iterable[Metric]:
         counts = self.counts
-        requests = CounterMetricFamily(_name("requests"), "Requests of clients.", labels=["api", "outcome"])
-        for (key, outcome), count in dict(counts.requests).items():
-            requests.add_metric([_api(key), outcome], count)
-        refusals = CounterMetricFamily(_name("refusals"), "Retriable refusals.", labels=["cause"])
-        for cause, count in dict(counts.refusals).items():
-            refusals.add_metric([cause], count)
-        data = CounterMetricFamily(_name("bytes"), "Bytes of the data path.", labels=["side", "direction"])
-        data.add_metric(["client", "in"], counts.bytes_from_clients)
-        data.add_metric(["client", "out"], counts.bytes_to_clients)
-        data.add_metric(["broker", "in"], counts.bytes_from_brokers)
-        data.add_metric(["broker", "out"], counts.bytes_to_brokers)
-        composed = HistogramMetricFamily(
-            _name("composed_request_seconds"), "Time to compose an answer out of several clusters.", labels=["api"]
-        )
+        requests = [([_api(key), outcome], count) for (key, outcome), count in dict(counts.requests).items()]
+        yield _labelled(CounterMetricFamily, "requests", "Requests of clients.", ["api", "outcome"], requests)
+        refusals = [([cause], count) for cause, count in dict(counts.refusals).items()]
+        yield _labelled(CounterMetricFamily, "refusals", "Retriable refusals.", ["cause"], refusals)
+        data = [
+            (["client", "in"], counts.bytes_from_clients),
+            (["client", "out"], counts.bytes_to_clients),
+            (["broker", "in"], counts.bytes_from_brokers),
+            (["broker", "out"], counts.bytes_to_brokers),
+        ]
+        yield _labelled(CounterMetricFamily, "bytes", "Bytes of the data path.", ["side", "direction"], data)
+        text = "Time to compose an answer out of several clusters."
+        composed = HistogramMetricFamily(_name("composed_request_seconds"), text, labels=["api"])
         for key, durations in dict(counts.composed).items():
             composed.add_metric([_api(key)], durations.buckets(), durations.sum_s)
-        yield from (requests, refusals, data, composed)
+        yield composed
 
 
 def _name(name: str) -> str:
     return f"switchyard_gateway_{name}"
+
+
+def _labelled(
+    kind: type[CounterMetricFamily | GaugeMetricFamily],
+    name: str,
+    text: str,
+    labels: list[str],
+    samples: Iterable[tuple[list[str], float]],
+) -> Metric:
+    family = kind(_name(name), text, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -1,17 +1,16 @@
 """Processes that work on behalf of a gateway, so that the event loop pays nothing: kept up while they are wanted.
 
 They are told what to do by their standard input, since that holds passwords, and end with it, however this process
-dies. What they say are lines of JSON.
+dies. They answer in lines of JSON. Who is elected follows from the gateways' records, which each gateway reads every
+second.
 
-The caretakers see to it that no operation is left behind by its executor. Clients stand at a fence, and only gateways
-have clients: so as long as somebody stands there is a gateway that can have it lifted. The first two by id do: the
-executor may have died together with one of them, whose end is seen only when its session ends. Two at once are
-harmless, as each step is taken under an epoch.
+The caretakers see to it that no operation is left behind by its executor: as long as a client stands at a fence, there
+is a gateway that can have it lifted. They are the first two by id, since the executor may have died together with one
+of them, whose end is seen only when its session ends. Two at once are harmless, as each step is taken under an epoch.
 
-The recorder keeps what is known of clusters fresh: the first gateway by id that can. Their records in ZooKeeper say who
-lives and who can, and every gateway reads them each second, so there is nothing else to elect with. Two may differ for
-a moment, and a gateway that was cut off may go on until its lease ends; that is harmless: both look at the same
-clusters, whatever is written says when it was read, and what an older look has overwritten comes back with the next.
+The recorder keeps what is known of clusters fresh: the first gateway by id that can. Two for a moment, or one that was
+cut off and goes on until its lease ends, are harmless: both look at the same clusters, what is written says when it was
+read, and what an older look has overwritten comes back with the next.
 """
 
 from __future__ import annotations
@@ -71,7 +70,6 @@ class Companion(ABC):
     ) -> None:
         """:param changed: called when `able` has changed.
         :param silent_s: how long it may say nothing.
-        :param command: in place of `module`.
         """
         self._told, self._changed, self._silent_s = told, changed, silent_s
         self._command = command or (sys.executable, "-m", self.module)

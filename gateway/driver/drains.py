@@ -23,7 +23,7 @@ class Drains:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_drained: Callable[[], None]) -> None:
         self._on_drained = on_drained
-        self._hurrying = Rounds[Connection](loop, _hurry)
+        self._hurrying = Rounds[Connection](loop, lambda connection: connection.hurry(clock.now()))
         self._scopes: Mapping[str, Scope] = {}
         self._since: dict[str, int] = {}
         self._waiting: dict[str, set[Connection]] = {}
@@ -64,7 +64,3 @@ class Drains:
     def _holds_back(self, connection: Connection, operation: str) -> bool:
         scope = self._scopes[operation]
         return connection.session.holds_back(scope.topics, scope.groups, self._since[operation], scope.quiet)
-
-
-def _hurry(connection: Connection) -> None:
-    connection.hurry(clock.now())

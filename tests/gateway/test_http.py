@@ -52,7 +52,7 @@ def counts() -> Counts:
 @pytest.fixture
 def address(reasons: list[str], counts: Counts) -> Iterator[str]:
     observed = gateway(reasons)
-    server = HttpServer("127.0.0.1", 0, Metrics(observed, counts), lambda: observed.unready)
+    server = HttpServer("127.0.0.1", 0, Metrics(observed, counts).render, lambda: observed.unready)
     server.start()
     yield f"http://127.0.0.1:{server.port}"
     server.stop()
@@ -138,7 +138,7 @@ def test_callers_that_say_nothing_do_not_keep_others_out_once_they_hang_up(addre
 
 def test_a_port_that_is_taken_is_named(address: str) -> None:
     port = int(address.rpartition(":")[2])
-    second = HttpServer("127.0.0.1", port, Metrics(gateway([])), list)
+    second = HttpServer("127.0.0.1", port, Metrics(gateway([])).render, list)
 
     with pytest.raises(OSError, match=rf"http 127\.0\.0\.1:{port}: Address already in use; change http\.port"):
         second.start()
