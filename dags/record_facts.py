@@ -23,19 +23,13 @@ the environment of the workers; with more than one machine it has to be a shared
 
 from datetime import timedelta
 
-from airflow.sdk import Param
-
-from ha_core.operators import RecordKnownOperator
+from ha_core.operators import RecordKnownOperator, forms
 from ha_core.operators.dags import BACKGROUND, switchyard_dag
 from ha_core.operators.spark import HISTORY, RATES, SparkJobOperator
 
 PARAMS = {
-    "keep_days": Param(
-        30,
-        type="integer",
-        minimum=1,
-        title="Keep, days",
-        description_md="How long the history goes back. Older days are deleted.",
+    "keep_days": forms.field(
+        "Keep, days", "How long the history goes back. Older days are deleted.", "integer", default=30, minimum=1
     ),
 }
 

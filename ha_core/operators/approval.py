@@ -21,8 +21,8 @@ NOBODY, SOMEBODY_ELSE = "nobody", "somebody else"
 class ApproveOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not typed here
     """Ask a human to approve the run, showing them the proposal. Skipped in a dry run, or where nobody has to.
 
-    It stands before the locks are taken: nobody else is held up while somebody thinks. After a no every task that
-    does something skips itself (`SwitchyardOperator`).
+    It stands before the locks are taken: nobody is held up while somebody thinks. After a no every task that does
+    something skips itself (`SwitchyardOperator`).
 
     :param approval: who has to approve: `nobody`, `anybody` or `somebody else`.
     :param proposal_of: the task whose `table` is shown.

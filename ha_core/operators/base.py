@@ -39,8 +39,6 @@ MAX_LISTED = 1_000
 """Rows of a table in a log, and entries of a list in a result; the command line has them all."""
 MAX_SHOWN = 250
 """Characters of Airflow's column. PostgreSQL refuses longer ones, and with them the end of the task."""
-
-
 _TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "none": False, "": False}
 
 
@@ -140,24 +138,20 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
             yield environment
 
     def finish_own(self, context: Context, environment: Environment) -> tuple[Report, ...]:
-        """Bring to their end the operations of one revision that a killed task of the same run has left behind.
-
-        Reports of those that changed something.
-        """
+        """End the operations of one revision that a killed task of this run has left; reports of what they changed."""
         from ha_core.operations import engine
         from ha_core.operations.registry import running_operations
 
         owner = run_owner(context)
-        own = [operation for operation in running_operations(environment) if of_run(operation.by, owner)]
-        single = [operation for operation in own if operation.kind not in {"switch", "migrate"}]
-        reports = [engine.resume(environment, operation.id) for operation in single]
+        reports = [
+            engine.resume(environment, operation.id)
+            for operation in running_operations(environment)
+            if of_run(operation.by, owner) and operation.kind not in {"switch", "migrate"}
+        ]
         return tuple(report for report in reports if report.result != "undone")
 
     def say(self, page: Page, most: int | None = None) -> None:
-        """Write a page into the task's log.
-
-        :param most: rows of each table; None: all of them.
-        """
+        """Write a page into the task's log, with `most` rows of each table at most."""
         for line in log_lines(page, most):
             self.log.info("%s", line)
 

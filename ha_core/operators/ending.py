@@ -61,10 +61,8 @@ class ReleaseOperator(SwitchyardOperator):
             held = [lock.key for lock in locks if lock.operation not in crossing]
         self.say_reports(ended)
         if held:
-            more = f" and {len(held) - 10} more" if len(held) > 10 else ""
-            raise RuntimeError(
-                f"Locks of this run still stand: {', '.join(held[:10])}{more}. Clear this task to try again."
-            )
+            some = ", ".join(held[:10]) + (f" and {len(held) - 10} more" if len(held) > 10 else "")
+            raise RuntimeError(f"Locks of this run still stand: {some}. Clear this task to try again.")
         self.log.info("no fence and no lock of this run is left")
         if crossing:
             self.log.info("%d operations cross over by themselves; `settle_migrations` ends them", len(crossing))

@@ -19,7 +19,6 @@ from airflow.sdk.exceptions import AirflowFailException
 
 WHAT, HOW, SAFETY = "Run Parameters", "How", "Safety"
 """Sections, in this order. The first has the name of Airflow's own, the only one that is unfolded when a form opens."""
-
 FIRST = "dry_run"
 """The first field of every form that changes something."""
 
@@ -156,9 +155,7 @@ def drain_timeout_s(text: str) -> Param:
 
 VARIABLE = "switchyard_clusters"
 """A JSON list of names."""
-
 MAX_PROPOSED = 200
-
 _log = logging.getLogger("switchyard.forms")
 
 
@@ -210,9 +207,7 @@ def unknown_words(conf: Collection[str], fields: Collection[str]) -> str:
     unknown = sorted(set(conf) - set(fields))
     if not unknown:
         return ""
-    said = []
-    for key in unknown[:10]:
-        near = get_close_matches(key, fields, n=1, cutoff=0.6)
-        said.append(f"{key!r} (is {near[0]!r} meant?)" if near else repr(key))
+    near = ((key, get_close_matches(key, fields, n=1, cutoff=0.6)) for key in unknown[:10])
+    said = [f"{key!r} (is {meant[0]!r} meant?)" if meant else repr(key) for key, meant in near]
     there = f"It has {', '.join(sorted(fields))}." if fields else "It has none."
     return f"The form of this DAG has no field {', '.join(said)}. {there}"

@@ -200,20 +200,18 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         failed = [look.operation for look in looks if look.operation.state in {"failed", "undone"}]
         if failed:
             raise AirflowFailException(" ".join(f"{one.id} has ended as {one.state}: {one.result}" for one in failed))
-        ended = all(look.ended for look in looks)
-        left = [f"{look.operation.id}: {look.error}" for look in looks if look.error]
-        if ended and left:
+        if not all(look.ended for look in looks):
+            return False
+        if left := [f"{look.operation.id}: {look.error}" for look in looks if look.error]:
             raise AirflowFailException(" ".join(left))
-        if ended:
-            self.done(context, crossed([look.operation for look in looks]))
-        return ended
+        self.done(context, crossed([look.operation for look in looks]))
+        return True
 
 
 class RollbackMigrationOperator(SwitchyardOperator):
     """Take a migration back, as long as nothing was written to the target; else fail and name the move back.
 
     :param operation_id: as `switchyard migrations` shows it.
-    :param dry_run: only say whether there is a way back.
     """
 
     operation_id: Any = FormField("operation")

@@ -108,9 +108,8 @@ class SettleMigrationsOperator(SwitchyardOperator):
         self.say(migrations_page(left))
         failed = [look for look in looks if look.error or look.operation.state == "failed"]
         if failed:
-            raise AirflowFailException(
-                " ".join(f"{look.operation.id}: {look.error or look.operation.result}" for look in failed)
-            )
+            whys = (f"{look.operation.id}: {look.error or look.operation.result}" for look in failed)
+            raise AirflowFailException(" ".join(whys))
         ended = sum(look.ended for look in looks)
         self.done(context, f"{ended} of {len(looks)} operations have ended; {len(left)} topics still cross over")
         return [{"operation": look.operation.id, "state": look.operation.state} for look in looks]
