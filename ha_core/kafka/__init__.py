@@ -4,14 +4,11 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import (
     AuthenticationRefusedError,
     ClusterUnreachableError,
-    ConnectionLostError,
     GroupInUseError,
     GroupNotStableError,
     KafkaAdminError,
     NotAuthorisedError,
     NotKafkaError,
-    NotSettledError,
-    OffsetsNotTakenError,
     RequestRefusedError,
     SecurityProfileError,
     TopicMismatchError,
@@ -21,7 +18,6 @@ from ha_core.kafka.errors import (
 )
 from ha_core.kafka.facts import (
     Adopted,
-    CreatedTopics,
     GroupDescription,
     LogEnds,
     MemberDescription,
@@ -29,10 +25,9 @@ from ha_core.kafka.facts import (
     TopicSpec,
 )
 from ha_core.kafka.group_offsets import Committed
-from ha_core.kafka.probe import Probe
 from ha_core.kafka.security import NO_SECURITY, load_profiles, profiles
 from ha_core.kafka.topics import TopicDescription
-from ha_core.plan.facts import Partition, ProducerFacts
+from ha_core.plan.facts import Partition
 from ha_core.wire.sasl import SecurityProfile
 
 __all__ = [
@@ -42,8 +37,6 @@ __all__ = [
     "AuthenticationRefusedError",
     "ClusterUnreachableError",
     "Committed",
-    "ConnectionLostError",
-    "CreatedTopics",
     "GroupDescription",
     "GroupInUseError",
     "GroupNotStableError",
@@ -52,11 +45,7 @@ __all__ = [
     "MemberDescription",
     "NotAuthorisedError",
     "NotKafkaError",
-    "NotSettledError",
-    "OffsetsNotTakenError",
     "Partition",
-    "Probe",
-    "ProducerFacts",
     "RecordTimes",
     "RequestRefusedError",
     "SecurityProfile",

@@ -1,4 +1,4 @@
-"""One blocking connection to one broker, for requests that confluent-kafka lacks: the socket of a `wire.Client`.
+"""One blocking connection to one broker, the socket of a `wire.Client`.
 
 Requests on a connection are answered in order, one at a time. After any error but a refusal inside an answer the
 connection is closed for good: what was in flight is unknown.

@@ -44,13 +44,13 @@ class RecordTimes:
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic to create, like the one in the origin."""
+    """What another cluster needs to make the like of a topic."""
 
     name: str
     partitions: int
     replication: int
     config: Mapping[str, str] = field(default_factory=dict)
-    """Only what differs from the origin's defaults."""
+    """What was set on the topic itself; the brokers' defaults are not in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,18 +24,6 @@ _KEYS = {"mechanism", "username", "password", "password_file"}
 NO_SECURITY = SecurityProfile()
 
 
-def client_settings(profile: SecurityProfile) -> dict[str, str]:
-    """The same for librdkafka."""
-    if profile.mechanism is None:
-        return {}
-    return {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": profile.mechanism,
-        "sasl.username": profile.username,
-        "sasl.password": profile.password,
-    }
-
-
 def load_profiles(path: Path | None = None, environment: Mapping[str, str] | None = None) -> dict[str, SecurityProfile]:
     """The profiles of `path`, else of the file that `SWITCHYARD_SECURITY_FILE` names, else none; always with `none`.
 

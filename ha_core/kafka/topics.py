@@ -1,12 +1,12 @@
 """What topics look like: partitions, replication, configuration of their own, offsets.
 
-Read with raw requests: confluent-kafka's topic metadata has no leader epochs and can create the topic that it asks for.
+Asking for a topic never creates it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ha_core.kafka.brokers import Asking, OnBrokers, pages, partitions_of
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError, refusal
@@ -23,24 +23,11 @@ _AT_ONCE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class TopicDescription:
-    """One topic. `replication` is that of its least replicated partition."""
+class TopicDescription(TopicSpec):
+    """A topic that exists. `replication` is that of its least replicated partition."""
 
-    name: str
-    partitions: int
-    replication: int
-    config: Mapping[str, str]
-    """What was set on the topic itself; the broker's defaults are not in it."""
-    ends: Mapping[int, LogEnds]
+    ends: Mapping[int, LogEnds] = field(default_factory=dict)
     internal: bool = False
-
-    @property
-    def never_used(self) -> bool:
-        return len(self.ends) == self.partitions and all(one.never_used for one in self.ends.values())
-
-    def spec(self) -> TopicSpec:
-        """What another cluster needs to make its like."""
-        return TopicSpec(self.name, self.partitions, self.replication, self.config)
 
 
 class Topics(OnBrokers):

@@ -313,7 +313,7 @@ def specs(journal: Journal, origin: Admin | None, brokers: int) -> list[TopicSpe
             raise StepFailedError(
                 f"Topic {missing[0]} does not exist in {origin.cluster.name} any more. Plan the move again."
             )
-        return [found[name].spec() for name in moves.topics]
+        return [found[name] for name in moves.topics]
     known = LastKnown.read(journal.environment, name_of_origin, moves).specs()
     some = []
     for name in moves.topics:

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from ha_core.wire.sasl import SecurityProfile
 from stack.clients.options import Options
 from stack.clients.recorder import Recorder
+
+
+def client_settings(profile: SecurityProfile) -> dict[str, str]:
+    """A security profile as librdkafka wants it."""
+    if profile.mechanism is None:
+        return {}
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": profile.mechanism,
+        "sasl.username": profile.username,
+        "sasl.password": profile.password,
+    }
 
 
 def common(options: Options, recorder: Recorder) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ha_core.kafka.security import client_settings
 from ha_core.wire.sasl import SecurityProfile
+from stack.clients.confluent_settings import client_settings
 from stack.clients.process import Client
 from stack.harness import Stack
 

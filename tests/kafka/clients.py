@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, Producer
 
 from ha_core.kafka import Admin, GroupDescription, SecurityProfile
-from ha_core.kafka.security import client_settings
 from ha_core.model import Cluster
+from stack.clients.confluent_settings import client_settings
 
 Settings = dict[str, str | int | float | bool]
 

@@ -33,14 +33,14 @@ def test_a_topic_is_created_like_its_original(east: Admin, west: Admin, fresh: F
         [TopicSpec(name, 5, 1, {"cleanup.policy": "compact", "retention.ms": "3600000", "min.insync.replicas": "1"})]
     )
     # When it is created in another cluster
-    made = west.create_topics([east.topics([name])[name].spec()])
+    made = west.create_topics([east.topics([name])[name]])
     # Then the copy is like it
     assert made.created == (name,)
     assert made.notes == ()
     copy = west.topics([name])[name]
     assert (copy.partitions, copy.replication) == (5, 1)
     assert copy.config == {"cleanup.policy": "compact", "retention.ms": "3600000", "min.insync.replicas": "1"}
-    assert copy.never_used
+    assert [copy.ends[partition].never_used for partition in range(5)] == [True] * 5
 
 
 def test_topic_config_keys_unknown_to_the_cluster_are_dropped_with_a_note(west: Admin, fresh: Fresh) -> None:

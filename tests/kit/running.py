@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from ha_core.kafka.security import NO_SECURITY, client_settings
+from ha_core.kafka.security import NO_SECURITY
 from ha_core.wire.sasl import SecurityProfile
+from stack.clients.confluent_settings import client_settings
 from stack.clients.process import Client, history_of
 from stack.harness import Stack
 from stack.history.blackout import Move

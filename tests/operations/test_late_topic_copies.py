@@ -31,9 +31,8 @@ class Side:
     def probe(self) -> SimpleNamespace:
         return SimpleNamespace(brokers=(1,))
 
-    def topics(self, names: Collection[str], offsets: bool) -> dict[str, Any]:
-        there = SimpleNamespace(partitions=SPEC.partitions, spec=lambda: SPEC)
-        return {name: there for name in names if name in self.names}
+    def topics(self, names: Collection[str], offsets: bool) -> dict[str, TopicSpec]:
+        return dict.fromkeys(self.names.intersection(names), SPEC)
 
     def create_topics(self, specs: Collection[TopicSpec], still_ours: Callable[[], None]) -> CreatedTopics:
         self.instead()
