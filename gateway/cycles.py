@@ -1,9 +1,8 @@
 """When Python may search all objects for reference cycles: hardly ever, since the event loop stands still for it.
 
-What a gateway holds is old: maps, topologies, ten thousand connections. To go through all of it takes up to a second,
-in whichever thread makes the next object, and each list of fifty thousand topics made that due. What is released goes
-without it, as a closed connection leaves no cycle. So the search is for young objects only. Should anything leave
-cycles after all, memory grows: then everything is searched, and the log says what was found.
+What a gateway holds is old: maps, topologies, ten thousand connections. To search all of it takes up to a second, and
+each list of fifty thousand topics made that due. A closed connection leaves no cycle, so only young objects are
+searched. Should anything leave cycles after all, memory grows: then everything is, and the log says what was found.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who may be connected: so many who have not said who they are, each for so long, and so many of each user.
 
-Whoever logs in takes some round trips. Where there are many who do not, they have less time, so that they cannot keep
-out those who do. Users are counted, and not addresses: behind a load balancer all clients come from one.
+Many who do not log in have less time, so that they cannot keep out those who do. Users are counted, not addresses:
+behind a load balancer all clients come from one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Closing a client's connection so that it gets its last answers.
 
-A socket that is closed with unread bytes in it, or that gets some later, resets its connection, and the client's kernel
-throws away what it has not read yet. So the gateway ends its own direction, and reads without looking until the client
-has ended the other one. What is read so was never forwarded: the client asks for it again.
+A socket closed with unread bytes, or one that gets some later, resets its connection, and the client's kernel throws
+away what it has not read yet. So the gateway ends its own direction, and reads until the client has ended the other
+one. What is read so was never forwarded: the client asks for it again.
 """
 
 from __future__ import annotations

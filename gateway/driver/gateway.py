@@ -171,7 +171,7 @@ class Gateway:
         reasons = []
         if not self.snapshot.fresh:
             reasons.append("the state was not loaded yet")
-        if not self.lease.holds(clock.now()):
+        if not self.lease_holds():
             reasons.append("ZooKeeper has not confirmed the lease")
         if not self.clients.listeners:
             reasons.append("no listener is open yet")

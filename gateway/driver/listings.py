@@ -1,8 +1,8 @@
 """Answers that list all topics, as they were sent last: one of fifty thousand topics takes seconds to make.
 
-An answer is made of what the clusters said, the state, and the bindings of whoever asks. While all of these are the
-very same objects as before (`Decoder` sees to that for what clusters say), so is the answer. What differs between
-clients is the gateway at whose ports they are shown the nodes.
+An answer is made of what the clusters said, the state, and the bindings of whoever asks. While these are the very same
+objects (`Decoder` sees to that for what clusters say), so is the answer, but for the gateway at whose ports a client is
+shown the nodes.
 """
 
 from __future__ import annotations

@@ -5,16 +5,15 @@ answer of another gateway, and clients close their connections when it does (lib
 gateways agree, without talking, on one gateway per client: the highest hash of client and gateway (rendezvous
 hashing). When it dies, the next one in that order takes over for its clients and for nobody else's.
 
-A client is its user, its client.id and the address that it comes from: whole fleets share the first two. Whoever comes
-from several addresses, as behind a pool of translated ones, may be shown several gateways, one after the other.
+A client is its user, its client.id and the address that it comes from: whole fleets share the first two. Behind a pool
+of translated addresses it may be shown several gateways, one after the other.
 
 A gateway's record in ZooKeeper outlives it by a session timeout, because operations must wait until it has stopped for
-certain. Clients need not wait: which gateway an answer names is no question of safety. Meanwhile each attempt at an
-address where nobody listens doubles a client's pause before the next one (up to 10 s in librdkafka, 30 s in
-kafka-python), so what an old address costs grows with the time for which it is shown.
+certain. Which gateway an answer names is no question of safety, so clients need not wait, and each attempt at an
+address where nobody listens doubles their pause before the next (up to 10 s in librdkafka, 30 s in kafka-python).
 
-A connection that is refused says that nobody listens. No answer at all may be a network's hiccup: only the second in a
-row counts. Only what has answered before can fall silent: where clients' addresses do not lead from one gateway to
+A refused connection says that nobody listens. No answer at all may be a network's hiccup: only the second in a row
+counts, and only of a gateway that has answered before: where clients' addresses do not lead from one gateway to
 another (a container's port on its host) nothing is known, and all that are registered are shown.
 """
 
@@ -131,10 +130,9 @@ class Answering:
 
 
 class Lately:
-    """Gateways that were registered within the time that a restart may take.
+    """Gateways that were registered within the time that a restart may take: listed as nodes that lead nothing.
 
-    They are listed beside the live ones, as nodes that lead nothing. A client that asked while a gateway was away would
-    otherwise know of the others only, and of nobody when these restart next.
+    A client that asked while one was away would otherwise know of the others only, and of nobody when these restart.
     """
 
     def __init__(self, kept_s: float = KEPT_S) -> None:
