@@ -9,11 +9,13 @@ Dropping     goes nowhere
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from struct import Struct
+from typing import ClassVar
 
 from gateway.session import exchange
 from gateway.session.commands import BrokerLane, Refresh, ToClient
-from gateway.session.pending import Basis, Discarded, Gathered, Passed, Patched, Pending
+from gateway.session.pending import Basis, Discarded, Gathered, Passed, Patched
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import Upstream
 from ha_core.wire import RemoteProtocolError
@@ -61,17 +63,17 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
         return Dropping(4 + size)
     if session.queue[0] is not pending:
         return None
-    return Patching(pending, size) if isinstance(pending, Patched) else Streaming(pending, 4 + size)
+    if isinstance(pending, Patched):
+        return Patching(pending.basis, FetchPatcher(pending.request.api_version, size, pending.shifts))
+    return Streaming(pending.basis, 4 + size)
 
 
+@dataclass(slots=True, eq=False)
 class Streaming:
     """:ivar basis: more goes to the client only while this is vouched for."""
 
-    __slots__ = ("basis", "missing")
-
-    def __init__(self, pending: Pending, missing: int) -> None:
-        self.basis = pending.basis
-        self.missing = missing
+    basis: Basis | None
+    missing: int
 
     def read(self, session: ConnectionState, upstream: Upstream, view: memoryview, pos: int, end: int) -> int:
         """Uses bytes from `pos` on; returns the position after them."""
@@ -81,57 +83,49 @@ class Streaming:
         return stop
 
 
+@dataclass(slots=True, eq=False)
 class Patching:
-    __slots__ = ("_head", "_patcher", "basis")
-
-    def __init__(self, pending: Patched, size: int) -> None:
-        self.basis = pending.basis
-        self._patcher = FetchPatcher(pending.request.api_version, size, pending.shifts)
-        self._head = 4
-        """Bytes of the size field, which the patcher does not see."""
+    basis: Basis | None
+    patcher: FetchPatcher
+    head: int = 4
+    """Bytes of the size field, which the patcher does not see."""
 
     def read(self, session: ConnectionState, upstream: Upstream, view: memoryview, pos: int, end: int) -> int:
-        stop = self._patcher.feed(view, pos + self._head, end)
-        self._head = 0
-        _to_client(session, upstream, view[pos:stop], done=self._patcher.done)
+        stop = self.patcher.feed(view, pos + self.head, end)
+        self.head = 0
+        _to_client(session, upstream, view[pos:stop], done=self.patcher.done)
         return stop
 
 
+@dataclass(slots=True, eq=False)
 class Gathering:
-    __slots__ = ("_frame", "_size", "pending")
-
-    basis: Basis | None = None
-
-    def __init__(self, pending: Gathered, size: int) -> None:
-        self.pending = pending
-        self._size = size
-        self._frame = bytearray()
+    basis: ClassVar[Basis | None] = None
+    pending: Gathered
+    size: int
+    frame: bytearray = field(default_factory=bytearray)
 
     def read(self, session: ConnectionState, upstream: Upstream, view: memoryview, pos: int, end: int) -> int:
-        stop = min(pos + self._size - len(self._frame), end)
-        self._frame += view[pos:stop]
-        if len(self._frame) == self._size:
+        stop = min(pos + self.size - len(self.frame), end)
+        self.frame += view[pos:stop]
+        if len(self.frame) == self.size:
             upstream.answer = None
             upstream.queue.popleft()
-            exchange.collect(session, self.pending, upstream.lane, self._frame)
+            exchange.collect(session, self.pending, upstream.lane, self.frame)
         return stop
 
     def dropped(self) -> Dropping:
-        return Dropping(self._size - len(self._frame))
+        return Dropping(self.size - len(self.frame))
 
 
+@dataclass(slots=True, eq=False)
 class Dropping:
-    __slots__ = ("_missing",)
-
-    basis: Basis | None = None
-
-    def __init__(self, missing: int) -> None:
-        self._missing = missing
+    basis: ClassVar[Basis | None] = None
+    missing: int
 
     def read(self, session: ConnectionState, upstream: Upstream, view: memoryview, pos: int, end: int) -> int:
-        stop = min(pos + self._missing, end)
-        self._missing -= stop - pos
-        if not self._missing:
+        stop = min(pos + self.missing, end)
+        self.missing -= stop - pos
+        if not self.missing:
             upstream.answer = None
             upstream.queue.popleft()
         return stop

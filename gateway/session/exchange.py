@@ -17,7 +17,7 @@ def begin(session: ConnectionState, request: Request, exchange: Exchange, topics
 
     :param topics: in whose logs it may leave traces.
     """
-    pending = Gathered(request, exchange, topics)
+    pending = Gathered(request, topics, exchange=exchange)
     session.enqueue(pending)
     _resume(session, pending, None)
     return pending
@@ -25,7 +25,7 @@ def begin(session: ConnectionState, request: Request, exchange: Exchange, topics
 
 def ask_aside(session: ConnectionState, question: Request, exchange: Exchange) -> None:
     """Starts an exchange for which the client does not wait."""
-    _resume(session, Gathered(question, exchange), None)
+    _resume(session, Gathered(question, exchange=exchange), None)
 
 
 def collect(session: ConnectionState, pending: Gathered, lane: BrokerLane, frame: bytearray | None) -> None:

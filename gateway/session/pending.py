@@ -17,6 +17,7 @@ its broker's, and nobody waits for ever.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.session.commands import BrokerLane
@@ -93,71 +94,58 @@ class Pending:
         return False
 
 
+@dataclass(slots=True, eq=False)
 class Ready(Pending):
     """:ivar due_at: when the answer may go.
     :ivar lifts_with: operation with whose fence it may go, too.
     """
 
-    __slots__ = ("due_at", "frame", "lifts_with")
-
-    def __init__(
-        self,
-        request: Request,
-        frame: bytes | bytearray,
-        due_at: float = 0.0,
-        basis: Basis | None = None,
-        lifts_with: str | None = None,
-    ) -> None:
-        self.request = request
-        self.basis = basis
-        self.frame = frame
-        self.due_at = due_at
-        self.lifts_with = lifts_with
+    request: Request
+    frame: bytes | bytearray
+    due_at: float = 0.0
+    basis: Basis | None = None
+    lifts_with: str | None = None
 
     def changes(self) -> bool:
         return self.basis is not None
 
 
+@dataclass(slots=True, eq=False)
 class Composed(Pending):
     """:ivar ends: the transaction that it ends."""
 
-    __slots__ = ("ends",)
-
     outcome = "composed"
-
-    def __init__(self, request: Request, ends: str | None) -> None:
-        self.request = request
-        self.basis = None
-        self.ends = ends
+    request: Request
+    ends: str | None
+    basis: Basis | None = None
 
     def ready(self, frame: bytes) -> Ready:
         return Ready(self.request, frame, basis=self.basis)
 
 
+@dataclass(slots=True, eq=False)
 class InFlight(Pending):
     """Something of it was sent to a broker.
 
-    :ivar lane: where it went last.
-    :ivar revision: of the state on which it was forwarded.
     :ivar topics: whose logs it may write to; None, any: it was streamed before all were seen.
     :ivar group: the group that it changes.
+    :ivar lane: where it went last.
+    :ivar revision: of the state on which it was forwarded.
     """
 
-    __slots__ = ("group", "lane", "revision", "topics", "way")
-
-    def __init__(self, request: Request, topics: tuple[bytes, ...] | None, group: bytes | None) -> None:
-        self.request = request
-        self.basis = None
-        self.topics = topics
-        self.group = group
-        self.lane: BrokerLane | None = None
-        self.way: BrokerLane | None = None
-        self.revision = 0
+    request: Request
+    topics: tuple[bytes, ...] | None = ()
+    group: bytes | None = None
+    basis: Basis | None = field(default=None, init=False)
+    lane: BrokerLane | None = field(default=None, init=False)
+    way: BrokerLane | None = field(default=None, init=False)
+    revision: int = field(default=0, init=False)
 
     def changes(self) -> bool:
         return self.topics != () or self.group is not None
 
 
+@dataclass(slots=True, eq=False)
 class Passed(InFlight):
     """The broker's answer goes to the client as it arrives.
 
@@ -165,47 +153,24 @@ class Passed(InFlight):
     :ivar in_session: whether the fetch belongs to a fetch session (KIP-227).
     """
 
-    __slots__ = ("in_session", "reads")
-
     outcome = "passed"
-
-    def __init__(
-        self,
-        request: Request,
-        topics: tuple[bytes, ...] | None = (),
-        group: bytes | None = None,
-        reads: tuple[bytes, ...] = (),
-        in_session: bool = False,
-    ) -> None:
-        # Not by `super()`: one call less for each request that passes.
-        self.request = request
-        self.basis = None
-        self.topics = topics
-        self.group = group
-        self.way = self.lane = None
-        self.revision = 0
-        self.reads = reads
-        self.in_session = in_session
+    reads: tuple[bytes, ...] = ()
+    in_session: bool = False
 
     def abandoned(self, frame: bytes) -> tuple[Ready, Discarded]:
         """It is answered without its broker, which has not begun to."""
         return Ready(self.request, frame), Discarded(self.request)
 
 
+@dataclass(slots=True, eq=False)
 class Patched(Passed):
     """The same, with offsets patched on the way (fetch)."""
 
-    __slots__ = ("shifts",)
-
     outcome = "mapped"
-
-    def __init__(
-        self, request: Request, shifts: Mapping[tuple[bytes, int], FetchShift], reads: tuple[bytes, ...]
-    ) -> None:
-        super().__init__(request, (), None, reads)
-        self.shifts = shifts
+    shifts: Mapping[tuple[bytes, int], FetchShift] = field(kw_only=True)
 
 
+@dataclass(slots=True, eq=False)
 class Gathered(InFlight):
     """Its exchange makes one answer of those of brokers.
 
@@ -213,18 +178,13 @@ class Gathered(InFlight):
     :ivar survives_loss: as its last `Send` says; so does `spared`.
     """
 
-    __slots__ = ("awaited", "due_at", "exchange", "frames", "spared", "survives_loss")
-
     outcome = "mapped"
-
-    def __init__(self, request: Request, exchange: Exchange, topics: tuple[bytes, ...] = ()) -> None:
-        super().__init__(request, topics, None)
-        self.exchange = exchange
-        self.awaited: set[BrokerLane] = set()
-        self.spared: frozenset[BrokerLane] = frozenset()
-        self.survives_loss = False
-        self.frames: Frames = {}
-        self.due_at = 0.0
+    exchange: Exchange = field(kw_only=True)
+    awaited: set[BrokerLane] = field(default_factory=set, init=False)
+    spared: frozenset[BrokerLane] = field(default=frozenset(), init=False)
+    survives_loss: bool = field(default=False, init=False)
+    frames: Frames = field(default_factory=dict, init=False)
+    due_at: float = field(default=0.0, init=False)
 
     def ready(self, answer: Answer, now: float) -> Ready:
         due_at = now + answer.delay_s if answer.delay_s else 0.0
@@ -234,17 +194,15 @@ class Gathered(InFlight):
         return Discarded(self.request)
 
 
+@dataclass(slots=True, eq=False)
 class Discarded:
     """The broker's answer is dropped: the client has one, or the question was the gateway's own.
 
     :ivar topics: whose logs are known to be written when it comes; None: any.
     """
 
-    __slots__ = ("request", "topics")
-
-    def __init__(self, request: Request, topics: tuple[bytes, ...] | None = ()) -> None:
-        self.request = request
-        self.topics = topics
+    request: Request
+    topics: tuple[bytes, ...] | None = ()
 
 
 def concerns(pending: InFlight | Discarded, topics: frozenset[bytes]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gateway.session.commands import BrokerLane
@@ -50,38 +51,33 @@ class Unacknowledged:
         return topics
 
 
+@dataclass(slots=True, eq=False)
 class Upstream:
     """Requests in flight, the answer that is being read, and the request that is being written."""
 
-    __slots__ = (
-        "answer", "arrived_at", "basis", "blocked", "carry", "half", "lane", "later", "missing", "mute", "queue",
-        "shut", "unacknowledged",
-    )  # fmt: skip
-
-    def __init__(self, lane: BrokerLane) -> None:
-        self.lane = lane
-        self.queue: deque[InFlight | Discarded] = deque()
-        self.answer: Arriving | None = None
-        """The answer that has begun to arrive: that to the first in the queue."""
-        self.carry: bytes | bytearray = b""
-        """Bytes received but not yet used: to be put in front of the next chunk."""
-        self.blocked = False
-        """Its answer must not go to the client yet: nothing more is read until it may."""
-        self.missing = 0
-        """Bytes of the request that is being written which the client has not sent yet: nothing else may be written."""
-        self.half: InFlight | None = None
-        """That request, if it has an answer."""
-        self.basis: Basis = (NO_LEASE, 0)
-        """What its beginning was written on."""
-        self.arrived_at = 0.0
-        """When the last bytes of it came."""
-        self.later: list[tuple[InFlight, bytes | memoryview]] = []
-        """The gateway's own questions that wait for its rest."""
-        self.shut = False
-        """Nothing more is written: the broker ends the connection when it has done what came before."""
-        self.mute = False
-        """Something without an answer went over it: only its end would tell of a failure."""
-        self.unacknowledged = Unacknowledged()
+    lane: BrokerLane
+    queue: deque[InFlight | Discarded] = field(default_factory=deque)
+    answer: Arriving | None = None
+    """The answer that has begun to arrive: that to the first in the queue."""
+    carry: bytes | bytearray = b""
+    """Bytes received but not yet used: to be put in front of the next chunk."""
+    blocked: bool = False
+    """Its answer must not go to the client yet: nothing more is read until it may."""
+    missing: int = 0
+    """Bytes of the request that is being written which the client has not sent yet: nothing else may be written."""
+    half: InFlight | None = None
+    """That request, if it has an answer."""
+    basis: Basis = (NO_LEASE, 0)
+    """What its beginning was written on."""
+    arrived_at: float = 0.0
+    """When the last bytes of it came."""
+    later: list[tuple[InFlight, bytes | memoryview]] = field(default_factory=list)
+    """The gateway's own questions that wait for its rest."""
+    shut: bool = False
+    """Nothing more is written: the broker ends the connection when it has done what came before."""
+    mute: bool = False
+    """Something without an answer went over it: only its end would tell of a failure."""
+    unacknowledged: Unacknowledged = field(default_factory=Unacknowledged)
 
     def unused(self) -> bool:
         busy = self.queue or self.missing or self.later or self.unacknowledged

@@ -104,7 +104,7 @@ def _read(session: ConnectionState, request: Request, message: Message, routes: 
     if not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
         ((lane, topics),) = plan.parts.items()
         part = part_of(message, topics, wait_ms, message["max_bytes"])
-        pending = Patched(request, plan.shifts(), tuple({topic.encode() for topic in topics}))
+        pending = Patched(request, reads=tuple({topic.encode() for topic in topics}), shifts=plan.shifts())
         session.pass_on(pending, lane, request.rewritten(part))
         return
     most_wait_ms = CROSSING_WAIT_MS if plan.both and len(plan.parts) > 1 else COLD_WAIT_MS

@@ -7,6 +7,7 @@ writer's term; a batch that an earlier term holds is answered as the duplicate t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.session.commands import Inquire, LookUp
@@ -66,6 +67,7 @@ def judge_head(session: ConnectionState, request: Request, scan: ProduceScan, ro
     return verdict if verdict._judge(routes, (topic, partition), batch) is None else None
 
 
+@dataclass(slots=True, eq=False)
 class Verdict:
     """What becomes of the partitions of a request; those that no field names are forwarded as they are.
 
@@ -78,21 +80,16 @@ class Verdict:
     :ivar fence: operation whose fence refused something.
     """
 
-    __slots__ = (
-        "batches", "early", "fence", "look_up", "offsets", "openers", "refused", "request", "session", "shifts",
-    )  # fmt: skip
-
-    def __init__(self, session: ConnectionState, request: Request, batches: Batches) -> None:
-        self.session = session
-        self.request = request
-        self.batches = batches
-        self.refused: dict[Key, ErrorCode] = {}
-        self.offsets: dict[Key, int] = {}
-        self.shifts: dict[Key, int] = {}
-        self.openers: dict[Key, tuple[int, int]] = {}
-        self.early: list[Key] = []
-        self.look_up: list[Held] = []
-        self.fence: str | None = None
+    session: ConnectionState
+    request: Request
+    batches: Batches
+    refused: dict[Key, ErrorCode] = field(default_factory=dict)
+    offsets: dict[Key, int] = field(default_factory=dict)
+    shifts: dict[Key, int] = field(default_factory=dict)
+    openers: dict[Key, tuple[int, int]] = field(default_factory=dict)
+    early: list[Key] = field(default_factory=list)
+    look_up: list[Held] = field(default_factory=list)
+    fence: str | None = None
 
     @property
     def topics(self) -> tuple[bytes, ...]:

@@ -45,7 +45,7 @@ def test_a_passed_request_is_answered_at_once_and_what_its_broker_says_is_droppe
 
 @pytest.mark.parametrize(("promises", "basis"), [(True, BASIS), (False, None)])
 def test_only_an_answer_that_promises_something_rests_on_the_lease(promises: bool, basis: Any) -> None:
-    gathered = Gathered(REQUEST, nothing())
+    gathered = Gathered(REQUEST, exchange=nothing())
     gathered.basis = BASIS
     ready = gathered.ready(Answer(b"answer", 0.5, promises), now=10.0)
     assert (ready.frame, ready.due_at, ready.basis) == (b"answer", 10.5, basis)
@@ -57,7 +57,12 @@ def test_what_is_ready_changes_something_if_it_tells_of_a_log_or_a_group() -> No
 
 
 def test_a_kind_has_the_fields_that_it_needs_and_no_others() -> None:
-    for pending in (Passed(REQUEST), Gathered(REQUEST, nothing()), Composed(REQUEST, None), Ready(REQUEST, b"")):
+    for pending in (
+        Passed(REQUEST),
+        Gathered(REQUEST, exchange=nothing()),
+        Composed(REQUEST, None),
+        Ready(REQUEST, b""),
+    ):
         assert isinstance(pending, Pending)
         assert not hasattr(pending, "__dict__")
     assert not hasattr(Ready(REQUEST, b""), "lane")
