@@ -8,7 +8,14 @@ from typing import Any
 
 from ha_core.kafka.brokers import Again, Asking, OnBrokers
 from ha_core.kafka.connection import Connection
-from ha_core.kafka.errors import TopicMismatchError, refusal
+from ha_core.kafka.errors import (
+    AuthenticationRefusedError,
+    NotKafkaError,
+    NotSettledError,
+    TopicMismatchError,
+    refusal,
+    retriable,
+)
 from ha_core.kafka.facts import CreatedTopics, TopicSpec
 from ha_core.kafka.topics import MIN_IN_SYNC, broker_setting, describe
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -120,11 +127,13 @@ class _Creating:
         One that exists by now was made by another run of this operation, or by a request whose answer was lost.
         """
         wanted = {spec.name: spec for spec in specs}
+        unanswered: set[str] = set()
 
         def ask(node: int, names: list[str]) -> Iterator[tuple[str, _Answer | Again]]:
             def talk(connection: Connection) -> dict[str, Any]:
                 if not validate_only:
                     self._still_ours()
+                    unanswered.update(names)
                 message = {
                     "topics": [_as_asked(wanted[name]) for name in names],
                     "timeout_ms": self._asking.deadline.left_ms,
@@ -132,14 +141,24 @@ class _Creating:
                 }
                 return connection.call(ApiKey.CREATE_TOPICS, message)
 
-            for topic in self._asking.converse(node, talk)["topics"]:
+            topics = self._asking.converse(node, talk)["topics"]
+            unanswered.difference_update(topic["name"] for topic in topics if not retriable(topic["error_code"]))
+            for topic in topics:
                 name, code, text = topic["name"], topic["error_code"], topic["error_message"]
                 if code == ErrorCode.INVALID_CONFIG or (code == ErrorCode.TOPIC_ALREADY_EXISTS and not validate_only):
                     yield name, (code, text or "")
                 else:
                     yield name, self._asking.again(f"create topic {name}", code, text) or (code, "")
 
-        answers = self._asking.rounds("create the topics", [*wanted], self._asking.controller, ask)
+        try:
+            answers = self._asking.rounds("create the topics", [*wanted], self._asking.controller, ask)
+        except (AuthenticationRefusedError, NotKafkaError) as error:
+            if unanswered:  # it may happen yet, whatever became of the connection since
+                named = ", ".join(sorted(unanswered)[:5])
+                raise NotSettledError(
+                    self._asking.cluster, f"does not say whether {named} were created: {error}"
+                ) from error
+            raise
         existing = [name for name, (code, _) in answers.items() if code == ErrorCode.TOPIC_ALREADY_EXISTS]
         self.compare({name: wanted[name] for name in existing})
         return {name: text for name, (code, text) in answers.items() if code == ErrorCode.INVALID_CONFIG}

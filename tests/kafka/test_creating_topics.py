@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ha_core.kafka import NO_SECURITY, Admin, ClusterUnreachableError, TopicMismatchError, TopicSpec
+from ha_core.kafka.errors import NotSettledError
 from ha_core.model import Cluster
 from ha_core.store import FencedOffError
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -93,6 +94,11 @@ def test_a_controller_that_never_answers_is_unreachable_at_the_deadline() -> Non
         Controller(IS_SILENT).cluster(1) as admin,
         pytest.raises(ClusterUnreachableError, match="CREATE_TOPICS within 1 s"),
     ):
+        admin.create_topics([SPEC])
+
+
+def test_a_controller_that_hangs_up_on_every_creation_leaves_open_whether_it_was_made() -> None:
+    with Controller(HANGS_UP).cluster() as admin, pytest.raises(NotSettledError, match="whether t were created"):
         admin.create_topics([SPEC])
 
 
