@@ -92,16 +92,14 @@ def _changed(view: View, who: str, cluster: str | None) -> Declared:
     scope = parse_scope([who])
     user, field, key = _level(scope, who)
     before = view.bindings.get(user) or UserBindings(user=user)
-    if field == "cluster":
-        if cluster is None and before.cluster is None:
-            raise RefusedError(f"There is no binding {who}. `switchyard bindings list {user}` shows what there is.")
-        return Declared({user: before.model_copy(update={"cluster": cluster})}, complete=False)
-    entries: dict[str, str] = dict(getattr(before, field))
-    if cluster is not None:
-        entries[key] = cluster
-    elif entries.pop(key, None) is None:
+    was = before.cluster if field == "cluster" else getattr(before, field).get(key)
+    if cluster is None and was is None:
         raise RefusedError(f"There is no binding {who}. `switchyard bindings list {user}` shows what there is.")
-    return Declared({user: before.model_copy(update={field: entries})}, complete=False)
+    after: object = cluster
+    if field != "cluster":
+        others = {name: bound for name, bound in getattr(before, field).items() if name != key}
+        after = others if cluster is None else {**others, key: cluster}
+    return Declared({user: before.model_copy(update={field: after})}, complete=False)
 
 
 def _level(scope: Scope, who: str) -> tuple[str, str, str]:

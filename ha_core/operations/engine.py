@@ -44,10 +44,9 @@ BEGUN_S = 2.0
 def start(
     environment: Environment, proposal: Proposal, by: str, operation_id: str | None = None, recheck: bool = True
 ) -> Operation:
-    """Create a switch with all its locks; nothing else is changed.
+    """Create a switch with all its locks; nothing else is changed. One of a killed run is found by `operation_id`.
 
-    With `operation_id`, an operation that a killed run of the same id created is found again. With `recheck` the
-    state is judged once more: somebody may have thought about the proposal for hours.
+    :param recheck: judge the state once more: somebody may have thought about the proposal for hours.
 
     :raises RefusedError: a verdict is an error, what moves has changed, or another operation has a lock.
     """
@@ -72,9 +71,7 @@ def start(
 def start_batch(
     environment: Environment, batch: Batch, by: str, operation_id: str | None = None, recheck: bool = True
 ) -> Operation:
-    """Create the operation of a batch with its locks; nothing else is changed. A barrier is a switch of topics.
-
-    With `operation_id`, an operation that a killed run of the same id created is found again.
+    """As `start`, the operation of a batch. A barrier is a switch of topics.
 
     :raises RefusedError: somebody else works on a topic, or, with `recheck`, a verdict is an error by now.
     """
@@ -176,10 +173,7 @@ def undo(environment: Environment, operation_id: str) -> Report:
 
 
 def release(environment: Environment, operation_id: str) -> Report | None:
-    """Teardown: leave neither a fence nor a lock, whatever happened. None if the operation was never created.
-
-    A crossing that is open goes on: it holds nobody up, and keeps its locks until it ends.
-    """
+    """Teardown: leave neither a fence nor a lock, unless a crossing goes on. None if it was never created."""
     if environment.operation(operation_id) is None:
         return None
     with held(environment, operation_id) as journal:
@@ -191,10 +185,7 @@ def release(environment: Environment, operation_id: str) -> Report | None:
 
 
 def settle_interrupted(environment: Environment, request: MoveRequest) -> Report | None:
-    """Continue, before a new switch, an interrupted one of the same scope between the same clusters.
-
-    Returns its report when it has thereby succeeded: then the new one has nothing to do.
-    """
+    """Continue, before a new switch, its interrupted twin; its report if it has succeeded: nothing is left to do."""
     take_care(environment)
     twin = interrupted_twin(environment, request)
     if twin is None:

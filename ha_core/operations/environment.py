@@ -137,11 +137,9 @@ def connect(
     profiles: Mapping[str, SecurityProfile] | None = None,
     driver: Driver = "command",
 ) -> Environment:
-    """Open the environment that `connection` names.
-
-    :param by: who runs what follows: `cli:USER@HOST` or `airflow:DAG/RUN`.
+    """:param by: who runs what follows: `cli:USER@HOST` or `airflow:DAG/RUN`.
     :param driver: what goes on with the operations that are begun here.
-    :param profiles: security profiles by name, in place of those of the connection's security file.
+    :param profiles: in place of those of the connection's security file.
     :raises StoreUnavailableError: ZooKeeper is out of reach.
     :raises NoStateError: there is no state at the root, and it is not to be made.
     :raises SecurityProfileError: the security file cannot be used.

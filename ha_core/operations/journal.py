@@ -50,7 +50,7 @@ class Journal:
         self.operation = operation
         self.epoch = epoch
         self.pending: list[Lap] = []
-        """Entries of a failed fenced window, written once the fence is lifted."""
+        """Of a fenced window, written after it: an entry is a write to ZooKeeper's disk, and clients would wait."""
         self._ours_at = float("-inf")
 
     def append(
@@ -83,9 +83,8 @@ class Journal:
         self.update(evidence=noted.evidence, state=state or noted.state)
 
     def still_ours(self, for_s: float = 0.0) -> None:
-        """What no write to ZooKeeper fences, as a request to a cluster, asks this right before.
+        """Asked before what no write to ZooKeeper fences, as a request to a cluster; again after `for_s`.
 
-        :param for_s: how long ago it may have been asked last.
         :raises FencedOffError: another executor has taken the operation over.
         """
         now = self.environment.monotonic()
@@ -111,7 +110,20 @@ class Journal:
         """As `origin`."""
         return admin_of(self.environment, self.request.target)
 
+    @contextmanager
+    def lap(self, name: str) -> Iterator[dict[str, Any]]:
+        """As `step`, for what happens behind a fence: it is said at once, and pending for the history."""
+        detail: dict[str, Any] = {}
+        before = self.environment.monotonic()
+        try:
+            yield detail
+        finally:
+            ms = (self.environment.monotonic() - before) * 1000
+            self.pending.append(Lap(name, "done", ms, detail, self.environment.now()))
+            self.environment.say(f"{name} {ms:.1f} ms{_words(detail)}")
+
     def write_pending(self) -> None:
+        """Each with the time at which it happened."""
         pending, self.pending = self.pending, []
         for lap in pending:
             self.append(*lap)
@@ -144,39 +156,9 @@ class Journal:
         self.environment.store.release_locks(self.operation.id, self.epoch)
 
 
-class Stopwatch:
-    """Sub-steps of the fenced window: timed and said at once, written to the history afterwards.
-
-    A history entry is a write to ZooKeeper's disk; within the fence clients would wait for it.
-    """
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-        self.laps: list[Lap] = []
-
-    @contextmanager
-    def lap(self, name: str) -> Iterator[dict[str, Any]]:
-        detail: dict[str, Any] = {}
-        before = self._environment.monotonic()
-        try:
-            yield detail
-        finally:
-            ms = (self._environment.monotonic() - before) * 1000
-            self.laps.append(Lap(name, "done", ms, detail, self._environment.now()))
-            self._environment.say(f"{name} {ms:.1f} ms{_words(detail)}")
-
-    def write(self, journal: Journal) -> None:
-        """Append the laps to the history, once, each with the time at which it happened."""
-        laps, self.laps = self.laps, []
-        for lap in laps:
-            journal.append(*lap)
-
-
 @contextmanager
 def held(environment: Environment, operation_id: str) -> Iterator[Journal]:
-    """Take the operation over under a higher epoch and hold it while the body runs.
-
-    A holder that died is waited for: its node vanishes with its session.
+    """Take the operation over under a higher epoch and hold it; a holder that died is waited for.
 
     :raises RefusedError: no such operation, or somebody alive works on it.
     """

@@ -1,8 +1,7 @@
 """The steps that every move takes, with a fence or without: topics in the target before, and the end after the cut.
 
-Nothing of the preparation is visible to clients: identity maps lead everybody to the origin before anything is created,
-and go when nothing of it is left (`plan/pinning`). After the cut every gateway has to serve it, and nothing may have
-been appended to the origin since its ends were read.
+Clients see nothing of the preparation: identity maps lead them to the origin before anything is made (`plan/pinning`).
+After the cut every gateway has to serve it, and nothing may have been appended to the origin since its ends were read.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from ha_core.operations.sides import in_origin, origin_of
 from ha_core.plan.facts import Partition
 from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
 from ha_core.plan.revision import MoveDamagedError
+from ha_core.plan.verdict import listed
 from ha_core.store.errors import FencedOffError, StoreUnavailableError
 
 SERVED_S = 30.0
 """Longer than the session of a gateway that has stopped; no client waits meanwhile."""
 PATIENCE_S = 60.0
-NAMED = 5
 RETURN_S, RETURN_PAUSE_S = 15.0, 0.5
 """How long a gateway that has vanished is waited for. One that comes back later finds that its lease is another one: it
 does not acknowledge what it goes on with."""
@@ -141,8 +140,7 @@ class MoveSteps:
         return dependents.follow(self.journal)
 
     def discard(self) -> None:
-        """Delete created topics that are still empty. What stays in the target, which may be out of reach, is said and
-        written down: it harms nobody."""
+        """Delete created topics that are still empty; what stays, as the target may be out of reach, harms nobody."""
         created, name = self.journal.operation.move.created, self.journal.request.target
         if created:
             left = f"created topics may stay in {name} ({', '.join(created)})"
@@ -151,9 +149,8 @@ class MoveSteps:
     def unpin(self) -> None:
         """Take the identity maps back where the topic is in the origin only.
 
-        The others stay: a map that says what was true all along harms nobody, and a copy without one is a second
-        topic. So do those of topics that were asked for without an answer, by a process that stands still, or of a
-        cluster that was too slow: they may be made yet.
+        The others stay: a copy without a map is a second topic. So do those of topics that were asked for without an
+        answer: they may be made yet.
         """
         request = self.journal.request
         if self.journal.operation.move.pinned:
@@ -191,8 +188,7 @@ class MoveSteps:
         return {"topics": len(maps), "kept": sorted(kept.intersection(pinned))}
 
     def _take_leave(self) -> None:
-        """Members that were carried over are gone from the origin, which does not know: it would wait for their
-        heartbeats until their session ends, and a move back with it."""
+        """Else the origin would wait for heartbeats of members that were carried over, and a move back with it."""
         request = self.journal.request
         if request.mode == "forced":
             return
@@ -205,8 +201,8 @@ class MoveSteps:
                 )
 
     def _require_unmoved(self, seen: dict[str, Any]) -> None:
-        """Looks once, and once more where a gateway has vanished: one that was stopped may have come back meanwhile,
-        and what of a request it had in its buffers is sent then, whatever it finds out a moment later."""
+        """Looks again where a gateway has vanished: one that was stopped may have come back, and has sent what was in
+        its buffers, whatever it finds out a moment later."""
         beyond, gone = self._beyond(), self._gone()
         if gone:
             seen["gone"] = list(gone)
@@ -216,10 +212,7 @@ class MoveSteps:
             seen["origin"] = "unchanged"
             return
         seen.update(bounded("beyond", beyond))
-        named = ", ".join(
-            f"{topic}-{part} from {low} to {high}" for (topic, part), (low, high) in [*beyond.items()][:NAMED]
-        )
-        more = f" and {len(beyond) - NAMED} more partitions" if len(beyond) > NAMED else ""
+        named = listed(f"{topic}-{part} from {low} to {high}" for (topic, part), (low, high) in beyond.items())
         who = (
             f"{', '.join(gone)} vanished during the move and may have sent the rest of requests that it had begun: "
             "nobody was told that these were written, and who sent them sends them again, to the new place"
@@ -228,7 +221,7 @@ class MoveSteps:
         )
         raise BypassError(
             f"The cut is published in revision {self.journal.operation.revision}, but {self.journal.request.origin} "
-            f"has grown since: {named}{more}. {who}. Clients do not see these records."
+            f"has grown since: {named}. {who}. Clients do not see these records."
         )
 
     def _beyond(self) -> dict[Partition, tuple[int, int]]:

@@ -77,6 +77,12 @@ class Touched:
         return revision
 
 
+def commit_now(journal: Journal, change: Callable[[Operation, View], Documents], step: str) -> int:
+    """The revision in which `change` was made to the documents as they are now."""
+    touched = Touched.read(journal)
+    return touched.commit(change(journal.operation, touched.view), step)
+
+
 MAX_REVISION_BYTES = 700_000
 """Of documents; ZooKeeper takes 1 MiB at once, with paths and notes."""
 _SEQUENCES_BYTES = 325

@@ -138,9 +138,7 @@ def write_maps(
     put_off: list[str],
     **detail: str,
 ) -> tuple[Report, ...]:
-    """Write what `changed` makes of the topics' maps, in batches of one operation and one revision each.
-
-    Safe to break off and repeat.
+    """Write what `changed` makes of the topics' maps, an operation for each batch. Safe to break off and repeat.
 
     :param changed: gets a map as it is stored now; None: it is not the one that was judged, and is put off.
     :param evidence: topic → what the history keeps of it, JSON-able; below `heading`.

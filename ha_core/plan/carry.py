@@ -25,11 +25,11 @@ earlier (`delivery.timeout.ms` is 2 minutes in Java, 5 in librdkafka)."""
 
 
 def compose_aliases(old: Group | None, adopted: AdoptedGroup) -> dict[str, Member]:
-    """Aliases into the target: of the members as they are called now, and of those that clients still call by an older
-    name, because they moved before and have not joined anew since.
+    """Aliases into the target: of members by their names now, and by older ones of clients that moved before and have
+    not joined since.
 
-    An older name that leads to a member or generation that is gone is dropped: its client was thrown out of the group
-    by a rebalance, and must learn that.
+    One that leads to a member or generation that is gone is dropped: a rebalance threw its client out, which must learn
+    that.
     """
     aliases = {
         f"{adopted.origin_generation}:{member}": Member(member_id=now, generation=adopted.generation)
@@ -58,10 +58,9 @@ def carry_sequences(
 ) -> LastSequences | None:
     """The topic's last sequences when the terms of some partitions end; None where nothing changes.
 
-    What was read at a cut a day ago, and has not written since, is left out: nobody sends a batch of then again. Of
-    those that the origin still knows nobody is too old, whatever timestamp it tells: that is the one of the records,
-    where applications set it, which may be those of last year. More than `MAX_TOPIC_SEQUENCES` do not fit into one
-    write: of each partition those that wrote last stay, and where some were left out not all are known (`terms`).
+    What was read at a cut a day ago, and has not written since, is left out: nobody sends a batch of then again. Whom
+    the origin still knows is never too old: the timestamp that it tells is set by applications. More than
+    `MAX_TOPIC_SEQUENCES` do not fit into one write: those that wrote last stay, and not all are known (`terms`).
 
     :param read_ms: when the producers were asked, milliseconds since 1970; None: nothing is too old.
     """
@@ -107,10 +106,9 @@ def below_cut(known: Sequence[ProducerFacts], surplus: Surplus) -> tuple[Produce
     """Each producer's last sequence below a cut that the log has run past, without a fence; None where that cannot be
     said.
 
-    A leader remembers of each producer only its last batch, which may lie at or above the cut: in the surplus. The
-    headers of the surplus say with which sequence each of its producers crossed the cut: the one before was its last
-    below it. A guess would be worse than nothing: one that is too high lets a retry pass for a duplicate that no log
-    holds.
+    A leader remembers of each producer only its last batch, which may lie in the surplus, from the cut on. Its headers
+    say with which sequence each producer crossed the cut: the one before was its last below it. A guess that is too
+    high would let a retry pass for a duplicate that no log holds.
 
     :param known: what the leader remembers, asked after the log had reached the cut and before the surplus was read.
     """

@@ -35,7 +35,7 @@ from ha_core.plan.crossing_maps import (
     uncut,
     with_added,
 )
-from ha_core.plan.crossing_stages import Stage, crossings, end_of, fenced, passed, stage, stages
+from ha_core.plan.crossing_stages import Stage, crossings, end_of, fenced, passed, require_fenced, stage, stages
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.moving import listed, moving, writer_after
 from ha_core.plan.pinning import require_unused
@@ -51,13 +51,11 @@ def propose_change(
     ends: Mapping[Partition, PartitionEnds],
     cuts: Mapping[Partition, int],
 ) -> Documents:
-    """Propose cuts for `topics`, or higher ones where they were proposed already.
+    """Propose cuts for `topics`, or higher ones.
 
-    :param view: the documents of the operation, as they are now.
     :param ends: of all partitions; a new map takes the target's as its base.
     :param cuts: client offsets. May lack partitions whose cut stays.
-    :raises MoveDamagedError: a cut that is not above the end, or below the one before; a copy that was made for the
-        migration is not empty; or the state is another's.
+    :raises MoveDamagedError: a cut is not above the end, or below the one before; the new copy is not empty.
     """
     request, _ = asked(operation)
     require_state(operation, "planned", "running", "crossing")
@@ -93,8 +91,8 @@ def open_change(
     ends: Mapping[Partition, PartitionEnds],
     counts: Mapping[str, int],
 ) -> Documents:
-    """Let `topics` cross over. `ends` and `counts`, the origin's partitions of each topic, were read after every live
-    gateway had said that it follows the proposed cuts.
+    """Let `topics` cross over. `ends` and `counts`, the origin's partitions, were read after every live gateway
+    followed the proposed cuts.
 
     :raises MoveDamagedError: a cut was passed, partitions were added, or somebody wrote to the target.
     """
@@ -124,11 +122,10 @@ def settle_change(
 ) -> Documents:
     """The end of the crossing of `topics`, all of whose partitions have reached their cuts.
 
-    :param ends: the origin's replicated ends, its high watermarks: what could be lost again has not reached a cut.
-    :param counts: topic → how many partitions the origin has; those that no cut was proposed for stay its own.
-    :param producers: what each had appended below the cut; partitions where that cannot be known are missing.
-    :param read_ms: when they were asked, see `carry_sequences`.
-    :raises MoveDamagedError: a partition has not reached its cut, or some are missing.
+    :param ends: the origin's high watermarks: what could be lost again has not reached a cut.
+    :param counts: topic → how many partitions the origin has; those without a cut stay its own.
+    :param producers: last sequences below the cuts, where they are known, asked at `read_ms`.
+    :raises MoveDamagedError: a partition has not reached its cut, or is missing.
     """
     require_state(operation, "crossing")
     request, _ = asked(operation)
@@ -173,8 +170,7 @@ def reopen_change(operation: Operation, view: View) -> Documents:
 def withdraw_change(operation: Operation, view: View, ends: Mapping[Partition, PartitionEnds]) -> Documents:
     """Take the proposed cuts back: the maps end in the origin again. May be repeated.
 
-    :param ends: the target's, read after every live gateway had said that it follows `proposed`; those of topics that
-        were never open do not count.
+    :param ends: the target's, read after every live gateway followed `proposed`, of topics that were open.
     :raises MoveDamagedError: a topic is open or has crossed over, or the target was written.
     """
     request, _ = asked(operation)
@@ -191,10 +187,7 @@ def withdraw_change(operation: Operation, view: View, ends: Mapping[Partition, P
 
 
 def hold_change(operation: Operation, view: View, topics: Collection[str], *wanted: Stage) -> Documents:
-    """Fence `topics`, to end their crossing at once: for those that nobody writes to. May be repeated.
-
-    :param wanted: where they may stand; else they are open.
-    """
+    """Fence `topics`, which stand where it is `wanted` or are open, to end their crossing. May be repeated."""
     require_state(operation, "crossing", "fenced")
     puts = [
         at_stage(operation, view, name, *(wanted or ("open",))).model_copy(
@@ -228,8 +221,7 @@ def finish_change(
 ) -> Documents:
     """The end of the crossing behind a fence: cuts that were not reached are lowered to the origin's end.
 
-    :param ends: of both sides, read behind the fence.
-    :param counts: as for `settle_change`.
+    :param ends: of both sides, read behind the fence. The others as for `settle_change`.
     :raises MoveDamagedError: the fence does not stand, or the target was written below a cut that was not reached.
     """
     require_state(operation, "fenced")
@@ -237,8 +229,7 @@ def finish_change(
     puts: list[Document] = []
     for name in topics:
         topic = at_stage(operation, view, name, "open")
-        if not fenced(operation, topic):
-            raise MoveDamagedError(f"the fence of operation {operation.id} on topic {name} does not stand any more")
+        require_fenced(operation, topic)
         require_partitions(topic, ends)
         partitions = with_added(request, topic, counts)
         reached = set(passed(topic, ends))
@@ -287,8 +278,7 @@ def ended(
 ) -> list[Document]:
     """The topic without its crossing, and its last sequences where they have changed.
 
-    :param complete: `producers` has all that wrote below the cuts of its partitions; else only those that it names are
-        known, and a producer that has no sequence may all the same have written.
+    :param complete: `producers` has all that wrote below the cuts; else others may have written, too.
     """
     request, _ = asked(operation)
     writer = writer_after(request, topic, partitions)
@@ -307,8 +297,7 @@ def ended(
 
 
 def _with_cuts(operation: Operation, view: View, puts: Sequence[Document]) -> Operation:
-    """The operation with its cuts as evidence, as a switch has them: the maps are changed by later ones. And with the
-    partitions that had none and remain in the origin."""
+    """With its cuts as evidence, since later moves change the maps, and with the partitions that had none."""
     cuts, remaining = dict(operation.crossing.cuts), dict(operation.crossing.remaining)
     for put in puts:
         if isinstance(put, Topic):

@@ -73,10 +73,8 @@ def require_not_added(request: MoveRequest, topic: Topic, counts: Mapping[str, i
 def added(request: MoveRequest, topic: Topic, counts: Mapping[str, int]) -> tuple[int, ...]:
     """Partitions that the origin has and the map does not list, where its writer is to change.
 
-    While the crossing stands gateways lead nobody to them (`Topic.withheld`), so they hold nothing but what somebody
-    wrote past the gateways. They stay where they are: in a map of their own, or they would be the next writer's.
-
-    :param counts: topic → how many partitions the origin has of it.
+    While the crossing stands gateways lead nobody to them (`Topic.withheld`). They stay where they are: in a map of
+    their own, or they would be the next writer's.
     """
     if topic.writer != request.origin or writer_after(request, topic, topic.partitions) == request.origin:
         return ()  # whose they are does not change

@@ -171,6 +171,12 @@ def fenced(operation: Operation, topic: Topic | None) -> bool:
     return topic is not None and topic.fence is not None and topic.fence.operation == operation.id
 
 
+def require_fenced(operation: Operation, topic: Topic) -> None:
+    """:raises MoveDamagedError: the operation's fence does not stand on the topic."""
+    if not fenced(operation, topic):
+        raise MoveDamagedError(f"the fence of operation {operation.id} on topic {topic.name} does not stand any more")
+
+
 def end_of(topic: str, partition: int, ends: Mapping[Partition, PartitionEnds]) -> int:
     """The origin's log end.
 

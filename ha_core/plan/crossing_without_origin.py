@@ -23,7 +23,7 @@ from ha_core.model.producer import client_id, is_gateway_id, upstream_id
 from ha_core.plan.carry import NEWEST_MS
 from ha_core.plan.crossing import Producers, after_end, at_stage, ended
 from ha_core.plan.crossing_maps import uncut
-from ha_core.plan.crossing_stages import crossings, fenced
+from ha_core.plan.crossing_stages import crossings, require_fenced
 from ha_core.plan.cuts import RESERVE, forced_cut
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.moving import written_in
@@ -53,11 +53,10 @@ def end_change(
 ) -> Documents:
     """The revision that ends the crossing of `topics` behind their fence.
 
-    :param ends: of what crosses over: the target's, and what is known of the origin's.
-    :param producers: what is known of last sequences below cuts, see `crossed_with`; partitions may be missing.
+    :param ends: the target's, and what is known of the origin's.
+    :param producers: what is known of last sequences below cuts (`crossed_with`), asked at `read_ms`.
     :param unread: what readers below the cuts do.
     :param reserve: offsets above the last known end, of cuts that were only proposed.
-    :param read_ms: when the target was asked for its producers.
     :raises MoveDamagedError: the fence does not stand, ends were not read, or a map would be wrong.
     """
     require_state(operation, "fenced")
@@ -65,8 +64,7 @@ def end_change(
     puts: list[Document] = []
     for name in topics:
         topic = at_stage(operation, view, name, "proposed", "open")
-        if not fenced(operation, topic):
-            raise MoveDamagedError(f"the fence of operation {operation.id} on topic {name} does not stand any more")
+        require_fenced(operation, topic)
         assert topic.crossing is not None
         partitions = dict(topic.partitions)
         for partition, origin, target in crossings(topic):
@@ -91,10 +89,10 @@ def end_change(
 
 def crossed_with(surplus: Surplus, target: Extent, origin: Extent) -> tuple[ProducerFacts, ...] | None:
     """Last sequences below a cut, told by the target alone: the one before the first that each producer wrote there.
+    None: its first batches are gone.
 
-    The target takes what the origin's log has at and above the cut, in its order. Without this, a batch of which the
-    target has the rest already would be out of order there when it comes again. None: the target's first batches are
-    gone.
+    The target takes what the origin's log has from the cut on, in its order. Without this, a batch of which it has the
+    rest already would be out of order when it comes again.
 
     :param surplus: the headers of the target's batches from its base on.
     """

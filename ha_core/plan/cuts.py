@@ -29,8 +29,7 @@ FASTEST_PER_S = 10_000_000
 MIN_AGE_S = 300.0
 """However fresh it is said to be, what is known counts as so old. No clock takes that away: an age is the difference of
 two readings, and this is how far they may be wrong together. A leader that still answers may be one that its cluster
-has replaced. Five minutes are five looks of the gateways' recorder; ten times as much would only make the hole longer,
-over which jobs that divide offsets into portions go portion by portion."""
+has replaced. More would only make the hole longer, over which jobs go portion by portion."""
 UNKNOWN_RESERVE = 1 << 40
 """The reserve where no end is known at all, or nobody can say how long ago it was: years of records."""
 
@@ -74,11 +73,10 @@ def reached_words(records: int, rate_per_s: float, source: str = "") -> str:
 def outrun_margin(grown: Collection[int], rates: Collection[float], attempt: int) -> int:
     """Records that a cut of a topic has to lie ahead at least, after one of its logs has passed its cut.
 
-    A producer that spreads its records over many partitions may give any of them the next ones, so what its topic's
-    mean partition gets until gateways serve a cut counts for each, with three standard deviations of a random spread.
+    Producers spread records over partitions at random, so what the mean partition gets until gateways serve a cut
+    counts for each, with three standard deviations.
 
     :param grown: what each partition has got since the last cuts were chosen.
-    :param rates: records/s of each.
     :param attempt: how many proposals have failed.
     """
     partitions = max(1, len(grown))

@@ -112,7 +112,7 @@ def steps(request: MoveRequest, task: Task | None = None) -> tuple[Step, ...]:
 
 
 def touched(operation: Operation) -> tuple[tuple[type[Document], str], ...]:
-    """Kind and name of all documents that the revisions of the operation may write: read these, at their versions."""
+    """All documents that the revisions of the operation may write: the `view` of these is at their versions."""
     request, moves = asked(operation)
     return (
         (Operation, operation.id),
@@ -150,9 +150,8 @@ def resume(operation: Operation, topics: Mapping[str, Topic], groups: Mapping[st
 
 
 def quiesce_change(operation: Operation, view: View, topics: Collection[str]) -> Documents:
-    """Transaction fences on `topics`, which are among those that move, and the operation as `fenced`.
+    """Transaction fences on those of `topics` that move, and the operation as `fenced`.
 
-    :param view: the documents in `touched`, as they are now.
     :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
     """
     request, moves = asked(operation)
@@ -170,7 +169,6 @@ def quiesce_change(operation: Operation, view: View, topics: Collection[str]) ->
 def fence_change(operation: Operation, view: View) -> Documents:
     """Fences on all that moves, in place of its transaction fences, and the operation as `fenced`.
 
-    :param view: the documents in `touched`, as they are now.
     :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
     """
     request, moves = asked(operation)
@@ -198,14 +196,12 @@ def cut_change(
 ) -> Documents:
     """The revision of the cut: everything moves at once, and the fences end with it.
 
-    :param view: the documents in `touched`, as they are now.
     :param ends: of every partition of every moving topic, read behind the fence.
-    :param producers: per partition; missing where the origin could not be asked.
+    :param producers: missing where the origin could not be asked; asked at `read_ms`.
     :param adopted: groups that were joined in the target; members of the others join once more.
     :param reserve: forced only, offsets above the last known end of the origin.
-    :param read_ms: when the producers were asked, see `carry_sequences`.
-    :raises MoveDamagedError: a fence of the operation does not stand, partitions are missing, a copy that was made for
-        the move is not empty, or a map would be wrong.
+    :raises MoveDamagedError: a fence does not stand, partitions are missing, a new copy is not empty, or a map would be
+        wrong.
     """
     request, moves = asked(operation)
     require_state(operation, "fenced")
@@ -248,7 +244,6 @@ def cut_change(
 def undo_change(operation: Operation, view: View) -> Documents:
     """The revision of the undo: the operation's fences end, and it is marked as being undone. May be repeated.
 
-    :param view: the documents in `touched`, as they are now.
     :raises MoveDamagedError: the cut is published; the way back is another move.
     """
     _, moves = asked(operation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ha_core.model import Crossing, Extent, HistoryEntry, MoveRequest, MoveSet, Operation, Scope, Topic
 from ha_core.operations.environment import Environment
-from ha_core.operations.journal import Journal, Lap, Stopwatch
+from ha_core.operations.journal import Journal, Lap
 from ha_core.operations.report import partition_cuts
 
 REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="test")
@@ -42,14 +42,13 @@ def test_steps_under_the_fence_are_recorded_with_the_time_at_which_they_happened
     # Given three sub-steps of a window in which nothing is written
     journal = held(environment)
     clock(environment)
-    watch = Stopwatch(environment)
     for name in ("fence", "drain", "cut"):
-        with watch.lap(name):
+        with journal.lap(name):
             pass
     # When they are written some seconds later
     for _ in range(7):
         environment.now()
-    watch.write(journal)
+    journal.write_pending()
     # Then each has its own time
     entries: list[HistoryEntry] = environment.store.history("switch-1")
     assert [(entry.step, entry.at[17:19]) for entry in entries] == [("fence", "00"), ("drain", "01"), ("cut", "02")]

@@ -28,12 +28,11 @@ Below = dict[Partition, tuple[ProducerFacts, ...] | None]
 
 
 def read_below(origin: Admin, cuts: Mapping[Partition, int]) -> Below:
-    """Partition → last sequences below its cut; None where that cannot be said.
+    """Partition → last sequences below its cut, a physical offset that was reached; None where that cannot be said.
 
     All answers about a partition come from one leader epoch: a new leader may lack what the old one had remembered,
     and a sequence that is in no log any more must not make a retry pass for a duplicate.
 
-    :param cuts: physical offsets in the origin, all of them reached.
     :raises StepFailedError: leaders changed all the time.
     """
     found: Below = {}

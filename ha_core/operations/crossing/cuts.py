@@ -70,9 +70,7 @@ def higher_cuts(
     Where records are spread over many partitions, each look would find some others passed. A cut that was asked for
     stays until it is passed.
 
-    :param topics: with the cuts that are proposed now.
-    :param ends: client ends as they are now.
-    :param before: the same when these were chosen; empty where that is not known.
+    :param ends: client ends now, `before` when the cuts were chosen, where that is known.
     :param attempt: how many proposals have failed.
     """
     request = journal.request

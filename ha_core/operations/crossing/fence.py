@@ -17,7 +17,7 @@ from ha_core.operations.crossing.ends import Sides, read_ends
 from ha_core.operations.gateways import await_drained
 from ha_core.operations.journal import Journal
 from ha_core.operations.moving import patiently
-from ha_core.operations.revisions import Touched, bounded, remaining_in
+from ha_core.operations.revisions import Touched, bounded, commit_now, remaining_in
 from ha_core.operations.switch.window import quiet_ends, require_unmoved
 from ha_core.plan.crossing import finish_change, hold_change, lift_change
 from ha_core.plan.crossing_stages import BEHIND_FENCE, Stage, crossing_partitions
@@ -118,8 +118,7 @@ class BehindFence(FencedEnd):
 
 def lift(journal: Journal) -> None:
     """Take away a fence that an executor has left: the crossing goes on as before."""
-    touched = Touched.read(journal)
-    revision = touched.commit(lift_change(journal.operation, touched.view), "lift")
+    revision = commit_now(journal, lift_change, "lift")
     journal.append("lift", "undone", detail={"revision": revision})
     journal.environment.say(f"a fence that was left is lifted, revision {revision}")
 

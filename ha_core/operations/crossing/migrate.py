@@ -22,15 +22,9 @@ from ha_core.operations.journal import ASKED_FOR, Journal
 from ha_core.operations.kind import Work
 from ha_core.operations.moving import MoveKind
 from ha_core.operations.revisions import Touched
-from ha_core.plan.crossing_stages import (
-    BACK,
-    crossing_partitions,
-    crossings,
-    fenced,
-    plan,
-    stages,
-)
+from ha_core.plan.crossing_stages import BACK, crossing_partitions, crossings, fenced, plan, stages
 from ha_core.plan.revision import FINAL, asked
+from ha_core.plan.verdict import listed
 
 
 class Migrate(MoveKind):
@@ -121,9 +115,9 @@ def would_roll_back(environment: Environment, operation_id: str) -> str:
 
 
 def _no_way_back(operation_id: str, names: list[str], origin: str, target: str) -> str:
-    named = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return (
-        f"Nothing was changed. {named} of operation {operation_id} has records in {target} already, which clients were "
-        f"told of: there is no way back without them. Let it end (`switchyard resume {operation_id}`), then migrate it "
-        f"back: `switchyard migrate {' '.join(names[:5])} --from {target} --to {origin}`."
+        f"Nothing was changed. {listed(names)} of operation {operation_id} has records in {target} already, "
+        f"which clients were told of: there is no way back without them. Let it end (`switchyard resume "
+        f"{operation_id}`), then migrate it back: "
+        f"`switchyard migrate {' '.join(names[:5])} --from {target} --to {origin}`."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
@@ -24,7 +25,7 @@ from ha_core.operations.errors import NotDrainedError, StepFailedError
 from ha_core.operations.gateways import await_drained
 from ha_core.operations.journal import Journal
 from ha_core.operations.moving import MoveSteps
-from ha_core.operations.revisions import Touched, bounded, in_parts, in_revisions
+from ha_core.operations.revisions import Touched, bounded, commit_now, in_parts, in_revisions
 from ha_core.plan.crossing import (
     open_change,
     propose_change,
@@ -33,12 +34,7 @@ from ha_core.plan.crossing import (
     settle_change,
     withdraw_change,
 )
-from ha_core.plan.crossing_stages import (
-    BEFORE_OPEN,
-    crossing_partitions,
-    passed,
-    stages,
-)
+from ha_core.plan.crossing_stages import BEFORE_OPEN, crossing_partitions, passed, stages
 from ha_core.plan.facts import Partition, PartitionEnds
 from ha_core.plan.revision import MoveDamagedError
 
@@ -145,8 +141,7 @@ class CrossingSteps(MoveSteps):
 
     def retreat(self) -> None:
         """Begin the way back, from wherever the crossing is."""
-        touched = Touched.read(self.journal)
-        revision = touched.commit(retreat_change(self.journal.operation, touched.view), "retreat")
+        revision = commit_now(self.journal, retreat_change, "retreat")
         self.journal.append("retreat", "undone", detail={"revision": revision, "why": self.why})
 
     def withdraw(self) -> None:
@@ -163,8 +158,7 @@ class CrossingSteps(MoveSteps):
                     _, topics = self.look()
                     keys = crossing_partitions(topics, self.at("proposed", topics))
                     ends = read_ends(self.environment, journal.operation, keys).ends
-                touched = Touched.read(journal)
-                seen["revision"] = touched.commit(withdraw_change(journal.operation, touched.view, ends), "withdraw")
+                seen["revision"] = commit_now(journal, partial(withdraw_change, ends=ends), "withdraw")
         except (MoveDamagedError, NotDrainedError, KafkaAdminError) as error:
             if not journal.operation.crossing.retreated:
                 raise
@@ -175,8 +169,7 @@ class CrossingSteps(MoveSteps):
 
     def reopen(self) -> None:
         """Give up the way back: what was open is open again."""
-        touched = Touched.read(self.journal)
-        revision = touched.commit(reopen_change(self.journal.operation, touched.view), "reopen")
+        revision = commit_now(self.journal, reopen_change, "reopen")
         self.journal.append("reopen", "done", detail={"revision": revision, "why": self.why})
 
     def at(self, stage: str, topics: Mapping[str, Topic] | None = None) -> list[str]:

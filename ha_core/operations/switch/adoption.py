@@ -13,10 +13,7 @@ from ha_core.operations.sides import in_origin, in_target
 
 
 def adopt_groups(journal: Journal) -> None:
-    """Join the groups in the target on their live members' behalf, so that these need no rebalance.
-
-    A group that is just rebalancing is not adopted: its members join once more after the cut.
-    """
+    """A group that is just rebalancing is not adopted: its members join once more after the cut."""
     groups = journal.moves.groups
     if not groups:
         return

@@ -21,7 +21,7 @@ from ha_core.model.operation import AdoptedGroup
 from ha_core.operations import dependents
 from ha_core.operations.errors import MoveError, NotDrainedError, StepFailedError
 from ha_core.operations.gateways import drained, name_them, not_in_time, serves, wait_for_all
-from ha_core.operations.journal import Journal, Lap, Stopwatch
+from ha_core.operations.journal import Journal, Lap
 from ha_core.operations.kind import Work
 from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.moving import MoveKind, MoveSteps, patiently
@@ -30,19 +30,10 @@ from ha_core.operations.sides import in_target, origin_of
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.switch.window import Window
 from ha_core.plan.closure import closure, users_of
-from ha_core.plan.move import (
-    TASKS,
-    UNDO,
-    Step,
-    cut_change,
-    fence_change,
-    quiesce_change,
-    resume,
-    steps,
-    undo_change,
-)
+from ha_core.plan.move import TASKS, UNDO, Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
 from ha_core.plan.moving import of_all
 from ha_core.plan.revision import MoveDamagedError
+from ha_core.plan.verdict import listed
 from ha_core.store.errors import StoreUnavailableError
 
 OURS_FOR_S = 1.0
@@ -58,7 +49,6 @@ class SwitchSteps(MoveSteps):
 
     def __init__(self, journal: Journal, why: str = "") -> None:
         super().__init__(journal, why)
-        self.watch = Stopwatch(self.environment)
         self.begun = self.fenced_at = self.environment.monotonic()
         self.fence_revision: int | None = None
 
@@ -78,8 +68,7 @@ class SwitchSteps(MoveSteps):
         except BaseException:
             if step in TASKS["cut_over"] and self.journal.operation.state != "cut":
                 ms = (self.environment.monotonic() - self.begun) * 1000
-                failed = Lap("cut_over", "failed", ms, {}, self.environment.now())
-                self.journal.pending = [*self.watch.laps, failed]
+                self.journal.pending.append(Lap("cut_over", "failed", ms, {}, self.environment.now()))
             raise
 
     def has_way_back(self, step: str) -> bool:
@@ -101,14 +90,14 @@ class SwitchSteps(MoveSteps):
         """
         topics = {topic for topic, _ in self.window.transactional()}
         if topics:
-            with self.watch.lap("quiesce") as seen:
+            with self.journal.lap("quiesce") as seen:
                 documents = quiesce_change(self.journal.operation, self.touched.view, topics)
                 revision = self.touched.commit(documents, "quiesce")
                 seen.update(revision=revision, topics=len(topics))
                 self._await_transactions(revision)
 
     def fence(self) -> None:
-        with self.watch.lap("fence") as seen:
+        with self.journal.lap("fence") as seen:
             documents = fence_change(self.journal.operation, self.touched.view)
             self.fence_revision = seen["revision"] = self.touched.commit(documents, "fence")
         self.fenced_at = self.environment.monotonic()
@@ -120,7 +109,7 @@ class SwitchSteps(MoveSteps):
         revision = self.fence_revision or self.environment.store.load().revision
         # A move of bindings alone fences nothing, and no gateway reports a fence that it does not see.
         fences = bool(moves.topics or moves.groups)
-        with self.watch.lap("drain") as seen:
+        with self.journal.lap("drain") as seen:
             reached = drained(revision, operation.id) if fences else serves(revision)
             late = wait_for_all(self.environment, reached, request.drain_timeout_s)
             seen["behind"] = len(late)
@@ -130,7 +119,7 @@ class SwitchSteps(MoveSteps):
 
     def ends(self) -> None:
         window, adopted = self.window, self.journal.operation.move.adopted
-        with self.watch.lap("ends") as seen:
+        with self.journal.lap("ends") as seen:
             checked = None
             if adopted and window.origin is not None:
                 checked = self.environment.pool.submit(still_adopted, window.origin, window.target, adopted)
@@ -142,7 +131,7 @@ class SwitchSteps(MoveSteps):
     def offsets(self) -> None:
         """Groups that have changed since they were adopted are given up: their members join once more."""
         adopted = self.journal.operation.move.adopted
-        with self.watch.lap("offsets") as seen:
+        with self.journal.lap("offsets") as seen:
             for name in adopted.keys() - self.alive.keys():
                 self.window.target.leave(in_target(name, adopted[name]))
             counts = self.window.copy_offsets(_joined(self.alive))
@@ -150,7 +139,7 @@ class SwitchSteps(MoveSteps):
 
     def cut(self) -> None:
         journal, environment, found = self.journal, self.environment, self.found
-        with self.watch.lap("cut") as seen:
+        with self.journal.lap("cut") as seen:
             view = self.touched.view
             # The others of a topic grow on in the origin.
             leaving = of_all(journal.request, view.topics, found.origin)
@@ -163,7 +152,7 @@ class SwitchSteps(MoveSteps):
             revision = seen["revision"] = self.touched.commit(documents, "cut")
         fenced_ms = (environment.monotonic() - self.fenced_at) * 1000
         journal.update(revision=revision)
-        self.watch.write(journal)
+        journal.write_pending()
         detail = {"revision": revision, "fenced_ms": round(fenced_ms, 1), "left_out": list(self.window.left_out)}
         journal.append("cut_over", "done", (environment.monotonic() - self.begun) * 1000, detail)
         environment.say(f"clients waited {fenced_ms:.1f} ms behind the fence (fenced_ms)")
@@ -250,11 +239,9 @@ class SwitchSteps(MoveSteps):
             environment.sleep(PAUSE_S)
 
     def _refuse_latecomers(self) -> None:
-        """What the scope's identities began to use after the move was planned would be left by a cut: a group without
-        its committed offsets, a topic with two writers.
-
-        Gateways report a revision only when what they saw before it is in the store (`gateway/driver/reports.py`), so
-        behind a drained fence nothing is missing here but what began after it.
+        """What the scope began to use after the move was planned would be left behind: a group without its committed
+        offsets, a topic with two writers. Behind a drained fence all of it is in the store: gateways report a revision
+        when what they saw before it is there (`gateway/driver/reports.py`).
 
         :raises StepFailedError: names them. A forced move goes on: nothing waits for what is dead.
         """
@@ -265,7 +252,7 @@ class SwitchSteps(MoveSteps):
         late = sorted(closure(self.touched.view, usage, request).moves.reasons.keys() - judged)
         if not late:
             return
-        named = ", ".join(late[:NAMED]) + (f" and {len(late) - NAMED} more" if len(late) > NAMED else "")
+        named = listed(late)
         if request.mode == "forced":
             environment.say(f"used for the first time since the move was planned, and left behind: {named}")
             return

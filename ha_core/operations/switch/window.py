@@ -100,18 +100,13 @@ class Window:
 
         Empty where nobody can say or waits for it: brokers older than 2.8, forced moves.
         """
-        if self.origin is None or self.forced:
-            return {}
-        try:
-            found = self.origin.producers(self.partitions)
-        except UnsupportedByClusterError:
-            return {}
-        kept = {key: tuple(one for one in known if one.transactional) for key, known in found.items()}
+        producers = {} if self.forced else self._producers()
+        kept = {key: tuple(p for p in known if p.transactional) for key, known in producers.items()}
         return {key: known for key, known in kept.items() if known}
 
     def open_transactions(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
         """Those of `transactional` that have a transaction open."""
-        kept = {key: tuple(one for one in known if one.in_transaction) for key, known in self.transactional().items()}
+        kept = {key: tuple(p for p in known if p.in_transaction) for key, known in self.transactional().items()}
         return {key: known for key, known in kept.items() if known}
 
     def copy_offsets(self, adopted: Mapping[str, Adopted]) -> dict[str, int]:
@@ -174,6 +169,7 @@ class Window:
         )
 
     def _producers(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
+        """What the origin's leaders remember; empty where they cannot say."""
         if self.origin is None:
             return {}
         try:
@@ -220,12 +216,8 @@ def require_unmoved(origin: Admin, first: Mapping[Partition, LogEnds], second: M
 
 
 def require_not_grown(before: Mapping[str, int], now: Mapping[str, int]) -> None:
-    """What the map does not list is its writer's: partitions that a topic got meanwhile would be left behind in the
-    origin, with what was written to them.
-
-    :param now: topic → how many partitions the origin has of it, asked behind the fence.
-    :raises StepFailedError: more than before.
-    """
+    """:raises StepFailedError: topics have got partitions. What a map does not list is its writer's: these would be
+    left behind in the origin, with what was written to them."""
     grown = sorted(name for name, count in before.items() if now.get(name, count) > count)
     if grown:
         name = grown[0]
