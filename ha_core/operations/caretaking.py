@@ -45,14 +45,12 @@ class Caretaking:
         :raises StoreUnavailableError: ZooKeeper is away; what was seen before counts no more.
         """
         try:
-            alone = {one.id: (epoch, one) for one, epoch in self._alone()}
+            alone = sorted(self._alone(), key=lambda left: left[0].id)
         except StoreError:
             self._seen.clear()
             raise
         now = self.environment.monotonic()
-        self._seen = {
-            name: self._known(name, epoch, operation, now) for name, (epoch, operation) in sorted(alone.items())
-        }
+        self._seen = {operation.id: self._known(operation, epoch, now) for operation, epoch in alone}
         return tuple(
             name
             for name, seen in self._seen.items()
@@ -74,16 +72,16 @@ class Caretaking:
         """Operations that have locks and no executor, with their epochs."""
         store = self.environment.store
         locks = store.lock_keys()
-        found = [store.read(Operation, name) for name in self._running]
-        operations = [one[0] for one in found if one is not None]
-        if locks != self._locks or any(one.state in FINAL for one in operations):
+        stored = [store.read(Operation, name) for name in self._running]
+        operations = [known[0] for known in stored if known is not None]
+        if locks != self._locks or any(operation.state in FINAL for operation in operations):
             operations = store.running()
-            self._locks, self._running = locks, tuple(one.id for one in operations)
-        holdings = ((one, store.holding(one.id)) for one in operations)
-        return [(one, holding.epoch) for one, holding in holdings if holding is not None and not holding.held]
+            self._locks, self._running = locks, tuple(operation.id for operation in operations)
+        holdings = ((operation, store.holding(operation.id)) for operation in operations)
+        return [(operation, holding.epoch) for operation, holding in holdings if holding and not holding.held]
 
-    def _known(self, name: str, epoch: int, operation: Operation, now: float) -> _Seen:
-        before = self._seen.get(name)
+    def _known(self, operation: Operation, epoch: int, now: float) -> _Seen:
+        before = self._seen.get(operation.id)
         if before is not None and (before.epoch, before.state) == (epoch, operation.state):
             if operation.state != "crossing":
                 before.patience_s = patience_s(operation, {})
@@ -97,8 +95,8 @@ class Caretaking:
     def _topics(self, operation: Operation) -> dict[str, Topic]:
         """Who changes them changes the operation's document, under its epoch: they are read once."""
         names = operation.moves.topics if operation.moves is not None else ()
-        found = self.environment.pool.map(lambda name: self.environment.store.read(Topic, name), names)
-        return {one[0].name: one[0] for one in found if one is not None}
+        stored = self.environment.pool.map(lambda name: self.environment.store.read(Topic, name), names)
+        return {topic[0].name: topic[0] for topic in stored if topic is not None}
 
 
 def _most(seen: _Seen) -> float:

@@ -23,7 +23,7 @@ from ha_core.operations.journal import Journal
 from ha_core.operations.kind import Kind, Work
 from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.revisions import Touched, bounded, in_batches
-from ha_core.operations.sides import in_origin, origin_of
+from ha_core.operations.sides import described, in_origin, origin_of
 from ha_core.plan.facts import Partition
 from ha_core.plan.pinning import pin_change, pinned_map, to_pin, unpin_change
 from ha_core.plan.revision import MoveDamagedError
@@ -300,12 +300,7 @@ def specs(journal: Journal, origin: Admin | None, brokers: int) -> list[TopicSpe
     """What the topics look like; of a dead origin as it was last seen, or as their maps say."""
     moves, name_of_origin = journal.moves, journal.request.origin
     if origin is not None:
-        found = origin.topics(moves.topics, offsets=False)
-        missing = sorted(set(moves.topics) - found.keys())
-        if missing:
-            raise StepFailedError(
-                f"Topic {missing[0]} does not exist in {origin.cluster.name} any more. Plan the move again."
-            )
+        found = described(origin, moves.topics)
         return [found[name] for name in moves.topics]
     known = LastKnown.read(journal.environment, name_of_origin, moves).specs()
     some = []

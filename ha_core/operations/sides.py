@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import Adopted
+from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, MoveRequest
 from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import RefusedError
+from ha_core.operations.errors import RefusedError, StepFailedError
 
 PROBE_S = 3.0
 
@@ -23,6 +24,17 @@ def admin_of(environment: Environment, name: str) -> Admin:
     if found is None:
         raise RefusedError(f"Cluster {name} is not registered any more. Register it again: `switchyard clusters add`.")
     return environment.admin(found[0])
+
+
+def described(admin: Admin, names: Collection[str], timeout_s: float | None = None) -> dict[str, TopicDescription]:
+    """The topics of a move in one of its clusters. :raises StepFailedError: one of them is gone."""
+    found = admin.topics(names, offsets=False, timeout_s=timeout_s)
+    missing = sorted(set(names) - found.keys())
+    if missing:
+        raise StepFailedError(
+            f"Topic {missing[0]} does not exist in cluster {admin.cluster.name} any more. Plan the move again."
+        )
+    return found
 
 
 def answering(environment: Environment, clusters: Iterable[Cluster]) -> dict[str, Admin]:

@@ -31,7 +31,7 @@ class Side:
     def probe(self) -> SimpleNamespace:
         return SimpleNamespace(brokers=(1,))
 
-    def topics(self, names: Collection[str], offsets: bool) -> dict[str, TopicSpec]:
+    def topics(self, names: Collection[str], offsets: bool, timeout_s: float | None = None) -> dict[str, TopicSpec]:
         return dict.fromkeys(self.names.intersection(names), SPEC)
 
     def create_topics(self, specs: Collection[TopicSpec], still_ours: Callable[[], None]) -> CreatedTopics:

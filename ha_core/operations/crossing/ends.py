@@ -14,7 +14,7 @@ from ha_core.model.topic import client_end
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.requests import format_topic
-from ha_core.operations.sides import admin_of
+from ha_core.operations.sides import admin_of, described
 from ha_core.plan.crossing_maps import added
 from ha_core.plan.crossing_stages import Stage, crossing_partitions, crossings, stage
 from ha_core.plan.cuts import reached_words
@@ -52,9 +52,8 @@ def read_sides(
 
     :raises StepFailedError: a topic is missing, or its partitions are not as many on both sides.
     """
-    request, _ = asked(operation)
-    origin, target = admin_of(environment, request.origin), admin_of(environment, request.target)
-    return read_ends(environment, operation, _partitions(origin, target, topics), timeout_s)
+    partitions = _partitions(*_admins(environment, operation), topics)
+    return read_ends(environment, operation, partitions, timeout_s)
 
 
 def read_ends(
@@ -62,20 +61,20 @@ def read_ends(
 ) -> Sides:
     """As `read_sides`, of partitions that are known to exist on both sides: those that cross over, whatever their topic
     has got since; and behind a fence every question counts."""
-    request, _ = asked(operation)
-    origin, target = admin_of(environment, request.origin), admin_of(environment, request.target)
+    origin, target = _admins(environment, operation)
     there = target.ends(partitions, timeout_s=timeout_s)
     return Sides(origin.ends(partitions, timeout_s=timeout_s), there)
 
 
+def _admins(environment: Environment, operation: Operation) -> tuple[Admin, Admin]:
+    request, _ = asked(operation)
+    return admin_of(environment, request.origin), admin_of(environment, request.target)
+
+
 def _partitions(origin: Admin, target: Admin, topics: Collection[str]) -> list[Partition]:
-    here = origin.topics(topics, offsets=False, timeout_s=ENDS_S)
-    there = target.topics(topics, offsets=False, timeout_s=ENDS_S)
+    here, there = described(origin, topics, ENDS_S), described(target, topics, ENDS_S)
     keys: list[Partition] = []
     for name in topics:
-        for admin, found in ((origin, here), (target, there)):
-            if name not in found:
-                raise StepFailedError(f"Topic {name} does not exist in cluster {admin.cluster.name} any more.")
         count = here[name].partitions
         if there[name].partitions != count:
             raise StepFailedError(
@@ -149,9 +148,9 @@ class Progress:
         text = f"{self.reached} of {len(self.partitions)} partitions have reached their cuts"
         if done:
             text += f", {done} of {len(self.stages)} topics have crossed over"
-        missing = sorted((one for one in self.partitions if not one.reached), key=lambda one: -one.missing)
+        missing = sorted((row for row in self.partitions if not row.reached), key=lambda row: -row.missing)
         if missing:
-            named = "; ".join(one.words for one in missing[:NAMED])
+            named = "; ".join(row.words for row in missing[:NAMED])
             text += f"; {named}" + (f" and {len(missing) - NAMED} more" if len(missing) > NAMED else "")
         if self.added:
             text += f"; {withheld_words(self.operation, self.added)}"

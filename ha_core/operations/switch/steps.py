@@ -26,7 +26,7 @@ from ha_core.operations.kind import Work
 from ha_core.operations.last_seen import LastKnown
 from ha_core.operations.moving import MoveKind, MoveSteps, patiently
 from ha_core.operations.revisions import Touched, by_topic
-from ha_core.operations.sides import in_target, origin_of
+from ha_core.operations.sides import described, in_target, origin_of
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.switch.window import Window
 from ha_core.plan.closure import closure, users_of
@@ -190,13 +190,7 @@ class SwitchSteps(MoveSteps):
         journal, environment = self.journal, self.environment
         request, moves = journal.request, journal.moves
         target, origin = journal.target, origin_of(environment, request)
-        holder = origin or target
-        found = holder.topics(moves.topics, offsets=False)
-        missing = sorted(set(moves.topics) - found.keys())
-        if missing:
-            raise StepFailedError(
-                f"Topic {missing[0]} does not exist in cluster {holder.cluster.name} any more. Plan the move again."
-            )
+        found = described(origin or target, moves.topics)
         if origin is not None and request.mode == "planned":
             renew_adoption(journal, origin, target)
         forced = request.mode == "forced"
@@ -224,9 +218,7 @@ class SwitchSteps(MoveSteps):
                 return
             now = environment.monotonic()
             if now - begun >= request.drain_timeout_s:
-                named = [
-                    f"{t}-{p} (producer {one.producer_id})" for (t, p), open_in in found.items() for one in open_in
-                ]
+                named = [f"{t}-{p} (producer {who.producer_id})" for (t, p), known in found.items() for who in known]
                 where = ", ".join(named[:NAMED]) or f"as these gateways see it: {name_them(late)}"
                 raise StepFailedError(
                     f"Transactions stay open in cluster {request.origin} for more than {request.drain_timeout_s:g} s: "
