@@ -18,9 +18,9 @@ GroupsChoice = Literal["leave", "move"]
 Driver = Literal["command", "run"]
 """`command`: one process from the beginning to the end, which is gone where nobody holds the operation. `run`: tasks of
 a run of Airflow; between two of them nobody holds it, and it may wait for a slot or for somebody's approval."""
-OperationKind = Literal[
-    "switch", "migrate", "mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster"
-]
+SingleKind = Literal["mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster"]
+"""Operations of one revision."""
+OperationKind = Literal["switch", "migrate", SingleKind]
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]
 """`crossing`: cuts that lie ahead are published. `fenced`: a fence may stand. `undoing`: on the way back.
 `cut`: the map was published, from here on only forward. The last three are final."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, KnownTopic, Mask, View
-from ha_core.model.operation import OperationKind
+from ha_core.model.operation import SingleKind
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
@@ -114,7 +114,7 @@ def _already(cluster: Cluster) -> str:
 
 def _changed(
     environment: Environment,
-    kind: OperationKind,
+    kind: SingleKind,
     cluster: Cluster,
     version: int,
     reason: str,

@@ -7,10 +7,10 @@ knows whether the change was made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from ha_core.model import Document, Operation, Topic
-from ha_core.model.operation import Evidence, OperationKind
+from ha_core.model.operation import Evidence, SingleKind
 from ha_core.operations.environment import Environment
 from ha_core.operations.gateways import name_them, serves, wait_for_all
 from ha_core.operations.journal import Journal, new_operation_id
@@ -30,7 +30,7 @@ Expected = Mapping[tuple[type[Document], str], int | None]
 
 def run_single(  # one change, spelled out
     environment: Environment,
-    kind: OperationKind,
+    kind: SingleKind,
     reason: str,
     lock_keys: Sequence[str],
     puts: Sequence[Document],
@@ -72,7 +72,7 @@ def run_single(  # one change, spelled out
 class OneRevision(Kind):
     """Every kind whose operations are one revision. Until it is committed there is nothing to take back."""
 
-    names = ("mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster")
+    names = get_args(SingleKind)
 
     def advance(self, journal: Journal, at_once: bool = False) -> Work:
         yield from ()
@@ -129,7 +129,7 @@ def _commit(
 
 def write_maps(
     environment: Environment,
-    kind: OperationKind,
+    kind: SingleKind,
     reason: str,
     names: Iterable[str],
     changed: Callable[[Topic], Topic | None],
