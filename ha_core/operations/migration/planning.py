@@ -260,7 +260,7 @@ def _batches(
 
 def _with_groups(batches: tuple[Batch, ...], dependents: Dependents) -> tuple[Batch, ...]:
     """A single batch behind a fence takes the groups in its own revision, if they are not too many. Otherwise they read
-    topics of several, or of one that takes its time: they follow at the end of each operation (`following`)."""
+    topics of several, or of one that takes its time: they follow at the end of each operation (`dependents`)."""
     at_once = len(batches) == 1 and batches[0].request.cut == "barrier" and len(dependents.groups) <= MAX_GROUPS
     if not at_once or not dependents.groups:
         return batches

@@ -233,7 +233,7 @@ class SwitchSteps(MoveSteps):
     def _refuse_latecomers(self) -> None:
         """What the scope began to use after the move was planned would be left behind: a group without its committed
         offsets, a topic with two writers. Behind a drained fence all of it is in the store: gateways report a revision
-        when what they saw before it is there (`gateway/driver/reports.py`).
+        when what they saw before it is there (`gateway/driver/membership.py`).
 
         :raises StepFailedError: names them. A forced move goes on: nothing waits for what is dead.
         """
