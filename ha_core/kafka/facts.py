@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ha_core.wire.assignment import assigned_topics
+
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
@@ -88,6 +90,11 @@ class GroupDescription:
     protocol: str
     members: tuple[MemberDescription, ...]
     coordinator: int
+
+    @property
+    def assigned(self) -> frozenset[str]:
+        """Topics that its members have partitions of."""
+        return frozenset[str]().union(*(assigned_topics(member.assignment) for member in self.members))
 
 
 @dataclass(frozen=True, slots=True)

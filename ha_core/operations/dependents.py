@@ -32,7 +32,7 @@ from ha_core.operations.report import Report
 from ha_core.operations.requests import format_scope
 from ha_core.operations.switch.proposal import begin_switch, plan
 from ha_core.plan.closure import closure
-from ha_core.plan.dependents import assigned_topics, crossing_for, has_user, users_at
+from ha_core.plan.dependents import crossing_for, has_user, users_at
 from ha_core.plan.facts import Partition
 from ha_core.plan.preflight import Case
 from ha_core.plan.preflight.groups import groups as group_verdicts
@@ -135,7 +135,7 @@ def _readers(
     # Members that never committed; brokers before Kafka 2.6 do not say who has members.
     silent = [name for name, some in found.items() if not some and (states[name] in LIVE or not states[name])]
     for name, group in admin.describe_groups(silent, timeout_s=LOOK_S).items() if silent else ():
-        found[name] = topics & frozenset[str]().union(*(assigned_topics(one.assignment) for one in group.members))
+        found[name] = topics & group.assigned
     return {name: some for name, some in found.items() if some}, {name: tuple(one) for name, one in committed.items()}
 
 

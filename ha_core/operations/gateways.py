@@ -6,14 +6,25 @@ from collections.abc import Callable
 
 from ha_core.model import GatewayRecord
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import NotDrainedError
+from ha_core.operations.errors import MoveError, NotDrainedError
 
+SERVED_S = 30.0
+"""Longer than the session of a gateway that has stopped; no client waits meanwhile."""
 FIRST_POLL_S, LONGEST_POLL_S = 0.002, 0.05
+Reached = Callable[[GatewayRecord], bool]
 
 
-def wait_for_all(
-    environment: Environment, reached: Callable[[GatewayRecord], bool], timeout_s: float
-) -> tuple[GatewayRecord, ...]:
+def serves(revision: int) -> Reached:
+    """Every session of the gateway follows `revision`."""
+    return lambda gateway: gateway.revision >= revision
+
+
+def drained(revision: int, operation_id: str) -> Reached:
+    """The gateway follows the fence, and nothing that it fences is still in flight."""
+    return lambda gateway: gateway.revision >= revision and operation_id in gateway.drained
+
+
+def wait_for_all(environment: Environment, reached: Reached, timeout_s: float) -> tuple[GatewayRecord, ...]:
     """Poll until every live gateway has `reached`. Returns those that have not when `timeout_s` is over, else ()."""
     deadline = environment.monotonic() + timeout_s
     pause = FIRST_POLL_S
@@ -25,32 +36,25 @@ def wait_for_all(
         pause = min(pause * 1.5, LONGEST_POLL_S)
 
 
-def await_drained(environment: Environment, revision: int, operation_id: str, timeout_s: float) -> None:
+def require_served(environment: Environment, revision: int, refused: type[MoveError], way: str) -> None:
+    """Wait until every live gateway serves `revision`; raise `refused` with those that do not, and the `way` out."""
+    late = wait_for_all(environment, serves(revision), SERVED_S)
+    if late:
+        raise refused(f"These gateways do not serve revision {revision} after {SERVED_S:g} s: {name_them(late)}. {way}")
+
+
+def require_drained(environment: Environment, revision: int, operation_id: str | None, timeout_s: float) -> None:
     """Wait until every live gateway follows what `revision` says of the operation, with nothing in flight from before.
 
+    :param operation_id: None: the revision fences nothing, so none is reported.
     :raises NotDrainedError: some do not in time; the text names them.
     """
-    late = wait_for_all(environment, drained(revision, operation_id), timeout_s)
+    late = wait_for_all(environment, drained(revision, operation_id) if operation_id else serves(revision), timeout_s)
     if late:
-        raise NotDrainedError(not_in_time(revision, late, timeout_s))
-
-
-def not_in_time(revision: int, late: tuple[GatewayRecord, ...], timeout_s: float) -> str:
-    """What to say of gateways that are `late`, and the way out."""
-    return (
-        f"These gateways did not report revision {revision} drained within {timeout_s:g} s: {name_them(late)}. Look "
-        "at their logs and requests in flight, or stop them, then try again; --drain-timeout waits longer."
-    )
-
-
-def serves(revision: int) -> Callable[[GatewayRecord], bool]:
-    """Every session of the gateway follows `revision`."""
-    return lambda gateway: gateway.revision >= revision
-
-
-def drained(revision: int, operation_id: str) -> Callable[[GatewayRecord], bool]:
-    """The gateway follows the fence, and nothing that it fences is still in flight."""
-    return lambda gateway: gateway.revision >= revision and operation_id in gateway.drained
+        raise NotDrainedError(
+            f"These gateways did not report revision {revision} drained within {timeout_s:g} s: {name_them(late)}. "
+            "Look at their logs and requests in flight, or stop them, then try again; --drain-timeout waits longer."
+        )
 
 
 def name_them(gateways: tuple[GatewayRecord, ...]) -> str:

@@ -18,7 +18,7 @@ from ha_core.model import Topic
 from ha_core.operations import dependents
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import BypassError, MoveError, NotServedError, StepFailedError
-from ha_core.operations.gateways import name_them, serves, wait_for_all
+from ha_core.operations.gateways import require_served, serves
 from ha_core.operations.journal import Journal
 from ha_core.operations.kind import Kind, Work
 from ha_core.operations.last_seen import LastKnown
@@ -30,8 +30,6 @@ from ha_core.plan.revision import MoveDamagedError
 from ha_core.plan.verdict import listed
 from ha_core.store.errors import FencedOffError, StoreUnavailableError
 
-SERVED_S = 30.0
-"""Longer than the session of a gateway that has stopped; no client waits meanwhile."""
 PATIENCE_S = 60.0
 RETURN_S, RETURN_PAUSE_S = 15.0, 0.5
 """How long a gateway that has vanished is waited for. One that comes back later finds that its lease is another one: it
@@ -78,13 +76,11 @@ class MoveSteps:
                 touched.commit(pin_change(journal.operation, touched.view, partitions), "pin")
             revision = self.environment.store.confirm()
             seen.update(topics=len(names), revision=revision)
-            late = wait_for_all(self.environment, serves(revision), SERVED_S)
-            if late:
-                raise StepFailedError(
-                    f"These gateways did not serve revision {revision} within {SERVED_S:g} s: {name_them(late)}. "
-                    "Nothing was created yet: they would lead clients to the new copies. Look at these gateways, or "
-                    "stop them, then try again."
-                )
+            way = (
+                "Nothing was created yet: they would lead clients to the new copies. Look at these gateways, or stop "
+                "them, then try again."
+            )
+            require_served(self.environment, revision, StepFailedError, way)
 
     def prepare(self) -> None:
         """Create the topics that are missing in the target; which ones is remembered before the first is created."""
@@ -121,12 +117,11 @@ class MoveSteps:
             journal.update(revision=environment.store.load().revision)
         revision = journal.operation.revision
         with journal.step("verify") as seen:
-            late = wait_for_all(environment, serves(revision), SERVED_S)
-            if late:
-                raise NotServedError(
-                    f"The cut is published in revision {revision}, but not every gateway serves it: {name_them(late)}. "
-                    "They refuse produce when their lease ends. Look at these gateways, restart them if need be."
-                )
+            way = (
+                "The cut is published in it. They refuse produce when their lease ends. Look at these gateways, "
+                "restart them if need be."
+            )
+            require_served(environment, revision, NotServedError, way)
             self._take_leave()
             if not journal.operation.move.origin_ends:
                 seen["origin"] = "not asked"

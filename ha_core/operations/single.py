@@ -12,7 +12,7 @@ from typing import Any, get_args
 from ha_core.model import Document, Operation, Topic
 from ha_core.model.operation import Evidence, SingleKind
 from ha_core.operations.environment import Environment
-from ha_core.operations.gateways import name_them, serves, wait_for_all
+from ha_core.operations.gateways import SERVED_S, name_them, serves, wait_for_all
 from ha_core.operations.journal import Journal, new_operation_id
 from ha_core.operations.kind import Kind, Work
 from ha_core.operations.report import Report, report_of
@@ -22,7 +22,6 @@ from ha_core.plan.verdict import listed
 from ha_core.store.commits import Change
 from ha_core.store.errors import ConflictError, LockedError
 
-SERVED_TIMEOUT_S = 30.0
 MAX_NAMED = 20
 """Of what an operation is about, in its own document."""
 Expected = Mapping[tuple[type[Document], str], int | None]
@@ -92,7 +91,7 @@ def settle(journal: Journal) -> None:
     """From the committed change to the end: wait for the gateways, write the result, release the locks."""
     revision = journal.operation.revision
     with journal.step("serve") as seen:
-        late = wait_for_all(journal.environment, serves(revision), SERVED_TIMEOUT_S)
+        late = wait_for_all(journal.environment, serves(revision), SERVED_S)
         seen["behind"] = [gateway.id for gateway in late]
     if not late:
         journal.finish("succeeded", "served by every gateway")

@@ -1,40 +1,11 @@
-"""Groups that follow their topics: who reads them, and for which users a group's coordinator is in the origin."""
+"""Groups that follow their topics: for which users a group's coordinator is in the origin, and what holds them up."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Mapping
 
 from ha_core.model import Identity, Usage, View
 from ha_core.plan.resolve import cluster_for_group
-
-_SHORT, _INT = struct.Struct(">h"), struct.Struct(">i")
-
-
-def assigned_topics(assignment: bytes) -> frozenset[str]:
-    """Topics that a member of a group was assigned partitions of (ConsumerProtocolAssignment, any version).
-
-    Empty for what is not an assignment of consumers: the bytes are the clients' own, and brokers never look at them.
-    """
-    found: set[str] = set()
-    try:
-        (count,) = _INT.unpack_from(assignment, _SHORT.size)
-        at = _SHORT.size + _INT.size
-        for _ in range(count):
-            (length,) = _SHORT.unpack_from(assignment, at)
-            at += _SHORT.size
-            name = assignment[at : at + length].decode()
-            (partitions,) = _INT.unpack_from(assignment, at + length)
-            if length < 0 or partitions < 0:
-                return frozenset()
-            at += length + _INT.size + partitions * _INT.size
-            if at > len(assignment):
-                return frozenset()
-            if partitions:
-                found.add(name)
-    except (struct.error, UnicodeDecodeError):
-        return frozenset()
-    return frozenset(found)
 
 
 def users_at(view: View, usage: Mapping[str, Usage], group: str, cluster: str) -> tuple[str, ...]:

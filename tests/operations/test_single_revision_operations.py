@@ -128,7 +128,7 @@ def test_a_gateway_that_never_serves_the_revision_is_named_and_nothing_stays_loc
 ) -> None:
     store.client().register_gateway(gateway("gw-9", 0))
     plan = plan_bindings(environment, BOTH)
-    monkeypatch.setattr(single, "SERVED_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(single, "SERVED_S", 0.05)
 
     report = apply_bindings(environment, plan)
 

@@ -226,7 +226,7 @@ FAULTS: dict[str, tuple[object, str]] = {
     "prepare": (moving, "specs"),
     "adopt": (adoption, "adopt"),
     "before the fence": (steps, "fence_change"),
-    "drain": (steps, "wait_for_all"),
+    "drain": (steps, "require_drained"),
     "ends": (Window, "read"),
     "offsets": (Window, "copy_offsets"),
     "before the cut": (steps, "cut_change"),

@@ -1,36 +1,11 @@
-"""Who follows a topic: what members were assigned, and which users' groups are coordinated where."""
+"""Who follows a topic: which users' groups are coordinated where, and what crosses over beside it."""
 
 from __future__ import annotations
 
-import struct
-
-import pytest
-
 from ha_core.model import Cluster, Crossing, Topic, Usage, Use, UserBindings, View
-from ha_core.plan.dependents import assigned_topics, crossing_for, has_user, users_at
+from ha_core.plan.dependents import crossing_for, has_user, users_at
 
 SINCE = "2026-01-01T00:00:00Z"
-
-
-def assignment(*topics: tuple[str, int]) -> bytes:
-    """Version 0: topics with so many partitions each, and user data."""
-    parts = [struct.pack(">hi", 0, len(topics))]
-    for name, count in topics:
-        parts.append(struct.pack(">h", len(name)) + name.encode())
-        parts.append(struct.pack(f">i{count}i", count, *range(count)))
-    return b"".join(parts) + struct.pack(">i", -1)
-
-
-def test_an_assignment_names_the_topics_that_a_member_has_partitions_of() -> None:
-    assert assigned_topics(assignment(("orders", 3), ("none", 0), ("refunds", 1))) == {"orders", "refunds"}
-
-
-@pytest.mark.parametrize("cut", range(len(assignment(("orders", 3)))))
-def test_bytes_that_are_no_assignment_name_nothing(cut: int) -> None:
-    found = assigned_topics(assignment(("orders", 3))[:cut])
-    # The user data at the end are nobody's business
-    assert found == ({"orders"} if cut >= len(assignment(("orders", 3))) - 4 else set())
-    assert assigned_topics(b"\xff" * 40) == set()
 
 
 def test_a_group_belongs_to_users_whose_binding_leads_to_its_coordinator() -> None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from ha_core.model.topic import client_end
 from ha_core.operations.crossing.below import Below, kept_below, known_below, physical_cuts, read_below, without_below
 from ha_core.operations.crossing.ends import Sides, read_ends
-from ha_core.operations.gateways import await_drained
+from ha_core.operations.gateways import require_drained
 from ha_core.operations.journal import Journal
 from ha_core.operations.moving import patiently
 from ha_core.operations.revisions import Touched, bounded, commit_now, remaining_in
@@ -59,7 +59,7 @@ class FencedEnd(ABC):
 
     def drain(self) -> None:
         timeout_s = self.journal.request.drain_timeout_s
-        await_drained(self.environment, self.revision, self.journal.operation.id, timeout_s)
+        require_drained(self.environment, self.revision, self.journal.operation.id, timeout_s)
 
     def finish_by(self, documents: Documents) -> None:
         self.documents = documents

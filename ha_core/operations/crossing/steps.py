@@ -22,7 +22,7 @@ from ha_core.operations.crossing.cuts import client_ends, first_cuts, higher_cut
 from ha_core.operations.crossing.ends import Sides, progress_of, read_ends, read_sides, remaining_words
 from ha_core.operations.crossing.fence import BehindFence, lift, not_known
 from ha_core.operations.errors import NotDrainedError, StepFailedError
-from ha_core.operations.gateways import await_drained
+from ha_core.operations.gateways import require_drained
 from ha_core.operations.journal import Journal
 from ha_core.operations.moving import MoveSteps
 from ha_core.operations.revisions import Touched, bounded, commit_now, in_parts, in_revisions
@@ -194,7 +194,7 @@ class CrossingSteps(MoveSteps):
     def _await_gateways(self) -> int:
         """Every live gateway follows what was published, in this revision, with nothing in flight from before."""
         revision = self.environment.store.confirm()
-        await_drained(self.environment, revision, self.journal.operation.id, self.journal.request.drain_timeout_s)
+        require_drained(self.environment, revision, self.journal.operation.id, self.journal.request.drain_timeout_s)
         return revision
 
     def _settle(self, names: Collection[str]) -> None:

@@ -19,8 +19,8 @@ from ha_core.kafka.facts import Adopted
 from ha_core.model import Usage
 from ha_core.model.operation import AdoptedGroup
 from ha_core.operations import dependents
-from ha_core.operations.errors import MoveError, NotDrainedError, StepFailedError
-from ha_core.operations.gateways import drained, name_them, not_in_time, serves, wait_for_all
+from ha_core.operations.errors import MoveError, StepFailedError
+from ha_core.operations.gateways import drained, name_them, require_drained
 from ha_core.operations.journal import Journal, Lap
 from ha_core.operations.kind import Work
 from ha_core.operations.last_seen import LastKnown
@@ -108,13 +108,9 @@ class SwitchSteps(MoveSteps):
         # The fence of a run that was interrupted is in the newest revision.
         revision = self.fence_revision or self.environment.store.load().revision
         # A move of bindings alone fences nothing, and no gateway reports a fence that it does not see.
-        fences = bool(moves.topics or moves.groups)
-        with self.journal.lap("drain") as seen:
-            reached = drained(revision, operation.id) if fences else serves(revision)
-            late = wait_for_all(self.environment, reached, request.drain_timeout_s)
-            seen["behind"] = len(late)
-        if late:
-            raise NotDrainedError(not_in_time(revision, late, request.drain_timeout_s))
+        fencing = operation.id if moves.topics or moves.groups else None
+        with self.journal.lap("drain"):
+            require_drained(self.environment, revision, fencing, request.drain_timeout_s)
         self._refuse_latecomers()
 
     def ends(self) -> None:
