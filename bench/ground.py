@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stack.harness import Stack
+from stack.processes import die_with_parent
 
 CLUSTERS = {"east": "3.9.2", "west": "4.3.1"}
 ROOT = "/switchyard"
@@ -46,8 +48,6 @@ def direct(stack: Stack, cluster: str) -> str:
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
     """Create it and return when every partition has a leader; raises BenchError after 30 s."""
-    import time
-
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
@@ -83,8 +83,6 @@ def switch(stack: Stack, scope: str, origin: str, target: str) -> dict[str, Any]
 
 def load(do: str, timeout_s: float, **parameters: Any) -> dict[str, Any]:
     """Run `bench.load` in a process of its own and return its answer; raises BenchError."""
-    from stack.processes import die_with_parent
-
     try:
         done = subprocess.run(
             [sys.executable, "-m", "bench.load", json.dumps({"do": do, **parameters})],

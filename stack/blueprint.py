@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from stack.airflow_part import USER as AIRFLOW_USER
 from stack.airflow_part import AirflowSettings, airflow_parts
 from stack.gateway_part import GatewayPart
@@ -164,8 +166,6 @@ def _cluster_id() -> str:
 
 
 def _write_security(file: Path, password: str) -> None:
-    import yaml
-
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch(mode=0o600)
     profile = {"mechanism": "PLAIN", "username": SERVICE_USER, "password": password}

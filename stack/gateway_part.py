@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from stack.parts import LOOPBACK, REGISTRATION, Command, get_json
 
 
@@ -48,8 +50,6 @@ class GatewayPart:
         return f"http://{LOOPBACK}:{self.http_port}"
 
     def prepare(self) -> tuple[Command, ...]:
-        import yaml
-
         self.home.mkdir(parents=True, exist_ok=True)
         sasl = self.service_password is not None
         profiles: dict[str, dict[str, str]] = {"none": {}}

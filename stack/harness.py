@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from stack import control
 from stack.errors import StackError
 from stack.launch import down, start
 from stack.layout import Layout
+from stack.parts import matches
 from stack.specs import cluster_spec, stack_spec
 
 
@@ -66,8 +68,6 @@ class Stack:
     @classmethod
     def attach(cls, directory: Path) -> Self:
         """The stack that runs in a folder."""
-        import json
-
         try:
             return cls(json.loads(Layout(directory).document.read_text("utf-8")))
         except (OSError, ValueError) as error:
@@ -110,15 +110,11 @@ class Stack:
 
     def logs(self, part: str) -> str:
         """Everything that a part has said; of several parts, one after the other."""
-        from stack.parts import matches
-
         chosen = [Path(entry["log"]) for entry in self.status() if matches(entry["part"], part)]
         if not chosen:
             raise StackError(f"this stack has no part {part!r}")
         return "".join(path.read_text("utf-8", "replace") for path in chosen if path.exists())
 
     def _ask(self, do: str, part: str) -> None:
-        import json
-
         control.ask(self.dir, do, part=part)
         self._take(json.loads(Layout(self.dir).document.read_text("utf-8")))

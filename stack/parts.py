@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
+import urllib.error
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,10 +91,6 @@ def listens(port: int) -> None:
 
 def get_json(url: str, token: str | None = None, body: Mapping[str, Any] | None = None, timeout_s: float = 3.0) -> Any:
     """The JSON that a URL answers with (POST when there is a body); raises NotReadyError."""
-    import json
-    import urllib.error
-    import urllib.request
-
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode())
     request.add_header("Content-Type", "application/json")
     if token:

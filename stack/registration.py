@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ha_core.model.cluster import Cluster
+from ha_core.store import Change, connect
 from stack.kafka_part import KafkaCluster
 
 
 def register_clusters(zookeeper: str, root: str, clusters: Iterable[KafkaCluster]) -> None:
     """Write `/clusters/{name}` for each cluster in one revision; the first is the default one."""
-    from ha_core.model.cluster import Cluster
-    from ha_core.store import Change, connect
-
     documents = [
         Cluster(
             name=one.name,

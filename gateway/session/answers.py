@@ -1,21 +1,13 @@
-"""Answers of brokers on their way to the client: a class per way in which the one is read that is arriving.
-
-Streaming    goes to the client as it comes
-Patching     the same, with offsets patched on the way (fetch)
-Gathering    is collected whole for an exchange
-    .dropped()   Dropping
-Dropping     goes nowhere
-"""
+"""Answers of brokers on their way to the client, and those that do not come."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from struct import Struct
-from typing import ClassVar
 
 from gateway.session import exchange
+from gateway.session.arriving import Arriving, Dropping, Gathering, Patching, Streaming
 from gateway.session.commands import BrokerLane, Refresh, ToClient
-from gateway.session.pending import Basis, Discarded, Gathered, Passed, Patched
+from gateway.session.pending import Discarded, Gathered, Passed, Patched
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import Upstream
 from ha_core.wire import RemoteProtocolError
@@ -40,9 +32,19 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
         if answer is None or not (answer.basis is None or session.vouches(answer.basis)):
             upstream.blocked = True
             break
-        pos = answer.read(session, upstream, view, pos, end)
-        if upstream.answer is not None:
-            break  # it needs more than is there
+        stop = answer.feed(view, pos, end)
+        if answer.to_client and stop > pos and not session.left:
+            session.out.append(ToClient(view[pos:stop]))
+        pos = stop
+        if answer.missing:
+            break
+        upstream.answer = None
+        upstream.queue.popleft()
+        if answer.to_client:
+            session.queue.popleft()
+            session.flush()
+        elif isinstance(answer, Gathering):
+            exchange.collect(session, answer.pending, upstream.lane, answer.frame)
     if session.closed is None and pos < end:
         upstream.carry = bytes(view[pos:end])
 
@@ -58,90 +60,14 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
     if pending.request.correlation_id != correlation_id:
         raise RemoteProtocolError(f"answer {correlation_id} where {pending.request.correlation_id} was due")
     if isinstance(pending, Gathered):
-        return Gathering(pending, 4 + size)
+        return Gathering(4 + size, pending=pending)
     if isinstance(pending, Discarded):
         return Dropping(4 + size)
     if session.queue[0] is not pending:
         return None
     if isinstance(pending, Patched):
         return Patching(pending.basis, FetchPatcher(pending.request.api_version, size, pending.shifts))
-    return Streaming(pending.basis, 4 + size)
-
-
-@dataclass(slots=True, eq=False)
-class Streaming:
-    """:ivar basis: more goes to the client only while this is vouched for."""
-
-    basis: Basis | None
-    missing: int
-
-    def read(self, session: ConnectionState, upstream: Upstream, view: memoryview, pos: int, end: int) -> int:
-        """Uses bytes from `pos` on; returns the position after them."""
-        stop = min(pos + self.missing, end)
-        self.missing -= stop - pos
-        _to_client(session, upstream, view[pos:stop], done=not self.missing)
-        return stop
-
-
-@dataclass(slots=True, eq=False)
-class Patching:
-    basis: Basis | None
-    patcher: FetchPatcher
-    head: int = 4
-    """Bytes of the size field, which the patcher does not see."""
-
-    def read(self, session: ConnectionState, upstream: Upstream, view: memoryview, pos: int, end: int) -> int:
-        stop = self.patcher.feed(view, pos + self.head, end)
-        self.head = 0
-        _to_client(session, upstream, view[pos:stop], done=self.patcher.done)
-        return stop
-
-
-@dataclass(slots=True, eq=False)
-class Gathering:
-    basis: ClassVar[Basis | None] = None
-    pending: Gathered
-    size: int
-    frame: bytearray = field(default_factory=bytearray)
-
-    def read(self, session: ConnectionState, upstream: Upstream, view: memoryview, pos: int, end: int) -> int:
-        stop = min(pos + self.size - len(self.frame), end)
-        self.frame += view[pos:stop]
-        if len(self.frame) == self.size:
-            upstream.answer = None
-            upstream.queue.popleft()
-            exchange.collect(session, self.pending, upstream.lane, self.frame)
-        return stop
-
-    def dropped(self) -> Dropping:
-        return Dropping(self.size - len(self.frame))
-
-
-@dataclass(slots=True, eq=False)
-class Dropping:
-    basis: ClassVar[Basis | None] = None
-    missing: int
-
-    def read(self, session: ConnectionState, upstream: Upstream, view: memoryview, pos: int, end: int) -> int:
-        stop = min(pos + self.missing, end)
-        self.missing -= stop - pos
-        if not self.missing:
-            upstream.answer = None
-            upstream.queue.popleft()
-        return stop
-
-
-Arriving = Streaming | Patching | Gathering | Dropping
-
-
-def _to_client(session: ConnectionState, upstream: Upstream, data: memoryview, done: bool) -> None:
-    if data and not session.left:
-        session.out.append(ToClient(data))
-    if done:
-        upstream.answer = None
-        upstream.queue.popleft()
-        session.queue.popleft()
-        session.flush()
+    return Streaming(4 + size, pending.basis)
 
 
 # -- answers that do not come ---------------------------------------------------------------------------------------

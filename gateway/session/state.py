@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING
 
 from gateway.session.commands import (
     AwaitLease,
@@ -20,7 +19,7 @@ from gateway.session.commands import (
 )
 from gateway.session.fetch.plan import Gap
 from gateway.session.open_transactions import OpenTransactions
-from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
+from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready, Turn
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.settings import Settings
@@ -28,9 +27,6 @@ from gateway.session.snapshot import Port, Snapshot
 from gateway.session.upstream import Upstream
 from ha_core.model import Identity, identify
 from ha_core.wire import APIS, SaslServer
-
-if TYPE_CHECKING:
-    from gateway.session.turns import Turn
 
 MAX_HOLD_S = 0.2
 """Longest time that a refusal waits for its fence to be lifted. Far below every request timeout: a long hold runs into

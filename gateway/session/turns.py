@@ -9,26 +9,14 @@ Invariant: of the requests in flight no two that could tell which was first go d
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from gateway.session import streaming
 from gateway.session.commands import BrokerLane
-from gateway.session.pending import Ready
+from gateway.session.pending import Ready, Turn
 from gateway.session.request import Request
 from gateway.session.routes import Way
 from gateway.session.state import ConnectionState
 from ha_core.wire import APIS, ApiKey, Route
-from ha_core.wire.apis import Effect
 from ha_core.wire.fetch import scan_fetch_request
-
-
-class Turn(NamedTuple):
-    """What a request has to wait for."""
-
-    effect: Effect
-    lane: BrokerLane | None
-    """Where it goes; None: to several brokers, or by connections that are not the client's."""
-
 
 _PRODUCE = int(ApiKey.PRODUCE)
 _WRITES = APIS[_PRODUCE].effect

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from gateway.session.arriving import Arriving
 from gateway.session.commands import BrokerLane
 from gateway.session.pending import NO_LEASE, Basis, Discarded, InFlight
-
-if TYPE_CHECKING:
-    from gateway.session.answers import Arriving
 
 MAX_UNACKNOWLEDGED = 10_000
 """Of more topics none is kept, and any may be meant: names come from the wire."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.options import Options
 from stack.clients.recorder import Recorder
+from stack.history.events import Noted
 
 
 def client_settings(profile: SecurityProfile) -> dict[str, str]:
@@ -23,9 +25,6 @@ def client_settings(profile: SecurityProfile) -> dict[str, str]:
 
 def common(options: Options, recorder: Recorder) -> dict[str, Any]:
     """What producers and consumers share; remarks of the library go into the history."""
-    import time
-
-    from stack.history.events import Noted
 
     def remark(error: Any) -> None:
         recorder.write(Noted(options.client, time.time(), str(error), fatal=bool(error.fatal())))

