@@ -154,15 +154,15 @@ class MemoryTree:
         if isinstance(op, Create):
             parent = op.path.rpartition("/")[0]
             if node is not None:
-                raise RefusedError(index, "exists")
+                raise RefusedError(index)
             if parent and parent not in memory.nodes:
-                raise RefusedError(index, "missing")
+                raise RefusedError(index)
             memory.place(op.path, memory.written(op.data, 0, self._session if op.ephemeral else 0))
             return
         if node is None:
-            raise RefusedError(index, "missing")
+            raise RefusedError(index)
         if node.version != op.version:
-            raise RefusedError(index, "version")
+            raise RefusedError(index)
         if isinstance(op, Check):
             return
         if isinstance(op, Put):
@@ -170,7 +170,7 @@ class MemoryTree:
             return
         assert isinstance(op, Remove)
         if memory.children.get(op.path):
-            raise RefusedError(index, "not empty")
+            raise RefusedError(index)
         memory.drop(op.path)
 
     def _check_connected(self) -> None:

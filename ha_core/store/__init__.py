@@ -18,7 +18,7 @@ from ha_core.store.store import Store
 from ha_core.store.tree import State
 from ha_core.store.usage import Sighting
 from ha_core.store.watching import Watcher
-from ha_core.store.zookeeper import ZooKeeperStore, connect
+from ha_core.store.zookeeper import connect
 
 __all__ = [
     "AlreadyRegisteredError",
@@ -37,6 +37,5 @@ __all__ = [
     "TooLargeError",
     "UnknownOperationError",
     "Watcher",
-    "ZooKeeperStore",
     "connect",
 ]

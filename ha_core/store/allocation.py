@@ -9,11 +9,9 @@ from uuid import uuid4
 from ha_core.model import VirtualNode
 from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE
 from ha_core.store import paths
-from ha_core.store.documents import nodes_of
+from ha_core.store.documents import nodes_of, value_of
 from ha_core.store.errors import StoreError
 from ha_core.store.tree import Create, Node, OnTree, Put, existing, once
-
-FIRST_NODE_ID = 1
 
 
 def next_to_bytes(number: int) -> bytes:
@@ -27,23 +25,15 @@ def new_cluster_id() -> bytes:
 
 def _next(node: Node | None, path: str) -> tuple[int, int]:
     """The next free number and the node's version."""
-    try:
-        return int(json.loads(node.data if node is not None else b"null")["next"]), 0 if node is None else node.version
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(
-            f"{path} does not hold the next free number ({error!r}): restore it from a backup, above all numbers in use"
-        ) from error
+    number = value_of(int, node, path, "next", "the next free number, above all in use")
+    return number, 0 if node is None else node.version
 
 
 class Allocation(OnTree):
     def cluster_id(self) -> str:
         """The id that clients see of all clusters together: made with the tree, the same for ever."""
-        node = self._tree.get(paths.CLUSTER_ID)
-        try:
-            found = json.loads(node.data if node is not None else b"null")["cluster_id"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{paths.CLUSTER_ID} holds no cluster id ({error!r}): restore it from a backup") from error
-        return str(found)
+        path = paths.CLUSTER_ID
+        return value_of(str, self._tree.get(path), path, "cluster_id", "the cluster id")
 
     def allocate_node(self, key: str) -> int:
         """The virtual node id of `key`, from 1; the same for the same key for ever."""

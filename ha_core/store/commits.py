@@ -5,20 +5,22 @@ The write holds the revision, the documents, the note and the check that nobody 
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ha_core.model import Document, Operation
+from ha_core.model.document import Part
 from ha_core.store import documents, paths
+from ha_core.store.documents import value_of
 from ha_core.store.errors import ConflictError, FencedOffError, StoreError, StoreUnavailableError, UnknownOperationError
 from ha_core.store.paths import name_of
 from ha_core.store.tree import (
     Check,
     Create,
     Node,
+    OnTree,
     Op,
     Put,
     RefusedError,
@@ -86,8 +88,7 @@ PRUNED_EVERY = 100
 """Revisions between prunings, so that most commits do not list the notes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Part):
     """`/changes/change-{revision}`."""
 
     revision: int
@@ -96,29 +97,12 @@ class Note:
     step: str
     paths: tuple[str, ...]
 
-    def to_bytes(self) -> bytes:
-        return json.dumps(
-            {
-                "revision": self.revision,
-                "id": self.id,
-                "operation": self.operation,
-                "step": self.step,
-                "paths": self.paths,
-            },
-            separators=(",", ":"),
-        ).encode()
-
     @classmethod
     def of(cls, node: Node | None) -> Note | None:
         """The note in a node; None where it is pruned or spoilt: either way nobody knows what changed."""
-        if node is None:
-            return None
         try:
-            raw = json.loads(node.data)
-            return cls(
-                int(raw["revision"]), str(raw["id"]), raw["operation"], raw["step"], tuple(map(str, raw["paths"]))
-            )
-        except (ValueError, KeyError, TypeError):
+            return None if node is None else cls.model_validate_json(node.data)
+        except ValueError:
             return None
 
 
@@ -133,10 +117,7 @@ def revision_of(node: Node | None) -> int:
             f"{paths.CHANGES} is missing: the root was deleted or is another one; "
             "restore it, or connect anew to create an empty state"
         )
-    try:
-        return int(json.loads(node.data)["revision"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{paths.CHANGES} holds no revision ({error!r}): restore the state from a backup") from error
+    return value_of(int, node, paths.CHANGES, "revision", "the newest revision")
 
 
 def find_change(tree: Tree, change_id: str, after: int = 0) -> int | None:
@@ -163,22 +144,29 @@ def prune_notes(tree: Tree, newest: int) -> None:
 
 MAX_ATTEMPTS = 100
 """Against other committers: each loss means that somebody else's change was made."""
-_REVISION, _EPOCH = 0, 1
-"""Places of these operations in the write."""
 
 
-def commit(tree: Tree, change: Change) -> int:
-    """See `Store.commit`."""
-    start = revision_of(tree.get(paths.CHANGES))
-    revision = once(
-        tree,
-        f"change {change.change_id}",
-        lambda: _commit(tree, change),
-        lambda: find_change(tree, change.change_id, after=start),
-    )
-    if revision % PRUNED_EVERY == 0:
-        prune_notes(tree, revision)
-    return revision
+class Commits(OnTree):
+    def commit(self, change: Change) -> int:
+        """Make the change as one revision, all or nothing; returns the revision.
+
+        A change that was made already (same change_id, as far as the kept notes reach) returns its revision again.
+
+        :raises ConflictError: a document is not at its expected version.
+        :raises FencedOffError: another executor has taken the operation over.
+        :raises TooLargeError: more than ZooKeeper takes in one request.
+        """
+        tree = self._tree
+        start = revision_of(tree.get(paths.CHANGES))
+        revision = once(
+            tree,
+            f"change {change.change_id}",
+            lambda: _commit(tree, change),
+            lambda: find_change(tree, change.change_id, after=start),
+        )
+        if revision % PRUNED_EVERY == 0:
+            prune_notes(tree, revision)
+        return revision
 
 
 def _commit(tree: Tree, change: Change) -> int:
@@ -188,18 +176,18 @@ def _commit(tree: Tree, change: Change) -> int:
         node = tree.get(paths.CHANGES)
         revision = revision_of(node) + 1
         assert node is not None
-        note = Note(revision, change.change_id, change.operation, change.step, written)
+        note = Note(revision=revision, id=change.change_id, operation=change.operation, step=change.step, paths=written)
         ops: list[Op] = [Put(paths.CHANGES, revision_to_bytes(revision), node.version)]
         if change.operation is not None and change.epoch is not None:
             ops.append(Check(paths.epoch(change.operation), change.epoch))
         first_document = len(ops)
         ops += document_ops
-        ops.append(Create(paths.note(revision), note.to_bytes()))
+        ops.append(Create(paths.note(revision), note.model_dump_json().encode()))
         check_size(ops)
         try:
             tree.write(ops)
         except RefusedError as refused:
-            if refused.index == _REVISION:
+            if refused.index == 0:
                 # Somebody else's change came in between. The next attempt checks our documents' versions again.
                 time.sleep(random.uniform(0, 0.001 * min(attempt, 20)))
                 continue
@@ -223,7 +211,8 @@ def _commit(tree: Tree, change: Change) -> int:
 def _document_ops(change: Change) -> list[Op]:
     ops: list[Op] = []
     for document, (kind, name) in zip(change.puts, change.written, strict=False):
-        ops.append(_put(document, paths.path_of(kind, name), change.expected[kind, name]))
+        path, data, version = paths.path_of(kind, name), documents.to_bytes(document), change.expected[kind, name]
+        ops.append(Create(path, data) if version is None else Put(path, data, version))
     for kind, name in change.deletes:
         version = change.expected[kind, name]
         assert version is not None
@@ -233,11 +222,6 @@ def _document_ops(change: Change) -> list[Op]:
         # ZooKeeper cannot check for absence: a node that can be made and removed again was absent.
         ops += [Create(path), Remove(path, 0)] if version is None else [Check(path, version)]
     return ops
-
-
-def _put(document: Document, path: str, version: int | None) -> Op:
-    data = documents.to_bytes(document)
-    return Create(path, data) if version is None else Put(path, data, version)
 
 
 def _conflict(tree: Tree, change: Change, path: str) -> ConflictError:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from ha_core.model import Document, UnreadableDocumentError
-from ha_core.store.tree import Reads, existing
+from ha_core.store.errors import StoreError
+from ha_core.store.tree import Node, Reads, existing
 
 log = logging.getLogger(__name__)
 
@@ -17,6 +19,7 @@ _ZLIB = 0x78
 """First byte of a zlib stream with the usual window; JSON documents start with `{`."""
 
 D = TypeVar("D", bound=Document)
+V = TypeVar("V", int, str)
 
 
 def to_bytes(document: Document) -> bytes:
@@ -58,6 +61,17 @@ def readable(tree: Reads, kind: type[D], wanted: Sequence[str] | None = None) ->
             yield from_bytes(kind, node.data, path)
         except UnreadableDocumentError as error:
             log.warning("left out: %s", error)
+
+
+def value_of(kind: type[V], node: Node | None, path: str, key: str, what: str) -> V:
+    """The one value of a node that holds no document.
+
+    :raises StoreError: it is not there.
+    """
+    try:
+        return kind(json.loads(b"null" if node is None else node.data)[key])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path} does not hold {what} ({error!r}): restore it from a backup") from error
 
 
 def nodes_of(tree: Reads, folder: str) -> list[str]:

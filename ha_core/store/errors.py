@@ -57,7 +57,6 @@ class UnknownOperationError(StoreError):
     """There is no such operation."""
 
     def __init__(self, operation_id: str) -> None:
-        self.operation_id = operation_id
         super().__init__(f"operation {operation_id} does not exist: see `switchyard history` for those that do")
 
 
@@ -65,7 +64,7 @@ class FencedOffError(StoreError):
     """Another executor has taken the operation over; this one must stop. Nothing was written."""
 
     def __init__(self, operation_id: str, epoch: int, found: int) -> None:
-        self.operation_id, self.epoch, self.found = operation_id, epoch, found
+        self.epoch, self.found = epoch, found
         super().__init__(
             f"operation {operation_id} was taken over: its epoch is {found}, this executor has {epoch}; "
             "it must stop, the other one goes on (see `switchyard history`)"
@@ -87,7 +86,6 @@ class StillHeldError(StoreError):
     """A live executor works on the operation."""
 
     def __init__(self, operation_id: str, by: str, session: int) -> None:
-        self.operation_id, self.by, self.session = operation_id, by, session
         super().__init__(
             f"operation {operation_id} of {by} is being executed by ZooKeeper session {_hex(session)}: "
             "wait for it, or stop that process; its hold ends with its session"
@@ -98,7 +96,6 @@ class AlreadyRegisteredError(StoreError):
     """A live gateway has the same id."""
 
     def __init__(self, gateway_id: str, session: int, waited_s: float) -> None:
-        self.gateway_id, self.session = gateway_id, session
         super().__init__(
             f"gateway {gateway_id} is registered by ZooKeeper session {_hex(session)}, still after {waited_s:.1f} s: "
             "another process runs under this id; give each gateway an id of its own"

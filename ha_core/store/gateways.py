@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ha_core.model import GatewayRecord, UnreadableDocumentError
 from ha_core.store import paths
 from ha_core.store.errors import AlreadyRegisteredError, StoreUnavailableError
-from ha_core.store.tree import Create, Put, RefusedError, Remove, ReplyLostError, State, Tree
+from ha_core.store.tree import RefusedError, Remove, ReplyLostError, State, Tree, placed
 
 log = logging.getLogger(__name__)
 
@@ -37,11 +37,6 @@ class Registration:
         self._unlisten = tree.listen(self._on_state)
         self._thread = threading.Thread(target=self._run, name=f"store-registration-{record.id}", daemon=True)
         self._thread.start()
-
-    @property
-    def record(self) -> GatewayRecord:
-        """The newest record given."""
-        return self._record
 
     @property
     def stored(self) -> GatewayRecord | None:
@@ -119,13 +114,7 @@ class Registration:
                         return None
                     continue
                 try:
-                    self._tree.write(
-                        [
-                            Create(self._path, data, ephemeral=True)
-                            if node is None
-                            else Put(self._path, data, node.version)
-                        ]
-                    )
+                    self._tree.write([placed(self._path, data, node, ephemeral=True)])
                 except (RefusedError, ReplyLostError):
                     # What stands there now is read, not guessed: also whether a write whose reply was lost is ours.
                     continue

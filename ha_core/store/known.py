@@ -12,7 +12,7 @@ from ha_core.model.known import known_key
 from ha_core.store import documents, paths
 from ha_core.store.documents import nodes_of, readable
 from ha_core.store.errors import StoreUnavailableError
-from ha_core.store.tree import Create, OnTree, Op, Put, RefusedError, Remove, existing, once
+from ha_core.store.tree import OnTree, Op, RefusedError, Remove, existing, once, placed
 
 BATCH_BYTES = 500_000
 BATCH_NODES = 500
@@ -52,11 +52,10 @@ class Known(OnTree):
     def _now_ms(self) -> int:
         """What time it is for the tree: when a node was written that is written now, by us or by somebody else."""
         before = self._tree.get(paths.CLOCK)
-        version = -1 if before is None else before.version
 
         def write() -> int:
             with suppress(RefusedError):
-                self._tree.write([Create(paths.CLOCK) if before is None else Put(paths.CLOCK, b"", before.version)])
+                self._tree.write([placed(paths.CLOCK, b"", before)])
             written = look()
             if written is None:
                 raise StoreUnavailableError(f"{paths.CLOCK} is deleted all the time; repeat it")
@@ -64,7 +63,7 @@ class Known(OnTree):
 
         def look() -> int | None:
             node = self._tree.get(paths.CLOCK)
-            return None if node is None or node.version == version else node.written_ms
+            return None if node is None or node == before else node.written_ms
 
         return once(self._tree, "asking what time it is", write, look)
 
@@ -74,13 +73,10 @@ class Known(OnTree):
         ops: list[Op] = []
         for path, node in zip(order, self._tree.get_many(order), strict=True):
             data = batch[path]
-            if data is None:
-                if node is not None:
-                    ops.append(Remove(path, node.version))
-            elif node is None:
-                ops.append(Create(path, data))
-            elif node.data != data:
-                ops.append(Put(path, data, node.version))
+            if data is not None and (node is None or node.data != data):
+                ops.append(placed(path, data, node))
+            elif data is None and node is not None:
+                ops.append(Remove(path, node.version))
         if ops:
             self._tree.write(ops)
 

@@ -72,8 +72,7 @@ class Operations(OnTree):
             return 0
 
         def recognise() -> int | None:
-            node = self._tree.get(paths.epoch(operation.id))
-            return 0 if node is not None and node.data == nonce else None
+            return 0 if self._written(paths.epoch(operation.id), nonce) else None
 
         return once(self._tree, f"creating operation {operation.id}", write, recognise)
 
@@ -121,8 +120,7 @@ class Operations(OnTree):
                 return node.version + 1
 
         def recognise() -> int | None:
-            node = self._tree.get(epoch_path)
-            return node.version if node is not None and node.data == nonce else None
+            return node.version if (node := self._written(epoch_path, nonce)) else None
 
         return once(self._tree, f"taking over {operation_id}", write, recognise)
 
@@ -136,12 +134,7 @@ class Operations(OnTree):
         time.sleep(min(WAIT_STEP_S, remaining_s))
 
     def _still_held(self, operation_id: str, held: Node) -> StillHeldError:
-        path = paths.path_of(Operation, operation_id)
-        node = self._tree.get(path)
-        try:
-            by = documents.from_bytes(Operation, node.data, path).by if node is not None else "somebody"
-        except UnreadableDocumentError:
-            by = "somebody"
+        by = next((operation.by for operation in self._read([operation_id])), "somebody")
         return StillHeldError(operation_id, by, held.owner)
 
     def require_epoch(self, operation_id: str, epoch: int) -> None:
@@ -164,23 +157,18 @@ class Operations(OnTree):
         path = paths.holder(operation_id)
         nonce = uuid.uuid4().hex.encode()
 
-        def write() -> bool:
-            try:
-                self._tree.write([Check(paths.epoch(operation_id), epoch), Create(path, nonce, ephemeral=True)])
-            except RefusedError as refused:
-                if refused.index == 0:
-                    raise fenced_off(self._tree, operation_id, epoch) from None
-                held = self._tree.get(path)
-                if held is None:
-                    raise
-                raise self._still_held(operation_id, held) from None
-            return True
+        def create() -> list[Op]:
+            return [Create(path, nonce, ephemeral=True)]
+
+        def refused() -> None:
+            if held := self._tree.get(path):
+                raise self._still_held(operation_id, held)
 
         def recognise() -> bool | None:
-            node = self._tree.get(path)
-            return True if node is not None and node.data == nonce and node.owner == self._tree.session else None
+            node = self._written(path, nonce)
+            return True if node and node.owner == self._tree.session else None
 
-        once(self._tree, f"holding {operation_id}", write, recognise)
+        self._write_fenced(operation_id, epoch, f"holding {operation_id}", create, recognise, refused)
         try:
             yield
         finally:
@@ -190,8 +178,7 @@ class Operations(OnTree):
         """The step is over whatever happens here; a node that cannot be deleted goes with the session."""
 
         def write() -> None:
-            node = self._tree.get(path)
-            if node is not None and node.data == nonce:
+            if node := self._written(path, nonce):
                 self._tree.write([Remove(path, node.version)])
 
         try:
@@ -209,11 +196,8 @@ class Operations(OnTree):
                 raise UnknownOperationError(operation.id)
             return [Put(path, data, node.version)]
 
-        def recognise() -> bool | None:
-            node = self._tree.get(path)
-            return True if node is not None and node.data == data else None
-
-        self._write_fenced(operation.id, epoch, f"updating operation {operation.id}", put, recognise)
+        what = f"updating operation {operation.id}"
+        self._write_fenced(operation.id, epoch, what, put, lambda: self._written(path, data))
 
     def append_history(self, operation_id: str, epoch: int, entry: HistoryEntry) -> None:
         """Add one line to the operation's history. :raises FencedOffError:"""
@@ -225,9 +209,8 @@ class Operations(OnTree):
             tried.add(path)
             return [Create(path, data)]
 
-        def recognise() -> bool | None:
-            nodes = self._tree.get_many(sorted(tried))
-            return True if any(node is not None and node.data == data for node in nodes) else None
+        def recognise() -> Node | None:
+            return next((node for path in sorted(tried) if (node := self._written(path, data))), None)
 
         self._write_fenced(operation_id, epoch, f"writing the history of {operation_id}", create, recognise)
 
@@ -237,25 +220,33 @@ class Operations(OnTree):
         epoch: int,
         what: str,
         ops: Callable[[], list[Op]],
-        recognise: Callable[[], bool | None] = lambda: None,
+        recognise: Callable[[], object] = lambda: None,
+        refused: Callable[[], None] = lambda: None,
     ) -> None:
         """Write what `ops` finds to be written, as long as the epoch is the operation's; anew where others were faster.
 
         :param recognise: see `once`.
+        :param refused: raises where it is of no use to begin anew.
         """
 
-        def write() -> bool:
+        def write() -> object:
             fenced = [Check(paths.epoch(operation_id), epoch), *ops()]
             check_size(fenced)
             try:
                 self._tree.write(fenced)
-            except RefusedError as refused:
-                if refused.index == 0:
+            except RefusedError as error:
+                if error.index == 0:
                     raise fenced_off(self._tree, operation_id, epoch) from None
+                refused()
                 raise
             return True
 
         once(self._tree, what, write, recognise)
+
+    def _written(self, path: str, data: bytes) -> Node | None:
+        """The node at `path` if it holds just this: what was written, with a reply that was lost."""
+        node = self._tree.get(path)
+        return node if node is not None and node.data == data else None
 
     def operations(self, limit: int, before: str | None = None) -> list[Operation]:
         """A page of all operations ever run, newest first by the time in their ids; no more than it are read.
@@ -295,8 +286,7 @@ class Operations(OnTree):
 
 
 def _locked(path: str, node: Node) -> StoreError:
-    parsed = paths.parse(path)
-    key = parsed[1] if parsed else path
+    key = paths.decode(path.rpartition("/")[2])
     try:
         lock = Lock.from_bytes(node.data, path)
     except UnreadableDocumentError:

@@ -9,9 +9,9 @@ from typing import TypeVar
 from ha_core.model import Cluster, Document, GatewayRecord, View, VirtualNode
 from ha_core.model.document import KINDS
 from ha_core.model.producer import FIRST_CLIENT_ID
-from ha_core.store import allocation, commits, documents, paths
+from ha_core.store import allocation, documents, paths
 from ha_core.store.allocation import Allocation
-from ha_core.store.commits import Change, revision_of, revision_to_bytes
+from ha_core.store.commits import Commits, revision_of, revision_to_bytes
 from ha_core.store.documents import nodes_of, readable
 from ha_core.store.gateways import Registration, record_at
 from ha_core.store.known import Known
@@ -23,7 +23,7 @@ from ha_core.store.watching import Replica, Watcher
 D = TypeVar("D", bound=Document)
 
 
-class Store(Operations, Allocation, Usages, Known):
+class Store(Commits, Operations, Allocation, Usages, Known):
     """The state tree over one session. Synchronous and thread-safe.
 
     Every method may raise StoreUnavailableError; `ha_core.store.errors` has the others.
@@ -58,19 +58,8 @@ class Store(Operations, Allocation, Usages, Known):
         node = self._tree.get(path)
         return None if node is None else (documents.from_bytes(kind, node.data, path), node.version)
 
-    def commit(self, change: Change) -> int:
-        """Make the change as one revision, all or nothing; returns the revision.
-
-        A change that was made already (same change_id, as far as the kept notes reach) returns its revision again.
-
-        :raises ConflictError: a document is not at its expected version.
-        :raises FencedOffError: another executor has taken the operation over.
-        :raises TooLargeError: more than ZooKeeper takes in one request.
-        """
-        return commits.commit(self._tree, change)
-
     def watch(
-        self, on_view: Callable[[View, frozenset[str]], None], on_state: Callable[[State], None] | None = None
+        self, on_view: Callable[[View, frozenset[str]], None], on_state: Callable[[State], object] = lambda state: None
     ) -> Watcher:
         """Deliver the state and then each newer one, with the paths (`/topics/orders`) that differ from the one before.
 
@@ -126,7 +115,7 @@ def _create_skeleton(tree: Tree) -> None:
     """Create the top nodes that are missing. All at once in an empty tree, so that nobody ever sees half of it."""
     skeleton = {
         **dict.fromkeys(KINDS, b""),
-        VirtualNode.FOLDER: allocation.next_to_bytes(allocation.FIRST_NODE_ID),
+        VirtualNode.FOLDER: allocation.next_to_bytes(1),
         paths.PRODUCER_IDS: allocation.next_to_bytes(FIRST_CLIENT_ID),
         paths.CLUSTER_ID: allocation.new_cluster_id(),
         paths.CHANGES: revision_to_bytes(0),

@@ -61,11 +61,11 @@ class Node(NamedTuple):
 
 
 class RefusedError(Exception):
-    """A write of which nothing was made, because of its operation `index`."""
+    """A write of which nothing was made, because what its operation `index` finds is not what it expects."""
 
-    def __init__(self, index: int, reason: Literal["exists", "missing", "version", "not empty"]) -> None:
-        self.index, self.reason = index, reason
-        super().__init__(f"operation {index}: {reason}")
+    def __init__(self, index: int) -> None:
+        self.index = index
+        super().__init__(f"operation {index}")
 
 
 class ReplyLostError(Exception):
@@ -182,6 +182,11 @@ def _look(tree: Tree, what: str, recognise: Callable[[], T | None]) -> T | None:
             f"{what}: the reply was lost, and whether it was done is unknown; "
             f"repeat it, what was done is recognised: {error}"
         ) from error
+
+
+def placed(path: str, data: bytes, read: Node | None, ephemeral: bool = False) -> Create | Put:
+    """What makes `path` hold the data, as long as it is as it was `read`; None: missing."""
+    return Create(path, data, ephemeral) if read is None else Put(path, data, read.version)
 
 
 def existing(tree: Reads, paths: Sequence[str]) -> Iterator[tuple[str, Node]]:

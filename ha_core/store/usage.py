@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from ha_core.model import Usage, Use
 from ha_core.store import paths
 from ha_core.store.documents import readable
-from ha_core.store.tree import Create, OnTree, Put, once
+from ha_core.store.tree import OnTree, once, placed
 
 MAX_NAMES = 1000
 """Topics per user, and groups per user."""
@@ -42,8 +42,7 @@ class Usages(OnTree):
             old = Usage(user=user) if node is None else Usage.from_bytes(node.data, path)
             merged, left_out = merge(old, seen)
             if merged != old:
-                data = merged.to_bytes()
-                self._tree.write([Create(path, data) if node is None else Put(path, data, node.version)])
+                self._tree.write([placed(path, merged.to_bytes(), node)])
             return left_out
 
         return once(self._tree, f"usage of {user}", write)

@@ -60,7 +60,7 @@ class Replica:
                 for kind in self._tables:
                     fresh[kind] = self._read_folder(kind, unreadable)
             # What changed while this was read is named in the notes since; None: those were pruned meanwhile.
-            revision = self._pass_notes(start, fresh, unreadable, set(), self._newest())
+            revision = self._pass_notes(start, fresh, unreadable, set(), revision_of(self._tree.get(paths.CHANGES)))
         self._publish(revision, fresh, unreadable)
 
     def catch_up(self, wake: Callable[[], None] | None = None) -> frozenset[str]:
@@ -78,9 +78,6 @@ class Replica:
             return self.reload(wake)
         self._publish(revision, tables, unreadable)
         return frozenset(changed)
-
-    def _newest(self) -> int:
-        return revision_of(self._tree.get(paths.CHANGES))
 
     def _pass_notes(
         self, own: int, tables: _Tables, unreadable: dict[str, str], changed: set[str], newest: int
@@ -176,7 +173,7 @@ class Watcher:
         self,
         tree: Tree,
         on_view: Callable[[View, frozenset[str]], None],
-        on_state: Callable[[State], None] | None,
+        on_state: Callable[[State], object],
         poll_s: float = POLL_S,
     ) -> None:
         self._replica = Replica(tree.impatient())
@@ -248,8 +245,7 @@ class Watcher:
         if state == "lost":
             # Our ephemeral nodes are gone and others may have acted on that: trust nothing that was read before.
             self._stale = True
-        if self._on_state is not None:
-            self._call(lambda: self._on_state and self._on_state(state))
+        self._call(lambda: self._on_state(state))
 
     def _read(self) -> None:
         first = self._view is None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 from kazoo.exceptions import (
     BadVersionError,
@@ -21,26 +22,8 @@ from ha_core.store.connection import ZooKeeperConnection, open_connection
 from ha_core.store.errors import NoStateError, StoreError
 from ha_core.store.multiread import MultiRead, read_in_batches
 from ha_core.store.store import Store
-from ha_core.store.tree import (
-    Check,
-    Create,
-    Node,
-    Op,
-    Put,
-    Reads,
-    RefusedError,
-    Remove,
-    ReplyLostError,
-    State,
-    check_size,
-)
+from ha_core.store.tree import Check, Create, Node, Op, Put, Reads, RefusedError, Remove, check_size
 
-_REFUSALS: dict[type[Exception], Literal["exists", "missing", "version", "not empty"]] = {
-    NodeExistsError: "exists",
-    NoNodeError: "missing",
-    BadVersionError: "version",
-    NotEmptyError: "not empty",
-}
 _MAX_ROOTS = 20
 """Nodes at the top of ZooKeeper's tree that are looked at for a state, where the root that was named has none."""
 
@@ -60,8 +43,8 @@ class ZooKeeperReads:
 
     def __init__(self, connection: ZooKeeperConnection, root: str, waits: bool) -> None:
         """:param waits: for a lost connection to return; else reads fail at once."""
-        self.connection = connection
-        self._root, self._waits = root, waits
+        self.connection, self._root = connection, root
+        self._read = partial(connection.read, waits=waits)
 
     def get(self, path: str, wake: Callable[[], None] | None = None) -> Node | None:
         watch = None if wake is None else _Watch(wake)
@@ -95,9 +78,6 @@ class ZooKeeperReads:
         nodes: list[Node | None] = self._read(send)
         return nodes
 
-    def _read(self, send: Callable[[], Any]) -> Any:
-        return self.connection.read(send, self._waits)
-
 
 class ZooKeeperTree(ZooKeeperReads):
     """The tree below `root`, over one session."""
@@ -105,7 +85,9 @@ class ZooKeeperTree(ZooKeeperReads):
     def __init__(self, connection: ZooKeeperConnection, root: str, session_timeout_s: float) -> None:
         super().__init__(connection, root, waits=True)
         self.session_timeout_s = session_timeout_s
-        self._create_root()
+        self.listen, self.close = connection.listen, connection.close
+        if root:
+            self._read(lambda: connection.client.ensure_path_async(root))
 
     @property
     def session(self) -> int:
@@ -116,46 +98,24 @@ class ZooKeeperTree(ZooKeeperReads):
 
     def write(self, ops: Sequence[Op]) -> None:
         check_size(ops)
-        _write(self.connection, self._root, ops)
+        transaction = self.connection.client.transaction()
+        for op in ops:
+            _add(transaction, op, self._root + op.path)
+        for index, result in enumerate(self.connection.write(transaction.commit_async)):
+            if isinstance(result, NodeExistsError | NoNodeError | BadVersionError | NotEmptyError):
+                raise RefusedError(index)
+            # In a refused write, these stand for the operations before and after the one that was refused.
+            if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
+                where = f"{self._root}{ops[index].path}"
+                raise StoreError(
+                    f"ZooKeeper at {self.connection.hosts} refused to write {where}: {type(result).__name__}"
+                )
 
     def confirm(self) -> None:
         """A `sync` and not a read: a server that was cut off from its leader still answers reads for a while,
         when the leader may have ended this session already.
         """
         self.impatient().sync()
-
-    def listen(self, listener: Callable[[State], None]) -> Callable[[], None]:
-        return self.connection.listen(listener)
-
-    def close(self) -> None:
-        self.connection.close()
-
-    def _create_root(self) -> None:
-        top = ZooKeeperReads(self.connection, "", waits=True)
-        parts = self._root.split("/")[1:]
-        for depth in range(1, len(parts) + 1):
-            path = "/" + "/".join(parts[:depth])
-            while top.get(path) is None:
-                try:
-                    _write(self.connection, "", [Create(path)])
-                except (RefusedError, ReplyLostError):
-                    continue
-
-
-def _write(connection: ZooKeeperConnection, root: str, ops: Sequence[Op]) -> None:
-    transaction = connection.client.transaction()
-    for op in ops:
-        _add(transaction, op, root + op.path)
-    for index, result in enumerate(connection.write(transaction.commit_async)):
-        # In a refused write, these stand for the operations before and after the one that was refused.
-        if not isinstance(result, Exception) or isinstance(result, RolledBackError | RuntimeInconsistency):
-            continue
-        reason = _REFUSALS.get(type(result))
-        if reason is None:
-            raise StoreError(
-                f"ZooKeeper at {connection.hosts} refused to write {root}{ops[index].path}: {type(result).__name__}"
-            )
-        raise RefusedError(index, reason)
 
 
 def _add(transaction: Any, op: Op, path: str) -> None:
@@ -170,14 +130,6 @@ def _add(transaction: Any, op: Op, path: str) -> None:
         transaction.check(path, version=op.version)
 
 
-class ZooKeeperStore(Store):
-    """A session on the tree in ZooKeeper; made by `connect`."""
-
-    def __init__(self, tree: ZooKeeperTree) -> None:
-        self.tree = tree
-        super().__init__(tree)
-
-
 def connect(
     hosts: str,
     root: str = "/switchyard",
@@ -185,7 +137,7 @@ def connect(
     connect_timeout_s: float = 5.0,
     patience_s: float = 5.0,
     create: bool = True,
-) -> ZooKeeperStore:
+) -> Store:
     """Open a session, and create what an empty tree lacks.
 
     :param hosts: `host:port[,host:port…]`.
@@ -203,7 +155,7 @@ def connect(
     try:
         if not create:
             _require_state(connection, root)
-        return ZooKeeperStore(ZooKeeperTree(connection, root, session_timeout_s))
+        return Store(ZooKeeperTree(connection, root, session_timeout_s))
     except BaseException:
         connection.close()
         raise

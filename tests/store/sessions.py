@@ -73,7 +73,7 @@ class ZooKeeperSession:
 
     def expire(self) -> None:
         """End the session at the server, as its timeout would: with a second connection of the same session."""
-        identity = self.store.tree.connection.client.client_id
+        identity = self.store._tree.connection.client.client_id
         self.suspend()
         with _direct(self._server, client_id=identity):
             pass
@@ -97,7 +97,7 @@ class ZooKeeperSession:
 
     def set_patience(self, patience_s: float) -> None:
         """How long this session's calls wait for a lost connection."""
-        self.store.tree.connection.patience_s = patience_s
+        self.store._tree.connection.patience_s = patience_s
 
     def plant(self, path: str, data: bytes) -> None:
         with _direct(self._server) as client:

@@ -10,7 +10,7 @@ import pytest
 
 from ha_core.model import Extent, Topic
 from ha_core.operations.revisions import in_batches
-from ha_core.store import TooLargeError, ZooKeeperStore, connect
+from ha_core.store import Store, TooLargeError, connect
 from ha_core.store.paths import path_of
 
 from .documents import put
@@ -28,14 +28,14 @@ def root() -> str:
 
 
 @pytest.fixture
-def store(zookeeper: ZooKeeperProcess, root: str) -> Iterator[ZooKeeperStore]:
+def store(zookeeper: ZooKeeperProcess, root: str) -> Iterator[Store]:
     opened = connect(zookeeper.hosts, root=root, connect_timeout_s=20.0)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def other(zookeeper: ZooKeeperProcess, root: str) -> Iterator[ZooKeeperStore]:
+def other(zookeeper: ZooKeeperProcess, root: str) -> Iterator[Store]:
     opened = connect(zookeeper.hosts, root=root, connect_timeout_s=20.0)
     yield opened
     opened.close()
@@ -60,7 +60,7 @@ def mapped(number: int) -> Topic:
 
 
 def test_fifty_thousand_partitions_are_written_in_batches_followed_and_loaded(
-    store: ZooKeeperStore, other: ZooKeeperStore, topics: dict[str, Topic]
+    store: Store, other: Store, topics: dict[str, Topic]
 ) -> None:
     # Given a watcher
     changed: set[str] = set()
@@ -75,13 +75,13 @@ def test_fifty_thousand_partitions_are_written_in_batches_followed_and_loaded(
     assert watcher.wait_for(len(batches), DEADLINE_S).topics == topics
     assert changed == {path_of(Topic, name) for name in topics}
     assert other.load().topics == topics
-    sizes = [len(node.data) for node in store.tree.get_many(sorted(changed)) if node is not None]
+    sizes = [len(node.data) for node in store._tree.get_many(sorted(changed)) if node is not None]
     assert len(sizes) == TOPICS
     assert max(sizes) <= MAX_STORED_BYTES
 
 
 def test_ten_thousand_partitions_that_change_at_once_reach_a_watcher_as_one_revision(
-    store: ZooKeeperStore, other: ZooKeeperStore, topics: dict[str, Topic]
+    store: Store, other: Store, topics: dict[str, Topic]
 ) -> None:
     # Given a watcher of two hundred topics
     some = list(topics.values())[:200]
@@ -99,7 +99,7 @@ def test_ten_thousand_partitions_that_change_at_once_reach_a_watcher_as_one_revi
 
 
 def test_fifty_thousand_partitions_in_one_write_are_refused_and_nothing_is_written(
-    store: ZooKeeperStore, topics: dict[str, Topic]
+    store: Store, topics: dict[str, Topic]
 ) -> None:
     with pytest.raises(TooLargeError, match=r"1002 nodes is 1[34]\d{5} bytes, ZooKeeper takes 1040000 "):
         store.commit(put(*topics.values()))

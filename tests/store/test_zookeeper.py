@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ha_core.model import Topic, UserBindings, View
-from ha_core.store import NoStateError, StoreUnavailableError, ZooKeeperStore, connect
+from ha_core.store import NoStateError, Store, StoreUnavailableError, connect
 from ha_core.store.multiread import MAX_BATCH, read_in_batches
 from ha_core.store.tree import Create, Node
 
@@ -24,7 +24,7 @@ MANY = 100_000
 
 
 @pytest.fixture
-def store(zookeeper: ZooKeeperProcess) -> Iterator[ZooKeeperStore]:
+def store(zookeeper: ZooKeeperProcess) -> Iterator[Store]:
     opened = connect(zookeeper.hosts, root=f"/test-{uuid.uuid4().hex[:8]}", connect_timeout_s=20.0)
     yield opened
     opened.close()
@@ -104,11 +104,11 @@ def test_state_locks_and_gateways_survive_a_restart_of_zookeeper(tmp_path: Path)
     server.stop()
 
 
-def test_a_hundred_thousand_bindings_are_loaded(store: ZooKeeperStore, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hundred_thousand_bindings_are_loaded(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     # Given a hundred thousand users
     bindings = [UserBindings(user=f"user-{n:06d}", cluster="east", topics={"orders": "west"}) for n in range(MANY)]
     for start in range(0, MANY, 2000):
-        store.tree.write([Create(f"/bindings/{b.user}", b.to_bytes()) for b in bindings[start : start + 2000]])
+        store._tree.write([Create(f"/bindings/{b.user}", b.to_bytes()) for b in bindings[start : start + 2000]])
     # When the state is loaded
     started = time.perf_counter()
     view = store.load()
@@ -121,7 +121,7 @@ def test_a_hundred_thousand_bindings_are_loaded(store: ZooKeeperStore, capsys: p
     _followed_with_many(store, capsys)
 
 
-def _followed_with_many(store: ZooKeeperStore, capsys: pytest.CaptureFixture[str]) -> None:
+def _followed_with_many(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     delays_ms: list[float] = []
     committed = {0: time.perf_counter()}
 
@@ -162,10 +162,10 @@ def test_read_batches_shrink_for_large_documents_and_grow_for_small_ones() -> No
     assert min(asked) <= 4
 
 
-def test_reading_many_nodes_keeps_the_places_of_missing_ones(store: ZooKeeperStore) -> None:
-    store.tree.write([Create(f"/topics/t-{n}", b"%d" % n) for n in range(0, 1000, 2)])
+def test_reading_many_nodes_keeps_the_places_of_missing_ones(store: Store) -> None:
+    store._tree.write([Create(f"/topics/t-{n}", b"%d" % n) for n in range(0, 1000, 2)])
 
-    nodes = store.tree.get_many([f"/topics/t-{n}" for n in range(1000)])
+    nodes = store._tree.get_many([f"/topics/t-{n}" for n in range(1000)])
 
     found = [None if node is None else int(node.data) for node in nodes]
     assert found == [n if n % 2 == 0 else None for n in range(1000)]
