@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.composed.ask import Ask, Message
+from gateway.declared import declare
 from gateway.topology import Topology
 from ha_core.model import Identity, View
 from ha_core.wire.codes import ApiKey
@@ -41,13 +42,7 @@ HANDLERS: dict[int, Handles] = {}
 
 def handles(api_key: ApiKey) -> Callable[[Handles], Handles]:
     """Declares a function as the handler of an API whose row says that it is composed."""
-
-    def register(function: Handles) -> Handles:
-        if HANDLERS.setdefault(api_key, function) is not function:
-            raise ValueError(f"{api_key.name} has two handlers: {HANDLERS[api_key]} and {function}")
-        return function
-
-    return register
+    return lambda function: declare(HANDLERS, api_key, function)
 
 
 @dataclass(frozen=True)

@@ -89,13 +89,14 @@ def lost(session: ConnectionState, upstream: Upstream) -> bool:
     return True
 
 
-def abandon(session: ConnectionState, pending: Passed, frame: bytes) -> None:
-    """Answers a request whose broker has not begun to; what it says later is dropped."""
+def abandon(session: ConnectionState, pending: Passed, frame: bytes) -> bool:
+    """Answers a request whose broker has not begun to; what it says later is dropped. False: it has begun."""
     upstream = session.upstreams.get(pending.lane) if pending.lane is not None else None
     if upstream is None or (upstream.queue[0] is pending and (upstream.answer or upstream.blocked)):
-        return
+        return False
     ready, upstream.queue[upstream.queue.index(pending)] = pending.abandoned(frame)
     session.queue[session.queue.index(pending)] = ready
+    return True
 
 
 # What is read from an old cluster is not waited for when its brokers are unresponsive. A connection that is cut without

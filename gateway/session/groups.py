@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.session import answers
 from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Passed
+from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.state import ConnectionState
 from ha_core.model import Group, Member
@@ -23,23 +24,15 @@ def group(session: ConnectionState, request: Request) -> None:
     """
     name = request.group()
     route = session.routes(request.client_id).group(name)
-    error: ErrorCode | None = None
-    fence: str | None = None
-    if not session.leased():
-        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    elif route.group is not None and route.group.fence is not None:
-        error = request.api.fenced
-        # A heartbeat is answered at once, or the member would think its coordinator dead.
-        fence = route.group.fence.operation if error is not ErrorCode.NONE else None
-    elif route.coordinator is None:
-        error = ErrorCode.NOT_COORDINATOR
+    refusal = route.refusal if session.leased() else Refusal.LEASE
+    if refusal is Refusal.NO_LEADER:
         session.emit(Refresh())
-    if error is not None:
-        body = request.refusal(request.decode(), error)
-        if error is ErrorCode.NONE:
-            session.reply(request, body)
-        else:
-            session.refuse(request, body, fence)
+    if refusal is Refusal.FENCE and request.api.fenced is ErrorCode.NONE:
+        # A heartbeat is answered at once, or the member would think its coordinator dead.
+        session.reply(request, request.api.refusal(request.decode(), ErrorCode.NONE))
+        return
+    if refusal is not None:
+        session.refuse(request, request.decode(), refusal, route.fence if refusal is Refusal.FENCE else None)
         return
     assert route.coordinator is not None
     if request.api.use is not None:
@@ -77,7 +70,10 @@ def wake_joiners(session: ConnectionState) -> None:
             occupied.add(pending.lane)
         elif pending.lane not in occupied or request.api.rebalance != "follows":
             continue
-        answers.abandon(session, pending, request.answer(request.refusal({"member_id": ""})))
+        code = Refusal.FENCE.code(request.api)
+        answer = request.answer(request.api.refusal({"member_id": ""}, code))
+        if answers.abandon(session, pending, answer) and code is not ErrorCode.NONE:
+            session.count_refused((Refusal.FENCE,))
     session.flush()
 
 

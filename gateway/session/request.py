@@ -7,7 +7,6 @@ from typing import Any
 from ha_core.wire import (
     APIS,
     ApiKey,
-    ErrorCode,
     Limits,
     RequestHeader,
     decode,
@@ -91,10 +90,6 @@ class Request:
         if not isinstance(message, bytes):
             message = encode(self.api_key, self.api_version, "response", message)
         return encode_response(self.api_key, self.api_version, self.correlation_id, message)
-
-    def refusal(self, message: Message, error: ErrorCode | None = None) -> Message:
-        """The answer that says `error`, or what is said under a fence, wherever it can."""
-        return self.api.refusal(message, error)
 
     def decode_answer(self, frame: bytearray) -> Message:
         """The body of a broker's answer."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, auto
 from typing import NamedTuple
 from urllib.parse import quote
 
 from gateway.session.commands import BrokerLane
+from gateway.session.refusal import Refusal
 from gateway.session.request import text
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Group, Identity, LastSequences, Member, Topic
@@ -16,26 +17,23 @@ MAX_CACHED = 10_000
 """Names come from the wire: a client that invents some must not fill the memory."""
 
 
-class Way(IntEnum):
-    PASS = 0
+class Way(Enum):
+    PASS = auto()
     """Forward as it is to the port's broker."""
-    MAPPED = 1
+    MAPPED = auto()
     """Forward with offsets and producer ids translated."""
-    REFUSE = 2
-    """Answer a retriable error: the client has to look for the leader again."""
 
 
 class TopicRoute(NamedTuple):
-    produce: Way
-    fetch: Way
-    topic: Topic | None
-    sequences: LastSequences | None
-    fence: str | None
+    produce: Way | Refusal
+    fetch: Way | Refusal
+    topic: Topic | None = None
+    sequences: LastSequences | None = None
+    fence: str | None = None
     """Operation whose fence stands, else None."""
 
 
-_PASS = TopicRoute(Way.PASS, Way.PASS, None, None, None)
-_REFUSE = TopicRoute(Way.REFUSE, Way.REFUSE, None, None, None)
+_PASS = TopicRoute(Way.PASS, Way.PASS)
 
 
 class GroupRoute(NamedTuple):
@@ -44,6 +42,10 @@ class GroupRoute(NamedTuple):
     coordinator: BrokerLane | None
     """Where the group's requests go: the port's own broker where its cluster coordinates the group, else the
     coordinator itself; None while it is not known."""
+    refusal: Refusal | None
+    """Why none of them goes anywhere."""
+    fence: str | None
+    """Operation whose fence stands, else None."""
     group: Group | None
     members: dict[str, Member]
     """Aliases of the group by member id, if they lead to the cluster that coordinates it."""
@@ -61,9 +63,8 @@ class Routes:
         self.here = port.lane
         self._topics: dict[bytes, TopicRoute] = {}
         self._groups: dict[bytes, GroupRoute] = {}
-        known = snapshot.view.clusters.get(port.cluster or "")
-        self.closed = known is None or known.masked is not None or not snapshot.fresh
-        """Nothing passes: a listener without a broker, a masked cluster, or no state yet."""
+        self.closed = self._closes(port.cluster, Refusal.NO_BROKER)
+        """Why nothing passes."""
         self.plain = self._is_plain()
         """Every topic passes: no request needs a look."""
 
@@ -77,6 +78,15 @@ class Routes:
         bound = bindings.instances.get(self.identity.instance, bindings.cluster)
         return not bindings.topics and bound in (None, self.port.cluster)
 
+    def _closes(self, cluster: str | None, unknown: Refusal) -> Refusal | None:
+        """Why nothing goes to a cluster; None: it may."""
+        known = self.snapshot.view.clusters.get(cluster or "")
+        if not self.snapshot.fresh:
+            return Refusal.STARTING
+        if known is None:
+            return unknown
+        return None if known.masked is None else Refusal.MASKED
+
     def topic(self, name: bytes) -> TopicRoute:
         route = self._topics.get(name)
         if route is None:
@@ -87,24 +97,23 @@ class Routes:
 
     def _judge_topic(self, raw: bytes) -> TopicRoute:
         view = self.snapshot.view
-        here = self.port.cluster
-        if here is None or self.closed:
-            return _REFUSE
+        if self.closed:
+            return TopicRoute(self.closed, self.closed)
         name = text(raw)
         topic = view.topics.get(name)
         if topic is None and self._in_doubt(name):
-            return _REFUSE
+            return TopicRoute(Refusal.UNREADABLE, Refusal.UNREADABLE)
         if topic is not None and topic.mapped:
             fence = topic.fence.operation if topic.fence else None
-            produce = Way.REFUSE if fence else Way.MAPPED
+            produce = Refusal.FENCE if fence else Way.MAPPED
             return TopicRoute(produce, Way.MAPPED, topic, view.sequences.get(name), fence)
         if topic is not None and topic.fence is not None:
-            return TopicRoute(Way.REFUSE, Way.PASS, topic, None, topic.fence.operation)
+            return TopicRoute(Refusal.FENCE, Way.PASS, fence=topic.fence.operation)
         resolved = cluster_for_topic(view, self.identity, name, self.snapshot.topology.existing)
         # Only an explicit binding moves an unmapped topic away from the broker that the client found: the default may
         # lag behind a topic that was created a moment ago.
-        if resolved.cluster != here and resolved.level in EXPLICIT_LEVELS:
-            return _REFUSE
+        if resolved.cluster != self.port.cluster and resolved.level in EXPLICIT_LEVELS:
+            return TopicRoute(Refusal.ELSEWHERE, Refusal.ELSEWHERE)
         return _PASS
 
     def _in_doubt(self, topic: str) -> bool:
@@ -123,22 +132,27 @@ class Routes:
             here = not self.closed and cluster == self.port.cluster
             group = self.snapshot.view.groups.get(group_name)
             members = _members_by_id(group) if group is not None and group.cluster == cluster else {}
-            coordinator = self._coordinator(cluster, group_name)
-            route = self._groups[name] = GroupRoute(here, coordinator, group, members)
+            refusal, coordinator = self._closes(cluster, Refusal.NO_LEADER), None
+            if cluster is not None and refusal is None:
+                coordinator = self._coordinator(cluster, group_name)
+                refusal = Refusal.NO_LEADER if coordinator is None else None
+            fence = group.fence.operation if group is not None and group.fence is not None else None
+            route = self._groups[name] = GroupRoute(
+                here, coordinator, Refusal.FENCE if fence else refusal, fence, group, members
+            )
         return route
 
-    def _coordinator(self, cluster: str | None, group: str) -> BrokerLane | None:
-        known = self.snapshot.view.clusters.get(cluster or "")
-        if known is None or known.masked is not None or not self.snapshot.fresh:
-            return None
-        if self.here is not None and known.name == self.here.cluster:
+    def _coordinator(self, cluster: str, group: str) -> BrokerLane | None:
+        if self.here is not None and cluster == self.here.cluster:
             return self.here
-        broker = self.snapshot.topology.coordinator(known.name, group)
-        return None if broker is None else BrokerLane(known.name, broker)
+        broker = self.snapshot.topology.coordinator(cluster, group)
+        return None if broker is None else BrokerLane(cluster, broker)
 
-    def transactions_here(self) -> bool:
-        """Whether the port's cluster coordinates the identity's transactions."""
-        return not self.closed and cluster_for_user(self.snapshot.view, self.identity) == self.port.cluster
+    def transactions(self) -> Refusal | None:
+        """Why the port's cluster does not coordinate the identity's transactions."""
+        if self.closed or cluster_for_user(self.snapshot.view, self.identity) == self.port.cluster:
+            return self.closed
+        return Refusal.ELSEWHERE
 
 
 def _members_by_id(group: Group) -> dict[str, Member]:

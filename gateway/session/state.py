@@ -20,6 +20,7 @@ from gateway.session.commands import (
 from gateway.session.fetch.plan import Gap
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready, Turn
+from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.settings import Settings
@@ -28,9 +29,6 @@ from gateway.session.upstream import Upstream
 from ha_core.model import Identity, identify
 from ha_core.wire import APIS, SaslServer
 
-MAX_HOLD_S = 0.2
-"""Longest time that a refusal waits for its fence to be lifted. Far below every request timeout: a long hold runs into
-the client's own timers, and its batches into CVE-2026-35554."""
 MAX_QUESTIONS = 8
 """Composed requests of one connection that are worked on at once: each may end in an answer of megabytes."""
 MAX_KEPT_BYTES = 16 << 20
@@ -296,16 +294,33 @@ class ConnectionState:
         self.queue.append(Ready(request, request.answer(message), due_at, lifts_with=fence))
         self._readied(due_at)
 
-    def refuse(
-        self, request: Request, message: Message, fence: str | None = None, what: Iterable[Hashable] | None = None
-    ) -> None:
-        """A retriable error: held for its fence, and damped when the client asks again and again.
+    def count_refused(self, refusals: Iterable[Refusal]) -> None:
+        """:param refusals: of requests, or of single partitions of one that names some."""
+        self.settings.counts.refusals.update(refusal.label for refusal in refusals)
 
-        :param what: was refused, if not all requests of that kind.
+    def refuse(self, request: Request, message: Message, refusal: Refusal, fence: str | None = None) -> None:
+        """A request for a coordinator.
+
+        :param fence: the operation whose fence it is.
         """
-        self.settings.counts.refusals["fence" if fence else "elsewhere" if self.leased() else "lease"] += 1
-        hold_s = self.damping.refused((request.api_key,) if what is None else what) if fence is None else MAX_HOLD_S
-        self.reply(request, message, "refused", self.now + hold_s, fence)
+        self.count_refused((refusal,))
+        answer = request.api.refusal(message, refusal.code(request.api))
+        self.answer_refused(request, answer, (refusal,), (request.api_key,), fence)
+
+    def answer_refused(
+        self,
+        request: Request,
+        answer: Message,
+        refusals: Iterable[Refusal],
+        what: Iterable[Hashable],
+        fence: str | None = None,
+    ) -> None:
+        """Refusals that are counted are said: held for their fence, and damped when the client asks again and again.
+
+        :param what: was refused.
+        """
+        hold_s = max(refusal.hold_s for refusal in refusals) or self.damping.refused(what)
+        self.reply(request, answer, "refused", self.now + hold_s, fence)
 
     def compose(self, request: Request, message: Message | bytes, ends: str | None = None) -> None:
         """Lets a composed handler answer.

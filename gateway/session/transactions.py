@@ -15,11 +15,13 @@ librdkafka abort the transaction, ask for a new id and go on (KIP-360); a client
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple
+from typing import Any
 
+from gateway.declared import declare
 from gateway.session import exchange
 from gateway.session.groups import rename
 from gateway.session.pending import Answer, Exchange, Passed, Send
+from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
 from ha_core.model.producer import is_gateway_id
@@ -42,25 +44,29 @@ def stays_open(answer: dict[str, Any]) -> bool:
     return answer["error_code"] in _TRY_AGAIN
 
 
-class Refused(NamedTuple):
-    error: ErrorCode
-    fence: str | None = None
-    """Of the operation for whose fence the refusal is held."""
+Method = Callable[["Transactional"], Refusal | None]
+HANDLERS: dict[int, Method] = {}
+
+
+def handles(api_key: ApiKey) -> Callable[[Method], Method]:
+    """Declares a method as the handler of an API whose row has the route `TRANSACTION`."""
+    return lambda method: declare(HANDLERS, api_key, method)
 
 
 def transaction(session: ConnectionState, request: Request) -> None:
     """A request for a transaction coordinator, or about a transaction's offsets."""
-    handler = _Handler(session, request)
-    refused = _HANDLERS[request.api_key](handler)
-    if refused is not None:
-        session.refuse(request, request.refusal(handler.message, refused.error), refused.fence)
+    handler = Transactional(session, request)
+    refusal = HANDLERS[request.api_key](handler)
+    if refusal is not None:
+        session.refuse(request, handler.message, refusal, handler.fence)
 
 
-class _Handler:
+class Transactional:
     """One request. What handles it returns the refusal, if it is refused.
 
-    :ivar able: whether anything may be forwarded to the port's broker.
     :ivar ours: whether the port's cluster issued the producer id.
+    :ivar unable: why nothing may be forwarded to the port's broker.
+    :ivar fence: the operation for whose fence the refusal is held.
     """
 
     def __init__(self, session: ConnectionState, request: Request) -> None:
@@ -70,12 +76,15 @@ class _Handler:
         self.routes = session.routes(request.client_id)
         self.issued = session.settings.issued(self.message["producer_id"])
         self.ours = self.issued.cluster == session.port.cluster
-        self.able = session.leased() and session.here is not None
+        broker = None if session.here is not None else Refusal.NO_BROKER
+        self.unable = broker if session.leased() else Refusal.LEASE
+        self.fence: str | None = None
 
-    def init(self) -> Refused | None:
+    @handles(ApiKey.INIT_PRODUCER_ID)
+    def init(self) -> Refusal | None:
         return self._init_idempotent() if self.message["transactional_id"] is None else self._init_transactional()
 
-    def _init_idempotent(self) -> Refused | None:
+    def _init_idempotent(self) -> Refusal | None:
         """Every cluster counts producer ids from 0, so ids come from the gateways' own range.
 
         A producer that asks to raise its epoch (KIP-360) keeps its id; its sequences start at 0 again.
@@ -84,17 +93,18 @@ class _Handler:
         if not is_gateway_id(producer_id) or not 0 < epoch <= _MAX_EPOCH:
             producer_id, epoch = self.session.settings.next_producer_id(), 0
         if producer_id is None:
-            return Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return Refusal.NO_PRODUCER_ID
         self.session.reply(self.request, {"error_code": 0, "producer_id": producer_id, "producer_epoch": epoch})
         return None
 
-    def _init_transactional(self) -> Refused | None:
+    def _init_transactional(self) -> Refusal | None:
         """A producer that names an id of another cluster, to have its epoch raised (KIP-360), is new in this one.
 
         Its coordinator would take it for an older producer of the same transactional id, and answer PRODUCER_FENCED.
         """
-        if not self._coordinates():
-            return Refused(ErrorCode.NOT_COORDINATOR)
+        refusal = self._not_coordinated()
+        if refusal is not None:
+            return refusal
         self.message["producer_id"] = self.issued.own if self.ours else -1
         if not self.ours:
             self.message["producer_epoch"] = -1
@@ -109,27 +119,24 @@ class _Handler:
             self.session.transactions.ended(self.message["transactional_id"])
         return Answer(self.request.answer(answer))
 
-    def add_partitions(self) -> Refused | None:
-        """A transaction takes partitions in: so it begins, for each client that sets out on a new one.
-
-        Under a fence that is answered CONCURRENT_TRANSACTIONS, as while the last transaction's end is still being
-        written to the partitions: the only one that says to try the same again soon, to every client.
-        """
-        refused = self._not_ours()
-        if refused is not None:
-            return refused
+    @handles(ApiKey.ADD_PARTITIONS_TO_TXN)
+    def add_partitions(self) -> Refusal | None:
+        """A transaction takes partitions in: so it begins, for each client that sets out on a new one."""
+        refusal = self._not_ours()
+        if refusal is not None:
+            return refusal
         name, transactions = self.message["transactional_id"], self.session.transactions
         topics = tuple(topic["name"].encode() for topic in self.message["topics"])
-        fence = transactions.fence_on(name, topics, self.session.snapshot.view)
-        if fence is not None:
-            refused = Refused(ErrorCode.CONCURRENT_TRANSACTIONS, fence)
+        self.fence = transactions.fence_on(name, topics, self.session.snapshot.view)
+        if self.fence is not None:
+            refusal = Refusal.FENCE
         elif self._written_elsewhere():
             # Taken in, it would get the marker of the transaction's end here: in a copy that is to stay empty until its
             # cut, or after the end of what was left.
-            refused = Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if refused is not None:
+            refusal = Refusal.WRITTEN_ELSEWHERE
+        if refusal is not None:
             transactions.kept_out(name)
-            return refused
+            return refusal
         exchange.begin(self.session, self.request, self._added(topics), topics)
         return None
 
@@ -150,29 +157,33 @@ class _Handler:
             for partition in asked["partitions"]
         )
 
-    def add_offsets(self) -> Refused | None:
+    @handles(ApiKey.ADD_OFFSETS_TO_TXN)
+    def add_offsets(self) -> Refusal | None:
         """A transaction takes a group's offsets in."""
-        refused = self._not_ours()
-        if refused is None:
+        refusal = self._not_ours()
+        if refusal is None:
             self._pass()
-        return refused
+        return refusal
 
-    def end(self) -> Refused | None:
+    @handles(ApiKey.END_TXN)
+    def end(self) -> Refusal | None:
         """A transaction ends where it began, wherever its user is by now.
 
         Above all a commit that is asked for again because its answer was lost: it may have happened before the cut, and
         whoever is told that it did not would write all of its records a second time.
         """
         name, transactions = self.message["transactional_id"], self.session.transactions
-        if not self.session.leased() or not self.session.snapshot.fresh:
-            return Refused(ErrorCode.NOT_COORDINATOR)
+        if not self.session.leased():
+            return Refusal.LEASE
+        if not self.session.snapshot.fresh:
+            return Refusal.STARTING
         if not self.message["committed"] and transactions.never_begun(name):
             # librdkafka aborts what was never begun, and the coordinator's INVALID_TXN_STATE would end its producer.
             transactions.ended(name)
             self.session.reply(self.request, {"error_code": 0})
         elif self.issued.cluster is None:
-            return Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        elif self.able and self.ours and not self.routes.closed:
+            return Refusal.FOREIGN_PRODUCER
+        elif not self.unable and self.ours and not self.routes.closed:
             self.message["producer_id"] = self.issued.own
             exchange.begin(self.session, self.request, self._ended(), transactions.topics(name))
         else:
@@ -185,40 +196,35 @@ class _Handler:
             self.session.transactions.ended(self.message["transactional_id"])
         return Answer(self.request.answer(answer))
 
-    def commit_offsets(self) -> Refused | None:
-        """Offsets belong to their group's coordinator, which must be in the producer's cluster.
-
-        What belongs to another one's producer is answered ILLEGAL_GENERATION: all clients can abort after that, and
-        INVALID_PRODUCER_ID_MAPPING is fatal here.
-        """
+    @handles(ApiKey.TXN_OFFSET_COMMIT)
+    def commit_offsets(self) -> Refusal | None:
+        """Offsets belong to their group's coordinator, which must be in the producer's cluster."""
         name = self.message["group_id"].encode()
         route = self.routes.group(name)
-        if not self.able:
-            return Refused(ErrorCode.NOT_COORDINATOR)
-        if route.group is not None and route.group.fence is not None:
-            return Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, route.group.fence.operation)
-        if not route.here:
-            return Refused(ErrorCode.NOT_COORDINATOR)
-        if not self.ours:
-            return Refused(ErrorCode.ILLEGAL_GENERATION)
+        refusal = self.unable or route.refusal or (None if route.here else Refusal.ELSEWHERE)
+        if refusal is None and not self.ours:
+            refusal = Refusal.FOREIGN_PRODUCER
+        if refusal is not None:
+            self.fence = route.fence if refusal is Refusal.FENCE else None
+            return refusal
         self.message["producer_id"] = self.issued.own
         if route.members and route.group is not None:
             rename(route.group, route.members, self.request.api_key, self.message)
         self._pass(name)
         return None
 
-    def _coordinates(self) -> bool:
-        """Whether the port's cluster coordinates the client's transactions, and may be sent something."""
-        return self.able and self.routes.transactions_here()
+    def _not_coordinated(self) -> Refusal | None:
+        """Why the port's cluster does not coordinate the client's transactions, or may be sent nothing."""
+        return self.unable or self.routes.transactions()
 
-    def _not_ours(self) -> Refused | None:
+    def _not_ours(self) -> Refusal | None:
         """None: the port's cluster coordinates the transaction, which is under its own producer id now."""
-        if not self._coordinates():
-            return Refused(ErrorCode.NOT_COORDINATOR)
-        if not self.ours:
-            return Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        self.message["producer_id"] = self.issued.own
-        return None
+        refusal = self._not_coordinated()
+        if refusal is None and not self.ours:
+            refusal = Refusal.FOREIGN_PRODUCER
+        if refusal is None:
+            self.message["producer_id"] = self.issued.own
+        return refusal
 
     def _pass(self, group: bytes | None = None) -> None:
         frame = self.request.rewritten(self.message)
@@ -229,12 +235,3 @@ class _Handler:
         broker = self.session.broker
         frames = yield Send({broker: self.request.rewritten(self.message)})
         return self.request.decode_answer(frames[broker])
-
-
-_HANDLERS: dict[int, Callable[[_Handler], Refused | None]] = {
-    ApiKey.INIT_PRODUCER_ID: _Handler.init,
-    ApiKey.ADD_PARTITIONS_TO_TXN: _Handler.add_partitions,
-    ApiKey.ADD_OFFSETS_TO_TXN: _Handler.add_offsets,
-    ApiKey.END_TXN: _Handler.end,
-    ApiKey.TXN_OFFSET_COMMIT: _Handler.commit_offsets,
-}

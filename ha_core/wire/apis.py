@@ -103,14 +103,11 @@ class Api:
         """Whether it has to be carried to its end although nobody waits for it any more."""
         return bool(self.effect.writes)
 
-    def refusal(self, request: Mapping[str, Any], error: ErrorCode | None = None) -> dict[str, Any]:
-        """The answer that says `error`, else what is said under a fence, wherever it can be said."""
-        shape, reason = self.error, self.fenced if error is None else error
-        if shape is None or reason is None:
-            raise ValueError(
-                f"{self.key.name} cannot be refused with {reason}: its row has no error shape, or no answer"
-            )
-        code = int(reason)
+    def refusal(self, request: Mapping[str, Any], error: ErrorCode) -> dict[str, Any]:
+        """The answer that says `error` wherever it can be said."""
+        shape, code = self.error, int(error)
+        if shape is None:
+            raise ValueError(f"{self.key.name} cannot be refused with {error}: its row has no error shape")
         answer: dict[str, Any] = {"error_code": code} if shape.whole else {}
         if not shape.topics:
             return {**answer, **shape.more, **{name: request[name] for name in shape.echo}}
@@ -181,6 +178,8 @@ _OFFERED = (
     _transaction(_K.INIT_PRODUCER_ID, 0, 4, 2, "5 and 6 bring TRANSACTION_ABORTABLE and two phases (KIP-890, KIP-939)",
         error=ErrorShape(more={"producer_epoch": -1})),
     _composed(_K.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4, effect=_READS_LOGS),
+    # Under a fence the answer is as while the last transaction's end is still being written to the partitions: the only
+    # one that says to try the same again soon, to every client.
     _transaction(_K.ADD_PARTITIONS_TO_TXN, 0, 3, 3, "4 carries several transactions (KIP-890)",
         fenced=ErrorCode.CONCURRENT_TRANSACTIONS,
         error=ErrorShape(False, "results_by_topic", "results_by_partition", "partitions", "partition_error_code")),

@@ -8,7 +8,8 @@ from gateway.session import exchange, streaming
 from gateway.session.commands import Cause
 from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send
 from gateway.session.produce.split import batches_at_cuts, split
-from gateway.session.produce.verdict import TAKEN, Key, Verdict, batch_of_each, judge_head, passes
+from gateway.session.produce.verdict import Key, Verdict, batch_of_each, judge_head, passes
+from gateway.session.refusal import Refusal
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 from ha_core.wire import RemoteProtocolError
@@ -29,11 +30,11 @@ def produce(session: ConnectionState, request: Request) -> None:
     verdict = Verdict(session, request, batch_of_each(request, scan))
     at_cuts = batches_at_cuts(request, verdict.batches, transactional, routes)
     verdict.judge(routes, transactional)
-    crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.refused}
-    if len(verdict.refused) == len(verdict.batches):
-        _refuse(verdict, scan)
+    crossing = {key: sent for key, sent in at_cuts.items() if key not in verdict.kept}
+    if len(verdict.kept) == len(verdict.batches):
+        _answer(verdict, scan)
     elif crossing:
-        _notice(session, request, scan, verdict.refused)
+        _notice(session, request, scan, verdict.kept)
         exchange.begin(session, request, split(verdict, scan, crossing), verdict.topics)
     else:
         _write(verdict, scan)
@@ -77,14 +78,14 @@ def _pass(session: ConnectionState, request: Request, scan: ProduceScan) -> InFl
 
 
 def _write(verdict: Verdict, scan: ProduceScan) -> InFlight | None:
-    """Sends what was not refused; its answer is made anew, in client offsets. None: it has no answer."""
+    """Sends what is not kept; its answer is made anew, in client offsets. None: it has no answer."""
     session, request = verdict.session, verdict.request
-    _notice(session, request, scan, verdict.refused)
+    _notice(session, request, scan, verdict.kept)
     if scan.acks != 0:
         return exchange.begin(session, request, _written(verdict), verdict.topics)
     session.send_unacknowledged(session.broker, verdict.frame(), verdict.topics, complete=True)
-    if not TAKEN.issuperset(verdict.refused.values()):
-        _leave_unanswered(session)
+    if verdict.refusals:
+        _leave_unanswered(session, verdict.refusals[0])
     return None
 
 
@@ -92,32 +93,32 @@ def _written(verdict: Verdict) -> Exchange:
     request, lane = verdict.request, verdict.session.broker
     frames = yield Send({lane: verdict.frame()})
     frame = frames[lane]
-    if verdict.refused or verdict.openers:
+    if verdict.kept or verdict.openers:
         return Answer(request.answer(verdict.merged(frame)))
     answer = frame[4:]
     patch_produce_response(answer, request.api_version, verdict.shifts)
     return Answer(frame[:4] + answer)
 
 
-def _notice(session: ConnectionState, request: Request, scan: ProduceScan, refused: Collection[Key] = ()) -> None:
+def _notice(session: ConnectionState, request: Request, scan: ProduceScan, kept: Collection[Key] = ()) -> None:
     for topic, partition, _, _ in scan.partitions:
-        if (topic, partition) not in refused:
+        if (topic, partition) not in kept:
             session.notice(request, "topic", topic, "produce")
             session.damping.forwarded((topic, partition))
 
 
-def _refuse(verdict: Verdict, scan: ProduceScan) -> None:
+def _answer(verdict: Verdict, scan: ProduceScan) -> None:
     """Answers a request of which nothing is forwarded: refused, or held by earlier terms."""
-    session, request = verdict.session, verdict.request
-    if scan.acks == 0:
-        _leave_unanswered(session)
-    elif TAKEN.issuperset(verdict.refused.values()):
+    session, request, refusals = verdict.session, verdict.request, verdict.refusals
+    if scan.acks == 0 and refusals:
+        _leave_unanswered(session, refusals[0])
+    elif refusals:
+        session.answer_refused(request, verdict.answer({}), refusals, verdict.batches, verdict.fence)
+    elif scan.acks != 0:
         session.reply(request, verdict.answer({}))
-    else:
-        session.refuse(request, verdict.answer({}), verdict.fence, verdict.batches)
 
 
-def _leave_unanswered(session: ConnectionState) -> None:
+def _leave_unanswered(session: ConnectionState, refusal: Refusal) -> None:
     """There is no answer to say a refusal in. A broker that is not the leader of a partition writes the others, and
     closes the connection: what came before is executed and answered."""
-    streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 to a partition that is elsewhere")
+    streaming.leave(session, Cause.REFUSED_WITHOUT_ANSWER, f"produce with acks=0 was refused: {refusal.words}")

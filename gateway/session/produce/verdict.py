@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.session.commands import Inquire, LookUp
 from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Known, held
 from gateway.session.produce.terms import opens
+from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes, Way
 from gateway.session.state import ConnectionState
@@ -61,18 +62,24 @@ def judge_head(session: ConnectionState, request: Request, scan: ProduceScan, ro
     topic, partition, at, length = scan.partitions[0]
     route = routes.topic(topic)
     batch = first_batch(request.buf, at, request.end, at + length) if length > 0 else None
-    if batch is None or route.produce is Way.REFUSE or (route.topic is not None and route.topic.crosses(partition)):
+    if batch is None or isinstance(route.produce, Refusal) or (route.topic is not None and route.topic.crosses(partition)):
         return None
     verdict = Verdict(session, request, {(topic, partition): batch})
     return verdict if verdict._judge(routes, (topic, partition), batch) is None else None
+
+
+class Duplicate(NamedTuple):
+    """An earlier term holds the batch: what the broker of that term would answer."""
+
+    error: ErrorCode
+    base_offset: int
 
 
 @dataclass(slots=True, eq=False)
 class Verdict:
     """What becomes of the partitions of a request; those that no field names are forwarded as they are.
 
-    :ivar refused: partitions that are not forwarded, with their answer.
-    :ivar offsets: base offsets to say with them, because an earlier term holds their batch.
+    :ivar kept: partitions that are not forwarded, and why.
     :ivar shifts: forwarded partitions whose answered offsets have to be raised by so much.
     :ivar openers: forwarded partitions whose (term, producer) is opened once the broker acknowledges.
     :ivar early: refused partitions whose producer has not opened the term yet, as far as is known here.
@@ -83,8 +90,7 @@ class Verdict:
     session: ConnectionState
     request: Request
     batches: Batches
-    refused: dict[Key, ErrorCode] = field(default_factory=dict)
-    offsets: dict[Key, int] = field(default_factory=dict)
+    kept: dict[Key, Refusal | Duplicate] = field(default_factory=dict)
     shifts: dict[Key, int] = field(default_factory=dict)
     openers: dict[Key, tuple[int, int]] = field(default_factory=dict)
     early: list[Key] = field(default_factory=list)
@@ -94,7 +100,11 @@ class Verdict:
     @property
     def topics(self) -> tuple[bytes, ...]:
         """Those of which something is forwarded."""
-        return tuple({key[0] for key in self.batches if key not in self.refused})
+        return tuple({key[0] for key in self.batches if key not in self.kept})
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        return tuple(outcome for outcome in self.kept.values() if isinstance(outcome, Refusal))
 
     # -- judging ------------------------------------------------------------------------------------------------
 
@@ -105,10 +115,10 @@ class Verdict:
         """
         leased = self.session.leased()
         for key, batch in self.batches.items():
-            error = self._judge(routes, key, batch) if leased else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            if error is not None:
-                self.refused[key] = error
-            if batch is not None and error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            outcome = self._judge(routes, key, batch) if leased else Refusal.LEASE
+            if outcome is not None:
+                self.kept[key] = outcome
+            if batch is not None and isinstance(outcome, Refusal):
                 self.session.settings.producer_order.refused(key, batch, self.session.now)
         if transactional:
             self._judge_issuers()
@@ -116,9 +126,10 @@ class Verdict:
             self.session.emit(LookUp(wanted))
         for topic, partition in self.early:
             self.session.emit(Inquire(self.session.broker.cluster, text(topic), partition))
+        self.session.count_refused(self.refusals)
 
-    def _judge(self, routes: Routes, key: Key, batch: Batch | None) -> ErrorCode | None:
-        """Why the partition is refused; None: it is forwarded."""
+    def _judge(self, routes: Routes, key: Key, batch: Batch | None) -> Refusal | Duplicate | None:
+        """Why the partition is not forwarded; None: it is."""
         settings, now = self.session.settings, self.session.now
         order, recalled = settings.producer_order, settings.recalled
         name, partition = key
@@ -128,30 +139,36 @@ class Verdict:
             wanted = held(name, partition, batch)
             if _holds(sequences, partition, batch) and recalled.offset(wanted, now) is Known.NOT_YET:
                 self.look_up.append(wanted)  # while it waits
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return Refusal.ORDER
         if route.produce is Way.PASS:
             return None
-        if route.produce is Way.REFUSE or topic is None:
+        if isinstance(route.produce, Refusal):
             self.fence = route.fence or self.fence
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return route.produce
+        assert topic is not None
         extent = topic.written(partition)
-        if extent.cluster != routes.port.cluster or topic.withheld(partition):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if extent.cluster != routes.port.cluster:
+            return Refusal.ELSEWHERE
+        if topic.withheld(partition):
+            return Refusal.CROSSING
         if batch is not None and not topic.crosses(partition) and order.under_way(key, batch, now):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return Refusal.ORDER
         if batch is not None and extent.term > 0 and is_gateway_id(batch.producer_id):
             if _holds(sequences, partition, batch):
                 wanted = held(name, partition, batch)
-                error, self.offsets[key] = _as_held(recalled.offset(wanted, now))
-                if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                offset = recalled.offset(wanted, now)
+                if offset is Known.NOT_YET:
                     self.look_up.append(wanted)
-                return error
+                    return Refusal.LOOK_UP
+                if offset is Known.NEVER:
+                    return Duplicate(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET)
+                return Duplicate(ErrorCode.NONE, offset)
             # Where the origin could not be asked what it had, nobody knows what has to come first.
             known = sequences is not None and sequences.terms.get(partition) == extent.term
             if known and settings.terms.watched(key, extent.term, batch.producer_id, now):
                 if not opens(batch, _last(sequences, partition, batch)):
                     self.early.append(key)
-                    return ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    return Refusal.NEW_TERM
                 self.openers[key] = (extent.term, batch.producer_id)
             rewrite_producer_id(self.request.buf, batch.at, upstream_id(batch.producer_id, extent.term))
         if extent.shift:
@@ -162,33 +179,33 @@ class Verdict:
         """Producer ids become those of the port's cluster, and what another cluster's producer wrote is refused. A
         partition that is refused already keeps its answer: the client has to find the leader first."""
         for key, batch in self.batches.items():
-            if batch is None or key in self.refused or batch.producer_id < 0 or is_gateway_id(batch.producer_id):
+            if batch is None or key in self.kept or batch.producer_id < 0 or is_gateway_id(batch.producer_id):
                 continue
             issued = self.session.settings.issued(batch.producer_id)
             if issued.cluster == self.session.port.cluster:
                 rewrite_producer_id(self.request.buf, batch.at, issued.own)
             else:
-                self.refused[key] = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+                self.kept[key] = Refusal.FOREIGN_PRODUCER
 
     # -- forwarding and answering -------------------------------------------------------------------------------
 
     def frame(self, **changed: Any) -> bytes | memoryview:
-        """The request less what was refused.
+        """The request less what is kept.
 
         :param changed: fields that the broker is to be told in place of the client's.
         """
-        if not self.refused and not changed:
+        if not self.kept and not changed:
             return self.request.frame
         message = self.request.decode() | changed
         topics = message["topic_data"]
         for topic in topics:
             name = topic["name"].encode()
-            topic["partition_data"] = [p for p in topic["partition_data"] if (name, p["index"]) not in self.refused]
+            topic["partition_data"] = [p for p in topic["partition_data"] if (name, p["index"]) not in self.kept]
         message["topic_data"] = [topic for topic in topics if topic["partition_data"]]
         return self.request.rewritten(message)
 
     def merged(self, frame: bytearray) -> Message:
-        """One answer of what the broker said, in client offsets, and of what was refused here."""
+        """One answer of what the broker said, in client offsets, and of what was kept here."""
         answer = self.request.decode_answer(frame)
         for key in acknowledged(answer) & self.openers.keys():
             self.session.settings.terms.opened(key, *self.openers[key])
@@ -201,16 +218,17 @@ class Verdict:
         return self.answer(said, answer["throttle_time_ms"])
 
     def answer(self, said: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
-        """What a broker has said, and what was refused here."""
+        """What a broker has said, and what was kept here."""
         topics: dict[bytes, list[Message]] = {}
         for key in self.batches:
-            topics.setdefault(key[0], []).append(said.get(key) or self._refusal(key))
+            topics.setdefault(key[0], []).append(said.get(key) or self._kept(key))
         responses = [{"name": text(name), "partition_responses": entries} for name, entries in topics.items()]
         return {"throttle_time_ms": throttle_time_ms, "responses": responses}
 
-    def _refusal(self, key: Key) -> Message:
-        error = self.refused.get(key, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return {"index": key[1], "error_code": int(error), "base_offset": self.offsets.get(key, -1)}
+    def _kept(self, key: Key) -> Message:
+        outcome = self.kept.get(key, Refusal.NO_LEADER)  # where the broker left it out
+        error, offset = (outcome.code(self.request.api), -1) if isinstance(outcome, Refusal) else outcome
+        return {"index": key[1], "error_code": int(error), "base_offset": offset}
 
 
 def _last(sequences: LastSequences | None, partition: int, batch: Batch) -> tuple[int, int] | None:
@@ -225,15 +243,6 @@ def _holds(sequences: LastSequences | None, partition: int, batch: Batch) -> boo
         return False
     count = max(batch.records_count, batch.last_offset_delta + 1)
     return at_or_before(last_sequence(batch.base_sequence, count), last[1])
-
-
-def _as_held(offset: int | Known) -> tuple[ErrorCode, int]:
-    """(error, base offset) of a batch that an earlier term holds, as the broker of that term would answer."""
-    if offset is Known.NOT_YET:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
-    if offset is Known.NEVER:
-        return ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET
-    return ErrorCode.NONE, offset
 
 
 def acknowledged(answer: Message) -> set[Key]:

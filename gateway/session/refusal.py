@@ -1,0 +1,78 @@
+"""Why a request, or a partition of one, is refused here: what its client is told, and what is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from ha_core.wire import ApiKey, ErrorCode, Route
+from ha_core.wire.apis import Api
+
+MAX_HOLD_S = 0.2
+"""Longest time that a refusal waits for its fence to be lifted. Far below every request timeout: a long hold runs into
+the client's own timers, and its batches into CVE-2026-35554."""
+
+_LOOK_ANEW = {
+    Route.TOPIC: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    Route.GROUP: ErrorCode.NOT_COORDINATOR,
+    Route.TRANSACTION: ErrorCode.NOT_COORDINATOR,
+}
+"""Where nothing else is said: the client looks for the leader or coordinator again, and asks again."""
+
+
+class Refusal(Enum):
+    """(label of the metric, words for the log, error codes by API or route, time that the answer is held).
+
+    Under a fence an API with an answer in its row (`Api.fenced`) gives that.
+    """
+
+    FENCE = "fence", "an operation holds a fence", {}, MAX_HOLD_S
+    LEASE = "lease", "the lease is lost", {Route.GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    STARTING = "starting", "the gateway knows no state yet"
+    NO_BROKER = "no_broker", "there is no broker behind this node"
+    MASKED = "masked", "the cluster is masked"
+    UNREADABLE = "unreadable", "a document that decides about it cannot be read"
+    DAMAGED = "damaged", "the topic's map is damaged"
+    ELSEWHERE = "elsewhere", "a map or a binding leads to another cluster"
+    NO_LEADER = "no_leader", "its leader or coordinator is not known"
+    CROSSING = "crossing", "it crosses over, and neither the origin nor the target can take it yet"
+    ORDER = "order", "an earlier batch of its producer comes first"
+    NEW_TERM = "new_term", "its producer has not opened the term"
+    LOOK_UP = "look_up", "an earlier term holds the batch, and its offset is looked up"
+    FOREIGN_PRODUCER = (
+        "foreign_producer",
+        "another cluster issued the producer id, or nobody knows which",
+        {
+            # As by a coordinator that does not know the producer.
+            Route.TOPIC: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            Route.TRANSACTION: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            # There that is fatal, and after this all clients can abort.
+            ApiKey.TXN_OFFSET_COMMIT: ErrorCode.ILLEGAL_GENERATION,
+        },
+    )
+    WRITTEN_ELSEWHERE = (
+        "written_elsewhere",
+        "a partition that the transaction takes in is written in another cluster",
+        {Route.TRANSACTION: ErrorCode.INVALID_PRODUCER_ID_MAPPING},
+    )
+    NO_PRODUCER_ID = (
+        "no_producer_id",
+        "the next block of producer ids is not there yet",
+        {Route.TRANSACTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS},
+    )
+    FOLLOWER = "follower", "the client says that it is a broker", {Route.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    NO_OFFSET = "no_offset", "it asks for a negative offset", {Route.TOPIC: ErrorCode.OFFSET_OUT_OF_RANGE}
+
+    def __init__(
+        self, label: str, words: str, codes: Mapping[Route | ApiKey, ErrorCode] = _LOOK_ANEW, hold_s: float = 0.0
+    ) -> None:
+        self.label = label
+        self.words = words
+        self._codes: Mapping[Route | ApiKey, ErrorCode] = {**_LOOK_ANEW, **codes}
+        self.hold_s = hold_s
+
+    def code(self, api: Api) -> ErrorCode:
+        """What an answer says; NONE: the request is not held up."""
+        if self is Refusal.FENCE and api.fenced is not None:
+            return api.fenced
+        return self._codes.get(api.key) or self._codes[api.route]
