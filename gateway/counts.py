@@ -45,7 +45,7 @@ class Counts:
         self.requests: Counter[tuple[int, str]] = Counter()
         """By (API key, outcome): `passed`, `mapped`, `composed`, `local`, `refused`."""
         self.refusals: Counter[str] = Counter()
-        """By cause: `fence`, `lease`, `binding`, `masked`, `version` …"""
+        """By the label of their `Refusal`: partitions of produce and fetch, and other requests."""
         self.bytes_from_clients = 0
         self.bytes_to_clients = 0
         self.bytes_from_brokers = 0

@@ -83,7 +83,7 @@ class Metrics:
         requests = [([_api(key), outcome], count) for (key, outcome), count in dict(counts.requests).items()]
         yield _labelled(CounterMetricFamily, "requests", "Requests of clients.", ["api", "outcome"], requests)
         refusals = [([cause], count) for cause, count in dict(counts.refusals).items()]
-        yield _labelled(CounterMetricFamily, "refusals", "Retriable refusals.", ["cause"], refusals)
+        yield _labelled(CounterMetricFamily, "refusals", "Partitions and requests refused.", ["cause"], refusals)
         data = [
             (["client", "in"], counts.bytes_from_clients),
             (["client", "out"], counts.bytes_to_clients),

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from gateway.composed.ask import AnyBroker, Ask, Asking, ClusterUnavailableError, Message, Reply, ask_each, grouped
 from gateway.composed.handlers import BrokerKey, Context
 from ha_core.model import Extent
-from ha_core.model.extent import live
 from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -101,29 +100,20 @@ def is_moving(context: Context, topic: str) -> bool:
 def extents(context: Context, topic: str, partition: int) -> tuple[Extent, ...]:
     """The extents of a mapped topic's partition; () where its map is damaged, so that no answer is guessed from it."""
     document = context.view.topics[topic]
-    try:
-        found = document.extents(partition)
-        live(found)
-    except ValueError:
-        return ()
-    return found
+    return () if document.damaged(partition) else document.extents(partition)
 
 
 def written_in(context: Context, topic: str, partition: int) -> str | None:
     """The cluster to which producers of a mapped topic's partition are led; None where its map is damaged."""
-    try:
-        return context.view.topics[topic].written(partition).cluster
-    except ValueError:
-        return None
+    document = context.view.topics[topic]
+    return None if document.damaged(partition) else document.written(partition).cluster
 
 
 def writers(context: Context, topic: str) -> frozenset[str]:
-    """The clusters to which producers of a mapped topic's partitions are led; its own where its map is damaged."""
+    """The clusters to which producers of a mapped topic's partitions are led."""
     document = context.view.topics[topic]
-    try:
-        return document.writers
-    except ValueError:
-        return frozenset({document.writer} if document.writer else ())
+    found = (document.writer, *(written_in(context, topic, partition) for partition in document.partitions))
+    return frozenset(cluster for cluster in found if cluster is not None)
 
 
 def withheld(context: Context, topic: str, partition: int) -> bool:

@@ -12,7 +12,8 @@ MAX_HOLD_S = 0.2
 """Longest time that a refusal waits for its fence to be lifted. Far below every request timeout: a long hold runs into
 the client's own timers, and its batches into CVE-2026-35554."""
 
-_LOOK_ANEW = {
+_Codes = Mapping[Route | ApiKey, ErrorCode]
+_LOOK_ANEW: _Codes = {
     Route.TOPIC: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     Route.GROUP: ErrorCode.NOT_COORDINATOR,
     Route.TRANSACTION: ErrorCode.NOT_COORDINATOR,
@@ -26,7 +27,7 @@ class Refusal(Enum):
     Under a fence an API with an answer in its row (`Api.fenced`) gives that.
     """
 
-    FENCE = "fence", "an operation holds a fence", {}, MAX_HOLD_S
+    FENCE = "fence", "an operation holds a fence", _LOOK_ANEW, MAX_HOLD_S
     LEASE = "lease", "the lease is lost", {Route.GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE}
     STARTING = "starting", "the gateway knows no state yet"
     NO_BROKER = "no_broker", "there is no broker behind this node"
@@ -63,12 +64,10 @@ class Refusal(Enum):
     FOLLOWER = "follower", "the client says that it is a broker", {Route.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     NO_OFFSET = "no_offset", "it asks for a negative offset", {Route.TOPIC: ErrorCode.OFFSET_OUT_OF_RANGE}
 
-    def __init__(
-        self, label: str, words: str, codes: Mapping[Route | ApiKey, ErrorCode] = _LOOK_ANEW, hold_s: float = 0.0
-    ) -> None:
+    def __init__(self, label: str, words: str, codes: _Codes = _LOOK_ANEW, hold_s: float = 0.0) -> None:
         self.label = label
         self.words = words
-        self._codes: Mapping[Route | ApiKey, ErrorCode] = {**_LOOK_ANEW, **codes}
+        self._codes = {**_LOOK_ANEW, **codes}
         self.hold_s = hold_s
 
     def code(self, api: Api) -> ErrorCode:

@@ -10,7 +10,7 @@ from gateway.session.commands import BrokerLane
 from gateway.session.refusal import Refusal
 from gateway.session.request import text
 from gateway.session.snapshot import Port, Snapshot
-from ha_core.model import Group, Identity, LastSequences, Member, Topic
+from ha_core.model import Extent, Group, Identity, LastSequences, Member, Topic
 from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
 
 MAX_CACHED = 10_000
@@ -115,6 +115,15 @@ class Routes:
         if resolved.cluster != self.port.cluster and resolved.level in EXPLICIT_LEVELS:
             return TopicRoute(Refusal.ELSEWHERE, Refusal.ELSEWHERE)
         return _PASS
+
+    def writer(self, topic: Topic, partition: int) -> Extent | Refusal:
+        """The extent of a mapped topic's partition that is written through this port."""
+        if topic.damaged(partition):
+            return Refusal.DAMAGED
+        extent = topic.written(partition)
+        if extent.cluster != self.port.cluster:
+            return Refusal.ELSEWHERE
+        return Refusal.CROSSING if topic.withheld(partition) else extent
 
     def _in_doubt(self, topic: str) -> bool:
         unreadable = self.snapshot.unreadable

@@ -148,10 +148,10 @@ class Transactional:
         return Answer(self.request.answer(answer))
 
     def _written_elsewhere(self) -> bool:
-        """Whether a partition has its writer in another cluster than the transaction its coordinator."""
+        """Whether a partition has its writer in another cluster than the transaction its coordinator, or none."""
         topics = self.session.snapshot.view.topics
         return any(
-            topic.written(partition).cluster != self.session.port.cluster
+            isinstance(self.routes.writer(topic, partition), Refusal)
             for asked in self.message["topics"]
             if (topic := topics.get(asked["name"])) is not None and topic.mapped
             for partition in asked["partitions"]

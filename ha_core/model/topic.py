@@ -97,6 +97,14 @@ class Topic(Document):
             raise ValueError(f"topic {self.name} partition {partition} crosses over from nowhere: its map is damaged")
         return extents[-2]
 
+    def damaged(self, partition: int) -> bool:
+        """Whether the map does not say who writes the partition: nothing is concluded from it then."""
+        try:
+            self.written(partition)
+        except ValueError:
+            return True
+        return False
+
     @property
     def writers(self) -> frozenset[str]:
         """The clusters that producers are led to, those of partitions that are added later too.

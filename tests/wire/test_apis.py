@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.composed import HANDLERS
-from gateway.session import requests
+from gateway.session import requests, transactions
 from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, Route, advertised, decode, encode, peek_group
 from ha_core.wire.apis import ROWS, Api
 from ha_core.wire.errors import LocalProtocolError
@@ -24,6 +24,7 @@ EVERYTHING = {int(key): (0, 20) for key in ApiKey}
 FIRST_FIELD = {Route.GROUP: "group_id", Route.TRANSACTION: "transactional_id"}
 """By which a request is routed: found without decoding the rest of it."""
 SESSION_KEYS = frozenset(requests.HANDLERS) | {ApiKey.API_VERSIONS}
+TRANSACTION_KEYS = frozenset(transactions.HANDLERS)
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Table:
     schemas: Mapping[int, Schema] = field(default_factory=lambda: SCHEMAS)
     composed: Iterable[int] = tuple(HANDLERS)
     session: Iterable[int] = SESSION_KEYS
+    transactions: Iterable[int] = TRANSACTION_KEYS
 
     def row(self, key: ApiKey, **changes: Any) -> Table:
         """The table with one row changed."""
@@ -71,6 +73,9 @@ def _faults(row: Api, table: Table) -> Iterable[str]:
         yield f"versions {row.min_version} to {row.max_version}, where the schema has {low} to {high}"
     if row.route in (Route.TOPIC, Route.LOCAL) and row.key not in table.session:
         yield f"{row.route.name} without a handler in the session"
+    if (row.route is Route.TRANSACTION) != (row.key in table.transactions):
+        handler = "without a handler" if row.route is Route.TRANSACTION else "a handler of what has another route"
+        yield f"TRANSACTION {handler} in the session"
     if row.route in FIRST_FIELD:
         first = next((field for field in schema.fields("request") if field.at(row.max_version)), None)
         if first is None or (first.name, first.type) != (FIRST_FIELD[row.route], "string"):
@@ -154,6 +159,11 @@ _NO_GROUP = SCHEMAS[ApiKey.HEARTBEAT].request.replace("group_id ", "group_name "
         (Table(composed=set(HANDLERS) - {ApiKey.METADATA}), "METADATA: composed without a handler"),
         (Table(composed={*HANDLERS, ApiKey.FETCH}), "FETCH: a handler of what is not composed"),
         (Table(session=SESSION_KEYS - {ApiKey.FETCH}), "FETCH: TOPIC without a handler in the session"),
+        (Table(transactions=TRANSACTION_KEYS - {ApiKey.END_TXN}), "END_TXN: TRANSACTION without a handler"),
+        (
+            Table(transactions={*TRANSACTION_KEYS, ApiKey.METADATA}),
+            "METADATA: TRANSACTION a handler of what has another",
+        ),
         (Table().row(ApiKey.VOTE, why=""), "VOTE: hidden, but with versions or without a reason"),
         (Table().row(ApiKey.VOTE, max_version=0), "VOTE: hidden, but with versions or without a reason"),
         (Table().row(ApiKey.METADATA, by_map=True), "METADATA: goes by the map, but composes no change"),

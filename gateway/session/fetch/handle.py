@@ -6,8 +6,9 @@ from gateway.session import answers, exchange
 from gateway.session.commands import BrokerLane, Refresh
 from gateway.session.fetch import log_starts
 from gateway.session.fetch.merge import merge
-from gateway.session.fetch.plan import FetchPlan, no_records, part_of
+from gateway.session.fetch.plan import FetchPlan, part_of, refused
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
+from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes, Way
 from gateway.session.state import ConnectionState
@@ -76,25 +77,27 @@ def _refuse_follower(session: ConnectionState, request: Request) -> None:
     To the broker it would be the gateway's account that says so. Brokers give the same answer to whoever lacks the
     right to act as one (ClusterAction).
     """
-    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    refused = [
+    responses = [
         {
             "topic": topic["topic"],
-            "partitions": [no_records(asked["partition"], error) for asked in topic["partitions"]],
+            "partitions": [refused(asked["partition"], Refusal.FOLLOWER) for asked in topic["partitions"]],
         }
         for topic in request.decode()["topics"]
     ]
-    session.refuse(request, _empty(ErrorCode.NONE) | {"responses": refused})
+    session.count_refused(Refusal.FOLLOWER for topic in responses for _ in topic["partitions"])
+    answer = _empty(ErrorCode.NONE) | {"responses": responses}
+    session.answer_refused(request, answer, (Refusal.FOLLOWER,), (request.api_key,))
 
 
 def _read(session: ConnectionState, request: Request, message: Message, routes: Routes) -> None:
     """Reads topics of which at least one is mapped, or elsewhere."""
     plan = FetchPlan(message, routes, session.gaps)
+    session.count_refused(plan.refused.values())
     wait_ms = message["max_wait_ms"]
     if not plan.parts:
         answer, _ = merge(plan, {}, session.gaps, session.snapshot.view)
         if plan.refused:
-            session.refuse(request, answer)
+            session.answer_refused(request, answer, plan.refused.values(), (request.api_key,))
         else:
             session.reply(request, answer, due_at=session.now + min(wait_ms / 1000, MAX_DELAY_S))
         if plan.unreachable:
@@ -108,7 +111,7 @@ def _read(session: ConnectionState, request: Request, message: Message, routes: 
         session.pass_on(pending, lane, request.rewritten(part))
         return
     most_wait_ms = CROSSING_WAIT_MS if plan.both and len(plan.parts) > 1 else COLD_WAIT_MS
-    hurry = plan.refused or (not plan.both and len(plan.parts) > len(plan.closed) > 0)
+    hurry = bool(plan.refused) or (not plan.both and len(plan.parts) > len(plan.closed) > 0)
     # Of all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
     most = min(max(message["max_bytes"] // len(plan.parts), 1), MAX_COLD_BYTES)
     frames: dict[BrokerLane, bytes] = {}

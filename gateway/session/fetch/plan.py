@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gateway.session.commands import BrokerLane
+from gateway.session.refusal import Refusal
 from gateway.session.request import Message
 from gateway.session.routes import Routes, Way
 from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import Hole, locate
-from ha_core.wire import ErrorCode
+from ha_core.wire import APIS, ApiKey, ErrorCode
 from ha_core.wire.fetch import FetchShift
 
 Key = tuple[str, int]
@@ -75,7 +76,7 @@ class FetchPlan:
     :ivar away: open extents that are read through the port of another cluster.
     :ivar gone: extents whose first records are gone: their broker has to be asked where the log starts now.
     :ivar both: a cut lies ahead, and records may appear on either side of it: nothing may wait long on one side.
-    :ivar refused: something is answered with an error that the client should learn soon.
+    :ivar refused: partitions whose errors the client should learn soon.
     :ivar unreachable: a closed extent cannot be read now.
     :ivar undecided: of all that was asked for nobody knows yet whether it is lost: asking again at once is of no use.
     """
@@ -94,15 +95,16 @@ class FetchPlan:
         self.closed: set[BrokerLane] = set()
         self.away: dict[Key, BrokerLane] = {}
         self.gone: dict[Key, BrokerLane] = {}
-        self.both = self.refused = self.unreachable = self.undecided = False
+        self.refused: dict[Key, Refusal] = {}
+        self.both = self.unreachable = self.undecided = False
         for topic in message["topics"]:
             name: str = topic["topic"]
             route = routes.topic(name.encode())
             for asked in topic["partitions"]:
                 key = (name, asked["partition"])
                 self.order.append(key)
-                if route.fetch is Way.REFUSE or routes.here is None:
-                    self._refuse(key)
+                if isinstance(route.fetch, Refusal) or routes.here is None:
+                    self._refuse(key, route.fetch if isinstance(route.fetch, Refusal) else Refusal.NO_BROKER)
                 elif route.topic is None or route.fetch is Way.PASS:
                     self._read(key, routes.here, asked, Read(None, asked["fetch_offset"]))
                 else:
@@ -113,21 +115,24 @@ class FetchPlan:
         self.reads[key] = read
         self.parts.setdefault(lane, {}).setdefault(key[0], []).append(entry)
 
-    def _refuse(self, key: Key, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
-        self.local[key] = no_records(key[1], error)
-        self.refused = True
+    def _refuse(self, key: Key, refusal: Refusal) -> None:
+        self.local[key] = refused(key[1], refusal)
+        self.refused[key] = refusal
 
     def _place(self, key: Key, asked: Message, topic: Topic, routes: Routes, gaps: dict[Key, Gap]) -> None:
         partition = key[1]
-        extents = topic.extents(partition)
         offset = asked["fetch_offset"]
         if offset < 0:
-            self._refuse(key, ErrorCode.OFFSET_OUT_OF_RANGE)
+            self._refuse(key, Refusal.NO_OFFSET)
+            return
+        if topic.damaged(partition):
+            self._refuse(key, Refusal.DAMAGED)
             return
         gap = gaps.get(key)
         if gap is not None and gap.asked != offset:
             del gaps[key]
             gap = None
+        extents = topic.extents(partition)
         place = locate(extents, offset if gap is None else gap.resume)
         extent = place.extent
         physical = extent.base if isinstance(place, Hole) else place.physical
@@ -144,7 +149,7 @@ class FetchPlan:
             self.unreachable = True
             return
         if lane is None:
-            self._refuse(key)
+            self._refuse(key, Refusal.NO_LEADER)
             return
         if closed:
             self.closed.add(lane)
@@ -172,7 +177,7 @@ class FetchPlan:
             if not topics:
                 del self.parts[lane]
             del self.reads[key]
-            self._refuse(key)
+            self._refuse(key, Refusal.ELSEWHERE)
 
     def shifts(self) -> dict[tuple[bytes, int], FetchShift]:
         """For the streaming patch of an answer that reads live extents only."""
@@ -204,6 +209,10 @@ def no_records(partition: int, error: ErrorCode = ErrorCode.NONE, high_watermark
         "preferred_read_replica": -1,
         "records": b"",
     }
+
+
+def refused(partition: int, refusal: Refusal) -> Message:
+    return no_records(partition, refusal.code(APIS[ApiKey.FETCH]))
 
 
 def no_records_of(key: Key, extent: Extent | None) -> Message:

@@ -21,6 +21,7 @@ from gateway.session.pending import Answer, Exchange, Send, StandInLine, Wait
 from gateway.session.produce.disposition import Disposition, SentBatch, dispose
 from gateway.session.produce.recalled import UNKNOWN_OFFSET
 from gateway.session.produce.verdict import TAKEN, Batches, Key, Verdict, acknowledged, entries
+from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request
 from gateway.session.routes import Routes
 from ha_core.model import Extent
@@ -71,7 +72,7 @@ def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, route
 
 
 def split(verdict: Verdict, scan: ProduceScan, crossing: Mapping[Key, SentBatch]) -> Exchange:
-    """Sends to the port's broker what was not refused, and to the targets what turns out to belong there."""
+    """Sends to the port's broker what is not kept, and to the targets what turns out to belong there."""
     session, request = verdict.session, verdict.request
     order = session.settings.producer_order
     kept_bytes = sum(len(sent.records) for sent in crossing.values())
@@ -169,8 +170,12 @@ class _Targets:
             if disposition is Disposition.STRANDED and not early:
                 continue
             lane = lanes.get(key)
-            if lane is None or early or not isinstance(disposition, Extent):
-                self._refuse(key, sent, entry, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if early:
+                self._refuse(key, sent, entry, Refusal.ORDER)
+            elif not isinstance(disposition, Extent):
+                self._refuse(key, sent, entry, Refusal.CROSSING)
+            elif lane is None:
+                self._refuse(key, sent, entry, Refusal.NO_LEADER)
             else:
                 writes.setdefault(lane, []).append(TargetWrite(key, sent, disposition, entry))
         return writes
@@ -204,7 +209,7 @@ class _Targets:
         if error not in TAKEN:
             # The client asked the right broker, and its retry meets a target that is known better by then.
             retriable = error in _ELSEWHERE or error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-            self._refuse(key, sent, entry, ErrorCode.NOT_LEADER_OR_FOLLOWER if retriable else error)
+            self._refuse(key, sent, entry, Refusal.CROSSING if retriable else error)
             self.session.emit(Refresh())
             return
         self.session.settings.terms.opened(key, target.term, sent.batch.producer_id)
@@ -213,6 +218,10 @@ class _Targets:
         error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER if unknown else ErrorCode.NONE
         entry.update(error_code=int(error), base_offset=offset, log_start_offset=-1)
 
-    def _refuse(self, key: Key, sent: SentBatch, entry: Message, error: int) -> None:
-        entry.update(error_code=int(error), base_offset=-1)
+    def _refuse(self, key: Key, sent: SentBatch, entry: Message, why: Refusal | int) -> None:
+        """:param why: a number is an error of the target, for the client."""
+        if isinstance(why, Refusal):
+            self.session.count_refused((why,))
+            why = why.code(self.request.api)
+        entry.update(error_code=int(why), base_offset=-1)
         self.session.settings.producer_order.refused(key, sent.batch, self.session.now)

@@ -62,7 +62,11 @@ def judge_head(session: ConnectionState, request: Request, scan: ProduceScan, ro
     topic, partition, at, length = scan.partitions[0]
     route = routes.topic(topic)
     batch = first_batch(request.buf, at, request.end, at + length) if length > 0 else None
-    if batch is None or isinstance(route.produce, Refusal) or (route.topic is not None and route.topic.crosses(partition)):
+    if (
+        batch is None
+        or isinstance(route.produce, Refusal)
+        or (route.topic is not None and route.topic.crosses(partition))
+    ):
         return None
     verdict = Verdict(session, request, {(topic, partition): batch})
     return verdict if verdict._judge(routes, (topic, partition), batch) is None else None
@@ -146,11 +150,9 @@ class Verdict:
             self.fence = route.fence or self.fence
             return route.produce
         assert topic is not None
-        extent = topic.written(partition)
-        if extent.cluster != routes.port.cluster:
-            return Refusal.ELSEWHERE
-        if topic.withheld(partition):
-            return Refusal.CROSSING
+        extent = routes.writer(topic, partition)
+        if isinstance(extent, Refusal):
+            return extent
         if batch is not None and not topic.crosses(partition) and order.under_way(key, batch, now):
             return Refusal.ORDER
         if batch is not None and extent.term > 0 and is_gateway_id(batch.producer_id):

@@ -9,8 +9,8 @@ import pytest
 
 from gateway.session.commands import Cause
 from gateway.session.produce.recalled import held as held_batch
+from gateway.session.refusal import MAX_HOLD_S
 from gateway.session.snapshot import Port
-from gateway.session.state import MAX_HOLD_S
 from ha_core.model import Fence, LastSequences, Topic, UserBindings, View
 from ha_core.model.producer import upstream_id
 from ha_core.wire import ErrorCode

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.session.commands import Refresh
+from gateway.session.refusal import MAX_HOLD_S
 from gateway.session.snapshot import Port, Snapshot
-from gateway.session.state import MAX_HOLD_S
 from ha_core.model import Fence, Topic
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, PRODUCE, entry, fetch, fetched, moved, produce, state

@@ -1,0 +1,170 @@
+"""Why something is refused: each reason has one name, in what is counted and on the page for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.session.commands import Cause
+from gateway.session.refusal import Refusal
+from gateway.session.snapshot import Port
+from ha_core.model import Extent, Fence, Group, Mask, Topic, UserBindings
+from ha_core.wire import APIS, ApiKey, ErrorCode
+from tests.gateway.session.batch import batch
+from tests.gateway.session.coordination import ADD_PARTITIONS, COMMIT, INIT, add, bound, commit
+from tests.gateway.session.messages import CLIENT_PID, FETCH, PRODUCE, entry, fetch, moved, produce, produced, state
+from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk
+
+PAGE = Path(__file__).parents[3] / "docs/gateway.md"
+FENCED = Topic(name="orders", fence=Fence(operation="op-1"))
+DAMAGED = Topic(
+    name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, end=100, base=0, term=0),)}
+)
+
+
+def counted(talk: Talk) -> dict[str, int]:
+    return dict(talk.session.settings.counts.refusals)
+
+
+def bound_elsewhere() -> Talk:
+    known = state()
+    bindings = {"anonymous": UserBindings(user="anonymous", cluster="west")}
+    return Talk(replace(known, view=replace(known.view, bindings=bindings)))
+
+
+def masked() -> Talk:
+    known = state()
+    east = CLUSTERS["east"].model_copy(update={"masked": Mask(since="t", by="me", reason="x")})
+    return Talk(replace(known, view=replace(known.view, clusters=CLUSTERS | {"east": east})))
+
+
+CASES: dict[str, Callable[[], Talk]] = {
+    "fence": lambda: Talk(state(FENCED)),
+    "lease": lambda: Talk(state(), lease=False),
+    "starting": lambda: Talk(replace(state(), fresh=False)),
+    "no_broker": lambda: Talk(state(), Port()),
+    "masked": masked,
+    "unreadable": lambda: Talk(replace(state(), unreadable=frozenset({"/topics/orders"}))),
+    "elsewhere": bound_elsewhere,
+}
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_each_partition_of_a_produce_is_counted_under_the_reason_for_which_it_is_refused(label: str) -> None:
+    talk = CASES[label]()
+
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("orders", 1, batch())))
+    talk.wait(1.0)
+
+    assert counted(talk) == {label: 2}
+    assert entry(talk.answers()[0])["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not talk.upstream
+
+
+def test_what_is_refused_of_a_produce_is_counted_where_the_rest_is_forwarded() -> None:
+    talk = Talk(state(FENCED))
+
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch())))
+
+    assert counted(talk) == {"fence": 1}
+    assert len(talk.asked(EAST)) == 1
+
+
+def test_a_batch_that_waits_for_an_earlier_one_of_its_producer_is_told_apart() -> None:
+    # Given the first of two batches was refused at a fence
+    talk = Talk(state(FENCED))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=0))))
+    # When the fence is gone before the second one is read
+    talk.follow(state(revision=2))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=1))))
+    # Then each has its own reason
+    assert counted(talk) == {"fence": 1, "order": 1}
+
+
+def test_what_is_refused_of_a_fetch_is_counted_where_the_rest_is_read() -> None:
+    # Given a reader at the old cluster's port of a topic that is bound to the other one, and of one that has moved
+    known = state(moved())
+    bindings = {"anonymous": UserBindings(user="anonymous", topics={"other": "west"})}
+    talk = Talk(replace(known, view=replace(known.view, bindings=bindings)))
+    # When it reads both
+    talk.ask(FETCH, 12, fetch(("other", 0, 0), ("orders", 0, 5)))
+    # Then one of them is counted
+    assert counted(talk) == {"elsewhere": 1}
+    assert len(talk.asked(EAST)) == 1
+
+
+def test_a_map_without_a_writer_is_refused_to_writers_and_readers_and_ends_no_connection() -> None:
+    talk = Talk(state(DAMAGED))
+
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
+
+    assert counted(talk) == {"damaged": 2}
+    assert talk.closed is None
+    assert not talk.upstream
+
+
+def test_requests_for_coordinators_are_counted_by_their_reason() -> None:
+    fenced = Talk(bound("east", group=Group(name="billing", fence=Fence(operation="op-1"))))
+    fenced.ask(COMMIT, 7, commit())
+    assert counted(fenced) == {"fence": 1}
+
+    elsewhere = Talk(bound("west"))
+    elsewhere.ask(INIT, 4, {"transactional_id": "tx", "transaction_timeout_ms": 1})
+    assert counted(elsewhere) == {"elsewhere": 1}
+
+    foreign = Talk(bound("east"))
+    foreign.ask(ADD_PARTITIONS, 3, add(12, "orders"))
+    assert counted(foreign) == {"foreign_producer": 1}
+
+
+def test_a_connection_that_ends_because_a_refusal_has_no_answer_says_why() -> None:
+    talk = Talk(state(FENCED))
+
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
+
+    assert talk.closed == (Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused: an operation holds a fence")
+    assert counted(talk) == {"fence": 1}
+
+
+def test_nothing_is_counted_of_what_is_answered_as_the_duplicate_that_it_is_or_passes() -> None:
+    talk = Talk(state(moved()), Port("west", 1))
+
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
+    talk.answer(WEST, talk.asked(WEST)[0], produced(("orders", 0, 0, 8)))
+
+    assert counted(talk) == {}
+
+
+def test_every_reason_has_a_label_of_its_own_and_a_line_on_the_page_for_operators() -> None:
+    labels = [refusal.label for refusal in Refusal]
+
+    assert len(set(labels)) == len(labels)
+    assert [label for label in labels if f"| `{label}` |" not in PAGE.read_text()] == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "key", "code"),
+    [
+        (Refusal.FENCE, ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (Refusal.FENCE, ApiKey.OFFSET_COMMIT, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (Refusal.FENCE, ApiKey.HEARTBEAT, ErrorCode.NONE),
+        (Refusal.FENCE, ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (Refusal.LEASE, ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (Refusal.LEASE, ApiKey.JOIN_GROUP, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (Refusal.LEASE, ApiKey.END_TXN, ErrorCode.NOT_COORDINATOR),
+        (Refusal.MASKED, ApiKey.FETCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (Refusal.ELSEWHERE, ApiKey.TXN_OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR),
+        (Refusal.FOREIGN_PRODUCER, ApiKey.PRODUCE, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (Refusal.FOREIGN_PRODUCER, ApiKey.TXN_OFFSET_COMMIT, ErrorCode.ILLEGAL_GENERATION),
+        (Refusal.NO_PRODUCER_ID, ApiKey.INIT_PRODUCER_ID, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    ],
+    ids=lambda case: case.name,
+)
+def test_the_error_of_a_reason_is_what_clients_of_that_api_come_back_from(
+    refusal: Refusal, key: ApiKey, code: ErrorCode
+) -> None:
+    assert refusal.code(APIS[key]) is code
