@@ -12,7 +12,7 @@ without clocks, and those who were answered join again until one generation has 
 from __future__ import annotations
 
 import select
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,17 +21,16 @@ from ha_core.kafka.brokers import Again, Asking, OnBrokers
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import (
-    GroupInUseError,
     GroupNotStableError,
     KafkaAdminError,
     NotSettledError,
     RequestRefusedError,
+    StandsInTheWayError,
     refusal,
-    retriable,
 )
 from ha_core.kafka.facts import Adopted, GroupDescription, MemberDescription
-from ha_core.kafka.groups import at_coordinators, describe, generation
-from ha_core.wire.codes import ApiKey, ErrorCode, name_of
+from ha_core.kafka.groups import at_coordinator, describe, generation
+from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
 MAX_MEMBERS = 1_000
 TIMEOUT_S = 30.0
@@ -71,7 +70,7 @@ class Adoption(OnBrokers):
         be kept alive by heartbeats, at most `SESSION_TIMEOUTS_MS` apart.
 
         :raises GroupNotStableError: the origin's members hold no assignment at the moment.
-        :raises GroupInUseError: the group has live members of its own here; names them.
+        :raises StandsInTheWayError: the group has live members of its own here; names them.
         """
         asking = self._asking(timeout_s or TIMEOUT_S)
         if origin.state != "Stable" or not origin.members:
@@ -85,7 +84,6 @@ class Adoption(OnBrokers):
                 asking.cluster,
                 f"group {origin.name} has {len(origin.members)} members, at most {MAX_MEMBERS} can be adopted. Move it "
                 "while fewer are running.",
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
             )
         here = describe(asking, [origin.name])[origin.name]
         if here.members:
@@ -98,7 +96,7 @@ class Adoption(OnBrokers):
     def heartbeat(self, adopted: Adopted, timeout_s: float | None = None) -> None:
         """Keeps adopted members alive.
 
-        :raises GroupInUseError: the group has rebalanced or lost members: the adoption is void.
+        :raises StandsInTheWayError: the group has rebalanced or lost members: the adoption is void.
         """
         asking = self._asking(timeout_s)
 
@@ -106,31 +104,29 @@ class Adoption(OnBrokers):
             for member_id in adopted.members.values():
                 body = {"group_id": adopted.group, "generation_id": adopted.generation, "member_id": member_id}
                 code = connection.call(ApiKey.HEARTBEAT, body)["error_code"]
-                if retriable(code):  # the coordinator is moving or loading
+                if code in RETRIABLE:  # the coordinator is moving or loading
                     return Again(name_of(code))
                 if code:
-                    raise GroupInUseError(
+                    raise StandsInTheWayError(
                         asking.cluster,
                         f"group {adopted.group} no longer knows member {member_id} in generation "
                         f"{adopted.generation}: {name_of(code)}. Adopt the group again.",
                     )
             return True
 
-        def ask(node: int, _: list[str]) -> Iterator[tuple[str, bool | Again]]:
-            yield adopted.group, asking.converse(node, talk)
-
-        at_coordinators(asking, f"keep members alive of group {adopted.group}", [adopted.group], ask)
+        what = f"keep members alive of group {adopted.group}"
+        at_coordinator(asking, what, adopted.group, lambda node: asking.converse(node, talk))
 
     def leave(self, adopted: Adopted, timeout_s: float | None = None) -> None:
         """Takes the adopted members out again; those who are gone already count as done."""
         asking, group = self._asking(timeout_s), adopted.group
 
-        def ask(node: int, _: list[str]) -> Iterator[tuple[str, bool | Again]]:
+        def ask(node: int) -> bool | Again:
             codes = _leave(asking, group, node, list(adopted.members.values()))
             failed = (code for code in codes if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID))
-            yield group, asking.again(f"leave group {group}", next(failed, ErrorCode.NONE)) or True
+            return asking.again(f"leave group {group}", next(failed, ErrorCode.NONE)) or True
 
-        at_coordinators(asking, f"take the adopted members of group {group}", [group], ask)
+        at_coordinator(asking, f"take the adopted members of group {group}", group, ask)
 
 
 class _Joining:
@@ -290,8 +286,8 @@ class _Joining:
                 "members here."
             )
 
-    def _in_use(self, why: str) -> GroupInUseError:
-        return GroupInUseError(self._asking.cluster, f"group {self._origin.name} {why}")
+    def _in_use(self, why: str) -> StandsInTheWayError:
+        return StandsInTheWayError(self._asking.cluster, f"group {self._origin.name} {why}")
 
 
 def _recognised(asking: Asking, origin: GroupDescription, here: GroupDescription) -> Adopted:
@@ -302,7 +298,7 @@ def _recognised(asking: Asking, origin: GroupDescription, here: GroupDescription
     if here.state == "Stable" and len(pairs) == len(origin.members) == len(here.members):
         return Adopted(here.name, generation(asking, here), pairs)
     named = ", ".join(f"{member.member_id} at {member.host}" for member in here.members[:5])
-    raise GroupInUseError(
+    raise StandsInTheWayError(
         asking.cluster,
         f"group {here.name} is {here.state} with {len(here.members)} live members of its own ({named}). Stop the "
         "clients that use this cluster directly, or wait for the end of their session, then try again.",

@@ -21,12 +21,11 @@ from ha_core.kafka.errors import (
     KafkaAdminError,
     NotSettledError,
     refusal,
-    retriable,
 )
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.model.cluster import Cluster, parse_bootstrap
 from ha_core.wire.client import NEWEST
-from ha_core.wire.codes import ApiKey, name_of
+from ha_core.wire.codes import RETRIABLE, ApiKey, name_of
 from ha_core.wire.sasl import SecurityProfile
 
 K = TypeVar("K", bound=Hashable)
@@ -251,7 +250,7 @@ class Asking:
 
         :raises KafkaAdminError: no retry cures it, see `refusal`.
         """
-        if code and not retriable(code):
+        if code and code not in RETRIABLE:
             raise refusal(self.cluster, what, code, message)
         return Again(name_of(code)) if code else None
 

@@ -12,13 +12,12 @@ from ha_core.kafka.errors import (
     AuthenticationRefusedError,
     NotKafkaError,
     NotSettledError,
-    TopicMismatchError,
+    StandsInTheWayError,
     refusal,
-    retriable,
 )
 from ha_core.kafka.facts import CreatedTopics, TopicSpec
 from ha_core.kafka.topics import MIN_IN_SYNC, broker_setting, describe
-from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode
 
 _NOT_CARRIED = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 """They name brokers of the origin by id."""
@@ -40,7 +39,7 @@ class Creation(OnBrokers):
         replication.
 
         :param still_ours: raises if they must not be created any more; asked next to each request.
-        :raises TopicMismatchError: a topic exists with another partition count; nothing was created then.
+        :raises StandsInTheWayError: a topic exists with another partition count; nothing was created then.
         """
         creating = _Creating(self._asking(timeout_s), still_ours)
         wanted = {spec.name: spec for spec in specs}
@@ -65,7 +64,7 @@ class _Creating:
         found = sorted(describe(self._asking, wanted, offsets=False).items())
         for name, topic in found:
             if topic.partitions != wanted[name].partitions:
-                raise TopicMismatchError(
+                raise StandsInTheWayError(
                     self._asking.cluster,
                     f"topic {name} has {topic.partitions} partitions, {wanted[name].partitions} are needed. Give it as "
                     "many, or delete it if it is not needed.",
@@ -142,7 +141,7 @@ class _Creating:
                 return connection.call(ApiKey.CREATE_TOPICS, message)
 
             topics = self._asking.converse(node, talk)["topics"]
-            unanswered.difference_update(topic["name"] for topic in topics if not retriable(topic["error_code"]))
+            unanswered.difference_update(topic["name"] for topic in topics if topic["error_code"] not in RETRIABLE)
             for topic in topics:
                 name, code, text = topic["name"], topic["error_code"], topic["error_message"]
                 if code == ErrorCode.INVALID_CONFIG or (code == ErrorCode.TOPIC_ALREADY_EXISTS and not validate_only):
@@ -176,6 +175,5 @@ def _as_asked(spec: TopicSpec) -> dict[str, Any]:
         "name": spec.name,
         "num_partitions": spec.partitions,
         "replication_factor": spec.replication,
-        "assignments": [],
         "configs": [{"name": key, "value": value} for key, value in spec.config.items()],
     }

@@ -13,7 +13,7 @@ from typing import Any
 
 from ha_core.kafka.brokers import Again, Asking, OnBrokers, pages
 from ha_core.kafka.connection import Connection
-from ha_core.kafka.errors import ClusterUnreachableError, TopicNotEmptyError
+from ha_core.kafka.errors import ClusterUnreachableError, StandsInTheWayError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.topics import describe
 from ha_core.wire.client import NEWEST
@@ -33,7 +33,7 @@ class Deletion(OnBrokers):
         """Deletes the topics of `names` that exist, all or none: only if no partition ever had a record.
 
         :param still_ours: raises if they must not be deleted any more; asked next to each request.
-        :raises TopicNotEmptyError: names a topic and partition with records, or with a past.
+        :raises StandsInTheWayError: names a topic and partition with records, or with a past.
         """
 
         def used(end: LogEnds | None) -> str:
@@ -49,7 +49,7 @@ class Deletion(OnBrokers):
         """Deletes the topics of `names` that exist, all or none: only if no partition holds a record any more.
 
         :param still_ours: raises if they must not be deleted any more; asked next to each request.
-        :raises TopicNotEmptyError: names a topic and partition with records, or one that does not answer.
+        :raises StandsInTheWayError: names a topic and partition with records, or one that does not answer.
         """
 
         def holding(end: LogEnds | None) -> str:
@@ -72,7 +72,7 @@ def _delete(
     for name, topic in found.items():
         for index in range(topic.partitions):
             if why := kept(topic.ends.get(index)):
-                raise TopicNotEmptyError(asking.cluster, f"topic {name} is not deleted: partition {index} {why}")
+                raise StandsInTheWayError(asking.cluster, f"topic {name} is not deleted: partition {index} {why}")
     ids = {name: known[name] for name in found}
     for some in pages([*ids], _MAX_PER_REQUEST):
         _request(asking, {name: ids[name] for name in some}, still_ours)
@@ -86,13 +86,13 @@ def _request(asking: Asking, ids: Mapping[str, bytes], still_ours: Callable[[], 
 
     def ask(node: int, left: list[str]) -> Iterator[tuple[str, bool | Again]]:
         def talk(connection: Connection) -> dict[str, Any]:
-            by_id = connection.version(ApiKey.DELETE_TOPICS) >= _BY_ID and _NO_ID not in names
-            which = (
-                {"topics": [{"name": None, "topic_id": ids[name]} for name in left]} if by_id else {"topic_names": left}
-            )
+            message = {
+                "topics": [{"topic_id": ids[name]} for name in left],
+                "topic_names": left,  # in place of them before `_BY_ID`
+                "timeout_ms": asking.deadline.left_ms,
+            }
             still_ours()
-            message = {**which, "timeout_ms": asking.deadline.left_ms}
-            return connection.call(ApiKey.DELETE_TOPICS, message, NEWEST if by_id else _BY_ID - 1)
+            return connection.call(ApiKey.DELETE_TOPICS, message, _BY_ID - 1 if _NO_ID in names else NEWEST)
 
         for topic in asking.converse(node, talk)["responses"]:
             name = topic["name"] or names.get(topic["topic_id"], "")

@@ -46,11 +46,7 @@ class NotAuthorisedError(KafkaAdminError):
 
 
 class RequestRefusedError(KafkaAdminError):
-    """A broker refused a request for good. `code` is Kafka's error code."""
-
-    def __init__(self, cluster: str, text: str, code: int) -> None:
-        super().__init__(cluster, text)
-        self.code = code
+    """A broker refused a request for good."""
 
 
 class NotSettledError(KafkaAdminError):
@@ -61,36 +57,16 @@ class TopicMissingError(KafkaAdminError):
     """A topic or partition does not exist."""
 
 
-class TopicMismatchError(KafkaAdminError):
-    """A topic exists, but not in the shape that is needed."""
-
-
-class TopicNotEmptyError(KafkaAdminError):
-    """A topic has, or had, records: it is not deleted."""
-
-
-class GroupInUseError(KafkaAdminError):
-    """A group has live members where none are expected."""
+class StandsInTheWayError(KafkaAdminError):
+    """Something in the cluster: another shape of a topic, records, live members or commits where none are expected."""
 
 
 class GroupNotStableError(KafkaAdminError):
     """A group is rebalancing: its members hold no assignment that could be carried over."""
 
 
-class OffsetsNotTakenError(KafkaAdminError):
-    """Committed offsets differ from what was committed when they are read back."""
-
-
 class SecurityProfileError(ValueError):
     """A security profile that is missing, incomplete or unreadable."""
-
-
-def retriable(code: int) -> bool:
-    """Whether Kafka's own clients would ask again."""
-    try:
-        return ErrorCode(code).retriable
-    except ValueError:
-        return False
 
 
 def refusal(cluster: str, what: str, code: int, message: str | None = None) -> KafkaAdminError:
@@ -100,7 +76,7 @@ def refusal(cluster: str, what: str, code: int, message: str | None = None) -> K
         return NotAuthorisedError(
             cluster, f"may not {what}: {said}. Give the service account the {_RIGHTS[ErrorCode(code)]}."
         )
-    return RequestRefusedError(cluster, f"could not {what}: {said}.", code)
+    return RequestRefusedError(cluster, f"could not {what}: {said}.")
 
 
 _RIGHTS = {

@@ -11,11 +11,11 @@ from typing import Any
 
 from ha_core.kafka.brokers import Again, Asking, OnBrokers, by_topic, pages, partitions_of
 from ha_core.kafka.connection import Connection
-from ha_core.kafka.errors import GroupInUseError, KafkaAdminError, OffsetsNotTakenError, refusal, retriable
-from ha_core.kafka.groups import at_coordinators
+from ha_core.kafka.errors import KafkaAdminError, StandsInTheWayError, refusal
+from ha_core.kafka.groups import at_coordinator, at_coordinators
 from ha_core.model.group import Member
 from ha_core.plan.facts import Partition
-from ha_core.wire.codes import ApiKey, ErrorCode, name_of
+from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
 Committed = tuple[int, str]
 """(offset, metadata)."""
@@ -48,27 +48,27 @@ class GroupOffsets(OnBrokers):
 
         :param still_ours: raises if they must not be committed any more; asked next to each request. An empty group
             has nothing else that would refuse a commit of yesterday.
-        :raises GroupInUseError: the group has live members, and `member` is None or not one of them.
-        :raises OffsetsNotTakenError: what is read back differs.
+        :raises StandsInTheWayError: the group has live members, and `member` is None or not one of them.
+        :raises StandsInTheWayError: what is read back differs.
         """
         asking = self._asking(timeout_s)
         for portion in _portions(group, committed):
             message = _commit(group, portion, member or _NO_MEMBER)
 
-            def ask(node: int, _: list[str], message: dict[str, Any] = message) -> Iterator[tuple[str, bool | Again]]:
+            def ask(node: int, message: dict[str, Any] = message) -> bool | Again:
                 still_ours()
                 answer = asking.call(node, ApiKey.OFFSET_COMMIT, message)
                 codes = {key: part["error_code"] for key, part in partitions_of(answer["topics"]) if part["error_code"]}
                 refused = {code: key for key, code in codes.items() if code not in _WORTH_WAITING}
                 if refused:
                     raise _refused(asking.cluster, group, min(refused), refused[min(refused)], member)
-                yield group, Again(name_of(min(codes.values()))) if codes else True
+                return Again(name_of(min(codes.values()))) if codes else True
 
-            at_coordinators(asking, "commit offsets of the group", [group], ask)
+            at_coordinator(asking, "commit offsets of the group", group, ask)
         found = _read(asking, [group])[group]
         for key, value in committed.items():
             if found.get(key) != value:
-                raise OffsetsNotTakenError(
+                raise StandsInTheWayError(
                     asking.cluster,
                     f"group {group}: {key[0]}-{key[1]} was committed as {value} and is read back as {found.get(key)}. "
                     "Somebody else commits for this group: stop them, then try again.",
@@ -88,7 +88,7 @@ class GroupOffsets(OnBrokers):
         asking = self._asking(timeout_s)
         topics = by_topic((topic, {"partition_index": index}) for topic, index in sorted(partitions))
 
-        def ask(node: int, _: list[str]) -> Iterator[tuple[str, tuple[Partition, ...] | Again]]:
+        def ask(node: int) -> tuple[Partition, ...] | Again:
             still_ours()
             answer = asking.call(node, ApiKey.OFFSET_DELETE, {"group_id": group, "topics": topics})
             codes = {key: part["error_code"] for key, part in partitions_of(answer["topics"])}
@@ -96,15 +96,12 @@ class GroupOffsets(OnBrokers):
             if refused := failed - _WORTH_WAITING:
                 raise refusal(asking.cluster, f"delete offsets of group {group}", min(refused))
             if failed:
-                yield group, Again(name_of(min(failed)))
-            elif answer["error_code"] in _SUBSCRIBED:
-                yield group, tuple(partitions)
-            else:
-                yield group, tuple(key for key, code in codes.items() if code in _SUBSCRIBED)
+                return Again(name_of(min(failed)))
+            if answer["error_code"] in _SUBSCRIBED:
+                return tuple(partitions)
+            return tuple(key for key, code in codes.items() if code in _SUBSCRIBED)
 
-        if not partitions:
-            return ()
-        return at_coordinators(asking, "delete offsets of the group", [group], ask)[group]
+        return at_coordinator(asking, "delete offsets of the group", group, ask) if partitions else ()
 
 
 def _read(asking: Asking, groups: Collection[str], stable: bool = True) -> dict[str, dict[Partition, Committed]]:
@@ -112,7 +109,7 @@ def _read(asking: Asking, groups: Collection[str], stable: bool = True) -> dict[
         for group in asking.converse(node, lambda connection: _fetch(connection, asked, stable)):
             name, parts = group["group_id"], dict(partitions_of(group["topics"]))
             codes = {group["error_code"], *(part["error_code"] for part in parts.values())} - {0}
-            worst = min(codes, key=lambda code: (retriable(code), code), default=0)
+            worst = min(codes, key=lambda code: (code in RETRIABLE, code), default=0)
             yield (
                 name,
                 asking.again(f"read committed offsets of group {name}", worst)
@@ -133,9 +130,8 @@ def _fetch(connection: Connection, groups: list[str], stable: bool) -> list[dict
             some = [{"group_id": group, "topics": None} for group in page]
             answers += connection.call(api, {"groups": some, "require_stable": stable})["groups"]
     else:
-        can_wait = connection.version(api) >= 7
         for group in groups:
-            message = {"group_id": group, "topics": None} | ({"require_stable": stable} if can_wait else {})
+            message = {"group_id": group, "topics": None, "require_stable": stable}
             answers.append(connection.call(api, message) | {"group_id": group})
     return answers
 
@@ -178,7 +174,7 @@ def _portions(group: str, offsets: Mapping[Partition, Committed]) -> Iterator[di
 def _refused(cluster: str, group: str, code: int, key: Partition, member: Member | None) -> KafkaAdminError:
     if code in _NOT_OURS:
         who = "nobody" if member is None else f"member {member.member_id} of generation {member.generation}"
-        return GroupInUseError(
+        return StandsInTheWayError(
             cluster,
             f"group {group} took no offsets from {who}: {name_of(code)}. It has live members, or it has rebalanced: "
             "adopt it again, or stop its members in this cluster.",

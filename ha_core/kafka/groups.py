@@ -14,7 +14,6 @@ from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 
 T = TypeVar("T")
 
-_GROUP_KEY = 0
 _BATCHES_FROM = 4
 """First FIND_COORDINATOR version that takes several keys."""
 _MAX_PER_REQUEST = 500
@@ -34,7 +33,7 @@ class Groups(OnBrokers):
         asking.metadata()
 
         def ask(node: int, _: object) -> Iterator[tuple[int, dict[str, str] | Again]]:
-            answer = asking.call(node, ApiKey.LIST_GROUPS, {"states_filter": []})
+            answer = asking.call(node, ApiKey.LIST_GROUPS, {})
             states = {
                 group["group_id"]: group.get("group_state", "")
                 for group in answer["groups"]
@@ -64,6 +63,11 @@ def at_coordinators(
     return asking.rounds(what, groups, partial(_coordinators, asking), ask)
 
 
+def at_coordinator(asking: Asking, what: str, group: str, ask: Callable[[int], T | Again]) -> T:
+    """Asks the coordinator of one group."""
+    return at_coordinators(asking, what, [group], lambda node, _: [(group, ask(node))])[group]
+
+
 def _coordinators(asking: Asking, groups: set[str]) -> Iterator[tuple[str, int | Again]]:
     if not asking.nodes:
         asking.metadata()
@@ -81,10 +85,10 @@ def _find(connection: Connection, groups: list[str]) -> list[dict[str, Any]]:
     api, found = ApiKey.FIND_COORDINATOR, []
     if connection.version(api) >= _BATCHES_FROM:
         for some in pages(groups, _MAX_PER_REQUEST):
-            found += connection.call(api, {"key_type": _GROUP_KEY, "coordinator_keys": some})["coordinators"]
+            found += connection.call(api, {"coordinator_keys": some})["coordinators"]
     else:
         for group in groups:
-            found.append(connection.call(api, {"key": group, "key_type": _GROUP_KEY}) | {"key": group})
+            found.append(connection.call(api, {"key": group}) | {"key": group})
     return found
 
 

@@ -22,7 +22,6 @@ from ha_core.wire.records import batches
 
 _MAX_PER_REQUEST = 2_000  # an answer has one entry for each producer of each partition
 _BYTES_PER_REQUEST = 1 << 20
-_NO_SESSION = -1
 _NEWEST_FETCH = 12
 _WAIT_MS = 100
 _CONTROL = 1 << 5
@@ -111,12 +110,7 @@ class _Walk:
             "max_wait_ms": _WAIT_MS,
             "min_bytes": 1,
             "max_bytes": _BYTES_PER_REQUEST,
-            "isolation_level": 0,
-            "session_id": 0,
-            "session_epoch": _NO_SESSION,
             "topics": [{"topic": topic, "partitions": [asked]}],
-            "forgotten_topics_data": [],
-            "rack_id": "",
         }
         answer = self.asking.call(node, ApiKey.FETCH, message, _NEWEST_FETCH)
         # Of a refusal as a whole there is no partition.

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error codes up to 4.1. `retriable` is what Kafka's own clients take as retriable."""
+    """Kafka's error codes up to 4.1."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -142,13 +142,9 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
-    @property
-    def retriable(self) -> bool:
-        return self in _RETRIABLE
-
 
 # fmt: off
-_RETRIABLE = frozenset({
+RETRIABLE = frozenset({
     ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REPLICA_NOT_AVAILABLE,
     ErrorCode.NETWORK_EXCEPTION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -161,6 +157,7 @@ _RETRIABLE = frozenset({
     ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH, ErrorCode.SHARE_SESSION_LIMIT_REACHED,
 })
+"""After which Kafka's own clients ask again."""
 # fmt: on
 
 

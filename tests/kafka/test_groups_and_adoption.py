@@ -10,11 +10,11 @@ from ha_core.kafka import (
     Admin,
     Adopted,
     GroupDescription,
-    GroupInUseError,
     GroupNotStableError,
     MemberDescription,
     RequestRefusedError,
     SecurityProfile,
+    StandsInTheWayError,
     TopicSpec,
 )
 from ha_core.model import Member
@@ -120,9 +120,9 @@ def test_two_live_members_are_adopted_with_their_assignment_without_a_rebalance(
         there.set_group_offsets(group, {(topic, 0): (42, "from a member")}, member)
         assert there.group_offsets([group])[group] == {(topic, 0): (42, "from a member")}
         # while nobody else can
-        with pytest.raises(GroupInUseError, match=group):
+        with pytest.raises(StandsInTheWayError, match=group):
             there.set_group_offsets(group, {(topic, 0): (1, "")})
-        with pytest.raises(GroupInUseError, match="generation"):
+        with pytest.raises(StandsInTheWayError, match="generation"):
             there.set_group_offsets(group, {(topic, 0): (1, "")}, member.model_copy(update={"generation": 77}))
         # and the original has not rebalanced
         assert here.group_generation(stable()) == generation
@@ -130,7 +130,7 @@ def test_two_live_members_are_adopted_with_their_assignment_without_a_rebalance(
         # When it is undone
         there.leave(adopted)
         assert there.describe_groups([group])[group].state == "Empty"
-        with pytest.raises(GroupInUseError, match="Adopt the group again"):
+        with pytest.raises(StandsInTheWayError, match="Adopt the group again"):
             there.heartbeat(adopted)
         there.leave(adopted)
 
@@ -159,7 +159,7 @@ def test_forty_members_are_adopted_in_one_generation(either: Admin, fresh: Fresh
 def test_live_members_of_the_target_are_named_and_left_alone(either: Admin, fresh: Fresh) -> None:
     name = fresh("g")
     theirs = either.adopt(_group(name, 2, "stranger"))
-    with pytest.raises(GroupInUseError, match=next(iter(theirs.members.values()))):
+    with pytest.raises(StandsInTheWayError, match=next(iter(theirs.members.values()))):
         either.adopt(_group(name, 2))
     either.heartbeat(theirs)
     either.leave(theirs)

@@ -64,7 +64,7 @@ def test_illegal_topic_names_in_recorded_usage_are_not_asked_for_and_do_not_exis
 @pytest.mark.parametrize(
     "error",
     [
-        RequestRefusedError("east", "could not read the metadata of topic x: INVALID_TOPIC_EXCEPTION (17).", 17),
+        RequestRefusedError("east", "could not read the metadata of topic x: INVALID_TOPIC_EXCEPTION (17)."),
         NotSettledError("east", "could not describe the groups within 15 s."),
         ClusterUnreachableError("east", "east-2:9092", "(broker 2, as the cluster advertises it) timed out"),
     ],

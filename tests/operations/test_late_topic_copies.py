@@ -134,7 +134,7 @@ def test_an_undo_removes_the_pinning_map_once_no_copy_can_exist(
 ) -> None:
     # Given a target that refuses to make the topic, or that has made it
     if refused:
-        sides["west"].instead = raises(RequestRefusedError("west", "no", 44))
+        sides["west"].instead = raises(RequestRefusedError("west", "no"))
         with pytest.raises(RequestRefusedError):
             prepare(journal)
     else:

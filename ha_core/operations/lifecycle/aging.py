@@ -284,7 +284,7 @@ def delete_left_behind(
 
     :raises LockedError: another operation works on one of them. Nothing was deleted.
     :raises RefusedError: a map refers to the cluster again. Nothing was deleted.
-    :raises TopicNotEmptyError: one of them holds records. Nothing was deleted.
+    :raises StandsInTheWayError: one of them holds records. Nothing was deleted.
     """
     store, cluster, now = environment.store, admin.cluster.name, environment.now()
     id_ = new_operation_id("age", now)
