@@ -14,8 +14,9 @@ from bench.figures import Outcome, Table, number, paired_ratio, spread, turns
 from bench.gateway_cost import Cost, Meter
 from bench.ground import ROOT, Say, Scale, create_topic, direct, load, up
 from ha_core.model import Crossing, Extent, Topic
-from ha_core.store import Change, Store, connect
-from ha_core.store.commits import Key
+from ha_core.store.commits import Change, Key
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
 from stack.harness import Stack
 
 RECORD_BYTES = 1024

@@ -13,7 +13,9 @@ from bench.figures import Outcome, Table, spread
 from bench.ground import ROOT, BenchError, Say, Scale, create_topic, direct, up
 from ha_core.model import Document, Fence, Topic, UserBindings
 from ha_core.model.identity import ANONYMOUS
-from ha_core.store import Change, Store, connect
+from ha_core.store.commits import Change
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
 from stack.harness import Stack
 
 GATEWAYS = 2

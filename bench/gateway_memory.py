@@ -12,7 +12,9 @@ from bench.ground import ROOT, BenchError, Say, Scale, create_topic, direct, up
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.deadline import Deadline
 from ha_core.model import Extent, Topic
-from ha_core.store import Change, Store, connect
+from ha_core.store.commits import Change
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
 from ha_core.wire.codes import ApiKey
 from stack.harness import Stack
 

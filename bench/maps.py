@@ -17,10 +17,11 @@ from bench.figures import Outcome, Table, spread
 from bench.gateway_cost import cpu_seconds
 from bench.ground import ROOT, BenchError, Say, Scale, up
 from ha_core.model import Extent, Topic
-from ha_core.store import Change, Store, connect
-from ha_core.store.commits import Key
+from ha_core.store.commits import Change, Key
 from ha_core.store.documents import to_bytes
 from ha_core.store.paths import path_of
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
 
 GATEWAYS = 2
 PARTITIONS_PER_TOPIC = 50

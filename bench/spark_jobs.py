@@ -128,7 +128,7 @@ _ASKED = ("ends", "timestamps")
 
 def _ask(name: str, bootstrap: str, topics: Collection[str], times: int) -> dict[str, list[float]]:
     """Milliseconds for starts and ends of all partitions, and for the timestamps on top, in turns."""
-    from ha_core.kafka import Admin
+    from ha_core.kafka.admin import Admin
     from ha_core.model import Cluster
 
     took_ms: dict[str, list[float]] = {key: [] for key in _ASKED}
@@ -182,8 +182,8 @@ def _dry_runs(stack: Stack, topics: Collection[str], rounds: int, say: Say) -> d
 
 def _within_spark(partitions: int, folder: str) -> dict[str, float]:
     """Runs both jobs in this process."""
-    from ha_core.kafka import SecurityProfile
     from ha_core.model import Cluster, Extent, Topic
+    from ha_core.wire.sasl import SecurityProfile
     from spark_jobs import aging, offsets
     from spark_jobs.asking import Reach
     from spark_jobs.cuts import Demand
@@ -265,7 +265,8 @@ class _Synthetic:
         self.known = {f"t{number}" for number in range(topics)}
 
     def topics(self, names: Collection[str] | None = None, offsets: bool = True) -> dict[str, Any]:
-        from ha_core.kafka import LogEnds, TopicDescription
+        from ha_core.kafka.facts import LogEnds
+        from ha_core.kafka.topics import TopicDescription
 
         ends = dict.fromkeys(range(TOPIC_PARTITIONS), LogEnds(END, END, END, END, 1, 0)) if offsets else {}
         return {
@@ -274,7 +275,7 @@ class _Synthetic:
         }
 
     def record_times(self, ends: Mapping[tuple[str, int], Any], timeout_s: float | None = None) -> dict[Any, Any]:
-        from ha_core.kafka import RecordTimes
+        from ha_core.kafka.facts import RecordTimes
 
         return dict.fromkeys(ends, RecordTimes(1_700_000_000_000, 1_800_000_000_000))
 

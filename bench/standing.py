@@ -28,8 +28,7 @@ from gateway.driver.companions import Caretaker
 from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
 from ha_core.model import Cluster, Extent, Fence, Topic
-from ha_core.store import Change
-from ha_core.store.commits import Key
+from ha_core.store.commits import Change, Key
 from stack.memory_store import MemoryStore
 
 CONNECTIONS, WAITING, MAPS = 9_000, 1_000, 50_000

@@ -17,7 +17,9 @@ from gateway.driver.gateway import Gateway
 from gateway.heavy import SWITCH_S
 from gateway.http import HttpServer
 from gateway.metrics import Metrics
-from ha_core.store import Store, StoreError, connect
+from ha_core.store.errors import StoreError
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
 
 _log = logging.getLogger("gateway")
 

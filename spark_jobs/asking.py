@@ -14,20 +14,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
-from ha_core.kafka import (
-    Admin,
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import (
     AuthenticationRefusedError,
     ClusterUnreachableError,
     KafkaAdminError,
     NotKafkaError,
-    Partition,
-    RecordTimes,
-    SecurityProfile,
-    TopicDescription,
     UnsupportedByClusterError,
 )
-from ha_core.kafka.facts import LIVE
+from ha_core.kafka.facts import LIVE, RecordTimes
+from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster
+from ha_core.plan.facts import Partition
+from ha_core.wire.sasl import SecurityProfile
 
 Answer = TypeVar("Answer")
 CLUSTERS_AT_ONCE = 8

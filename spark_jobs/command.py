@@ -24,7 +24,7 @@ _DEMAND = Demand()
 def main(arguments: list[str]) -> int:
     """Runs one job. Exit code 2: the input cannot be used, and nothing was asked or written."""
     options = _parser().parse_args(arguments)
-    from ha_core.kafka import SecurityProfileError
+    from ha_core.kafka.errors import SecurityProfileError
     from ha_core.model import UnreadableDocumentError
     from ha_core.store.errors import StoreError
     from spark_jobs.inputs import InputError

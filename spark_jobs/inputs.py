@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from ha_core.kafka import SecurityProfile, load_profiles
+from ha_core.kafka.security import load_profiles
 from ha_core.model import Cluster, Operation, Topic
 from ha_core.plan.aging import crossed, group_homes
+from ha_core.wire.sasl import SecurityProfile
 
 NEWEST_OPERATIONS = 10_000
 
@@ -41,7 +42,7 @@ def from_zookeeper(hosts: str, root: str) -> Inputs:
 
     :raises StoreUnavailableError: ZooKeeper is out of reach.
     """
-    from ha_core.store import connect
+    from ha_core.store.zookeeper import connect
 
     store = connect(hosts, root=root)
     try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ha_core.model.cluster import Cluster
-from ha_core.store import Change, connect
+from ha_core.store.commits import Change
+from ha_core.store.zookeeper import connect
 from stack.kafka_part import KafkaCluster
 
 

@@ -38,7 +38,9 @@ from gateway.topology import Topology
 from gateway.upstream.clusters import Upstream
 from gateway.upstream.dial import BrokerSocket
 from ha_core.model import GatewayRecord, View
-from ha_core.store import State, Store, Watcher
+from ha_core.store.store import Store
+from ha_core.store.tree import State
+from ha_core.store.watching import Watcher
 from ha_core.wire import APIS, RemoteProtocolError, advertised
 
 _log = logging.getLogger(__name__)

@@ -17,7 +17,9 @@ from gateway.driver.peers import Answering, Lately, Peer, peer
 from gateway.driver.sightings import FLUSH_S, Sightings
 from gateway.nodes import NodePortError
 from ha_core.model import GatewayRecord
-from ha_core.store import Registration, Store, StoreError
+from ha_core.store.errors import StoreError
+from ha_core.store.gateways import Registration
+from ha_core.store.store import Store
 
 
 class Reports:

@@ -11,7 +11,7 @@ from typing import Literal, cast
 
 from gateway.session.commands import Saw
 from ha_core.model import Use
-from ha_core.store import Sighting
+from ha_core.store.usage import Sighting
 
 _log = logging.getLogger(__name__)
 

@@ -47,7 +47,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
 
     def test_connection(self) -> tuple[bool, str]:
         """Read the state and count what is in it."""
-        from ha_core.kafka import SecurityProfileError
+        from ha_core.kafka.errors import SecurityProfileError
         from ha_core.store.errors import StoreError
 
         try:

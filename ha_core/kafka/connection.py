@@ -7,7 +7,8 @@ connection is closed for good: what was in flight is unknown.
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from ha_core.kafka.deadline import Deadline
@@ -107,13 +108,14 @@ class Connection:
 
     def send(self, api: ApiKey, message: Mapping[str, Any], most: int = NEWEST) -> None:
         """Sends a request without waiting; each needs a `receive`."""
-        self._write(self._client.request(api, message, self.version(api, most)))
+        data = self._client.request(api, message, self.version(api, most))
+        self._in_time(lambda: self._socket.sendall(data))
 
     def receive(self) -> dict[str, Any]:
         """The answer to the oldest request that has none yet."""
         try:
             while (event := self._client.next_event()) is NEED_DATA:
-                self._client.receive_data(self._read())
+                self._client.receive_data(self._in_time(lambda: self._socket.recv(_READ_BYTES)))
             if event is CLOSED:
                 raise self._lost("it closed the connection")
             return event.message(_LIMITS)
@@ -143,7 +145,7 @@ class Connection:
         try:
             data = next(conversation)
             while True:
-                self._write(data)
+                self._in_time(partial(self._socket.sendall, data))
                 data = conversation.send(self.receive())
         except StopIteration as done:
             result: T = done.value
@@ -153,21 +155,14 @@ class Connection:
         except RemoteProtocolError as error:
             raise self._not_kafka(str(error)) from error
 
-    def _write(self, data: bytes) -> None:
+    def _in_time(self, work: Callable[[], T]) -> T:
+        """What the socket does before the deadline."""
         try:
             self._socket.settimeout(max(self.until.left_s, 0.001))
-            self._socket.sendall(data)
+            return work()
         except TimeoutError:
-            raise self._silent() from None
-        except OSError as error:
-            raise self._lost(error.strerror or str(error)) from None
-
-    def _read(self) -> bytes:
-        try:
-            self._socket.settimeout(max(self.until.left_s, 0.001))
-            return self._socket.recv(_READ_BYTES)
-        except TimeoutError:
-            raise self._silent() from None
+            asked = ApiKey(self._client.waits_for).name
+            raise self._unreachable(f"did not answer {asked} within {self.until.seconds:g} s") from None
         except OSError as error:
             raise self._lost(error.strerror or str(error)) from None
 
@@ -189,11 +184,6 @@ class Connection:
             self.cluster,
             self.address,
             f"broke off before it answered {asked.name} ({why}). Is the broker being stopped?",
-        )
-
-    def _silent(self) -> ClusterUnreachableError:
-        return self._unreachable(
-            f"did not answer {ApiKey(self._client.waits_for).name} within {self.until.seconds:g} s"
         )
 
     def _unreachable(self, text: str) -> ClusterUnreachableError:

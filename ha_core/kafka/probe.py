@@ -18,20 +18,6 @@ from ha_core.kafka.groups import at_coordinators
 from ha_core.model import legal_name
 from ha_core.wire.codes import ApiKey
 
-_WATCHED = (
-    ApiKey.PRODUCE,
-    ApiKey.FETCH,
-    ApiKey.LIST_OFFSETS,
-    ApiKey.METADATA,
-    ApiKey.OFFSET_COMMIT,
-    ApiKey.OFFSET_FETCH,
-    ApiKey.FIND_COORDINATOR,
-    ApiKey.JOIN_GROUP,
-    ApiKey.DESCRIBE_GROUPS,
-    ApiKey.CREATE_TOPICS,
-    ApiKey.DESCRIBE_CONFIGS,
-    ApiKey.DESCRIBE_PRODUCERS,
-)
 _RIGHTS_NOT_TOLD = -(1 << 31)
 # bit of the operation (AclOperation) in the answer, its name
 _ON_TOPIC = ((3, "Read"), (8, "Describe"), (10, "DescribeConfigs"))
@@ -52,23 +38,19 @@ class Probe:
     """Something answers, whatever else is wrong. Only transport errors at every address say that nothing does."""
     brokers: Mapping[int, str] = field(default_factory=dict)
     """Node id → `host:port`, as the cluster advertises it."""
-    versions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """API name → (oldest, newest) that every broker offers."""
+    describe_producers: bool = False
+    """Every broker offers DESCRIBE_PRODUCERS (Kafka 2.8 and newer)."""
     cluster_id: str = ""
     """Which the brokers have given themselves; empty where nothing answers."""
     lacking: tuple[str, ...] = ()
     """Rights on existing topics and groups that the account lacks: `Read on topic x`."""
-
-    @property
-    def describe_producers(self) -> bool:
-        return ApiKey.DESCRIBE_PRODUCERS.name in self.versions
 
 
 class Probing(OnBrokers):
     def probe(
         self, topics: Collection[str] = (), groups: Collection[str] = (), timeout_s: float | None = None
     ) -> Probe:
-        """Asks every broker for versions and rights; what is wrong is in the answer, not raised.
+        """Asks every broker, and for rights; what is wrong is in the answer, not raised.
 
         Whether topics may be created only the attempt shows: rights on name patterns are not told.
         """
@@ -78,11 +60,10 @@ class Probing(OnBrokers):
             # Names that no topic can have are not asked for: brokers that are healthy would refuse them.
             answer = asking.metadata([name for name in topics if legal_name(name)], rights=True)
             advertised = {node: f"{host}:{port}" for node, (host, port) in sorted(asking.nodes.items())}
-            versions: dict[str, tuple[int, int]] | None = None
-            for offer in asking.on_each(advertised, lambda node: asking.converse(node, _offer)):
+            offers = asking.on_each(advertised, lambda node: asking.converse(node, _tells_producers))
+            for offer in offers:
                 if isinstance(offer, KafkaAdminError):
                     raise offer
-                versions = offer if versions is None else _common(versions, offer)
             lacking = [
                 text
                 for topic in answer["topics"]
@@ -96,21 +77,16 @@ class Probing(OnBrokers):
             True,
             answers=True,
             brokers=advertised,
-            versions=versions or {},
+            describe_producers=all(offers),
             cluster_id=answer["cluster_id"] or "",
             lacking=tuple(lacking),
         )
 
 
-def _offer(connection: Connection) -> dict[str, tuple[int, int]]:
+def _tells_producers(connection: Connection) -> bool:
     # A question, because what was said when a warm connection was opened does not prove that the broker lives.
     connection.call(ApiKey.METADATA, {"topics": [], "allow_auto_topic_creation": False}, 9)
-    return {api.name: connection.versions[api] for api in _WATCHED if api in connection.versions}
-
-
-def _common(one: Mapping[str, tuple[int, int]], other: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    both = {key: (max(one[key][0], other[key][0]), min(one[key][1], other[key][1])) for key in one if key in other}
-    return {key: (oldest, newest) for key, (oldest, newest) in both.items() if oldest <= newest}
+    return ApiKey.DESCRIBE_PRODUCERS in connection.versions
 
 
 def _group_rights(asking: Asking, groups: Collection[str]) -> list[str]:

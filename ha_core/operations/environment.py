@@ -144,7 +144,7 @@ def connect(
     :raises NoStateError: there is no state at the root, and it is not to be made.
     :raises SecurityProfileError: the security file cannot be used.
     """
-    from ha_core.store import connect as connect_store
+    from ha_core.store.zookeeper import connect as connect_store
 
     known = load_profiles(connection.security_file) if profiles is None else profiles
     store = connect_store(

@@ -13,7 +13,6 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.last_seen import with_last_known
 from ha_core.plan.facts import ClusterFacts, Facts, GroupFacts, TopicFacts
 from ha_core.plan.preflight.case import outside_topics
-from ha_core.wire.codes import ApiKey
 
 PATIENCE_S = 15.0
 """Nobody waits for a plan, and a broker with thousands of partitions may be slow."""
@@ -75,7 +74,6 @@ def _one(
         refused=found.refused or bool(lacking),
         answers=found.answers,
         brokers=tuple(sorted(found.brokers)),
-        versions={int(ApiKey[name]): span for name, span in found.versions.items()},
         describe_producers=found.describe_producers,
     )
     if not found.reachable:

@@ -25,8 +25,6 @@ class ClusterFacts:
     """Something of it is alive where it is not reachable, as with one broker of three: not the same as dead either."""
     brokers: tuple[int, ...] = ()
     """Ids of the live brokers."""
-    versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """API key → lowest and highest version that every broker offers."""
     describe_producers: bool = True
     """DESCRIBE_PRODUCERS is offered (Kafka 2.8 and newer)."""
 

@@ -57,7 +57,7 @@ def switch_there_and_back(stack: Stack, airflow: AirflowApi, directory: Path, sa
 
 def _history(stack: Stack, workload: Workload) -> History:
     """What the clients saw, the cuts from the map, and both clusters' logs read past the gateways."""
-    from ha_core.store import connect
+    from ha_core.store.zookeeper import connect
 
     topic = ORDERS.topic
     store = connect(stack.zookeeper, root=ROOT)

@@ -13,7 +13,7 @@ from ha_core.cli import command
 from ha_core.cli.app import build
 from ha_core.model import Cluster, Document, Topic
 from ha_core.operations.environment import Environment, utc_now
-from ha_core.store import Change
+from ha_core.store.commits import Change
 from stack.memory_store import MemoryStore
 
 

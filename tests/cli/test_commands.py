@@ -29,7 +29,7 @@ from ha_core.model import (
 )
 from ha_core.operations import health
 from ha_core.operations.environment import utc_now
-from ha_core.store import Change
+from ha_core.store.commits import Change
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from ha_core.kafka import LogEnds, TopicDescription
+from ha_core.kafka.facts import LogEnds
+from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, Document, KnownTopic
 from ha_core.operations import last_seen
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.store import Change
+from ha_core.store.commits import Change
 from ha_core.store.errors import StoreUnavailableError, TooLargeError
 from stack.memory_store import MemoryStore
 

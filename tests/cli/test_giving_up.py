@@ -13,7 +13,7 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.lifecycle import given_up
 from ha_core.operations.lifecycle.given_up import give_up, plan_giving_up
 from ha_core.operations.report import Report
-from ha_core.store import Change
+from ha_core.store.commits import Change
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, run, seeded, use
 

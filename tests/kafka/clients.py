@@ -8,8 +8,10 @@ from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Producer
 
-from ha_core.kafka import Admin, GroupDescription, SecurityProfile
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import GroupDescription
 from ha_core.model import Cluster
+from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 
 Settings = dict[str, str | int | float | bool]

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ha_core.kafka import Admin, SecurityProfile
+from ha_core.kafka.admin import Admin
 from ha_core.model import Cluster
+from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 
 

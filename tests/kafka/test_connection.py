@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.kafka import (
-    NO_SECURITY,
-    Admin,
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.brokers import Brokers
+from ha_core.kafka.connection import Connection
+from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.errors import (
     AuthenticationRefusedError,
     ClusterUnreachableError,
     KafkaAdminError,
     NotKafkaError,
-    SecurityProfile,
     UnsupportedByClusterError,
 )
-from ha_core.kafka.brokers import Brokers
-from ha_core.kafka.connection import Connection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.security import NO_SECURITY
 from ha_core.model import Cluster
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.sasl import SecurityProfile
 from tests.kafka.scripted_broker import answered, broker, header_of, listening
 
 

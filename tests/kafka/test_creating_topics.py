@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from ha_core.kafka import NO_SECURITY, Admin, ClusterUnreachableError, StandsInTheWayError, TopicSpec
-from ha_core.kafka.errors import NotSettledError
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import ClusterUnreachableError, NotSettledError, StandsInTheWayError
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.security import NO_SECURITY
 from ha_core.model import Cluster
-from ha_core.store import FencedOffError
+from ha_core.store.errors import FencedOffError
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.kafka.scripted_broker import answered, broker, header_of, listening
 

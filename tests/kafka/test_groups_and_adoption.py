@@ -6,19 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from ha_core.kafka import (
-    Admin,
-    Adopted,
-    GroupDescription,
-    GroupNotStableError,
-    MemberDescription,
-    RequestRefusedError,
-    SecurityProfile,
-    StandsInTheWayError,
-    TopicSpec,
-)
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import GroupNotStableError, RequestRefusedError, StandsInTheWayError
+from ha_core.kafka.facts import Adopted, GroupDescription, MemberDescription, TopicSpec
 from ha_core.model import Member
-from ha_core.store import FencedOffError
+from ha_core.store.errors import FencedOffError
+from ha_core.wire.sasl import SecurityProfile
 from tests.kafka.clients import Settings, live_members, settings
 
 pytestmark = pytest.mark.stack

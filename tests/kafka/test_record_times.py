@@ -7,10 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from ha_core.kafka import NO_SECURITY, Admin, LogEnds, Partition, RecordTimes, SecurityProfile, TopicSpec
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import LogEnds, RecordTimes, TopicSpec
+from ha_core.kafka.security import NO_SECURITY
 from ha_core.model import Cluster
+from ha_core.plan.facts import Partition
 from ha_core.wire.codec import decode
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.sasl import SecurityProfile
 from tests.kafka.clients import settings
 from tests.kafka.scripted_broker import Answer, answered, broker, header_of, listening
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ha_core.kafka import NO_SECURITY, SecurityProfile, SecurityProfileError, load_profiles, profiles
+from ha_core.kafka.errors import SecurityProfileError
+from ha_core.kafka.security import NO_SECURITY, load_profiles, profiles
+from ha_core.wire.sasl import SecurityProfile
 
 
 def test_a_profile_takes_its_password_from_a_file_beside_it(tmp_path: Path) -> None:

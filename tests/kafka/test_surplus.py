@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from ha_core.kafka import Admin, SecurityProfile, TopicSpec
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster
 from ha_core.plan.carry import below_cut
 from ha_core.plan.facts import ProducerFacts
+from ha_core.wire.sasl import SecurityProfile
 from tests.kafka.clients import produce, settings
 
 pytestmark = pytest.mark.stack

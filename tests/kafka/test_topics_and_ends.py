@@ -7,17 +7,11 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from ha_core.kafka import (
-    Admin,
-    KafkaAdminError,
-    LogEnds,
-    RequestRefusedError,
-    SecurityProfile,
-    StandsInTheWayError,
-    TopicMissingError,
-    TopicSpec,
-)
-from ha_core.store import FencedOffError
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError, RequestRefusedError, StandsInTheWayError, TopicMissingError
+from ha_core.kafka.facts import LogEnds, TopicSpec
+from ha_core.store.errors import FencedOffError
+from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from tests.kafka.clients import produce, settings
 

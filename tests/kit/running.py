@@ -141,7 +141,7 @@ class Run:
     def cuts(self, topics: Collection[str]) -> tuple[Cut, ...]:
         if self._cluster is not None:
             return ()
-        from ha_core.store import connect
+        from ha_core.store.zookeeper import connect
 
         store = connect(self.stack.zookeeper, root=ZOOKEEPER_ROOT)
         try:

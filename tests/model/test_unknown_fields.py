@@ -26,7 +26,7 @@ from ha_core.operations.registry import add_cluster
 from ha_core.plan.crossing import propose_change
 from ha_core.plan.facts import PartitionEnds, ProducerFacts
 from ha_core.plan.move import cut_change, fence_change
-from ha_core.store import Change
+from ha_core.store.commits import Change
 from ha_core.store.usage import Sighting, merge
 from stack.memory_store import MemoryStore
 

@@ -4,7 +4,7 @@ import pytest
 
 from ha_core.model import Cluster
 from ha_core.operations.environment import Environment
-from ha_core.store import Change
+from ha_core.store.commits import Change
 from stack.harness import Stack
 from stack.memory_store import MemoryStore
 

@@ -16,7 +16,8 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
 from ha_core.plan.move import fence_change
 from ha_core.plan.pinning import pinned_map
-from ha_core.store import Change, FencedOffError
+from ha_core.store.commits import Change
+from ha_core.store.errors import FencedOffError
 from ha_core.store.paths import name_of
 from stack.memory_store import MemoryStore
 

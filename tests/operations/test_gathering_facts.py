@@ -14,7 +14,7 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.gather import gather
 from ha_core.operations.inventory import lag_of
 from ha_core.operations.requests import make_request
-from ha_core.store import Change
+from ha_core.store.commits import Change
 
 NOW, SEEN = "2026-11-21T10:01:30Z", "2026-11-21T10:00:00Z"
 

@@ -17,8 +17,8 @@ from ha_core.operations.revisions import BATCH_BYTES, BATCH_TOPICS, in_batches, 
 from ha_core.plan.crossing import open_change, propose_change, settle_change
 from ha_core.plan.facts import PartitionEnds
 from ha_core.plan.revision import Documents
-from ha_core.store import TooLargeError
 from ha_core.store.documents import to_bytes
+from ha_core.store.errors import TooLargeError
 from ha_core.store.tree import MAX_REQUEST_BYTES
 from tests.plan.revisions import written
 

@@ -11,7 +11,8 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.journal import Journal
 from ha_core.operations.mask import mask_cluster, unmask_cluster
 from ha_core.operations.report import Report
-from ha_core.store import ConflictError, LockedError, Sighting
+from ha_core.store.errors import ConflictError, LockedError
+from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
 
 BOTH = parse("bindings: {alice: {cluster: east, groups: {billing: west}}, bob: {cluster: west}}", "team.yaml")

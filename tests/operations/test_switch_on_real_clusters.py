@@ -31,7 +31,7 @@ from ha_core.operations.switch.proposal import plan
 from ha_core.operations.switch.steps import SwitchSteps
 from ha_core.operations.switch.window import Window
 from ha_core.plan.move import TASKS
-from ha_core.store import Change
+from ha_core.store.commits import Change
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 from tests.operations.dying import (

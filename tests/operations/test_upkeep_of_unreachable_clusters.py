@@ -15,7 +15,7 @@ from ha_core.operations.mask import mask_cluster
 from ha_core.operations.registry import declare_usage
 from ha_core.operations.requests import chosen_topics, fault_request
 from ha_core.plan.returned import dead_at_the_cut
-from ha_core.store import Change
+from ha_core.store.commits import Change
 
 AT = "2026-11-21T10:00:00Z"
 GIVEN_UP = Topic(name="orders", writer="west", partitions={0: append(identity("east"), "west", 10**6, 0, known_end=40)})

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from ha_core.kafka import NO_SECURITY, SecurityProfile, load_profiles
+from ha_core.kafka.security import NO_SECURITY, load_profiles
 from ha_core.model import Cluster
-from ha_core.store import Change
+from ha_core.store.commits import Change
+from ha_core.wire.sasl import SecurityProfile
 from stack.memory_store import MemoryStore
 from tests.dags import airflow_home
 

@@ -6,20 +6,13 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ha_core.kafka import (
-    ClusterUnreachableError,
-    Committed,
-    GroupDescription,
-    LogEnds,
-    NotAuthorisedError,
-    Partition,
-    RecordTimes,
-    SecurityProfile,
-    TopicDescription,
-    UnsupportedByClusterError,
-)
+from ha_core.kafka.errors import ClusterUnreachableError, NotAuthorisedError, UnsupportedByClusterError
+from ha_core.kafka.facts import GroupDescription, LogEnds, RecordTimes
+from ha_core.kafka.group_offsets import Committed
+from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster
-from ha_core.plan.facts import ProducerFacts
+from ha_core.plan.facts import Partition, ProducerFacts
+from ha_core.wire.sasl import SecurityProfile
 from spark_jobs.asking import Reach
 
 TIMEOUT_S = 1.0

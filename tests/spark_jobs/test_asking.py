@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 
-from ha_core.kafka import LogEnds, Partition, RecordTimes, SecurityProfile, TopicDescription
+from ha_core.kafka.facts import LogEnds, RecordTimes
+from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster
+from ha_core.plan.facts import Partition
+from ha_core.wire.sasl import SecurityProfile
 from spark_jobs.asking import (
     PARTITIONS_PER_REQUEST,
     GroupAsked,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ha_core.model import Extent, Topic
-from ha_core.store import Change, connect
+from ha_core.store.commits import Change
+from ha_core.store.zookeeper import connect
 from spark_jobs import aging, facts, inputs
 from spark_jobs.asking import Reach
 from spark_jobs.folder import Folder

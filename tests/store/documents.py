@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from ha_core.model import Document, GatewayRecord, HistoryEntry, Operation, UserBindings
-from ha_core.store import Change
+from ha_core.store.commits import Change
 from ha_core.store.paths import name_of
 
 _numbers = itertools.count()

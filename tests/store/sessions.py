@@ -7,8 +7,8 @@ from typing import Protocol
 
 from kazoo.client import KazooClient
 
-from ha_core.store import connect
 from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
 from stack.memory_store import MemoryStore
 
 from .fault_proxy import FaultProxy

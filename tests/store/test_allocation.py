@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE
-from ha_core.store import StoreError
+from ha_core.store.errors import StoreError
 from stack.memory_store import MemoryStore
 
 from .sessions import Session

@@ -6,8 +6,9 @@ import random
 import pytest
 
 from ha_core.model import Extent, LastSequences, Operation, Topic, UnreadableDocumentError, UserBindings
-from ha_core.store import (
-    Change,
+from ha_core.store.commits import KEPT, PRUNED_EVERY, Change
+from ha_core.store.documents import to_bytes
+from ha_core.store.errors import (
     ConflictError,
     FencedOffError,
     StoreError,
@@ -15,8 +16,6 @@ from ha_core.store import (
     TooLargeError,
     UnknownOperationError,
 )
-from ha_core.store.commits import KEPT, PRUNED_EVERY
-from ha_core.store.documents import to_bytes
 
 from .documents import binding, operation, put
 from .sessions import Session

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.store import AlreadyRegisteredError, StoreUnavailableError
+from ha_core.store.errors import AlreadyRegisteredError, StoreUnavailableError
 
 from .documents import binding, gateway, put
 from .sessions import Session

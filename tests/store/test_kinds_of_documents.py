@@ -8,7 +8,7 @@ import pytest
 
 from ha_core.model import Document, Operation, View
 from ha_core.model.document import KINDS
-from ha_core.store import Change
+from ha_core.store.commits import Change
 from ha_core.store.paths import name_of, parse, path_of
 from stack.memory_store import MemoryStore
 

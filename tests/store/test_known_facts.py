@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ha_core.model import Cluster, Document, KnownGroup, KnownTopic
-from ha_core.store import Change
+from ha_core.store.commits import Change
 
 from .sessions import Session
 

@@ -10,8 +10,10 @@ import pytest
 
 from ha_core.model import Extent, Topic
 from ha_core.operations.revisions import in_batches
-from ha_core.store import Store, TooLargeError, connect
+from ha_core.store.errors import TooLargeError
 from ha_core.store.paths import path_of
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
 
 from .documents import put
 from .waiting import DEADLINE_S

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from ha_core.model import Lock, Operation
-from ha_core.store import ConflictError, FencedOffError, LockedError, StillHeldError, UnknownOperationError
+from ha_core.store.errors import ConflictError, FencedOffError, LockedError, StillHeldError, UnknownOperationError
 
 from .documents import entry, operation
 from .sessions import Session

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model import Usage, Use
-from ha_core.store import Sighting
-from ha_core.store.usage import MAX_BYTES, MAX_NAMES, MAX_USES, merge
+from ha_core.store.usage import MAX_BYTES, MAX_NAMES, MAX_USES, Sighting, merge
 
 from .sessions import Session
 from .waiting import at_once

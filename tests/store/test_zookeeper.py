@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from ha_core.model import Topic, UserBindings, View
-from ha_core.store import NoStateError, Store, StoreUnavailableError, connect
+from ha_core.store.errors import NoStateError, StoreUnavailableError
 from ha_core.store.multiread import MAX_BATCH, read_in_batches
+from ha_core.store.store import Store
 from ha_core.store.tree import Create, Node
+from ha_core.store.zookeeper import connect
 
 from .documents import binding, gateway, operation, put
 from .waiting import DEADLINE_S, until

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 from ha_core.model import View
-from ha_core.store import connect
+from ha_core.store.zookeeper import connect
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, switchyard_command
 from tests.system.watching import until

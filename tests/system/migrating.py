@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ha_core.model import Operation, Topic
 from ha_core.plan.revision import FINAL
-from ha_core.store import connect
+from ha_core.store.zookeeper import connect
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, switchyard, switchyard_command
 

@@ -13,7 +13,7 @@ import urllib.request
 import pytest
 
 from ha_core.plan.revision import FINAL
-from ha_core.store import connect
+from ha_core.store.zookeeper import connect
 from stack.clients.process import Client, history_of
 from stack.harness import Stack
 from stack.history.events import Delivered, Failed, Noted

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ha_core.model import Topic
-from ha_core.store import connect
+from ha_core.store.zookeeper import connect
 from stack.clients.process import Client
 from stack.harness import Stack
 from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, Run, bind, bootstrap, create_topic, switchyard

@@ -12,9 +12,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ha_core.kafka import Admin, SecurityProfile, TopicSpec
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster, KnownTopic
-from ha_core.store import Store, connect
+from ha_core.store.store import Store
+from ha_core.store.zookeeper import connect
+from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from stack.processes import descendants
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap

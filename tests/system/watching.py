@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
-from ha_core.store import connect
+from ha_core.store.zookeeper import connect
 from stack.clients.process import Client, history_of
 from stack.harness import Stack
 from stack.history.events import Acked, Delivered, Failed, Noted

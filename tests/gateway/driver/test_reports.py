@@ -11,7 +11,7 @@ from gateway.driver.membership import Reports
 from gateway.driver.sightings import Sightings
 from gateway.session.commands import Saw
 from ha_core.model import GatewayRecord, Identity
-from ha_core.store import Sighting
+from ha_core.store.usage import Sighting
 
 
 def record(revision: int) -> GatewayRecord:

@@ -7,7 +7,7 @@ import asyncio
 from gateway.driver.sightings import MAX_BYTES_OF_A_USER, Sightings
 from gateway.session.commands import Saw
 from ha_core.model import Identity
-from ha_core.store import Sighting
+from ha_core.store.usage import Sighting
 
 
 def test_a_user_who_makes_names_up_does_not_keep_what_others_use_from_being_recorded() -> None:

@@ -16,7 +16,7 @@ from typing import IO
 
 from ha_core.model import Operation, Topic
 from ha_core.plan.revision import FINAL
-from ha_core.store import connect
+from ha_core.store.zookeeper import connect
 from stack.clients.process import Client, history_of
 from stack.harness import Stack
 from stack.history.checker import Result
