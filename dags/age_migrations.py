@@ -23,8 +23,9 @@ Without Airflow: `switchyard age`.
 
 from datetime import timedelta
 
-from ha_core.operators import AgeMigrationsOperator, forms
+from ha_core.operators import forms
 from ha_core.operators.dags import BACKGROUND, LONG, end_run, switchyard_dag
+from ha_core.operators.upkeep import AgeMigrationsOperator
 
 PARAMS = {
     forms.FIRST: forms.scheduled_dry_run("Only look."),

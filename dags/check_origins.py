@@ -18,8 +18,9 @@ Without Airflow: `switchyard origins check`.
 
 from datetime import timedelta
 
-from ha_core.operators import CheckOriginsOperator, forms
+from ha_core.operators import forms
 from ha_core.operators.dags import BACKGROUND, LONG, end_run, switchyard_dag
+from ha_core.operators.upkeep import CheckOriginsOperator
 
 PARAMS = {
     forms.FIRST: forms.scheduled_dry_run("Only look."),

@@ -29,7 +29,8 @@ The form begins as a **dry run**: `plan` counts what would be lost.
 Without Airflow: `switchyard origins give-up CLUSTER --reason …`.
 """
 
-from ha_core.operators import CountLossOperator, GiveUpOperator, forms
+from ha_core.operators import forms
+from ha_core.operators.clusters import CountLossOperator, GiveUpOperator
 from ha_core.operators.dags import LONG, PATIENT, ask, end_run, switchyard_dag
 
 PARAMS = {

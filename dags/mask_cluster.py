@@ -13,7 +13,8 @@ Masking is one revision; the task ends when every gateway serves it. A cluster t
 the task is skipped. The way back: `unmask_cluster`. Without Airflow: `switchyard mask CLUSTER --reason …`.
 """
 
-from ha_core.operators import LookAtClusterOperator, MaskClusterOperator, forms
+from ha_core.operators import forms
+from ha_core.operators.clusters import LookAtClusterOperator, MaskClusterOperator
 from ha_core.operators.dags import end_run, switchyard_dag
 
 PARAMS = forms.of_cluster(

@@ -30,7 +30,9 @@ A cluster that still answers is refused: use `switch`, which loses nothing. Whol
 *forced*. Without Airflow: `switchyard migrate-from-fault --help`.
 """
 
-from ha_core.operators import (
+from ha_core.operators import forms
+from ha_core.operators.dags import LONG, PATIENT, STEP, ask, end_run, switchyard_dag
+from ha_core.operators.switch import (
     AcquireOperator,
     CutOverOperator,
     PlanFaultMigrationOperator,
@@ -38,9 +40,7 @@ from ha_core.operators import (
     RecordOperator,
     ReportOperator,
     VerifyOperator,
-    forms,
 )
-from ha_core.operators.dags import LONG, PATIENT, STEP, ask, end_run, switchyard_dag
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only **plan**: what would move, what is known of it, and what speaks against it."),

@@ -28,16 +28,16 @@ Without Airflow: `switchyard migrate --help`; `switchyard migrations` shows how 
 
 from datetime import timedelta
 
-from ha_core.operators import (
+from ha_core.operators import forms
+from ha_core.operators.dags import LONG, ask, end_run, switchyard_dag
+from ha_core.operators.migration import (
     AwaitCutsSensor,
     ListBatchesOperator,
     MigrateBatchOperator,
     PlanMigrationOperator,
     ReleaseMigrationOperator,
     ReportMigrationOperator,
-    forms,
 )
-from ha_core.operators.dags import LONG, ask, end_run, switchyard_dag
 
 BATCHES_AT_ONCE = 2
 """Each batch asks both clusters for thousands of partitions: more would hurt them."""

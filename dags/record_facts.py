@@ -23,9 +23,10 @@ the environment of the workers; with more than one machine it has to be a shared
 
 from datetime import timedelta
 
-from ha_core.operators import RecordKnownOperator, forms
+from ha_core.operators import forms
 from ha_core.operators.dags import BACKGROUND, switchyard_dag
 from ha_core.operators.spark import HISTORY, RATES, SparkJobOperator
+from ha_core.operators.upkeep import RecordKnownOperator
 
 PARAMS = {
     "keep_days": forms.field(

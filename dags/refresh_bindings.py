@@ -20,7 +20,8 @@ A binding alone moves neither records nor committed offsets. Where it changes fo
 Without Airflow: `switchyard bindings set --file FILE`.
 """
 
-from ha_core.operators import CompareBindingsOperator, RefreshBindingsOperator, forms
+from ha_core.operators import forms
+from ha_core.operators.bindings import CompareBindingsOperator, RefreshBindingsOperator
 from ha_core.operators.dags import end_run, switchyard_dag
 
 PARAMS = {

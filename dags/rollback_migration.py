@@ -12,8 +12,9 @@ The operation's id is in the result of the run of `migrate_topics`, and `switchy
 Without Airflow: `switchyard rollback OPERATION`.
 """
 
-from ha_core.operators import RollbackMigrationOperator, forms
+from ha_core.operators import forms
 from ha_core.operators.dags import end_run, switchyard_dag
+from ha_core.operators.migration import RollbackMigrationOperator
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only say whether there is a way back."),

@@ -17,8 +17,8 @@ Without Airflow: `switchyard settle`.
 
 from datetime import timedelta
 
-from ha_core.operators import SettleMigrationsOperator
 from ha_core.operators.dags import LONG, end_run, switchyard_dag
+from ha_core.operators.upkeep import SettleMigrationsOperator
 
 with switchyard_dag(
     "settle_migrations",

@@ -24,7 +24,9 @@ its remedy. Killed anywhere, a cleared task goes on with the same operation; aft
 The way back is another switch with *From* and *To* exchanged. Without Airflow: `switchyard switch --help`.
 """
 
-from ha_core.operators import (
+from ha_core.operators import forms
+from ha_core.operators.dags import LONG, PATIENT, STEP, ask, end_run, switchyard_dag
+from ha_core.operators.switch import (
     AcquireOperator,
     AdoptGroupsOperator,
     CutOverOperator,
@@ -33,9 +35,7 @@ from ha_core.operators import (
     RecordOperator,
     ReportOperator,
     VerifyOperator,
-    forms,
 )
-from ha_core.operators.dags import LONG, PATIENT, STEP, ask, end_run, switchyard_dag
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only the task **plan**: what would move, why, and what speaks against it."),

@@ -9,7 +9,8 @@ Nothing moves back by itself: use the `switch` DAG for that. If topics were move
 not masked is left alone, and the task is skipped. Without Airflow: `switchyard unmask CLUSTER`.
 """
 
-from ha_core.operators import LookAtClusterOperator, UnmaskClusterOperator, forms
+from ha_core.operators import forms
+from ha_core.operators.clusters import LookAtClusterOperator, UnmaskClusterOperator
 from ha_core.operators.dags import end_run, switchyard_dag
 
 with switchyard_dag(

@@ -169,7 +169,7 @@ def undo(environment: Environment, operation_id: str) -> Report:
     """
     with held(environment, operation_id) as journal:
         KINDS[journal.operation.kind].undo(journal)
-        return report_of(journal)
+        return report_of(journal.environment, journal.operation)
 
 
 def release(environment: Environment, operation_id: str) -> Report | None:
@@ -181,7 +181,7 @@ def release(environment: Environment, operation_id: str) -> Report | None:
             journal.release()
         elif not KINDS[journal.operation.kind].release(journal):
             return _to_the_end(journal)
-        return report_of(journal)
+        return report_of(journal.environment, journal.operation)
 
 
 def settle_interrupted(environment: Environment, request: MoveRequest) -> Report | None:
@@ -243,8 +243,8 @@ def _to_the_end(journal: Journal, at_once: bool = False) -> Report:
     try:
         _drive(journal.environment, KINDS[journal.operation.kind].advance(journal, at_once))
     except FAILURES as error:
-        return report_of(journal, str(error))
-    return report_of(journal)
+        return report_of(journal.environment, journal.operation, str(error))
+    return report_of(journal.environment, journal.operation)
 
 
 def _drive(environment: Environment, work: Work) -> None:

@@ -9,8 +9,9 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict
 
 from ha_core.model import HistoryEntry, Operation, Topic
+from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.journal import ASKED_FOR, Journal
+from ha_core.operations.journal import ASKED_FOR
 from ha_core.plan.crossing_stages import crossings
 from ha_core.plan.verdict import Verdict, refused
 from ha_core.store.errors import StoreError
@@ -130,9 +131,8 @@ def partition_cuts(operation: Operation, topics: Iterable[Topic]) -> tuple[Parti
     return tuple(PartitionCut(name, partition, cut, origin, target) for name, partition, cut in sorted(rows))
 
 
-def report_of(journal: Journal, error: str = "") -> Report:
+def report_of(environment: Environment, operation: Operation, error: str = "") -> Report:
     """The report of what the operation has come to; an unfinished one has failed for now."""
-    environment, operation = journal.environment, journal.operation
     result: Result = operation.state if operation.state in {"succeeded", "undone", "crossing"} else "failed"
     cuts: tuple[PartitionCut, ...] = ()
     times: tuple[StepTime, ...] = ()

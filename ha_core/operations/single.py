@@ -61,7 +61,7 @@ def run_single(  # one change, spelled out
                 revision = _commit(journal, puts, deletes, expected)
                 seen["revision"] = revision
             settle(journal)
-            return report_of(journal)
+            return report_of(journal.environment, journal.operation)
     except BaseException:
         if journal.operation.state != "cut":
             journal.finish("undone", "nothing was changed")

@@ -10,9 +10,9 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import Context, truth
+from ha_core.operators.base import Context
 from ha_core.operators.dag_run import PLAN, responder, triggered_by
-from ha_core.operators.forms import FormField
+from ha_core.operators.forms import Flag, FormField
 
 NOBODY, SOMEBODY_ELSE = "nobody", "somebody else"
 """Choices of a form. Somebody else: who has triggered the run may reject it, and not approve it."""
@@ -34,7 +34,7 @@ class ApproveOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not
         self,
         *,
         approval: Any = FormField("approval", "anybody"),
-        dry_run: Any = FormField("dry_run", False),
+        dry_run: Any = Flag("dry_run"),
         proposal_of: str = PLAN,
         **kwargs: Any,
     ) -> None:
@@ -49,7 +49,7 @@ class ApproveOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not
         self.dry_run = dry_run
 
     def execute(self, context: Context) -> Any:
-        if self.approval == NOBODY or truth(self.dry_run):
+        if self.approval == NOBODY or Flag("dry_run").read(self.dry_run):
             raise AirflowSkipException("Nobody has to approve this run.")
         return super().execute(context)
 

@@ -25,9 +25,9 @@ from airflow.sdk.exceptions import (
 
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.operators.dag_run import PLAN, approval_of, of_run, rejected, run_by, run_owner
-from ha_core.operators.forms import FormField, refuse_unknown_keys
+from ha_core.operators.forms import Flag, FormField, RefusedRequestError, refuse_unknown_keys
 from ha_core.operators.outcome import DONE, DRY_RUN, FAILED, NOTHING, PLANNED, REFUSED, TOLD
-from ha_core.present.page import Page, log_lines
+from ha_core.present.page import Page, log_lines, markdown
 
 if TYPE_CHECKING:
     from ha_core.operations.environment import Environment
@@ -39,7 +39,6 @@ MAX_LISTED = 1_000
 """Rows of a table in a log, and entries of a list in a result; the command line has them all."""
 MAX_SHOWN = 250
 """Characters of Airflow's column. PostgreSQL refuses longer ones, and with them the end of the task."""
-_TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "none": False, "": False}
 
 
 class DryRunEnds(AirflowSkipException):  # type: ignore[misc]  # airflow is not typed here
@@ -65,12 +64,14 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
     """It runs whatever was asked for or answered."""
     told_before: ClassVar[str] = ""
     """Where what it would do is told; it skips a dry run then."""
+    form: ClassVar[Mapping[str, FormField]] = {"dry_run": Flag("dry_run")}
+    """Argument → how it is read."""
 
     def __init__(
         self,
         *,
         zookeeper_conn_id: str = SwitchyardHook.default_conn_name,
-        dry_run: Any = FormField("dry_run", False),
+        dry_run: Any = Flag("dry_run"),
         proposal_of: str = PLAN,
         strict_form: bool = False,
         **kwargs: Any,
@@ -86,11 +87,8 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         super().__init_subclass__(**kwargs)
         if fields := {name: value for name, value in vars(cls).items() if isinstance(value, FormField)}:
             cls.template_fields = (*cls.template_fields, *fields)
+            cls.form = {**cls.form, **fields}
             cls.__init__ = _with_arguments(cls.__init__, fields)  # type: ignore[method-assign]
-
-    @property
-    def is_dry_run(self) -> bool:
-        return truth(self.dry_run)
 
     def work(self, context: Context) -> Any:
         """What the task does."""
@@ -105,9 +103,15 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
                 refuse_unknown_keys(context)
             if rejected(approval_of(context)):
                 raise DryRunEnds("The run was rejected: nothing is changed.")
-        if self.told_before and self.is_dry_run:
+            self.read_arguments()
+        if self.told_before and self.dry_run:
             raise DryRunEnds(f"This is a dry run: {self.told_before}.")
         return bounded(self.work(context))
+
+    def read_arguments(self) -> None:
+        """:raises RefusedRequestError: names the value that cannot be read."""
+        for name, field in self.form.items():
+            setattr(self, name, field.read(getattr(self, name)))
 
     def guarded(self, context: Context, work: Callable[[], Any]) -> Any:
         """Run `work`, and tell what becomes of it."""
@@ -155,6 +159,12 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         for line in log_lines(page, most):
             self.log.info("%s", line)
 
+    def propose(self, context: Context, page: Page, most: int | None = None) -> None:
+        """Say a page, and leave it as the table that whoever approves is shown."""
+        blocks = [*page]
+        self.say(blocks, most)
+        context["ti"].xcom_push(key="table", value=markdown(blocks))
+
     def say_reports(self, reports: Iterable[Report]) -> None:
         """Write what operations have done into the task's log."""
         from ha_core.present.moves import report_page
@@ -180,7 +190,7 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
 
     def would(self, context: Context, text: str, **more: Any) -> None:
         """Tell what would be done; where it is not going to stay at that, what is done is told later."""
-        tell(context, DRY_RUN if self.is_dry_run else PLANNED, text, **more)
+        tell(context, DRY_RUN if self.dry_run else PLANNED, text, **more)
 
     def on_kill(self) -> None:
         # Airflow only calls this and then waits for execute() to end; an exception here ends it where it stands.
@@ -202,10 +212,6 @@ def _with_arguments(init: Callable[..., None], fields: Mapping[str, FormField]) 
     self, rest = Parameter("self", Parameter.POSITIONAL_ONLY), Parameter("arguments", Parameter.VAR_KEYWORD)
     wrapped.__signature__ = Signature([self, *own, rest])  # type: ignore[attr-defined]
     return wrapped
-
-
-class RefusedRequestError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
-    """Nothing was changed, and repeating it cannot help."""
 
 
 class RunFailedError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
@@ -254,14 +260,3 @@ def refusals_are_final() -> Iterator[None]:
         yield
     except (RefusedError, DeclaredError, SecurityProfileError, LockedError) as error:
         raise RefusedRequestError(str(error)) from error
-
-
-def truth(rendered: Any) -> bool:
-    """A boolean, or what a template makes of one.
-
-    :raises RefusedRequestError: it is neither; a typing mistake must not make a deed of a dry run.
-    """
-    text = str(rendered).strip().lower()
-    if text not in _TRUTHS:
-        raise RefusedRequestError(f"Nothing was changed. {rendered!r} is neither true nor false.")
-    return _TRUTHS[text]

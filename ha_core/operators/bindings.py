@@ -7,8 +7,8 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import Context, SwitchyardOperator, truth
-from ha_core.operators.forms import FormField
+from ha_core.operators.base import Context, SwitchyardOperator
+from ha_core.operators.forms import Flag, Text
 
 
 class CompareBindingsOperator(SwitchyardOperator):
@@ -19,10 +19,10 @@ class CompareBindingsOperator(SwitchyardOperator):
     :param accept_warnings: whether a difference with warnings is no failure.
     """
 
-    declaration: Any = FormField("declaration", None)
-    path: Any = FormField("path", None)
-    reason: Any = FormField("reason")
-    accept_warnings: Any = FormField("accept_warnings", False)
+    declaration: Any = Text("declaration", None)
+    path: Any = Text("path", None)
+    reason: Any = Text("reason")
+    accept_warnings: Any = Flag("accept_warnings")
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.errors import RefusedError
@@ -31,7 +31,7 @@ class CompareBindingsOperator(SwitchyardOperator):
             plan = self._plan(environment)
         if not plan.differences:
             raise AirflowSkipException("Nothing differs: the bindings are as declared.")
-        if plan.warnings and not truth(self.accept_warnings):
+        if plan.warnings and not self.accept_warnings:
             raise RefusedError(f"Nothing was changed. {' '.join(plan.warnings)} Accept the warnings if this is meant.")
         text = f"{len(plan.differences)} users would get other bindings"
         self.would(context, text, objections=[*plan.warnings] or ["none"])
@@ -50,10 +50,10 @@ class CompareBindingsOperator(SwitchyardOperator):
         from ha_core import bindings_file
         from ha_core.operations.errors import RefusedError
 
-        if text := str(self.declaration or "").strip():
-            return bindings_file.parse(text, "the declaration")
-        if path := str(self.path or "").strip():
-            return bindings_file.read(Path(path))
+        if self.declaration:
+            return bindings_file.parse(self.declaration, "the declaration")
+        if self.path:
+            return bindings_file.read(Path(self.path))
         raise RefusedError("There is no declaration: give its text, or the path of a file on the workers.")
 
 
@@ -69,7 +69,7 @@ class RefreshBindingsOperator(CompareBindingsOperator):
             finished = self.finish_own(context, environment)
             plan = self._plan(environment)
             if plan.differences:
-                report = apply_bindings(environment, plan, str(self.reason))
+                report = apply_bindings(environment, plan, self.reason)
             elif finished:
                 report = finished[-1]
             else:

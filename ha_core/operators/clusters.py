@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import MAX_LISTED, Context, RefusedRequestError, SwitchyardOperator, truth
-from ha_core.operators.dag_run import PLAN
-from ha_core.operators.forms import FormField
+from ha_core.operators.base import MAX_LISTED, Context, SwitchyardOperator
+from ha_core.operators.forms import Flag, FormField, RefusedRequestError, Text
 
 if TYPE_CHECKING:
     from ha_core.operations.environment import Environment
@@ -24,12 +23,8 @@ class _ClusterOperator(SwitchyardOperator):
     :param force: although something speaks against it.
     """
 
-    cluster: Any = FormField("cluster")
-    force: Any = FormField("force", False)
-
-    @property
-    def name(self) -> str:
-        return str(self.cluster).strip()
+    cluster: Any = Text("cluster")
+    force: Any = Flag("force")
 
 
 class LookAtClusterOperator(_ClusterOperator):
@@ -40,9 +35,7 @@ class LookAtClusterOperator(_ClusterOperator):
     :param change: `mask` or `unmask`.
     """
 
-    def __init__(self, *, change: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.change = change
+    change: Any = FormField("change")
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.errors import RefusedError
@@ -50,25 +43,25 @@ class LookAtClusterOperator(_ClusterOperator):
         from ha_core.present.state import depends_lines
 
         with self.environment(context) as environment:
-            depends = who_depends(environment, self.name)
-            done = stands_already(environment, self.name, self.change)
-            against = objections(environment, self.name, self.change, depends, force=truth(self.force))
-        lines = [*depends_lines(self.name, depends)]
+            depends = who_depends(environment, self.cluster)
+            done = stands_already(environment, self.cluster, self.change)
+            against = objections(environment, self.cluster, self.change, depends, force=self.force)
+        lines = [*depends_lines(self.cluster, depends)]
         self.say(lines)
         document: dict[str, Any] = depends.to_json()
         self.push_result(context, document)
         if against:
             raise RefusedError(f"Nothing was changed. {' '.join(against)}")
-        if done and self.is_dry_run:
+        if done and self.dry_run:
             raise AirflowSkipException(done)
-        self.would(context, f"would {self.change} {self.name}", objections=["none"], depends=lines)
+        self.would(context, f"would {self.change} {self.cluster}", objections=["none"], depends=lines)
         return document
 
 
 class _ChangeClusterOperator(_ClusterOperator):
     """:param reason: kept with the cluster and in the history."""
 
-    reason: Any = FormField("reason")
+    reason: Any = Text("reason")
     told_before: ClassVar[str] = "who depends on the cluster is in the log of the task before"
 
     def work(self, context: Context) -> dict[str, Any]:
@@ -97,7 +90,7 @@ class MaskClusterOperator(_ChangeClusterOperator):
     def change(self, environment: Environment) -> MaskOutcome:
         from ha_core.operations.mask import mask_cluster
 
-        return mask_cluster(environment, self.name, str(self.reason), force=truth(self.force))
+        return mask_cluster(environment, self.cluster, self.reason, force=self.force)
 
 
 class UnmaskClusterOperator(_ChangeClusterOperator):
@@ -106,7 +99,7 @@ class UnmaskClusterOperator(_ChangeClusterOperator):
     def change(self, environment: Environment) -> MaskOutcome:
         from ha_core.operations.mask import unmask_cluster
 
-        return unmask_cluster(environment, self.name, str(self.reason))
+        return unmask_cluster(environment, self.cluster, self.reason)
 
 
 class CountLossOperator(_ClusterOperator):
@@ -118,15 +111,11 @@ class CountLossOperator(_ClusterOperator):
     """
 
     topics: Any = FormField("topics", ())
-    reason: Any = FormField("reason")
+    reason: Any = Text("reason")
 
     def work(self, context: Context) -> dict[str, Any]:
-        from ha_core.present.lifecycle import giving_up_page
-        from ha_core.present.page import markdown
-
         with self.environment(context) as environment:
             plan, lost, _ = self._plan(context, environment)
-        context["ti"].xcom_push(key="table", value=markdown(giving_up_page(plan)))
         context["ti"].xcom_push(key=SEEN, value=sorted(_ids(plan)))
         return self._would(context, plan, lost)
 
@@ -135,31 +124,27 @@ class CountLossOperator(_ClusterOperator):
         from ha_core.operations.lifecycle import given_up
         from ha_core.present.lifecycle import giving_up_lines, giving_up_page
 
-        given_up.require_reason(self.name, str(self.reason).strip())
+        given_up.require_reason(self.cluster, self.reason)
         finished = self.finish_own(context, environment)
-        if not self.is_dry_run:
+        if not self.dry_run:
             given_up.end_interrupted(environment)
-        plan = given_up.plan_giving_up(environment, self.name, self.topics or (), force=truth(self.force))
-        self.say(giving_up_page(plan), MAX_LISTED)
+        plan = given_up.plan_giving_up(environment, self.cluster, self.topics or (), force=self.force)
+        self.propose(context, giving_up_page(plan), MAX_LISTED)
         lost = next(giving_up_lines(plan))
         if not plan.losses and not finished:
             raise AirflowSkipException(lost)
         return plan, lost, finished
 
     def _would(self, context: Context, plan: GivingUp, lost: str) -> dict[str, Any]:
-        self.would(context, f"would give up {self.name} for good: {lost}", objections=["none"])
+        self.would(context, f"would give up {self.cluster} for good: {lost}", objections=["none"])
         return {**plan.to_json(), "result": "planned", "changed": False}
 
 
 class GiveUpOperator(CountLossOperator):
     """Give up what a cluster that never comes back still holds; in a dry run only count it.
 
-    :param counted_by: the task that has counted the loss: never more is given up than that.
+    Never more is given up than the task `proposal_of` has counted.
     """
-
-    def __init__(self, *, counted_by: str = PLAN, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.counted_by = counted_by
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.errors import NotServedError
@@ -167,22 +152,22 @@ class GiveUpOperator(CountLossOperator):
 
         with self.environment(context) as environment:
             plan, lost, finished = self._plan(context, environment)
-            if self.is_dry_run:
+            if self.dry_run:
                 return self._would(context, plan, lost)
-            self._require_seen(plan, set(context["ti"].xcom_pull(task_ids=self.counted_by, key=SEEN)))
-            done = given_up.give_up(environment, plan, str(self.reason).strip())
+            self._require_seen(plan, set(context["ti"].xcom_pull(task_ids=self.proposal_of, key=SEEN)))
+            done = given_up.give_up(environment, plan, self.reason)
         self.say_reports([*finished, *done.reports])
         if not done.succeeded:
             why = [*done.put_off, *(report.error for report in done.reports if report.error)]
             raise NotServedError(f"Not all of it is given up, or served, yet: {'; '.join(why)}. Clear this task.")
-        self.done(context, f"{self.name} is given up: {lost}")
+        self.done(context, f"{self.cluster} is given up: {lost}")
         return dict(done.to_json())
 
     def _require_seen(self, plan: GivingUp, seen: set[str]) -> None:
         more = sorted({extent.rpartition("@")[0] for extent in _ids(plan) - seen})
         if more:
             raise RefusedRequestError(
-                f"Nothing was changed. More would be lost than `{self.counted_by}` has shown: {', '.join(more[:5])}. "
+                f"Nothing was changed. More would be lost than `{self.proposal_of}` has shown: {', '.join(more[:5])}. "
                 "Look again."
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -70,15 +70,15 @@ def triggered_by(context: Any) -> str:
     return str(getattr(context["dag_run"], "triggering_user_name", None) or "")
 
 
-def responder(answer: Any) -> str:
+def responder(answer: Mapping[str, Any] | None) -> str:
     """Who gave an approval's answer; empty where nobody did in time."""
-    user = (isinstance(answer, dict) and answer.get("responded_by_user")) or {}
+    user = (answer or {}).get("responded_by_user") or {}
     return str(user.get("name") or user.get("id") or "")
 
 
-def rejected(answer: Any) -> bool:
+def rejected(answer: Mapping[str, Any] | None) -> bool:
     """Whether an approval's answer is a no; nobody having been asked is none."""
-    return isinstance(answer, dict) and REJECT in (answer.get("chosen_options") or ())
+    return REJECT in ((answer or {}).get("chosen_options") or ())
 
 
 def approval_of(context: Any) -> dict[str, Any] | None:
@@ -90,12 +90,6 @@ def approval_of(context: Any) -> dict[str, Any] | None:
     return answer if isinstance(answer, dict) else None
 
 
-def people(context: Any) -> str:
-    """`alice`, or `alice, approved by bob`; empty for a run by the clock."""
-    who, approver = triggered_by(context), responder(approval_of(context))
-    return f"{who or 'the clock'}, approved by {approver}" if approver else who
-
-
 def run_owner(context: Any) -> str:
     """The run that an operation belongs to: `airflow:DAG/RUN`."""
     run = context["dag_run"]
@@ -103,8 +97,10 @@ def run_owner(context: Any) -> str:
 
 
 def run_by(context: Any) -> str:
-    """Who an operation is written down for: the people, and the run in brackets."""
-    owner, who = run_owner(context), people(context)
+    """Who an operation is written down for: `alice, approved by bob (airflow:DAG/RUN)`; by the clock the run alone."""
+    owner, who, approver = run_owner(context), triggered_by(context), responder(approval_of(context))
+    if approver:
+        who = f"{who or 'the clock'}, approved by {approver}"
     return f"{who} ({owner})" if who else owner
 
 

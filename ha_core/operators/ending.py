@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,7 +17,6 @@ from ha_core.operators.outcome import TOLD, Outcome, Told, outcome
 if TYPE_CHECKING:
     from ha_core.operations.environment import Environment
 
-LINE = "outcome"
 log = logging.getLogger("switchyard.airflow")
 STEADY: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=2)}
 """What ends a run is tried harder."""
@@ -50,6 +50,7 @@ class ReleaseOperator(SwitchyardOperator):
 
     def work(self, context: Context) -> list[str]:
         from ha_core.operations import engine
+        from ha_core.plan.verdict import listed
 
         owner = run_owner(context)
         with self.environment(context) as environment:
@@ -61,8 +62,7 @@ class ReleaseOperator(SwitchyardOperator):
             held = [lock.key for lock in locks if lock.operation not in crossing]
         self.say_reports(ended)
         if held:
-            some = ", ".join(held[:10]) + (f" and {len(held) - 10} more" if len(held) > 10 else "")
-            raise RuntimeError(f"Locks of this run still stand: {some}. Clear this task to try again.")
+            raise RuntimeError(f"Locks of this run still stand: {listed(held)}. Clear this task to try again.")
         self.log.info("no fence and no lock of this run is left")
         if crossing:
             self.log.info("%d operations cross over by themselves; `settle_migrations` ends them", len(crossing))
@@ -91,7 +91,7 @@ class OutcomeOperator(SwitchyardOperator):
         found = outcome(tasks, responder(answer) if rejected(answer) else None)
         self.log.info("%s", found.line)
         show(context, found.line)
-        context["ti"].xcom_push(key=LINE, value=found.line)  # the UI folds the result, and shows this as it is
+        context["ti"].xcom_push(key="outcome", value=found.line)  # the UI folds the result, and shows this as it is
         document = {"outcome": found.line, **found.more, **self.details(context, found)}
         if found.failed:
             self.push_result(context, document)
@@ -113,14 +113,10 @@ class OutcomeOperator(SwitchyardOperator):
 
 def _told(instance: Any, name: str, states: Mapping[str, str | None]) -> Told:
     """Of a mapped task, what the first instance that says anything says."""
-    mapped = {key for key in states if key.startswith(f"{name}_") and key[len(name) + 1 :].isdecimal()}
-    own = tuple(str(state) for key, state in sorted(states.items()) if key == name or key in mapped)
+    own = tuple(str(state) for key, state in sorted(states.items()) if re.fullmatch(rf"{name}(_\d+)?", key))
     if not set(own) - {"upstream_failed", "removed", "None"}:
         return Told(name, own)
     said = instance.xcom_pull(task_ids=name, key=TOLD)
-    if isinstance(said, list | tuple):
-        said = next((one for one in said if isinstance(one, dict)), None)
-    if not isinstance(said, dict):
-        return Told(name, own)
-    more = {key: value for key, value in said.items() if key not in {"kind", "text"}}
-    return Told(name, own, str(said["kind"]), str(said["text"]), more)
+    several = said if isinstance(said, list | tuple) else [said]
+    first = next((one for one in several if isinstance(one, dict)), {})
+    return Told(name, own, str(first.pop("kind", "")), str(first.pop("text", "")), first)

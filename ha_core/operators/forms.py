@@ -21,6 +21,11 @@ WHAT, HOW, SAFETY = "Run Parameters", "How", "Safety"
 """Sections, in this order. The first has the name of Airflow's own, the only one that is unfolded when a form opens."""
 FIRST = "dry_run"
 """The first field of every form that changes something."""
+_TRUTHS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "none": False, "": False}
+
+
+class RefusedRequestError(AirflowFailException):  # type: ignore[misc]  # airflow is not typed here
+    """Nothing was changed, and repeating it cannot help."""
 
 
 class FormField(DagParam):  # type: ignore[misc]  # airflow is not typed here
@@ -36,7 +41,7 @@ class FormField(DagParam):  # type: ignore[misc]  # airflow is not typed here
     def resolve(self, context: Any) -> Any:
         value = context["params"].get(self.name, self.default)
         if value is ...:
-            raise AirflowFailException(
+            raise RefusedRequestError(
                 f"Nothing was changed. There is no {self.name!r}: give it to the task as an argument, or the DAG a "
                 "param of this name."
             )
@@ -44,6 +49,38 @@ class FormField(DagParam):  # type: ignore[misc]  # airflow is not typed here
 
     def serialize(self) -> str:
         return f"{{{{ params[{self.name!r}] }}}}"
+
+    def read(self, rendered: Any) -> Any:
+        """The argument that the operator works with, of what a form or a template has given."""
+        return rendered
+
+
+class Text(FormField):
+    """A text without the blanks around it; nothing said: empty."""
+
+    def read(self, rendered: Any) -> str:
+        return str(rendered or "").strip()
+
+
+class Lines(FormField):
+    """Texts, one a line, without empty lines."""
+
+    def read(self, rendered: Any) -> list[str]:
+        return [line for line in (str(one).strip() for one in rendered or ()) if line]
+
+
+class Flag(FormField):
+    """A boolean, or what a template makes of one. By default it is off."""
+
+    def __init__(self, name: str, default: Any = False) -> None:
+        super().__init__(name, default)
+
+    def read(self, rendered: Any) -> bool:
+        """:raises RefusedRequestError: it is neither; a typing mistake must not make a deed of a dry run."""
+        text = str(rendered).strip().lower()
+        if text not in _TRUTHS:
+            raise RefusedRequestError(f"Nothing was changed. {rendered!r} is neither true nor false.")
+        return _TRUTHS[text]
 
 
 def field(title: str, text: str, kind: str | list[str], section: str = WHAT, **more: Any) -> Param:

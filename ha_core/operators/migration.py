@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
 
-from ha_core.operators.base import Context, RefusedRequestError, SwitchyardOperator, show
+from ha_core.operators.base import Context, SwitchyardOperator, show
 from ha_core.operators.dag_run import base_of, current_id, known_ids
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
-from ha_core.operators.forms import FormField
+from ha_core.operators.forms import FormField, Lines, RefusedRequestError, Text
 from ha_core.operators.outcome import Outcome
-from ha_core.operators.switch import filled
 from ha_core.operators.triggers import CrossingTrigger
 
 if TYPE_CHECKING:
@@ -50,16 +48,16 @@ class PlanMigrationOperator(SwitchyardOperator):
     :param groups: `leave`, or `move` for those that read the topics to come along.
     """
 
-    topics: Any = FormField("topics")
-    origin: Any = FormField("from")
-    target: Any = FormField("to")
-    reason: Any = FormField("reason")
+    topics: Any = Lines("topics")
+    origin: Any = Text("from")
+    target: Any = Text("to")
+    reason: Any = Text("reason")
     cut: Any = FormField("cut", "barrier")
     preparation_s: Any = FormField("preparation_s", 300)
     finish_after_s: Any = FormField("finish_after_s", None)
     drain_timeout_s: Any = FormField("drain_timeout_s", 10)
     cut_at: Any = FormField("cut_at", ())
-    rates: Any = FormField("rates", None)
+    rates: Any = Text("rates", None)
     topics_per_batch: Any = FormField("topics_per_batch", 200)
     groups: Any = FormField("groups", "leave")
 
@@ -68,26 +66,23 @@ class PlanMigrationOperator(SwitchyardOperator):
         from ha_core.operations.requests import parse_cuts
         from ha_core.operators.spark import fresh_rates
         from ha_core.present.moves import migration_page, migration_preview, would_migrate
-        from ha_core.present.page import markdown
 
-        rates = str(self.rates or "").strip()
         with self.environment(context) as environment:
             proposal = plan_migration(
                 environment,
-                filled(self.topics),
-                str(self.origin).strip(),
-                str(self.target).strip(),
-                reason=str(self.reason).strip(),
+                self.topics,
+                self.origin,
+                self.target,
+                reason=self.reason,
                 cut=self.cut,
                 preparation_s=self.preparation_s,
                 finish_after_s=self.finish_after_s,
                 drain_timeout_s=self.drain_timeout_s,
                 cut_at=parse_cuts(self.cut_at or ()),
-                rates=Path(rates) if rates else fresh_rates(),
+                rates=Path(self.rates) if self.rates else fresh_rates(),
                 topics_per_batch=int(self.topics_per_batch),
                 groups=self.groups,
             )
-        self.say(migration_page(proposal))
         document: dict[str, Any] = proposal.to_json()
         batches = document.pop("batches")
         document["batches"] = [
@@ -95,9 +90,9 @@ class PlanMigrationOperator(SwitchyardOperator):
             for batch in batches
         ]
         self.push_result(context, document)
-        context["ti"].xcom_push(key="table", value=markdown(migration_page(proposal)))
+        self.propose(context, migration_page(proposal))
         proposal.require_sound()
-        if not self.is_dry_run:
+        if not self.dry_run:
             for batch in batches[:MAX_BATCHES]:
                 context["ti"].xcom_push(key=batch_key(batch["number"]), value=batch)
         self.would(context, would_migrate(proposal), **migration_preview(proposal))
@@ -128,12 +123,8 @@ class MigrateBatchOperator(SwitchyardOperator):
     :param batch: its number, one of what `ListBatchesOperator` returned.
     """
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "batch")
     ui_color = "#f7e3c8"
-
-    def __init__(self, *, batch: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.batch = batch
+    batch: Any = FormField("batch")
 
     def work(self, context: Context) -> str:
         from ha_core.operations import engine
@@ -167,11 +158,7 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
     :param timeout: of the whole wait.
     """
 
-    template_fields: Sequence[str] = (*SwitchyardOperator.template_fields, "operation_ids")
-
-    def __init__(self, *, operation_ids: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.operation_ids = operation_ids
+    operation_ids: Any = FormField("operation_ids")
 
     def work(self, context: Context) -> None:
         self._wait(context, datetime.now(UTC) + timedelta(seconds=self.timeout))
@@ -214,20 +201,19 @@ class RollbackMigrationOperator(SwitchyardOperator):
     :param operation_id: as `switchyard migrations` shows it.
     """
 
-    operation_id: Any = FormField("operation")
+    operation_id: Any = Text("operation")
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations import engine
         from ha_core.operations.crossing.migrate import would_roll_back
 
-        operation_id = str(self.operation_id).strip()
         with self.environment(context) as environment:
-            if self.is_dry_run:
-                words = would_roll_back(environment, operation_id)
+            if self.dry_run:
+                words = would_roll_back(environment, self.operation_id)
                 self.log.info("%s", words)
                 self.would(context, words, objections=["none"])
                 return {"result": "planned"}
-            report = engine.undo(environment, operation_id)
+            report = engine.undo(environment, self.operation_id)
         self.say_reports([report])
         if report.result != "undone":
             raise AirflowFailException(f"Operation {report.operation} is {report.result}: it was not taken back.")

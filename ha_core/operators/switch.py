@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import Context, SwitchyardOperator, truth
+from ha_core.operators.base import Context, SwitchyardOperator
 from ha_core.operators.dag_run import current_operation, newest_operation
 from ha_core.operators.ending import OutcomeOperator
-from ha_core.operators.forms import FormField
+from ha_core.operators.forms import Flag, FormField, Lines, Text
 from ha_core.operators.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ class _PlanOperator(SwitchyardOperator):
     :param unread: what readers of a dead origin do, `wait` or `skip`; None where it lives.
     """
 
-    origin: Any = FormField("from")
-    target: Any = FormField("to")
-    reason: Any = FormField("reason")
+    origin: Any = Text("from")
+    target: Any = Text("to")
+    reason: Any = Text("reason")
     unread: Any = FormField("unread", None)
     drain_timeout_s: Any = FormField("drain_timeout_s", 10)
 
@@ -36,7 +36,6 @@ class _PlanOperator(SwitchyardOperator):
         from ha_core.operations import engine
         from ha_core.operations.switch.proposal import Proposal, plan
         from ha_core.present.moves import move_preview, proposal_page, would_move
-        from ha_core.present.page import markdown
 
         with self.environment(context) as environment:
             own = environment.operation(current_operation(context, environment))
@@ -44,10 +43,9 @@ class _PlanOperator(SwitchyardOperator):
                 self.log.info("operation %s of this run is %s; it goes on", own.id, own.state)
                 return self._hand_on(context, Proposal(request=own.request, revision=own.revision, moves=own.moves))
             request = self.request(environment)
-            finished = None if self.is_dry_run else engine.settle_interrupted(environment, request)
+            finished = None if self.dry_run else engine.settle_interrupted(environment, request)
             proposal = plan(environment, request, read=True)
-        self.say(proposal_page(proposal))
-        context["ti"].xcom_push(key="table", value=markdown(proposal_page(proposal)))
+        self.propose(context, proposal_page(proposal))
         document = self._hand_on(context, proposal)
         if proposal.nothing_to_do:
             done = f" Operation {finished.operation}, which had been interrupted, has done it." if finished else ""
@@ -81,21 +79,21 @@ class PlanSwitchOperator(_PlanOperator):
     :param scope: entries as on the command line, `user:NAME` and so on.
     """
 
-    scope: Any = FormField("scope")
+    scope: Any = Lines("scope")
     mode: Any = FormField("mode", "planned")
-    include_followers: Any = FormField("include_followers", False)
+    include_followers: Any = Flag("include_followers")
 
     def request(self, environment: Environment) -> MoveRequest:
         from ha_core.operations.requests import make_request
 
         return make_request(
-            filled(self.scope),
-            str(self.origin).strip(),
-            str(self.target).strip(),
+            self.scope,
+            self.origin,
+            self.target,
             mode=self.mode,
-            reason=str(self.reason).strip(),
+            reason=self.reason,
             drain_timeout_s=self.drain_timeout_s,
-            include_followers=truth(self.include_followers),
+            include_followers=self.include_followers,
             unread=self.unread,
         )
 
@@ -108,22 +106,22 @@ class PlanFaultMigrationOperator(_PlanOperator):
     :param force: although the cluster answers.
     """
 
-    topics: Any = FormField("topics")
-    groups: Any = FormField("groups", True)
-    force: Any = FormField("force", False)
+    topics: Any = Lines("topics")
+    groups: Any = Flag("groups", True)
+    force: Any = Flag("force")
 
     def request(self, environment: Environment) -> MoveRequest:
         from ha_core.operations.requests import fault_request
 
         return fault_request(
             environment,
-            filled(self.topics),
-            str(self.origin).strip(),
-            str(self.target).strip(),
+            self.topics,
+            self.origin,
+            self.target,
             unread=self.unread,
-            reason=str(self.reason).strip(),
-            force=truth(self.force),
-            with_groups=truth(self.groups),
+            reason=self.reason,
+            force=self.force,
+            with_groups=self.groups,
             drain_timeout_s=self.drain_timeout_s,
         )
 
@@ -222,36 +220,15 @@ class ReportOperator(OutcomeOperator):
     """The result of a switch: the operation's report, or the proposal where nothing was started."""
 
     def details(self, context: Context, found: Outcome) -> dict[str, Any]:
+        from ha_core.operations.report import report_of
+
         with self.environment(context) as environment:
             started = newest_operation(context, environment)
-            report = _report(environment, started) if started else None
+            operation = environment.operation(started) if started else None
+            report = report_of(environment, operation) if operation else None
         if report is None:
             proposal = context["ti"].xcom_pull(task_ids=self.proposal_of)
             return {"result": "nothing was changed", "proposal": proposal}
         self.say_reports([report])
         document: dict[str, Any] = report.to_json()
         return document
-
-
-def _report(environment: Environment, operation_id: str) -> Any:
-    from ha_core.operations.report import Report, partition_cuts, step_times
-
-    operation = environment.operation(operation_id)
-    if operation is None:
-        return None
-    topics = environment.store.load().topics
-    moved = operation.moves.topics if operation.moves else ()
-    succeeded = operation.state == "succeeded"
-    return Report(
-        operation.id,
-        "succeeded" if succeeded else "failed",
-        operation.revision,
-        step_times(environment.store.history(operation.id)),
-        partition_cuts(operation, [topics[name] for name in moved if name in topics]),
-        "" if succeeded else operation.result,
-    )
-
-
-def filled(entries: Any) -> list[str]:
-    """The lines of a form that are not empty."""
-    return [entry for entry in (str(line).strip() for line in entries or ()) if entry]

@@ -7,8 +7,8 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from ha_core.operators.base import MAX_LISTED, Context, SwitchyardOperator, truth
-from ha_core.operators.forms import FormField, propose
+from ha_core.operators.base import MAX_LISTED, Context, SwitchyardOperator
+from ha_core.operators.forms import Flag, FormField, Text, propose
 
 
 class _ExtentsOperator(SwitchyardOperator):
@@ -17,8 +17,8 @@ class _ExtentsOperator(SwitchyardOperator):
     """
 
     topics: Any = FormField("topics", ())
-    accept_loss: Any = FormField("accept_loss", False)
-    reason: Any = FormField("reason")
+    accept_loss: Any = Flag("accept_loss")
+    reason: Any = Text("reason")
 
 
 class CheckOriginsOperator(_ExtentsOperator):
@@ -29,7 +29,7 @@ class CheckOriginsOperator(_ExtentsOperator):
     :param serve_skipped: readers get what a forced move let them skip; name the topics.
     """
 
-    serve_skipped: Any = FormField("serve_skipped", False)
+    serve_skipped: Any = Flag("serve_skipped")
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.lifecycle.returned import check_origins
@@ -40,13 +40,13 @@ class CheckOriginsOperator(_ExtentsOperator):
             result = check_origins(
                 environment,
                 self.topics or (),
-                accept_loss=truth(self.accept_loss),
-                serve_skipped=truth(self.serve_skipped),
-                dry_run=self.is_dry_run,
-                reason=str(self.reason),
+                accept_loss=self.accept_loss,
+                serve_skipped=self.serve_skipped,
+                dry_run=self.dry_run,
+                reason=self.reason,
             )
         self.say(returned_page(result))
-        if result.newly_found and not self.is_dry_run:
+        if result.newly_found and not self.dry_run:
             raise AirflowFailException(
                 f"{len(result.newly_found)} partitions came back with less than was known of them, or with more than "
                 f"has room below the cut: they are marked. {return_line(result.newly_found[0])}"
@@ -54,7 +54,7 @@ class CheckOriginsOperator(_ExtentsOperator):
         if not result.found and not result.reports:
             raise AirflowSkipException("No extent waits for a cluster that answers.")
         found = f"{len(result.found)} partitions of clusters that answer again"
-        if self.is_dry_run:
+        if self.dry_run:
             self.would(context, f"would close the old extents of {found} where they truly end")
         else:
             self.done(context, f"the old extents of {found} are closed where they truly end")
@@ -67,7 +67,7 @@ class AgeMigrationsOperator(_ExtentsOperator):
     :param delete_origin: delete topics in old clusters when no map refers to them and they hold no record.
     """
 
-    delete_origin: Any = FormField("delete_origin", False)
+    delete_origin: Any = Flag("delete_origin")
 
     def work(self, context: Context) -> dict[str, Any]:
         from ha_core.operations.lifecycle.aging import age
@@ -78,13 +78,13 @@ class AgeMigrationsOperator(_ExtentsOperator):
             result = age(
                 environment,
                 self.topics or (),
-                delete_origin=truth(self.delete_origin),
-                accept_loss=truth(self.accept_loss),
-                dry_run=self.is_dry_run,
-                reason=str(self.reason),
+                delete_origin=self.delete_origin,
+                accept_loss=self.accept_loss,
+                dry_run=self.dry_run,
+                reason=self.reason,
             )
-        self.say(aging_page(result, self.is_dry_run), MAX_LISTED)
-        if self.is_dry_run:
+        self.say(aging_page(result, self.dry_run), MAX_LISTED)
+        if self.dry_run:
             self.would(context, f"{aged_line(result)} and would be dropped")
         else:
             self.done(context, f"{aged_line(result)} and dropped")

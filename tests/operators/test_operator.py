@@ -13,7 +13,7 @@ assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.sdk.exceptions import AirflowTaskTerminated, AirflowTaskTimeout  # noqa: E402
 
-from ha_core.operators.base import RefusedRequestError, SwitchyardOperator, bounded, truth  # noqa: E402
+from ha_core.operators.base import RefusedRequestError, SwitchyardOperator, bounded  # noqa: E402
 
 
 class Working(SwitchyardOperator):
@@ -53,12 +53,16 @@ def test_a_long_list_in_a_result_is_cut_and_the_rest_is_counted() -> None:
     ("rendered", "meant"), [(True, True), ("True", True), ("yes", True), ("0", False), (None, False)]
 )
 def test_a_template_gives_a_truth_as_text(rendered: Any, meant: bool) -> None:
-    assert truth(rendered) is meant
+    task = Working(task_id="work", dry_run=rendered)
+
+    task.read_arguments()
+
+    assert task.dry_run is meant
 
 
 def test_what_is_neither_true_nor_false_is_refused() -> None:
     with pytest.raises(RefusedRequestError, match="'Ture' is neither true nor false"):
-        Working(task_id="work", dry_run="Ture").is_dry_run  # noqa: B018
+        Working(task_id="work", dry_run="Ture").execute(context())
 
 
 def test_a_task_explains_itself() -> None:
@@ -74,7 +78,7 @@ def test_a_task_that_took_too_long_may_be_repeated() -> None:
     def hangs() -> None:
         raise AirflowTaskTimeout("too long")
 
-    task = Working(task_id="work", does=hangs)
+    task = Working(task_id="work", dry_run=False, does=hangs)
     with pytest.raises(AirflowTaskTimeout):
         task.execute(context())
 
@@ -82,6 +86,6 @@ def test_a_task_that_took_too_long_may_be_repeated() -> None:
 
 
 def test_only_a_dag_with_a_strict_form_refuses_other_keys() -> None:
-    assert Working(task_id="work", does=lambda: 7).execute(context(team="payments")) == 7
+    assert Working(task_id="work", dry_run=False, does=lambda: 7).execute(context(team="payments")) == 7
     with pytest.raises(RefusedRequestError, match="no field 'team'"):
-        Working(task_id="work", does=lambda: 7, strict_form=True).execute(context(team="payments"))
+        Working(task_id="work", dry_run=False, does=lambda: 7, strict_form=True).execute(context(team="payments"))

@@ -15,12 +15,8 @@ assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.sdk import DAG  # noqa: E402
 
-from ha_core.operators import (  # noqa: E402
-    AcquireOperator,
-    CutOverOperator,
-    MaskClusterOperator,
-    PlanSwitchOperator,
-)
+from ha_core.operators.clusters import MaskClusterOperator  # noqa: E402
+from ha_core.operators.switch import AcquireOperator, CutOverOperator, PlanSwitchOperator  # noqa: E402
 from ha_core.present.moves import proposal_page  # noqa: E402
 from ha_core.present.page import log_lines, markdown  # noqa: E402
 
@@ -39,6 +35,7 @@ def request_of(form: dict[str, Any], **arguments: Any) -> MoveRequest:
     """What the task that plans asks for in a run with this form."""
     task = PlanSwitchOperator(task_id="plan", **arguments)
     task.render_template_fields({"params": form})
+    task.read_arguments()
     return task.request(None)  # type: ignore[arg-type]  # a request of a switch needs nothing of the world
 
 

@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, TaskDeferred  # noqa: E
 
 from ha_core.hooks.zookeeper import SwitchyardHook  # noqa: E402
 from ha_core.operations.crossing import settling  # noqa: E402
-from ha_core.operators import AwaitCutsSensor  # noqa: E402
+from ha_core.operators.migration import AwaitCutsSensor  # noqa: E402
 from ha_core.operators.triggers import CrossingTrigger  # noqa: E402
 from ha_core.store.errors import StoreUnavailableError  # noqa: E402
 
@@ -30,7 +30,9 @@ def sensor(monkeypatch: pytest.MonkeyPatch, *looks: bool) -> AwaitCutsSensor:
     """A sensor whose looks find what is given, in this order."""
     left = list(looks)
     monkeypatch.setattr(AwaitCutsSensor, "poke", lambda *_: left.pop(0))
-    return AwaitCutsSensor(task_id="await_cuts", operation_ids=["one", "two"], poke_interval=15, timeout=WEEK)
+    return AwaitCutsSensor(
+        task_id="await_cuts", operation_ids=["one", "two"], dry_run=False, poke_interval=15, timeout=WEEK
+    )
 
 
 def context() -> dict[str, Any]:
