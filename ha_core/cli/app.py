@@ -20,7 +20,7 @@ PLUGINS = "switchyard.commands"
 GROUPS = {
     "bindings": "List, set and delete bindings.",
     "clusters": "Register, list and remove clusters.",
-    "facts": "What is known of clusters, for the day on which one does not answer.",
+    "facts": "What is known of each cluster, for the day on which it does not answer.",
     "origins": "Clusters that were dead at a cut: they may be back, or are gone for good.",
     "usage": "List and declare what users use.",
 }

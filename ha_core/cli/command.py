@@ -16,45 +16,41 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, NotConfirmedError, failure
+from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, NotConfirmedError, failure, refusal_code
 from ha_core.cli.output import Output
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.model import Document
 from ha_core.operations.environment import DEFAULT_ROOT, Connection, Environment, connect
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.report import Report
+from ha_core.operations.report import BaseProposal, Report
 from ha_core.present.moves import report_page
 from ha_core.present.page import Page
 from ha_core.store.errors import NoStateError, StoreUnavailableError
 
 DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
 UNSET = f"Neither --zookeeper nor SWITCHYARD_ZOOKEEPER is set, so {DEFAULT_ZOOKEEPER} was asked."
+
+
+def option(help_: str, *names: str, **more: Any) -> Any:
+    """An option; without `names` it has that of its parameter."""
+    return typer.Option(*names, help=help_, **more)
+
+
 Cluster = Annotated[str, typer.Argument(metavar="CLUSTER")]
 OperationId = Annotated[str, typer.Argument(metavar="OPERATION")]
-Patterns = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]…", help="Names or patterns; all.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the history.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done, and what speaks against it.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-DrainTimeout = Annotated[
-    float, typer.Option("--drain-timeout", help="Seconds until gateways that do not drain stop the move.")
-]
-_ZooKeeper = Annotated[
-    str | None,
-    typer.Option("--zookeeper", help="ZooKeeper hosts, host:port[,host:port…]. Environment: SWITCHYARD_ZOOKEEPER."),
-]
-_Root = Annotated[str | None, typer.Option("--root", help="Root node. Environment: SWITCHYARD_ROOT.")]
-_Security = Annotated[
-    Path | None,
-    typer.Option("--security-file", help="YAML of security profiles. Environment: SWITCHYARD_SECURITY_FILE."),
-]
-_Json = Annotated[bool, typer.Option("--json", help="The result as JSON on standard output.")]
-_Debug = Annotated[bool, typer.Option("--debug", help="Tracebacks and the log.")]
+Patterns = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]…", help="Names or patterns. Default: all.")]
+Reason = Annotated[str, option("Why; kept in the history.")]
+DryRun = Annotated[bool, option("Only show what would be done, and what speaks against it.", "--dry-run")]
+Yes = Annotated[bool, option("Do not ask for confirmation.", "--yes")]
+DrainTimeout = Annotated[float, option("Seconds to wait for gateways to drain; then the move is undone.")]
+_ZooKeeper = Annotated[str | None, option("ZooKeeper hosts, host:port[,host:port…].", envvar="SWITCHYARD_ZOOKEEPER")]
+_Security = Annotated[Path | None, option("YAML of security profiles.", envvar="SWITCHYARD_SECURITY_FILE")]
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "zookeeper": (_ZooKeeper, None),
-    "root": (_Root, None),
+    "root": (Annotated[str, option("Root node.", envvar="SWITCHYARD_ROOT")], DEFAULT_ROOT),
     "security_file": (_Security, None),
-    "as_json": (_Json, False),
-    "debug": (_Debug, False),
+    "as_json": (Annotated[bool, option("Print the result as JSON.", "--json")], False),
+    "debug": (Annotated[bool, option("Show tracebacks and the log.", "--debug")], False),
 }
 """Options that every command has: name → annotation and default."""
 
@@ -74,15 +70,9 @@ class Session(ExitStack):
     def __init__(self, options: dict[str, Any], output: Output) -> None:
         super().__init__()
         self.out = output
-        asked = options["zookeeper"] or os.environ.get("SWITCHYARD_ZOOKEEPER")
-        security = options["security_file"] or os.environ.get("SWITCHYARD_SECURITY_FILE")
-        self._unset = "" if asked else UNSET
-        self._connection = Connection(
-            zookeeper=asked or DEFAULT_ZOOKEEPER,
-            root=options["root"] or os.environ.get("SWITCHYARD_ROOT", DEFAULT_ROOT),
-            security_file=Path(security) if security else None,
-            create_root=False,
-        )
+        zookeeper, root, security_file = (options[name] for name in ("zookeeper", "root", "security_file"))
+        self._unset = "" if zookeeper else UNSET
+        self._connection = Connection(zookeeper or DEFAULT_ZOOKEEPER, root, security_file, create_root=False)
 
     @functools.cached_property
     def environment(self) -> Environment:
@@ -106,6 +96,18 @@ class Session(ExitStack):
         """:raises NotConfirmedError: nobody has said yes, beforehand or now."""
         if not (yes or self.out.confirm(question)):
             raise NotConfirmedError
+
+    def judge(self, proposal: BaseProposal, page: Page, question: str, dry_run: bool, yes: bool) -> Answer | None:
+        """Show a proposal, and ask. The answer where it stays at that; None: go on.
+
+        :raises RefusedError: a verdict is an error, or nobody has said yes.
+        """
+        self.out.page(page)
+        if dry_run:
+            return Answer(proposal.to_json(), code=refusal_code(proposal.verdicts) if proposal.refused else SUCCESS)
+        proposal.require_sound()
+        self.confirm(yes, question)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,11 @@ def of_report(report: Report, wanted: str = "") -> Answer:
     else:
         code = SUCCESS if report.result in {"succeeded", "crossing"} and not report.error else FAILURE
     return Answer(report.to_json(), report_page(report), code)
+
+
+def code_of(*reports: Report) -> int:
+    """The exit code of something that is done when all have succeeded."""
+    return SUCCESS if all(report.result == "succeeded" for report in reports) else FAILURE
 
 
 def plain(document: Document) -> dict[str, Any]:

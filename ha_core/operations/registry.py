@@ -66,6 +66,14 @@ def running_operations(environment: Environment) -> tuple[Operation, ...]:
     return tuple(o for o in environment.store.running() if o.state not in FINAL)
 
 
+def known_operation(environment: Environment, operation_id: str) -> Operation:
+    """:raises RefusedError: there is no such operation."""
+    found = environment.operation(operation_id)
+    if found is None:
+        raise RefusedError(f"There is no operation {operation_id}. `switchyard history` lists them.")
+    return found
+
+
 def require_alive(environment: Environment, name: str, bootstrap: str, security: str = "none") -> str:
     """Look at a cluster before it is registered; what it is, in words.
 

@@ -5,26 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, BadParameter
 
 from ha_core import bindings_file
 from ha_core.bindings_file import Declared
-from ha_core.cli.command import Answer, DryRun, Reason, Session, Yes, command, plain
-from ha_core.cli.exits import BAD_INPUT, FAILURE, SUCCESS
+from ha_core.cli.command import Answer, DryRun, Reason, Session, Yes, code_of, command, option, plain
+from ha_core.cli.exits import BAD_INPUT
 from ha_core.operations import registry
 from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level, without_level
 from ha_core.present.moves import single_page
 from ha_core.present.page import Marked
 from ha_core.present.state import bindings_page, bindings_plan_page, usage_page
 
-_Users = Annotated[list[str] | None, typer.Argument(metavar="[USER]…")]
-_Level = Annotated[str, typer.Argument(metavar="WHO", help="user:NAME, user:NAME+INSTANCE, …#TOPIC or …##GROUP")]
+_Users = Annotated[list[str] | None, Argument(metavar="[USER]…")]
+_Level = Annotated[str, Argument(metavar="WHO", help="user:NAME, user:NAME+INSTANCE, …#TOPIC or …##GROUP")]
 
 
 @command("bindings list", "All bindings, or those of some users.")
 def list_bindings(session: Session, users: _Users = None) -> Answer:
     view = session.environment.store.load()
-    chosen = {name: view.bindings[name] for name in sorted(view.bindings) if not users or name in users}
+    chosen = {name: one for name, one in sorted(view.bindings.items()) if not users or name in users}
     document = {"revision": view.revision, "bindings": {name: plain(one) for name, one in chosen.items()}}
     return Answer(document, bindings_page(chosen.values()))
 
@@ -32,15 +32,15 @@ def list_bindings(session: Session, users: _Users = None) -> Answer:
 @command("bindings set", "Bind a user, instance, topic or group to a cluster; or apply a declared YAML file.")
 def set_bindings(
     session: Session,
-    who: Annotated[str | None, typer.Argument(metavar="[WHO]", help="user:NAME, user:NAME+INSTANCE, …")] = None,
-    cluster: Annotated[str | None, typer.Argument(metavar="[CLUSTER]")] = None,
-    file: Annotated[Path | None, typer.Option("--file", help="Declared bindings (YAML).")] = None,
+    who: Annotated[str | None, Argument(metavar="[WHO]", help="user:NAME, user:NAME+INSTANCE, …")] = None,
+    cluster: Annotated[str | None, Argument(metavar="[CLUSTER]")] = None,
+    file: Annotated[Path | None, option("Declared bindings (YAML).")] = None,
     reason: Reason = "set by hand",
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Answer:
     if (file is None) == (who is None or cluster is None):
-        raise typer.BadParameter("give either WHO and CLUSTER, or --file FILE")
+        raise BadParameter("give either WHO and CLUSTER, or --file FILE")
     if file is not None:
         declared = bindings_file.read(file)
     else:
@@ -48,7 +48,7 @@ def set_bindings(
     return _change(session, declared, reason, dry_run, yes)
 
 
-@command("bindings delete", "Remove a binding: what is less fine decides again.")
+@command("bindings delete", "Remove a binding: the next coarser level decides again.")
 def delete(
     session: Session, who: _Level, reason: Reason = "deleted by hand", dry_run: DryRun = False, yes: Yes = False
 ) -> Answer:
@@ -58,21 +58,21 @@ def delete(
 @command("usage list", "Topics and groups of all users, or of some.")
 def list_usage(session: Session, users: _Users = None) -> Answer:
     usage = session.environment.store.usage()
-    chosen = {name: usage[name] for name in sorted(usage) if not users or name in users}
+    chosen = {name: one for name, one in sorted(usage.items()) if not users or name in users}
     return Answer({"usage": {name: plain(one) for name, one in chosen.items()}}, usage_page(chosen))
 
 
 @command("usage declare", "Declare topics and groups of a user before its first request shows them.")
 def declare(
     session: Session,
-    user: Annotated[str, typer.Argument(metavar="USER")],
-    topic: Annotated[list[str] | None, typer.Option("--topic", help="A topic that it uses; several.")] = None,
-    group: Annotated[list[str] | None, typer.Option("--group", help="A group that it uses; several.")] = None,
-    instance: Annotated[str, typer.Option("--instance", help="Client id.")] = "",
+    user: Annotated[str, Argument(metavar="USER")],
+    topic: Annotated[list[str] | None, option("A topic that the user uses. Repeatable.")] = None,
+    group: Annotated[list[str] | None, option("A group that the user uses. Repeatable.")] = None,
+    instance: Annotated[str, option("Client id.")] = "",
 ) -> Answer:
     topics, groups = tuple(topic or ()), tuple(group or ())
     if not topics and not groups:
-        raise typer.BadParameter("name at least one --topic or --group")
+        raise BadParameter("name at least one --topic or --group")
     registry.declare_usage(session.environment, user, topics, groups, instance)
     uses = ", ".join([*topics, *(f"group {name}" for name in groups)])
     return Answer({"user": user, "topics": topics, "groups": groups}, [f"{user} uses {uses}."])
@@ -87,5 +87,4 @@ def _change(session: Session, declared: Declared, reason: str, dry_run: bool, ye
         error = Marked("Nothing was changed: the warnings above need --yes.", "error")
         return Answer({**plan.to_json(), "result": "refused"}, [error], BAD_INPUT)
     report = apply_bindings(session.environment, plan, reason)
-    code = SUCCESS if report.result == "succeeded" else FAILURE
-    return Answer({**plan.to_json(), **report.to_json()}, single_page(report), code)
+    return Answer({**plan.to_json(), **report.to_json()}, single_page(report), code_of(report))

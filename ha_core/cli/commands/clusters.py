@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from ha_core.cli.command import Answer, Cluster, DryRun, Reason, Session, command
-from ha_core.cli.exits import FAILURE, SUCCESS
+from ha_core.cli.command import Answer, Cluster, DryRun, Reason, Session, code_of, command, option
 from ha_core.operations import registry
 from ha_core.operations.mask import MaskOutcome, mask_cluster, unmask_cluster, who_depends
 from ha_core.present.moves import single_page
@@ -24,15 +21,10 @@ def list_clusters(session: Session) -> Answer:
 def add(
     session: Session,
     name: Cluster,
-    bootstrap: Annotated[str, typer.Option("--bootstrap", help="host:port[,host:port…]")],
-    security: Annotated[str, typer.Option("--security", help="Name of a security profile.")] = "none",
-    default: Annotated[
-        bool | None,
-        typer.Option("--default/--no-default", help="Serves identities without a binding. Unsaid: as it is."),
-    ] = None,
-    unprobed: Annotated[
-        bool, typer.Option("--unprobed", help="Without a look at it: it is not running yet, or cannot be reached.")
-    ] = False,
+    bootstrap: Annotated[str, option("host:port[,host:port…]")],
+    security: Annotated[str, option("Name of a security profile.")] = "none",
+    default: Annotated[bool | None, option("Serve identities without a binding.", "--default/--no-default")] = None,
+    unprobed: Annotated[bool, option("Do not probe it: it is not running yet, for example.", "--unprobed")] = False,
     reason: Reason = "registered by hand",
 ) -> Answer:
     session.found_state()
@@ -47,7 +39,7 @@ def add(
 def remove(
     session: Session,
     name: Cluster,
-    force: Annotated[bool, typer.Option("--force", help="Although topics that never moved are written there.")] = False,
+    force: Annotated[bool, option("Even if topics that never moved are written there.", "--force")] = False,
     reason: Reason = "removed by hand",
 ) -> Answer:
     revision = registry.remove_cluster(session.environment, name, reason, force)
@@ -59,7 +51,7 @@ def mask(
     session: Session,
     cluster: Cluster,
     reason: Reason,
-    force: Annotated[bool, typer.Option("--force", help="Although topics are written there, and stop.")] = False,
+    force: Annotated[bool, option("Even if topics are written there; they stand still.", "--force")] = False,
     dry_run: DryRun = False,
 ) -> Answer:
     if dry_run:
@@ -79,6 +71,4 @@ def _changed(cluster: str, outcome: MaskOutcome) -> Answer:
         return Answer({"operation": None, "result": "succeeded", "changed": False, "words": words}, [words])
     depends = depends_lines(cluster, outcome.depends) if outcome.depends.anything else ()
     document = {**report.to_json(), "changed": True, "depends": outcome.depends.to_json()}
-    return Answer(
-        document, [words, *depends, *single_page(report)], SUCCESS if report.result == "succeeded" else FAILURE
-    )
+    return Answer(document, [words, *depends, *single_page(report)], code_of(report))

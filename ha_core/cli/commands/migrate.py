@@ -5,10 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument
 
-from ha_core.cli.command import Answer, DrainTimeout, DryRun, OperationId, Reason, Session, Yes, command, of_report
-from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, refusal_code
+from ha_core.cli.command import (
+    Answer,
+    DrainTimeout,
+    DryRun,
+    OperationId,
+    Reason,
+    Session,
+    Yes,
+    code_of,
+    command,
+    of_report,
+    option,
+)
+from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE
 from ha_core.operations import engine
 from ha_core.operations.crossing.migrate import would_roll_back
 from ha_core.operations.crossing.settling import crossing_operations, wait_for
@@ -26,38 +38,26 @@ def migrate(
     session: Session,
     topics: Annotated[
         list[str],
-        typer.Argument(metavar="TOPIC…", help="Names, single partitions as 'orders:0,4-7', or patterns as 'orders-*'."),
-    ],
-    origin: Annotated[str, typer.Option("--from", help="Cluster that holds them now.")],
-    target: Annotated[str, typer.Option("--to", help="Cluster that is to hold them.")],
-    reason: Reason,
-    cut: Annotated[str, typer.Option("--cut", help="barrier (a fence of some ms) | predicted (no fence).")] = "barrier",
-    preparation: Annotated[
-        float, typer.Option("--preparation", help="Predicted: seconds that a cut lies ahead of its log.")
-    ] = 300.0,
-    cut_at: Annotated[
-        list[str] | None,
-        typer.Option("--cut-at", metavar="TOPIC:PARTITION=OFFSET", help="Predicted: this cut; several."),
-    ] = None,
-    rates: Annotated[Path | None, typer.Option("--rates", help="Summary of the job `offsets`, for the rates.")] = None,
-    finish_after: Annotated[
-        float | None,
-        typer.Option("--finish-after", help="Predicted: seconds until what has not ended is ended with a fence."),
-    ] = None,
-    groups: Annotated[
-        str,
-        typer.Option(
-            "--groups",
-            help="leave: groups stay with their coordinators | move: those that read the topics come along.",
+        Argument(
+            metavar="TOPIC…", help="Names, single partitions such as 'orders:0,4-7', or patterns such as 'orders-*'."
         ),
-    ] = "leave",
-    batch_topics: Annotated[
-        int, typer.Option("--batch-topics", min=1, max=10_000, help="Most topics in one operation.")
-    ] = TOPICS_PER_BATCH,
-    pause: Annotated[float, typer.Option("--pause", min=0.0, help="Seconds between two batches.")] = 0.0,
+    ],
+    origin: Annotated[str, option("Cluster that holds them now.", "--from")],
+    target: Annotated[str, option("Cluster that is to hold them.", "--to")],
+    reason: Reason,
+    cut: Annotated[str, option("barrier (a fence of some ms) | predicted (no fence).")] = "barrier",
+    preparation: Annotated[float, option("Predicted: seconds that a cut lies ahead of its log.")] = 300.0,
+    cut_at: Annotated[
+        list[str] | None, option("Predicted: a cut. Repeatable.", metavar="TOPIC:PARTITION=OFFSET")
+    ] = None,
+    rates: Annotated[Path | None, option("Rates: a summary of the job `offsets`.")] = None,
+    finish_after: Annotated[float | None, option("Predicted: seconds after which a fence ends what is left.")] = None,
+    groups: Annotated[str, option("leave (groups stay) | move (groups that read the topics come along).")] = "leave",
+    batch_topics: Annotated[int, option("Topics in one operation, at most.", min=1, max=10_000)] = TOPICS_PER_BATCH,
+    pause: Annotated[float, option("Seconds between two batches.", min=0.0)] = 0.0,
     drain_timeout: DrainTimeout = 10.0,
     dry_run: DryRun = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until every topic has crossed over.")] = False,
+    wait: Annotated[bool, option("Wait until every topic has crossed over.", "--wait")] = False,
     yes: Yes = False,
 ) -> Answer:
     proposal = plan_migration(
@@ -75,11 +75,8 @@ def migrate(
         topics_per_batch=batch_topics,
         groups=groups,
     )
-    session.out.page(migration_page(proposal))
-    if dry_run:
-        return Answer(proposal.to_json(), code=refusal_code(proposal.verdicts) if proposal.refused else SUCCESS)
-    proposal.require_sound()
-    session.confirm(yes, "Migrate them now?")
+    if answer := session.judge(proposal, migration_page(proposal), "Migrate them now?", dry_run, yes):
+        return answer
     return _carry_out(session, proposal, wait, pause, recheck=not yes)
 
 
@@ -91,10 +88,10 @@ def rollback(session: Session, operation: OperationId, dry_run: DryRun = False) 
     return of_report(engine.undo(session.environment, operation), wanted="undone")
 
 
-@command("migrations", "Topics that were moved or move: status, cut, progress, age, what blocks.")
+@command("migrations", "Topics that have moved or are moving: status, cut, progress, age, what blocks them.")
 def show(
     session: Session,
-    running: Annotated[bool, typer.Option("--running", help="Only those that cross over now.")] = False,
+    running: Annotated[bool, option("Only those that cross over now.", "--running")] = False,
 ) -> Answer:
     found = migrations(session.environment, running)
     nothing = "no topic crosses over" if running else "no topic was ever moved"
@@ -104,9 +101,9 @@ def show(
 @command("settle", "End the crossings that have reached their cuts; continue interrupted ones.")
 def settle(
     session: Session,
-    operations: Annotated[list[str] | None, typer.Argument(metavar="[OPERATION…]", help="Default: all.")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Until all of them have ended.")] = False,
-    timeout: Annotated[float | None, typer.Option("--timeout", min=0.0, help="Seconds to wait.")] = None,
+    operations: Annotated[list[str] | None, Argument(metavar="[OPERATION…]", help="Default: all.")] = None,
+    wait: Annotated[bool, option("Wait until all of them have ended.", "--wait")] = False,
+    timeout: Annotated[float | None, option("With --wait: seconds to wait at most.", min=0.0)] = None,
 ) -> Answer:
     chosen = tuple(operations) if operations else crossing_operations(session.environment)
     looks = wait_for(session.environment, chosen, timeout if wait else 0.0)
@@ -145,7 +142,7 @@ def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_
     if wait and crossing:
         wait_for(environment, crossing)
         reports = [engine.resume(environment, one.operation) if one.operation in crossing else one for one in reports]
-        code = code or (SUCCESS if all(report.result == "succeeded" for report in reports) else FAILURE)
+        code = code or code_of(*reports)
     ended = [one for report in reports if (one := environment.operation(report.operation)) is not None]
     for one in ended:
         if failure(one):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from ha_core.cli.command import Answer, Cluster, DryRun, Patterns, Reason, Session, Yes, command
+from ha_core.cli.command import Answer, Cluster, DryRun, Patterns, Reason, Session, Yes, code_of, command, option
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
 from ha_core.operations.lifecycle.aging import age
 from ha_core.operations.lifecycle.given_up import (
@@ -26,12 +24,8 @@ from ha_core.present.lifecycle import aging_page, given_up_page, giving_up_page,
 def check(
     session: Session,
     topics: Patterns = None,
-    accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Do without what the cluster held when it died, and no longer has.")
-    ] = False,
-    serve_skipped: Annotated[
-        bool, typer.Option("--serve-skipped", help="Readers get what a forced move let them skip.")
-    ] = False,
+    accept_loss: Annotated[bool, option("Do without what the cluster has lost since.", "--accept-loss")] = False,
+    serve_skipped: Annotated[bool, option("Readers get what a forced move let them skip.", "--serve-skipped")] = False,
     dry_run: DryRun = False,
     reason: Reason = "the cluster answers again",
 ) -> Answer:
@@ -43,18 +37,19 @@ def check(
         dry_run=dry_run,
         reason=reason,
     )
-    failed = any(report.result != "succeeded" for report in result.reports)
-    code = FAILURE if failed else ATTENTION if result.unaccepted else SUCCESS
+    code = code_of(*result.reports) or (ATTENTION if result.unaccepted else SUCCESS)
     return Answer(result.to_json(), returned_page(result), code)
 
 
-@command("origins give-up", "What a cluster still holds is lost for ever: readers go on after it. Cannot be undone.")
+@command(
+    "origins give-up", "Declare what a cluster still holds lost for ever: readers go on after it. Cannot be undone."
+)
 def give_up_now(
     session: Session,
     cluster: Cluster,
     reason: Reason,
     topics: Patterns = None,
-    force: Annotated[bool, typer.Option("--force", help="Although the cluster answers.")] = False,
+    force: Annotated[bool, option("Even if the cluster answers.", "--force")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Answer:
@@ -75,12 +70,8 @@ def give_up_now(
 def age_now(
     session: Session,
     topics: Patterns = None,
-    delete_origin: Annotated[
-        bool, typer.Option("--delete-origin", help="Delete origin topics of which nothing is left in any map.")
-    ] = False,
-    accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Do without records that were lost in an origin.")
-    ] = False,
+    delete_origin: Annotated[bool, option("Delete empty origin topics that no map names.", "--delete-origin")] = False,
+    accept_loss: Annotated[bool, option("Do without records that were lost in an origin.", "--accept-loss")] = False,
     dry_run: DryRun = False,
     reason: Reason = "nothing of it can be read or is needed any more",
 ) -> Answer:
@@ -92,5 +83,4 @@ def age_now(
         dry_run=dry_run,
         reason=reason,
     )
-    failed = any(report.result != "succeeded" for report in result.reports)
-    return Answer(result.to_json(), aging_page(result, dry_run), FAILURE if failed else SUCCESS)
+    return Answer(result.to_json(), aging_page(result, dry_run), code_of(*result.reports))

@@ -8,11 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ha_core.cli.command import Answer, OperationId, Session, command
+from ha_core.cli.command import Answer, OperationId, Session, command, option
 from ha_core.model import HistoryEntry, Operation
 from ha_core.operations.errors import RefusedError
+from ha_core.operations.registry import known_operation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,13 +35,9 @@ class Approach:
 
 
 @command("plot", "Draw how the logs of a migration ran into their cuts.")
-def plot(
-    session: Session, operation: OperationId, out: Annotated[Path, typer.Option("--out", help="The picture, a PNG.")]
-) -> Answer:
+def plot(session: Session, operation: OperationId, out: Annotated[Path, option("The picture, a PNG.")]) -> Answer:
     environment = session.environment
-    found = environment.operation(operation)
-    if found is None:
-        raise RefusedError(f"There is no operation {operation}. `switchyard history` lists them.")
+    found = known_operation(environment, operation)
     entries = environment.store.history(operation)
     approaches = approaches_of(found, entries)
     if not approaches:

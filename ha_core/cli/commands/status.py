@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
+from typer import Argument
 
-from ha_core.cli.command import Answer, Cluster, Session, command, plain
+from ha_core.cli.command import Answer, Cluster, Session, command, option, plain
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
 from ha_core.model import KnownGroup, KnownTopic
 from ha_core.operations import registry
-from ha_core.operations.errors import RefusedError
 from ha_core.operations.health import problems
 from ha_core.operations.inventory import lag_of, lags, look_at_groups, overview
 from ha_core.operations.last_seen import record, record_always
@@ -30,9 +29,7 @@ from ha_core.present.state import (
 @command("status", "Clusters, gateways, running operations and locks.")
 def status(
     session: Session,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only what waits for a human; exit code 6 if anything does.")
-    ] = False,
+    check: Annotated[bool, option("Only what waits for a human; exit code 6 if anything does.", "--check")] = False,
 ) -> Answer:
     environment = session.environment
     store = environment.store
@@ -58,33 +55,29 @@ def status(
 @command("history", "All operations, or every entry of one.")
 def history(
     session: Session,
-    operation: Annotated[str | None, typer.Argument(metavar="OPERATION")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many operations, the newest.")] = 50,
-    before: Annotated[
-        str | None, typer.Option(metavar="OPERATION", help="Older ones than this: the next page.")
-    ] = None,
+    operation: Annotated[str | None, Argument(metavar="OPERATION")] = None,
+    limit: Annotated[int, option("How many, the newest first.", min=1, max=10_000)] = 50,
+    before: Annotated[str | None, option("Only operations older than this one.", metavar="OPERATION")] = None,
 ) -> Answer:
     store = session.environment.store
     if operation is None:
         operations = store.operations(limit, before)
         older = [f"older ones: switchyard history --before {operations[-1].id}"] if len(operations) == limit else []
         return Answer({"operations": [plain(one) for one in operations]}, [*operations_page(operations), *older])
-    found = session.environment.operation(operation)
-    if found is None:
-        raise RefusedError(f"There is no operation {operation}. `switchyard history` lists them.")
+    found = registry.known_operation(session.environment, operation)
     entries = store.history(operation)
     document = {"operation": plain(found), "history": [plain(entry) for entry in entries]}
     return Answer(document, history_page(found, entries))
 
 
-@command("topics", "All topics of all clusters: where they are written, what they hold, who is behind.")
+@command("topics", "All topics of all clusters: where they are written, what they hold, how far readers lag.")
 def topics(session: Session) -> Answer:
     found = overview(session.environment)
     return Answer(found.to_json(), topics_page(found))
 
 
 @command("group", "A group's committed offsets, its lag, and where the record to be read next lies.")
-def group(session: Session, name: Annotated[str, typer.Argument(metavar="GROUP")]) -> Answer:
+def group(session: Session, name: Annotated[str, Argument(metavar="GROUP")]) -> Answer:
     found = lag_of(session.environment, name)
     return Answer(found.to_json(), group_page(found))
 
@@ -101,11 +94,8 @@ def groups(session: Session) -> Answer:
 @command("facts record", "Look at the clusters now: specs and ends of topics, commits of groups.")
 def record_now(
     session: Session,
-    clusters: Annotated[list[str] | None, typer.Argument(metavar="[CLUSTER]…", help="Only these.")] = None,
-    every: Annotated[
-        float | None,
-        typer.Option("--every", metavar="SECONDS", min=1.0, help="Again and again, until it is stopped."),
-    ] = None,
+    clusters: Annotated[list[str] | None, Argument(metavar="[CLUSTER]…", help="Only these.")] = None,
+    every: Annotated[float | None, option("Repeat at this interval until stopped.", metavar="SECONDS", min=1.0)] = None,
 ) -> Answer:
     if every is not None:
         record_always(session.environment, every, clusters or None)
@@ -118,7 +108,7 @@ def record_now(
 def show(
     session: Session,
     cluster: Cluster,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Topics and groups; all.")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="[NAME]…", help="Topics and groups. Default: all.")] = None,
 ) -> Answer:
     environment, wanted = session.environment, names or None
     topics = environment.store.known(KnownTopic, cluster, wanted).values()

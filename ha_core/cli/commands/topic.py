@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-import typer
 from rich.text import Text
+from typer import Argument
 
 from ha_core.cli.command import Answer, Session, command
 from ha_core.cli.output import COLOURS
@@ -21,7 +21,7 @@ FILLS = "█▓▒░▚▤"
 
 
 @command("topic", "Where the records of a topic live: extents, drawn.")
-def topic(session: Session, name: Annotated[str, typer.Argument(metavar="TOPIC")]) -> Answer:
+def topic(session: Session, name: Annotated[str, Argument(metavar="TOPIC")]) -> Answer:
     view = session.environment.store.load()
     found = view.topics.get(name)
     if found is None:

@@ -18,8 +18,8 @@ from ha_core.operations.crossing.below import unread_below
 from ha_core.operations.crossing.ends import Progress, look, overdue
 from ha_core.operations.dependents import failure
 from ha_core.operations.environment import Environment
-from ha_core.operations.errors import MoveError, RefusedError
-from ha_core.operations.registry import running_operations
+from ha_core.operations.errors import MoveError
+from ha_core.operations.registry import known_operation, running_operations
 from ha_core.operations.report import Report
 from ha_core.plan.revision import FINAL, MoveDamagedError
 from ha_core.store.errors import StoreError
@@ -62,9 +62,7 @@ def crossing_operations(environment: Environment) -> tuple[str, ...]:
 
 def settle_once(environment: Environment, operation_id: str) -> Look:
     """Look at the operation, and go on with it where there is something to do. Errors are in the answer."""
-    operation = environment.operation(operation_id)
-    if operation is None:
-        raise RefusedError(f"There is no operation {operation_id}. `switchyard history` lists them.")
+    operation = known_operation(environment, operation_id)
     if operation.state in FINAL:
         return Look(operation, error=failure(operation, environment.store.load()))
     progress = None
