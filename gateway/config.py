@@ -80,7 +80,6 @@ class Http(_Section):
 class Authentication(_Section):
     """Who may connect."""
 
-    mechanisms: tuple[Literal["PLAIN"], ...] = ("PLAIN",)
     anonymous: bool = False
     """Whether a connection may go on without having authenticated; its user is then `anonymous`."""
     users_file: Path | None = None
@@ -94,8 +93,8 @@ class Authentication(_Section):
 
     @model_validator(mode="after")
     def _somebody_can_come_in(self) -> Self:
-        if not self.anonymous and (self.users_file is None or not self.mechanisms):
-            raise ValueError("nobody can log in: give users_file and a mechanism, or set anonymous: true")
+        if not self.anonymous and self.users_file is None:
+            raise ValueError("nobody can log in: give users_file, or set anonymous: true")
         return self
 
 

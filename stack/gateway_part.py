@@ -70,7 +70,7 @@ class GatewayPart:
             "listen": {"host": LOOPBACK, "port": self.port, "advertised_host": LOOPBACK},
             "nodes": {"first_port": self.first_node_port, "count": self.node_ports},
             "http": {"host": LOOPBACK, "port": self.http_port},
-            "authentication": {"mechanisms": ["PLAIN"], "anonymous": not sasl, "users_file": str(users)},
+            "authentication": {"anonymous": not sasl, "users_file": str(users)},
             "security_profiles": profiles,
             "record_facts_s": self.record_facts_s,
             "log": {"level": "info"},

@@ -8,11 +8,12 @@ from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Message, ask_each, grouped
 from gateway.composed.by_partition import Outcomes, Partition, Shape, split, to_leaders
 from gateway.composed.handlers import Context, Handler, handles
-from gateway.composed.logs import LATEST, Inquiry, Query, rounds
+from gateway.composed.logs import Inquiry, Query, rounds
 from gateway.composed.places import Replica
 from ha_core.model import Extent
 from ha_core.model.extent import Hole, locate
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.list_offsets import LATEST
 
 _ALL = -1
 _NO_WATERMARK = {"low_watermark": -1}

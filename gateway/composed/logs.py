@@ -15,13 +15,9 @@ from gateway.composed.by_partition import Shape
 from gateway.composed.handlers import Context
 from gateway.composed.places import Replica
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.list_offsets import list_offsets
 
-LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 READ_UNCOMMITTED = 0
-
-CONSUMER = -1
-"""The replica id of everything that is asked for clients. Another one says that a broker asks, which shows what is not
-committed yet: of a client that is not for the gateway's account to say."""
 SHAPE = Shape(ApiKey.LIST_OFFSETS)
 
 
@@ -87,9 +83,4 @@ def _ask(context: Context, queries: Mapping[Query, None]) -> Asking[dict[Query, 
 
 
 def _request(cluster: str, leader: int, isolation: int, timestamp: int, batch: list[Query]) -> Ask:
-    partitions = {
-        q.replica[1:]: {"partition_index": q.replica.partition, "current_leader_epoch": -1, "timestamp": timestamp}
-        for q in batch
-    }
-    topics = SHAPE.topics(partitions, partitions)
-    return SHAPE.ask(cluster, leader, {"replica_id": CONSUMER, "isolation_level": isolation, "topics": topics})
+    return SHAPE.ask(cluster, leader, list_offsets((q.replica[1:] for q in batch), timestamp, isolation))

@@ -12,21 +12,11 @@ from gateway.composed import places
 from gateway.composed.ask import Message
 from gateway.composed.by_partition import Partition, Shape, split, to_leaders
 from gateway.composed.handlers import Context, Handler, handles
-from gateway.composed.logs import (
-    CONSUMER,
-    EARLIEST,
-    LATEST,
-    MAX_TIMESTAMP,
-    READ_UNCOMMITTED,
-    SHAPE,
-    Found,
-    Inquiry,
-    Query,
-    rounds,
-)
+from gateway.composed.logs import READ_UNCOMMITTED, SHAPE, Found, Inquiry, Query, rounds
 from gateway.composed.places import Replica
 from ha_core.model import Extent
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.list_offsets import CONSUMER, EARLIEST, LATEST, MAX_TIMESTAMP
 
 _NOTHING = Found(0)
 

@@ -16,6 +16,7 @@ from ha_core.model import Extent
 from ha_core.model.producer import upstream_id
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.errors import RemoteProtocolError
+from ha_core.wire.list_offsets import list_offsets
 from ha_core.wire.records import Batch, batches
 
 BYTES_PER_FETCH = 1 << 18
@@ -71,9 +72,8 @@ class _Log:
         self._producer_id = upstream_id(wanted.producer_id, extent.term)
 
     def first_of_its_time(self) -> Asking[int]:
-        entry = {"partition_index": self._wanted.partition, "timestamp": self._wanted.timestamp_ms}
-        topics = [{"name": self._wanted.topic.decode(), "partitions": [{**entry, "current_leader_epoch": -1}]}]
-        body = {"replica_id": -1, "isolation_level": 0, "topics": topics}
+        wanted = self._wanted
+        body = list_offsets([(wanted.topic.decode(), wanted.partition)], wanted.timestamp_ms)
         said = yield from self._ask(ApiKey.LIST_OFFSETS, body)
         found = [partition for topic in said["topics"] for partition in topic["partitions"]]
         if len(found) != 1:

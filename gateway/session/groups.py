@@ -6,10 +6,9 @@ from gateway.session import answers
 from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Passed
 from gateway.session.refusal import Refusal
-from gateway.session.request import Message, Request, text
+from gateway.session.request import Request, text
 from gateway.session.state import ConnectionState
-from ha_core.model import Group, Member
-from ha_core.wire import ApiKey, ErrorCode
+from ha_core.wire import ErrorCode
 
 _CLASSIC_ONLY = "the gateway serves classic consumer groups only: set group.protocol=classic"
 _NO_LOGS = "gateway"
@@ -38,9 +37,9 @@ def group(session: ConnectionState, request: Request) -> None:
     if request.api.use is not None:
         session.notice(request, "group", name, request.api.use)
     frame: bytes | memoryview = request.frame
-    if route.members and route.group is not None:
+    if route.carried is not None:
         message = request.decode()
-        if rename(route.group, route.members, request.api_key, message):
+        if route.carried.rename(request.api_key, message):
             frame = request.rewritten(message)
     session.pass_on(Passed(request, group=name), route.coordinator, frame)
 
@@ -86,24 +85,3 @@ def node(session: ConnectionState, request: Request) -> None:
         session.close(Cause.UNSUPPORTED, f"API key {request.api_key} before the gateway knows any cluster")
     else:
         session.pass_on(Passed(request), session.here, request.frame)
-
-
-def rename(group: Group, by_id: dict[str, Member], api_key: int, request: Message) -> bool:
-    """Replaces members of the origin by those of the target, in place. False if the request names none."""
-    if api_key in (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP):
-        named = False
-        for entry in (request, *request.get("members", ())):
-            member = by_id.get(entry.get("member_id", ""))
-            if member is not None:
-                entry["member_id"] = member.member_id
-                named = True
-        return named
-    generation = "generation_id_or_member_epoch" if api_key == ApiKey.OFFSET_COMMIT else "generation_id"
-    if generation not in request:
-        return False
-    member = group.alias(request["member_id"], request[generation])
-    if member is None:
-        return False
-    request["member_id"] = member.member_id
-    request[generation] = member.generation
-    return True

@@ -6,11 +6,12 @@ from enum import Enum, auto
 from typing import NamedTuple
 from urllib.parse import quote
 
+from gateway.session.carried import Carried
 from gateway.session.commands import BrokerLane
 from gateway.session.refusal import Refusal
 from gateway.session.request import text
 from gateway.session.snapshot import Port, Snapshot
-from ha_core.model import Extent, Group, Identity, LastSequences, Member, Topic
+from ha_core.model import Extent, Identity, LastSequences, Topic
 from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
 
 MAX_CACHED = 10_000
@@ -46,9 +47,8 @@ class GroupRoute(NamedTuple):
     """Why none of them goes anywhere."""
     fence: str | None
     """Operation whose fence stands, else None."""
-    group: Group | None
-    members: dict[str, Member]
-    """Aliases of the group by member id, if they lead to the cluster that coordinates it."""
+    carried: Carried | None
+    """Its members that have other names in that cluster."""
 
 
 class Routes:
@@ -140,14 +140,14 @@ class Routes:
             cluster = cluster_for_group(self.snapshot.view, self.identity, group_name)
             here = not self.closed and cluster == self.port.cluster
             group = self.snapshot.view.groups.get(group_name)
-            members = _members_by_id(group) if group is not None and group.cluster == cluster else {}
+            carried = Carried(group) if group is not None and group.aliases and group.cluster == cluster else None
             refusal, coordinator = self._closes(cluster, Refusal.NO_LEADER), None
             if cluster is not None and refusal is None:
                 coordinator = self._coordinator(cluster, group_name)
                 refusal = Refusal.NO_LEADER if coordinator is None else None
             fence = group.fence.operation if group is not None and group.fence is not None else None
             route = self._groups[name] = GroupRoute(
-                here, coordinator, Refusal.FENCE if fence else refusal, fence, group, members
+                here, coordinator, Refusal.FENCE if fence else refusal, fence, carried
             )
         return route
 
@@ -162,8 +162,3 @@ class Routes:
         if self.closed or cluster_for_user(self.snapshot.view, self.identity) == self.port.cluster:
             return self.closed
         return Refusal.ELSEWHERE
-
-
-def _members_by_id(group: Group) -> dict[str, Member]:
-    """Aliases by member id alone: JOIN_GROUP and LEAVE_GROUP name no generation."""
-    return {key.split(":", 1)[1]: member for key, member in group.aliases.items()}

@@ -10,8 +10,7 @@ from typing import Any
 
 from gateway.session import answers, exchange, groups, requests, streaming, transactions, turns
 from gateway.session.commands import BrokerLane, Cause, Command
-from gateway.session.fetch import log_starts
-from gateway.session.fetch.handle import wake_readers
+from gateway.session.fetch.handle import forget_gaps, wake_readers
 from gateway.session.pending import InFlight, Passed, Ready, concerns
 from gateway.session.request import text
 from gateway.session.snapshot import Snapshot
@@ -87,7 +86,7 @@ class Session(ConnectionState):
         if before.view is not snapshot.view:
             self.damping.begin_anew()
             self._lift()
-            log_starts.forget(self, before.view)
+            forget_gaps(self, before.view)
             wake_readers(self, before.view)
             groups.wake_joiners(self)
             streaming.probe(self)

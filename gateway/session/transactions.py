@@ -19,7 +19,6 @@ from typing import Any
 
 from gateway.declared import declare
 from gateway.session import exchange
-from gateway.session.groups import rename
 from gateway.session.pending import Answer, Exchange, Passed, Send
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request
@@ -208,8 +207,8 @@ class Transactional:
             self.fence = route.fence if refusal is Refusal.FENCE else None
             return refusal
         self.message["producer_id"] = self.issued.own
-        if route.members and route.group is not None:
-            rename(route.group, route.members, self.request.api_key, self.message)
+        if route.carried is not None:
+            route.carried.rename(self.request.api_key, self.message)
         self._pass(name)
         return None
 

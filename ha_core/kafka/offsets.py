@@ -18,23 +18,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ha_core.kafka.brokers import Again, Asking, OnBrokers, by_topic, pages, partitions_of
+from ha_core.kafka.brokers import Again, Asking, OnBrokers, pages, partitions_of
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.errors import TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds
 from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
+from ha_core.wire.list_offsets import CONSUMER, EARLIEST, LATEST, list_offsets
 
-_CONSUMER, DEBUGGER = -1, -2
-_EARLIEST, _LATEST = -2, -1
+DEBUGGER = -2
 UNCOMMITTED, _COMMITTED = 0, 1
 Reading = tuple[int, int, int]
 """Of LIST_OFFSETS: the replica that asks, isolation level, timestamp."""
 _READINGS: tuple[Reading, ...] = (  # in this order, see above
-    (_CONSUMER, UNCOMMITTED, _EARLIEST),
-    (_CONSUMER, _COMMITTED, _LATEST),
-    (_CONSUMER, UNCOMMITTED, _LATEST),
-    (DEBUGGER, UNCOMMITTED, _LATEST),
+    (CONSUMER, UNCOMMITTED, EARLIEST),
+    (CONSUMER, _COMMITTED, LATEST),
+    (CONSUMER, UNCOMMITTED, LATEST),
+    (DEBUGGER, UNCOMMITTED, LATEST),
 )
 _MAX_PER_REQUEST = 20_000
 
@@ -114,11 +114,7 @@ def told(
 ) -> Iterator[tuple[Partition, Mapping[str, Any]]]:
     """One LIST_OFFSETS: each partition's answer as it came. A broker that is older than `least_version` gives none."""
     replica, isolation, timestamp = reading
-    entries = (
-        (topic, {"partition_index": index, "current_leader_epoch": epochs[topic, index], "timestamp": timestamp})
-        for topic, index in partitions
-    )
-    message = {"replica_id": replica, "isolation_level": isolation, "topics": by_topic(entries)}
+    message = list_offsets(partitions, timestamp, isolation, replica, epochs)
 
     def talk(connection: Connection) -> dict[str, Any]:
         if connection.version(ApiKey.LIST_OFFSETS) < least_version:

@@ -32,6 +32,3 @@ class Group(Document):
     aliases: dict[str, Member] = Field(default_factory=dict)
     """`{generation}:{member id}` as the client says it → the member in `cluster`."""
     fence: Fence | None = None
-
-    def alias(self, member_id: str, generation: int) -> Member | None:
-        return self.aliases.get(f"{generation}:{member_id}")

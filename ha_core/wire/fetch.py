@@ -1,22 +1,27 @@
-"""What the gateway looks at in a fetch request before it is passed on. `fetch_patch` does the answers."""
+"""What the gateway looks at in a fetch request, and patches in an answer while it is forwarded, chunk by chunk."""
 
+from collections.abc import Generator, Mapping
 from struct import Struct
 from struct import error as struct_error
 from typing import Any, NamedTuple
 
 from ha_core.wire.errors import RemoteProtocolError
-from ha_core.wire.fetch_patch import FetchPatcher, FetchShift
 from ha_core.wire.header import skip_tags
 from ha_core.wire.limits import DEFAULT_LIMITS
+from ha_core.wire.records import PREFIX_BYTES, shift_batch
 from ha_core.wire.varint import read_uvarint
 
-__all__ = ["FetchPatcher", "FetchScan", "FetchShift", "scan_fetch_request"]
-
 _SHORT = Struct(">h").unpack_from
-_INT = Struct(">i").unpack_from
-_SESSION = Struct(">ii").unpack_from
+_INT = Struct(">i")
+_LONG = Struct(">q")
+_TWO_LONGS = Struct(">qq")
+_TWO_INTS = Struct(">ii")
 _VERSIONS = (4, 12)
 _FLEXIBLE = 12
+_MAX_OFFSET = (1 << 63) - 1
+_MAX_STRING = 32_767
+# The longest piece that has to be together in the buffer is a topic's name with its lengths.
+MAX_CARRY_BYTES = _MAX_STRING + 16
 
 
 class FetchScan(NamedTuple):
@@ -68,7 +73,7 @@ class _Cursor:
         return int(classic(self.buf, at)[0])
 
     def count(self, least: int) -> int:
-        count = self.size(_INT, 4)
+        count = self.size(_INT.unpack_from, 4)
         self.left -= count
         if count < 0 or count * least > self.end - self.at or self.left < 0:
             raise RemoteProtocolError(f"fetch request: {count} elements in the last {self.end - self.at} bytes")
@@ -92,11 +97,11 @@ class _Cursor:
 
 
 def _read(cursor: _Cursor) -> FetchScan:
-    (replica_id,) = _INT(cursor.buf, cursor.at)
+    (replica_id,) = _INT.unpack_from(cursor.buf, cursor.at)
     cursor.at += 17  # and times, sizes, isolation
     session_id, session_epoch = 0, -1
     if cursor.version >= 7:
-        session_id, session_epoch = _SESSION(cursor.buf, cursor.at)
+        session_id, session_epoch = _TWO_INTS.unpack_from(cursor.buf, cursor.at)
         cursor.at += 8
     topics = []
     for _ in range(cursor.count(2)):
@@ -127,3 +132,249 @@ def _pass_partitions(cursor: _Cursor) -> None:
         at += fixed
         at = at + 1 if buf[at] == 0 else skip_tags(buf, at, cursor.end)
     cursor.at = at
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+class FetchShift(NamedTuple):
+    """What to do with one partition of the answer; offsets of -1 (unknown) always stay.
+
+    delta: added to its offsets. log_start_unknown: the log start becomes -1 instead, as the log begins elsewhere.
+    """
+
+    delta: int
+    log_start_unknown: bool = True
+
+
+Feed = tuple[Any, int, int]
+
+
+class _ShortError(Exception):
+    """What is to be read is not yet all in the buffer."""
+
+
+class FetchPatcher:
+    """Patches one frame. `feed` it what the buffer holds; forward what it releases and keep the rest for the next feed.
+
+    version: 4 to 12. frame_bytes: the frame without its size. The first byte fed is the first of the correlation id.
+    Of the partitions in `shifts` it changes high watermark, last stable offset, log start offset, the first offsets of
+    aborted transactions, base offset and leader epoch of every batch, and of the tagged fields the diverging epoch's
+    and the snapshot's end offsets and the current leader (to -1: it is a node id of the broker's cluster).
+    The preferred read replica stays: see `FetchScan.rack_at`.
+    """
+
+    def __init__(self, version: int, frame_bytes: int, shifts: Mapping[tuple[bytes, int], FetchShift]) -> None:
+        if not _VERSIONS[0] <= version <= _VERSIONS[1]:
+            raise RemoteProtocolError(f"Fetch version {version}: {_VERSIONS[0]} to {_VERSIONS[1]} are patched")
+        self.left = frame_bytes  # bytes of the frame that were not yet released
+        self._walk = _walk(version, shifts)
+        next(self._walk)
+
+    @property
+    def done(self) -> bool:
+        """Whether the whole frame was released."""
+        return self.left == 0
+
+    def feed(self, buf: bytearray | memoryview, pos: int, end: int) -> int:
+        """Patches buf[pos:end]; returns the position up to which bytes may be forwarded, end of the frame at most.
+
+        The caller puts buf[returned:end] in front of the next bytes; that is MAX_CARRY_BYTES at most. When the frame
+        is done, bytes after the returned position belong to the next one. RemoteProtocolError: the bytes are no fetch
+        response, and the connection cannot go on.
+        """
+        stop = min(end, pos + self.left)
+        try:
+            at = self._walk.send((buf, pos, stop))
+        except StopIteration as over:
+            if over.value is None:  # a finished coroutine: the frame is done, or was refused
+                raise RemoteProtocolError("fetch response: bytes after its end or after it was refused") from None
+            at = over.value
+            self.left -= at - pos
+            if self.left:
+                raise RemoteProtocolError(f"{self.left} bytes follow the fetch response in its frame") from None
+            return int(at)
+        self.left -= at - pos
+        if self.left == stop - at:
+            raise RemoteProtocolError(f"fetch response ends inside a field, in its last {self.left} bytes")
+        if stop - at > MAX_CARRY_BYTES:
+            raise RemoteProtocolError(f"fetch response: a field of more than {MAX_CARRY_BYTES} bytes")
+        return at
+
+
+Walk = Generator[int, Feed, int]
+
+
+def _walk(version: int, shifts: Mapping[tuple[bytes, int], FetchShift]) -> Walk:
+    """The frame as a coroutine: it yields how far it is, and is sent (buffer, position, end) from there on.
+
+    An empty tagged section, the usual one, is passed here without the cost of another coroutine.
+    """
+    tagged = version >= _FLEXIBLE
+    fixed = 30 if version >= 5 else 22  # partition, error, high watermark, last stable offset, log start offset
+    b, p, end = yield 0
+    head = 4
+    if tagged:
+        while end - p < head:
+            b, p, end = yield p
+        b, p, end = yield from _tags(b, p + 4, end, None)
+        head = 0
+    head += 10 if version >= 7 else 4  # throttle time, error, session
+    while end - p < head:
+        b, p, end = yield p
+    p += head
+    topics, (b, p, end) = yield from _count(b, p, end, tagged)
+    for _ in range(topics):
+        name, (b, p, end) = yield from _name(b, p, end, tagged)
+        partitions, (b, p, end) = yield from _count(b, p, end, tagged)
+        for _ in range(partitions):
+            while end - p < fixed:
+                b, p, end = yield p
+            shift = shifts.get((name, _INT.unpack_from(b, p)[0]))
+            if shift:
+                _patch_partition(b, p + 6, version, shift)
+            p += fixed
+            aborted, (b, p, end) = yield from _count(b, p, end, tagged)
+            for _ in range(aborted):
+                while end - p < 16:
+                    b, p, end = yield p
+                if shift:
+                    _LONG.pack_into(b, p + 8, _moved(_LONG.unpack_from(b, p + 8)[0], shift.delta))
+                p += 16
+                if tagged and p < end and b[p] == 0:
+                    p += 1
+                elif tagged:
+                    b, p, end = yield from _tags(b, p, end, None)
+            if version >= 11:
+                while end - p < 4:
+                    b, p, end = yield p
+                p += 4
+            size, (b, p, end) = yield from _count(b, p, end, tagged)
+            while size > 0:
+                step = size
+                if shift and size >= PREFIX_BYTES:
+                    while end - p < PREFIX_BYTES:
+                        b, p, end = yield p
+                    step = min(shift_batch(b, p, shift.delta), size)
+                size -= step
+                while step > end - p:
+                    step -= end - p
+                    b, p, end = yield end
+                p += step
+            if tagged and p < end and b[p] == 0:
+                p += 1
+            elif tagged:
+                b, p, end = yield from _tags(b, p, end, shift)
+        if tagged and p < end and b[p] == 0:
+            p += 1
+        elif tagged:
+            b, p, end = yield from _tags(b, p, end, None)
+    if tagged and p < end and b[p] == 0:
+        p += 1
+    elif tagged:
+        b, p, end = yield from _tags(b, p, end, None)
+    return int(p)
+
+
+def _moved(offset: int, delta: int) -> int:
+    if offset < 0:
+        return offset
+    if not 0 <= offset + delta <= _MAX_OFFSET:
+        raise RemoteProtocolError(f"offset {offset} of a fetch response shifted by {delta} is out of range")
+    return offset + delta
+
+
+def _patch_partition(b: Any, p: int, version: int, shift: FetchShift) -> None:
+    high, stable = _TWO_LONGS.unpack_from(b, p)
+    _TWO_LONGS.pack_into(b, p, _moved(high, shift.delta), _moved(stable, shift.delta))
+    if version >= 5:
+        start = -1 if shift.log_start_unknown else _moved(_LONG.unpack_from(b, p + 16)[0], shift.delta)
+        _LONG.pack_into(b, p + 16, start)
+
+
+def _uvarint(b: Any, p: int, end: int) -> tuple[int, int]:
+    if p < end and b[p] < 128:
+        return b[p], p + 1
+    try:
+        return read_uvarint(bytes(b[p : min(end, p + 5)]), 0)[0], p + _width(b, p, end)
+    except IndexError:
+        raise _ShortError from None
+
+
+def _width(b: Any, p: int, end: int) -> int:
+    width = 1
+    while b[p + width - 1] > 127 and p + width < end:
+        width += 1
+    return width
+
+
+def _count(b: Any, p: int, end: int, tagged: bool) -> Generator[int, Feed, tuple[int, Feed]]:
+    """A count or the length of records; null counts as 0."""
+    if tagged:
+        value, (b, p, end) = yield from _number(b, p, end)
+        return max(value - 1, 0), (b, p, end)
+    while end - p < 4:
+        b, p, end = yield p
+    value = _INT.unpack_from(b, p)[0]
+    if value < -1:
+        raise RemoteProtocolError(f"fetch response: a count of {value}")
+    return max(value, 0), (b, p + 4, end)
+
+
+def _number(b: Any, p: int, end: int) -> Generator[int, Feed, tuple[int, Feed]]:
+    while True:
+        try:
+            value, after = _uvarint(b, p, end)
+        except _ShortError:
+            b, p, end = yield p
+        else:
+            return value, (b, after, end)
+
+
+def _name(b: Any, p: int, end: int, tagged: bool) -> Generator[int, Feed, tuple[bytes, Feed]]:
+    if tagged:
+        size, (b, p, end) = yield from _number(b, p, end)
+        size -= 1
+    else:
+        while end - p < 2:
+            b, p, end = yield p
+        size = _SHORT(b, p)[0]
+        p += 2
+    if not 0 <= size <= _MAX_STRING:
+        raise RemoteProtocolError(f"fetch response: a topic of {size} bytes")
+    while end - p < size:
+        b, p, end = yield p
+    return bytes(b[p : p + size]), (b, p + size, end)
+
+
+def _tags(b: Any, p: int, end: int, shift: FetchShift | None) -> Generator[int, Feed, Feed]:
+    """Passes a tagged section; that of a shifted partition is patched."""
+    count, (b, p, end) = yield from _number(b, p, end)
+    for _ in range(count):
+        tag, (b, p, end) = yield from _number(b, p, end)
+        size, (b, p, end) = yield from _number(b, p, end)
+        if shift and tag < len(_TAG_BYTES):
+            least = _TAG_BYTES[tag]
+            if size < least:
+                raise RemoteProtocolError(f"fetch response: tag {tag} of {size} bytes, {least} are needed")
+            while end - p < least:
+                b, p, end = yield p
+            _patch_tag(b, p, tag, shift.delta)
+        while size > end - p:
+            size -= end - p
+            b, p, end = yield end
+        p += size
+    return b, p, end
+
+
+# Fixed parts of a partition's tagged fields: diverging epoch (epoch, end offset), current leader (id, epoch),
+# snapshot (end offset, epoch).
+_TAG_BYTES = (12, 8, 12)
+
+
+def _patch_tag(b: Any, p: int, tag: int, delta: int) -> None:
+    if tag == 1:
+        _TWO_INTS.pack_into(b, p, -1, -1)
+        return
+    at = p + 4 if tag == 0 else p
+    _LONG.pack_into(b, at, _moved(_LONG.unpack_from(b, at)[0], delta))

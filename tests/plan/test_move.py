@@ -154,7 +154,7 @@ def test_the_cut_writes_maps_groups_and_bindings_and_lifts_the_fences_in_one_rev
     assert topic.partitions[1] == (Extent(cluster="west", start=0, end=None, base=3, term=1),)
     group = the(documents, Group)
     assert (group.cluster, group.fence) == ("west", None)
-    assert group.alias("old", 3) == Member(member_id="new", generation=7)
+    assert group.aliases["3:old"] == Member(member_id="new", generation=7)
     assert the(documents, UserBindings) == UserBindings(user="u", cluster="west")
     op = the(documents, Operation)
     assert op.state == "cut"

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ha_core.wire import ApiKey, RemoteProtocolError, decode, encode, encode_response
-from ha_core.wire.fetch import FetchPatcher, FetchShift, scan_fetch_request
-from ha_core.wire.fetch_patch import MAX_CARRY_BYTES
+from ha_core.wire.fetch import MAX_CARRY_BYTES, FetchPatcher, FetchShift, scan_fetch_request
 from ha_core.wire.records import shift_batches
 from ha_core.wire.schemas import SCHEMAS
 from tests.wire.samples import batch, cut_lists, damaged, legacy, message, seeds

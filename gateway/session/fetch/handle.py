@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from gateway.session import answers, exchange
 from gateway.session.commands import BrokerLane, Refresh
-from gateway.session.fetch import log_starts
-from gateway.session.fetch.merge import merge
-from gateway.session.fetch.plan import FetchPlan, part_of, refused
+from gateway.session.fetch.plan import FetchPlan, Gap, Key, merge, part_of, refused, stands
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes, Way
 from gateway.session.state import ConnectionState
 from ha_core.model import View
-from ha_core.wire import ErrorCode
+from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.fetch import FetchScan, scan_fetch_request
+from ha_core.wire.list_offsets import EARLIEST, list_offsets
 
 CROSSING_WAIT_MS = 20
 """Longest wait of a fetch that two clusters answer: the one with records waits for the one without."""
@@ -128,7 +127,7 @@ def _gather(
     told = yield Send(frames, closed.issuperset(frames), spared=closed, patience_s=wait_s + answers.PATIENCE_S)
     decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in told.items()}
     merged, stale = merge(plan, decoded, session.gaps, session.snapshot.view)
-    log_starts.ask(session, plan)
+    ask_log_starts(session, plan)
     if stale:
         session.emit(Refresh())
     delay_s = STALE_DELAY_S if stale or plan.gone else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
@@ -151,3 +150,46 @@ def _left(topic: bytes, before: View, after: View) -> bool:
     if now is then:
         return False
     return now is not None and now.mapped and (then is None or then.partitions != now.partitions)
+
+
+# -- where an extent's log starts by now, when its first records are gone -------------------------------------------
+# Readers who come from an older extent go on there. Retention by size keeps all of a closed log, and takes the first
+# records of the live one: an offset out of range would send a reader to the earliest one, which is the old log's start.
+
+
+def ask_log_starts(session: ConnectionState, plan: FetchPlan) -> None:
+    """Asks the brokers of `plan.gone`, on the client's own connections to them; the client's next fetch knows."""
+    for lane in dict.fromkeys(plan.gone.values()):
+        question = Request.own(ApiKey.LIST_OFFSETS, 1, session.settings.limits)
+        exchange.ask_aside(session, question, _log_starts(session, plan, lane, question))
+
+
+def _log_starts(session: ConnectionState, plan: FetchPlan, lane: BrokerLane, question: Request) -> Exchange:
+    body = list_offsets((key for key, other in plan.gone.items() if other == lane), EARLIEST)
+    frames = yield Send({lane: question.rewritten(body)}, survives_loss=True)
+    if frames[lane] is None:
+        return None
+    for topic in question.decode_answer(frames[lane])["topics"]:
+        for told in topic["partitions"]:
+            if told["error_code"] == ErrorCode.NONE:
+                _learn(session, plan, (topic["name"], told["partition_index"]), told["offset"])
+    return None
+
+
+def _learn(session: ConnectionState, plan: FetchPlan, key: Key, start: int) -> None:
+    read = plan.reads.get(key)
+    if read is None or read.extent is None or not stands(session.snapshot.view, key, read.extent):
+        return
+    # It may have lost records at its end instead: the client learns of it, as it would of any other log.
+    lost = start <= read.physical
+    resume = read.extent.to_client(read.physical) if lost else read.extent.clip(start)
+    session.gaps[key] = Gap(read.asked, resume, sure=lost)
+
+
+def forget_gaps(session: ConnectionState, before: View) -> None:
+    """What was found out about a map that has changed is worth nothing."""
+    after = session.snapshot.view.topics
+    for key in tuple(session.gaps):
+        then, now = before.topics.get(key[0]), after.get(key[0])
+        if then is not now and then != now:
+            del session.gaps[key]
