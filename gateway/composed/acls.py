@@ -20,18 +20,19 @@ def describe_acls(context: Context, version: int, request: Message) -> Handler:
 
 @handles(ApiKey.CREATE_ACLS)
 def create_acls(context: Context, version: int, request: Message) -> Handler:
-    def refused(error: Message) -> Message:
-        return {"results": [error for _ in request["creations"]]}
-
-    return _ask(context, ApiKey.CREATE_ACLS, Controller(), request, refused)
+    each = request["creations"]
+    return _ask(context, ApiKey.CREATE_ACLS, Controller(), request, lambda error: {"results": [error for _ in each]})
 
 
 @handles(ApiKey.DELETE_ACLS)
 def delete_acls(context: Context, version: int, request: Message) -> Handler:
-    def refused(error: Message) -> Message:
-        return {"filter_results": [error | {"matching_acls": []} for _ in request["filters"]]}
-
-    return _ask(context, ApiKey.DELETE_ACLS, Controller(), request, refused)
+    return _ask(
+        context,
+        ApiKey.DELETE_ACLS,
+        Controller(),
+        request,
+        lambda error: {"filter_results": [error | {"matching_acls": []} for _ in request["filters"]]},
+    )
 
 
 def _ask(

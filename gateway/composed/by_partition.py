@@ -13,10 +13,10 @@ from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, Broker, ClusterUnavailableError, Message, ask_each, grouped
 from gateway.composed.handlers import Context
 from gateway.composed.places import Replica
+from ha_core.plan.facts import Partition
 from ha_core.plan.resolve import EXPLICIT_LEVELS
 from ha_core.wire.codes import ErrorCode
 
-Partition = tuple[str, int]
 Outcomes = dict[Partition, Message]
 
 
@@ -70,7 +70,7 @@ class Shape:
 
 def split(context: Context, wanted: Iterable[Partition]) -> tuple[list[Partition], list[Partition]]:
     """(partitions of mapped topics, all others)."""
-    sides = grouped((places.is_mapped(context, key[0]), key) for key in wanted)
+    sides = grouped((places.document(context, key[0]).mapped, key) for key in wanted)
     return sides.get(True, []), sides.get(False, [])
 
 

@@ -46,9 +46,9 @@ def find_coordinator(context: Context, version: int, request: Message) -> Handle
 
 def _cluster(context: Context, kind: int, key: str) -> str | Message:
     if kind == _GROUP:
-        group = context.view.groups.get(key)
-        if group is not None and group.fence is not None:
-            return _error(_AWAY, f"group {key} is being moved by operation {group.fence.operation}")
+        fence = places.group_fence(context, key)
+        if fence is not None:
+            return _error(_AWAY, f"group {key} is being moved by operation {fence.operation}")
         cluster = places.group_cluster(context, key)
     elif kind == _TRANSACTION:
         cluster = places.user_cluster(context)

@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Message, ask_each, grouped
-from gateway.composed.by_partition import Outcomes, Partition, Shape, split, to_leaders
+from gateway.composed.by_partition import Outcomes, Shape, split, to_leaders
 from gateway.composed.handlers import Context, Handler, handles
 from gateway.composed.logs import Inquiry, Query, rounds
 from gateway.composed.places import Replica
 from ha_core.model import Extent
 from ha_core.model.extent import Hole, locate
+from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.list_offsets import LATEST
 
@@ -47,7 +48,7 @@ def _refused(error: int) -> _Plan:
 def _plan(context: Context, key: Partition, offset: int) -> Inquiry[_Plan]:
     extents = places.extents(context, *key)
     # While a cut lies ahead, it is not decided yet what has to be deleted where: the client has to ask again.
-    if not extents or places.ahead(context, *key):
+    if not extents or places.document(context, key[0]).crosses(key[1]):
         return _refused(ErrorCode.LEADER_NOT_AVAILABLE)
     if offset < _ALL:
         return _refused(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -88,7 +88,7 @@ def _without_topic_ids(group: Message) -> Message:
 @handles(ApiKey.DELETE_GROUPS)
 def delete_groups(context: Context, version: int, request: Message) -> Handler:
     names = list(dict.fromkeys(request["groups_names"]))
-    placed = [(places.group_cluster(context, name), name) for name in names if not _fenced(context, name)]
+    placed = [(places.group_cluster(context, name), name) for name in names if not places.group_fence(context, name)]
     answers = yield from _ask(
         context,
         ApiKey.DELETE_GROUPS,
@@ -104,7 +104,7 @@ def delete_groups(context: Context, version: int, request: Message) -> Handler:
 def offset_delete(context: Context, version: int, request: Message) -> Handler:
     group = request["group_id"]
     cluster = places.group_cluster(context, group)
-    if cluster is None or _fenced(context, group):
+    if cluster is None or places.group_fence(context, group):
         return {"error_code": _AWAY, "topics": []}
     ask = Ask(cluster, Coordinator("group", group), ApiKey.OFFSET_DELETE, request)
     return (yield from ask_or({"error_code": _AWAY, "topics": []}, ask))
@@ -185,11 +185,6 @@ def _answered(reply: Reply, results: str) -> dict[str, Message]:
     if isinstance(reply, ClusterUnavailableError):
         return {}
     return {result["group_id"]: result for result in reply[results]}
-
-
-def _fenced(context: Context, group: str) -> bool:
-    document = context.view.groups.get(group)
-    return document is not None and document.fence is not None
 
 
 def _away(group: str) -> Message:

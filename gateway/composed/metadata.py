@@ -7,6 +7,7 @@ while any cluster holds it; no broker id or address of a cluster leaves this mod
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from gateway.composed import places
@@ -102,7 +103,7 @@ def _named_topics(context: Context, request: Message, names: list[str]) -> Askin
 
 def _describing(context: Context, name: str) -> Collection[str | None] | None:
     """The clusters that are to describe a topic; None of one that is in no cluster, as far as is known."""
-    if places.is_mapped(context, name):
+    if places.document(context, name).mapped:
         return places.writers(context, name)
     if not context.topology.existing(name):
         return None
@@ -141,7 +142,7 @@ def _see(replies: Mapping[str, Reply]) -> _Seen:
 def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubtful: bool = True) -> _Chosen:
     if cluster is None:
         return _Chosen("", _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    if places.is_mapped(context, name):
+    if places.document(context, name).mapped:
         cluster = next((c for c in (cluster, *sorted(seen.topics)) if _describes(seen, c, name)), cluster)
     topic = seen.topics.get(cluster, {}).get(name)
     if topic is None:
@@ -151,7 +152,7 @@ def _choose(context: Context, name: str, cluster: str | None, seen: _Seen, doubt
         elsewhere = {*context.topology.existing(name), *(c for c in seen.topics if _describes(seen, c, name))}
         if doubtful or elsewhere - {cluster}:
             return _Chosen(cluster, _error(name, ErrorCode.LEADER_NOT_AVAILABLE))
-    if places.is_mapped(context, name):
+    if places.document(context, name).mapped:
         return _moved(context, topic, cluster, seen)
     described = {c for c, topics in seen.topics.items() if topics.get(name, {}).get("partitions")}
     if len(described.union(context.topology.existing(name))) > 1:
@@ -168,12 +169,13 @@ def _describes(seen: _Seen, cluster: str, name: str) -> bool:
 
 def _moved(context: Context, topic: Message, cluster: str, seen: _Seen) -> _Chosen:
     """Each partition as the cluster describes it that it is written in: single ones may have moved alone."""
-    name, partitions = topic["name"], []
+    name, partitions = topic["name"], list[Message]()
+    known = places.document(context, name)
     elsewhere: dict[int, str] = {}
     others: dict[str, dict[int, Message]] = {}
     for partition in topic["partitions"]:
         index = partition["partition_index"]
-        if places.withheld(context, name, index):
+        if known.withheld(index):
             continue  # a producer that knows of it would wait for it until the crossing has ended
         writer = places.written_in(context, name, index)
         if writer is not None and writer != cluster:
@@ -209,8 +211,8 @@ def _mentioned(chosen: Iterable[_Chosen]) -> tuple[BrokerKey, ...]:
     for topic in chosen:
         for partition in topic.topic["partitions"]:
             cluster = topic.of(partition)
-            ids = (partition["leader_id"], *partition["replica_nodes"], *partition["isr_nodes"])
-            found.update({(cluster, n): None for n in (*ids, *partition["offline_replicas"]) if n >= 0})
+            ids = (partition["leader_id"], *chain.from_iterable(partition[name] for name in _REPLICAS))
+            found.update({(cluster, broker): None for broker in ids if broker >= 0})
     return tuple(found)
 
 
@@ -223,9 +225,7 @@ def _translated(chosen: _Chosen, nodes: Mapping[BrokerKey, NodeAddress]) -> Mess
             return [nodes[cluster, broker].node_id for broker in brokers if broker >= 0]
 
         leader = partition["leader_id"]
-        translated: Message = {
-            name: ids(partition[name]) for name in ("replica_nodes", "isr_nodes", "offline_replicas")
-        }
+        translated: Message = {name: ids(partition[name]) for name in _REPLICAS}
         translated["leader_id"] = nodes[cluster, leader].node_id if leader >= 0 else _NO_LEADER
         partitions.append(partition | translated)
     # Ids differ between clusters, and nothing here maps them yet: a client takes zero as "has none" (KIP-516).

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from gateway.composed import places
 from gateway.composed.ask import Message
-from gateway.composed.by_partition import Partition, Shape, split, to_leaders
+from gateway.composed.by_partition import Shape, split, to_leaders
 from gateway.composed.handlers import Context, Handler, handles
 from gateway.composed.logs import READ_UNCOMMITTED, SHAPE, Found, Inquiry, Query, rounds
 from gateway.composed.places import Replica
 from ha_core.model import Extent
+from ha_core.plan.facts import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.list_offsets import CONSUMER, EARLIEST, LATEST, MAX_TIMESTAMP
 
@@ -61,7 +62,7 @@ def _client_offset(context: Context, key: Partition, timestamp: int, isolation: 
     """What LIST_OFFSETS is to answer for `timestamp`: a time in ms, or one of the negative words."""
     stays = [(extent, Replica(extent.cluster, *key)) for extent in places.extents(context, *key) if not extent.ignored]
     # While the last cut lies ahead, the extent before it may still grow.
-    ahead = places.ahead(context, *key)
+    ahead = places.document(context, key[0]).crosses(key[1])
     if not stays:
         return _known(Found(ErrorCode.LEADER_NOT_AVAILABLE))
     if timestamp == LATEST:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gateway.composed.ask import AnyBroker, Ask, Asking, ClusterUnavailableError, Message, Reply, ask_each, grouped
 from gateway.composed.handlers import BrokerKey, Context
-from ha_core.model import Extent
+from ha_core.model import Extent, Fence, Topic
 from ha_core.plan.resolve import Resolved, cluster_for_group, cluster_for_topic, cluster_for_user
 from ha_core.wire.codes import ApiKey, ErrorCode
 
@@ -15,6 +15,9 @@ SURVEY_MS = 3_000
 """How long METADATA may take: a client behind it waits for the slowest cluster."""
 _MAX_WAIT_MS = 60_000
 UNBOUND = "nothing says which cluster serves this user: bind the user or set a default"
+
+
+_UNTOUCHED = Topic(name="untouched")
 
 
 class Replica(NamedTuple):
@@ -35,8 +38,8 @@ class Leaders(NamedTuple):
 
 
 def masked(context: Context, cluster: str) -> bool:
-    document = context.view.clusters.get(cluster)
-    return document is None or document.masked is not None
+    known = context.view.clusters.get(cluster)
+    return known is None or known.masked is not None
 
 
 def usable(context: Context) -> tuple[str, ...]:
@@ -77,55 +80,37 @@ def group_cluster(context: Context, group: str) -> str | None:
     return cluster_for_group(context.view, context.identity, group)
 
 
+def group_fence(context: Context, group: str) -> Fence | None:
+    known = context.view.groups.get(group)
+    return None if known is None else known.fence
+
+
 def user_cluster(context: Context) -> str | None:
     return cluster_for_user(context.view, context.identity)
 
 
-def is_mapped(context: Context, topic: str) -> bool:
-    document = context.view.topics.get(topic)
-    return document is not None and document.mapped
-
-
-def is_fenced(context: Context, topic: str) -> bool:
-    document = context.view.topics.get(topic)
-    return document is not None and document.fence is not None
-
-
-def is_moving(context: Context, topic: str) -> bool:
-    """Whether an operation stands in the topic's document: fenced, or with a cut that lies ahead."""
-    document = context.view.topics.get(topic)
-    return document is not None and bool(document.fence or document.transaction_fence or document.crossing)
+def document(context: Context, topic: str) -> Topic:
+    """What is said of a topic: nothing of one that was never moved."""
+    return context.view.topics.get(topic, _UNTOUCHED)
 
 
 def extents(context: Context, topic: str, partition: int) -> tuple[Extent, ...]:
     """The extents of a mapped topic's partition; () where its map is damaged, so that no answer is guessed from it."""
-    document = context.view.topics[topic]
-    return () if document.damaged(partition) else document.extents(partition)
+    known = document(context, topic)
+    return () if known.damaged(partition) else known.extents(partition)
 
 
 def written_in(context: Context, topic: str, partition: int) -> str | None:
     """The cluster to which producers of a mapped topic's partition are led; None where its map is damaged."""
-    document = context.view.topics[topic]
-    return None if document.damaged(partition) else document.written(partition).cluster
+    known = document(context, topic)
+    return None if known.damaged(partition) else known.written(partition).cluster
 
 
 def writers(context: Context, topic: str) -> frozenset[str]:
     """The clusters to which producers of a mapped topic's partitions are led."""
-    document = context.view.topics[topic]
-    found = (document.writer, *(written_in(context, topic, partition) for partition in document.partitions))
+    known = document(context, topic)
+    found = (known.writer, *(written_in(context, topic, partition) for partition in known.partitions))
     return frozenset(cluster for cluster in found if cluster is not None)
-
-
-def withheld(context: Context, topic: str, partition: int) -> bool:
-    """Whether the partition is shown to nobody yet: it was added while its topic crosses over."""
-    document = context.view.topics.get(topic)
-    return document is not None and document.withheld(partition)
-
-
-def ahead(context: Context, topic: str, partition: int) -> bool:
-    """Whether the partition's cut lies ahead: its second last extent still grows."""
-    document = context.view.topics.get(topic)
-    return document is not None and document.crosses(partition)
 
 
 def real_broker(context: Context, node_id: int) -> BrokerKey | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Controller, Message, ask_each
 from gateway.composed.handlers import Context, Handler, handles
+from ha_core.model import Crossing, Fence
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 Outcome = tuple[int, str | None]
@@ -29,7 +30,7 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
     for name, topic in topics.items():
         cluster = places.resolve(context, name, found).cluster
         there = {*found.get(name, ()), *context.topology.existing(name)}
-        if places.is_mapped(context, name):
+        if places.document(context, name).mapped:
             refused[name] = (ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} is served by cluster {cluster}")
         elif cluster is None:
             refused[name] = (ErrorCode.INVALID_REQUEST, "nothing says in which cluster: bind the user or set a default")
@@ -58,13 +59,13 @@ def delete_topics(context: Context, version: int, request: Message) -> Handler:
         cluster = places.resolve(context, name).cluster
         if not name:
             refused[name] = (ErrorCode.UNKNOWN_TOPIC_ID, "topic ids are not offered here: delete by name")
-        elif places.is_mapped(context, name):
+        elif places.document(context, name).mapped:
             refused[name] = (
                 ErrorCode.POLICY_VIOLATION,
                 f"topic {name} was moved and its map leads to records in several clusters; delete it as an operator",
             )
-        elif places.is_fenced(context, name):
-            refused[name] = (ErrorCode.POLICY_VIOLATION, _being_moved(context, name))
+        elif fence := places.document(context, name).fence:
+            refused[name] = (ErrorCode.POLICY_VIOLATION, _being_moved(name, fence))
         elif cluster is None:
             refused[name] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
         else:
@@ -87,8 +88,9 @@ def create_partitions(context: Context, version: int, request: Message) -> Handl
         if name in refused:
             continue
         cluster = places.resolve(context, name).cluster
-        if places.is_moving(context, name):
-            refused[name] = (ErrorCode.POLICY_VIOLATION, _being_moved(context, name))
+        known = places.document(context, name)
+        if mover := known.fence or known.transaction_fence or known.crossing:
+            refused[name] = (ErrorCode.POLICY_VIOLATION, _being_moved(name, mover))
         elif cluster is None:
             refused[name] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
         else:
@@ -142,10 +144,8 @@ def _unseen(context: Context) -> list[str]:
     )
 
 
-def _being_moved(context: Context, topic: str) -> str:
-    found = context.view.topics[topic]
-    mover = found.fence or found.transaction_fence or found.crossing
-    return f"topic {topic} is being moved by operation {mover.operation if mover else '?'}; try again when it has ended"
+def _being_moved(topic: str, mover: Fence | Crossing) -> str:
+    return f"topic {topic} is being moved by operation {mover.operation}; try again when it has ended"
 
 
 def _assign(

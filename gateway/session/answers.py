@@ -29,7 +29,7 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             if end - pos < _HEAD.size:
                 break
             answer = upstream.answer = _begin(session, upstream, view, pos)
-        if answer is None or not (answer.basis is None or session.vouches(answer.basis)):
+        if answer is None or not (answer.basis is None or session.vouch(answer.basis)):
             upstream.blocked = True
             break
         stop = answer.feed(view, pos, end)

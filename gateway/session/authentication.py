@@ -5,7 +5,6 @@ from __future__ import annotations
 from gateway.session.commands import Cause
 from gateway.session.pending import Ready
 from gateway.session.request import Request
-from gateway.session.settings import MECHANISMS
 from gateway.session.state import ConnectionState
 from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, SaslServer
 from ha_core.wire.frames import frame_size
@@ -27,8 +26,8 @@ def api_versions(session: ConnectionState, request: Request) -> None:
     session.reply(request, {"error_code": 0, "api_keys": apis})
 
 
-def entered(session: ConnectionState, request: Request) -> bool:
-    """Whether the request may be handled at this point of the connection; if not, the session is closed."""
+def admit(session: ConnectionState, request: Request) -> bool:
+    """Lets a request be handled at this point of the connection. False: the session is closed."""
     if session.entered or request.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         return True
     session.close(
@@ -41,7 +40,7 @@ def entered(session: ConnectionState, request: Request) -> bool:
 def handshake(session: ConnectionState, request: Request) -> None:
     """The client names its mechanism: for the first time, or to authenticate anew (KIP-368)."""
     mechanism = request.decode()["mechanism"]
-    sasl = session.sasl or SaslServer(MECHANISMS, session.settings.limits)
+    sasl = session.sasl or SaslServer(limits=session.settings.limits)
     error = sasl.handshake(mechanism, request.api_version)
     session.reply(request, {"error_code": int(error), "mechanisms": list(sasl.mechanisms)})
     if error is ErrorCode.NONE:

@@ -58,13 +58,13 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             break
         request = Request(header, buf, pos, stop, limits, frame_end - stop)
         if not request.missing:
-            if not _in_turn(session, request):
+            if not _take_turn(session, request):
                 break
             _handle(session, request)
             request.forget()
             pos = frame_end
             continue
-        if session.left or (header.api_key == ApiKey.PRODUCE and not _in_turn(session, request)):
+        if session.left or (header.api_key == ApiKey.PRODUCE and not _take_turn(session, request)):
             break
         if not _handle_beginning(session, request):
             session.gather = bytearray(request.frame)
@@ -90,19 +90,19 @@ def _go_on_gathering(session: ConnectionState, gather: bytearray, chunk: memoryv
         if header is None or header.body_at > len(gather):
             raise RemoteProtocolError("a request ends inside its header")
         request = Request(header, gather, 0, len(gather), session.settings.limits)
-        if _in_turn(session, request):
+        if _take_turn(session, request):
             session.gather = None
             _handle(session, request)
             request.forget()
     return taken
 
 
-def _in_turn(session: ConnectionState, request: Request) -> bool:
-    """Whether a request may begin. If not it is held, and all after it."""
+def _take_turn(session: ConnectionState, request: Request) -> bool:
+    """Lets a request begin. False: it is held, and all after it."""
     if not session.queue and not session.unacknowledged:
         session.only_produce = request.api_key == ApiKey.PRODUCE
         return True
-    session.held = not turns.comes(session, request)
+    session.held = not turns.take(session, request)
     return not session.held
 
 
@@ -117,7 +117,7 @@ def _handle(session: ConnectionState, request: Request) -> None:
         why = "is not offered by this gateway; the client did not follow the ApiVersions answer"
         session.close(Cause.UNSUPPORTED, f"API key {key} version {version} {why}")
         return
-    if not authentication.entered(session, request):
+    if not authentication.admit(session, request):
         return
     low, high = session.snapshot.offered.get(key, _NONE)
     if not low <= version <= high:

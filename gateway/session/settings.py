@@ -16,9 +16,6 @@ from gateway.session.snapshot import Lease
 from ha_core.model.producer import issued_id, issuer
 from ha_core.wire import Limits
 
-MECHANISMS = ("PLAIN",)
-"""SASL ends at the gateway. SCRAM gets its own machine beside it."""
-
 
 class Authentication(NamedTuple):
     """Who may enter.

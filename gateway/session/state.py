@@ -27,6 +27,7 @@ from gateway.session.settings import Settings
 from gateway.session.snapshot import Port, Snapshot
 from gateway.session.upstream import Upstream
 from ha_core.model import Identity, identify
+from ha_core.plan.facts import Partition
 from ha_core.wire import APIS, SaslServer
 
 MAX_QUESTIONS = 8
@@ -108,7 +109,7 @@ class ConnectionState:
         """Of the client's fetch session with the broker, as far as requests named them."""
         self.fetch_reset = False
         """The next fetch must be a full one: the fetch session may hold topics that are translated now."""
-        self.gaps: dict[tuple[str, int], Gap] = {}
+        self.gaps: dict[Partition, Gap] = {}
         """By partition, where it is read now."""
         self._awaits_lease = False
         self.here = port.lane
@@ -263,9 +264,9 @@ class ConnectionState:
             return None
         return basis[0] == lease.generation or basis[1] == self.snapshot.view.revision
 
-    def vouches(self, basis: Basis) -> bool:
-        """Whether the answer to what was forwarded then may go to the client. If not it waits for the lease, or the
-        session ends: an operation may have read the end of the log before the record was in it."""
+    def vouch(self, basis: Basis) -> bool:
+        """Lets the answer to what was forwarded then go to the client. False: it waits for the lease, or the session
+        ends: an operation may have read the end of the log before the record was in it."""
         if self.left:
             return True  # nobody is told
         standing = self.stands(basis)
@@ -351,7 +352,7 @@ class ConnectionState:
             ready = queue[0]
             if not isinstance(ready, Ready) or ready.due_at > self.now:
                 return
-            if ready.basis is not None and not self.vouches(ready.basis):
+            if ready.basis is not None and not self.vouch(ready.basis):
                 return
             queue.popleft()
             if ready.frame and not self.left:

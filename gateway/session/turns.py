@@ -22,8 +22,9 @@ _PRODUCE = int(ApiKey.PRODUCE)
 _WRITES = APIS[_PRODUCE].effect
 
 
-def comes(session: ConnectionState, request: Request) -> bool:
-    """Whether a request may be handled now. If not, `session.turn` says what it waits for.
+def take(session: ConnectionState, request: Request) -> bool:
+    """Lets a request be handled now. False: `session.turn` says what it waits for, and brokers are asked for the end of
+    what they do not answer.
 
     Of a produce, whose way needs no look at it, the rest may be missing.
     """

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from gateway.session import answers, exchange
 from gateway.session.commands import BrokerLane, Refresh
-from gateway.session.fetch.plan import FetchPlan, Gap, Key, merge, part_of, refused, stands
+from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, refused, stands
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes, Way
 from gateway.session.state import ConnectionState
 from ha_core.model import View
+from ha_core.plan.facts import Partition
 from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.fetch import FetchScan, scan_fetch_request
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
@@ -176,7 +177,7 @@ def _log_starts(session: ConnectionState, plan: FetchPlan, lane: BrokerLane, que
     return None
 
 
-def _learn(session: ConnectionState, plan: FetchPlan, key: Key, start: int) -> None:
+def _learn(session: ConnectionState, plan: FetchPlan, key: Partition, start: int) -> None:
     read = plan.reads.get(key)
     if read is None or read.extent is None or not stands(session.snapshot.view, key, read.extent):
         return

@@ -19,11 +19,10 @@ from gateway.session.request import Message
 from gateway.session.routes import Routes, Way
 from ha_core.model import Extent, Topic, View
 from ha_core.model.extent import Hole, locate
+from ha_core.plan.facts import Partition
 from ha_core.wire import APIS, ApiKey, ErrorCode
 from ha_core.wire.fetch import FetchShift
 from ha_core.wire.records import shift_batches, trim
-
-Key = tuple[str, int]
 
 STALE = frozenset(
     {
@@ -83,21 +82,16 @@ class FetchPlan:
     :ivar undecided: of all that was asked for nobody knows yet whether it is lost: asking again at once is of no use.
     """
 
-    __slots__ = (
-        "away", "both", "closed", "gone", "local", "order", "parts", "reads", "refused", "undecided",
-        "unreachable",
-    )  # fmt: skip
-
-    def __init__(self, message: Message, routes: Routes, gaps: dict[Key, Gap]) -> None:
+    def __init__(self, message: Message, routes: Routes, gaps: dict[Partition, Gap]) -> None:
         """:param gaps: told by earlier answers of the offset that a partition is read at; forgotten when it is left."""
         self.parts: dict[BrokerLane, dict[str, list[Message]]] = {}
-        self.reads: dict[Key, Read] = {}
-        self.local: dict[Key, Message] = {}
-        self.order: list[Key] = []
+        self.reads: dict[Partition, Read] = {}
+        self.local: dict[Partition, Message] = {}
+        self.order: list[Partition] = []
         self.closed: set[BrokerLane] = set()
-        self.away: dict[Key, BrokerLane] = {}
-        self.gone: dict[Key, BrokerLane] = {}
-        self.refused: dict[Key, Refusal] = {}
+        self.away: dict[Partition, BrokerLane] = {}
+        self.gone: dict[Partition, BrokerLane] = {}
+        self.refused: dict[Partition, Refusal] = {}
         self.both = self.unreachable = self.undecided = False
         for topic in message["topics"]:
             name: str = topic["topic"]
@@ -113,15 +107,15 @@ class FetchPlan:
                     self._place(key, asked, route.topic, routes, gaps)
         self._keep_one_place()
 
-    def _read(self, key: Key, lane: BrokerLane, entry: Message, read: Read) -> None:
+    def _read(self, key: Partition, lane: BrokerLane, entry: Message, read: Read) -> None:
         self.reads[key] = read
         self.parts.setdefault(lane, {}).setdefault(key[0], []).append(entry)
 
-    def _refuse(self, key: Key, refusal: Refusal) -> None:
+    def _refuse(self, key: Partition, refusal: Refusal) -> None:
         self.local[key] = refused(key[1], refusal)
         self.refused[key] = refusal
 
-    def _place(self, key: Key, asked: Message, topic: Topic, routes: Routes, gaps: dict[Key, Gap]) -> None:
+    def _place(self, key: Partition, asked: Message, topic: Topic, routes: Routes, gaps: dict[Partition, Gap]) -> None:
         partition = key[1]
         offset = asked["fetch_offset"]
         if offset < 0:
@@ -217,7 +211,7 @@ def refused(partition: int, refusal: Refusal) -> Message:
     return no_records(partition, refusal.code(APIS[ApiKey.FETCH]))
 
 
-def no_records_of(key: Key, extent: Extent | None) -> Message:
+def no_records_of(key: Partition, extent: Extent | None) -> Message:
     """The same where its cluster was not asked or did not tell."""
     return no_records(key[1], high_watermark=-1 if extent is None or extent.end is None else extent.end)
 
@@ -237,7 +231,7 @@ def part_of(message: Message, topics: Mapping[str, list[Message]], max_wait_ms: 
     }
 
 
-def stands(view: View, key: Key, extent: Extent) -> bool:
+def stands(view: View, key: Partition, extent: Extent) -> bool:
     """Whether offsets in the extent still mean what they did."""
     topic = view.topics.get(key[0])
     extents = topic.extents(key[1]) if topic is not None and topic.mapped else ()
@@ -248,7 +242,7 @@ def stands(view: View, key: Key, extent: Extent) -> bool:
 
 
 def merge(
-    plan: FetchPlan, answers: dict[BrokerLane, Message | None], gaps: dict[Key, Gap], view: View
+    plan: FetchPlan, answers: dict[BrokerLane, Message | None], gaps: dict[Partition, Gap], view: View
 ) -> tuple[Message, set[str]]:
     """One answer in client offsets; and the clusters whose topology is stale.
 
@@ -301,7 +295,7 @@ def merge(
     }, stale
 
 
-def _told(asked: dict[str, list[Message]], answer: Message) -> set[Key]:
+def _told(asked: dict[str, list[Message]], answer: Message) -> set[Partition]:
     """The partitions whose emptiness tells something: those before the first one with records. After it used up limits
     leave partitions empty (KIP-74). Clients let those go first, so each has its turn.
     """
@@ -315,7 +309,7 @@ def _told(asked: dict[str, list[Message]], answer: Message) -> set[Key]:
     return set(takewhile(lambda key: key not in full, order))
 
 
-def _translate(key: Key, entry: Message, read: Read, told: bool) -> tuple[Message, bool]:
+def _translate(key: Partition, entry: Message, read: Read, told: bool) -> tuple[Message, bool]:
     """The partition in client offsets; and whether its closed extent holds nothing at or after what was asked for.
 
     :param told: if it is empty, that is because the broker has nothing to give.

@@ -7,8 +7,9 @@ from collections.abc import Collection
 from gateway.session import exchange, streaming
 from gateway.session.commands import Cause
 from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send
+from gateway.session.produce.producer_order import Key
 from gateway.session.produce.split import batches_at_cuts, split
-from gateway.session.produce.verdict import Key, Verdict, batch_of_each, judge_head, passes
+from gateway.session.produce.verdict import Verdict, batch_of_each, judge_head, passes
 from gateway.session.refusal import Refusal
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState

@@ -66,18 +66,16 @@ class ProducerOrder:
             self._refused[place] = _Refused(batch.producer_epoch, batch.base_sequence, now)
             self._until = now + FORGET_S
 
-    def overtakes(self, key: Key, batch: Batch, now: float) -> bool:
-        """Whether an earlier batch has to come first. If not, the caller forwards this one, or refuses it anew."""
+    def admit(self, key: Key, batch: Batch, now: float) -> bool:
+        """Lets a batch go on, which the caller forwards, or refuses anew. False: an earlier one has to come first."""
         known = self._refused.get((key, batch.producer_id))
         if known is None or not _ordered(batch):
-            return False
-        if known.epoch == batch.producer_epoch and not _expired(known, now):
-            if not at_or_before(batch.base_sequence, known.sequence):
-                return True
-            if batch.base_sequence != known.sequence:
-                return False
+            return True
+        same = known.epoch == batch.producer_epoch and not _expired(known, now)
+        if same and batch.base_sequence != known.sequence:
+            return at_or_before(batch.base_sequence, known.sequence)
         del self._refused[key, batch.producer_id]
-        return False
+        return True
 
     def departed(self, key: Key, batch: Batch, now: float) -> None:
         """The batch goes to one cluster, and maybe to another one afterwards."""
@@ -97,17 +95,17 @@ class ProducerOrder:
             if not place:
                 del self._under_way[key, batch.producer_id]
 
-    def under_way(self, key: Key, batch: Batch, now: float) -> bool:
-        """Whether one that has to come first is still on its way across the cut. If not, the caller forwards this one.
+    def admit_to_target(self, key: Key, batch: Batch, now: float) -> bool:
+        """Lets a batch go straight to the target. False: one that has to come first is on its way across the cut.
 
         If this one itself is on its way, it is a retry: the target takes the second for the duplicate that it is.
         """
         crossing = self._crossing(key, batch, now)
         if _earlier(crossing, batch) or any(epoch != batch.producer_epoch for epoch, _ in crossing):
-            return True
+            return False
         if crossing:
             self.arrived(key, batch)
-        return False
+        return True
 
     def earlier_under_way(self, key: Key, batch: Batch, now: float) -> bool:
         """Whether one before this one is on its way: it was refused, and its client has sent it again."""

@@ -13,17 +13,20 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gateway.session import streaming
 from gateway.session.commands import BrokerLane, Cause, Refresh
 from gateway.session.pending import Answer, Exchange, Send, StandInLine, Wait
 from gateway.session.produce.disposition import Disposition, SentBatch, dispose
+from gateway.session.produce.producer_order import Key
 from gateway.session.produce.recalled import UNKNOWN_OFFSET
-from gateway.session.produce.verdict import TAKEN, Batches, Key, Verdict, acknowledged, entries
+from gateway.session.produce.verdict import TAKEN, Batches, Verdict, acknowledged, entries
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request
 from gateway.session.routes import Routes
+from gateway.session.state import ConnectionState
 from ha_core.model import Extent
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode
@@ -83,7 +86,7 @@ def split(verdict: Verdict, scan: ProduceScan, crossing: Mapping[Key, SentBatch]
 
     frames = yield Send({session.broker: verdict.frame(acks=_ALL)})
     answer = verdict.merged(frames[session.broker])
-    targets = _Targets(verdict, scan.timeout_ms, until, answer, crossing)
+    targets = _Targets(session, request, scan.timeout_ms, until, answer, dict(crossing))
     # After one that still waits it is decided in its order: what comes first may be refused by then.
     if session.line or any(disposition is not Disposition.TAKEN for _, _, disposition in targets.dispositions()):
         yield StandInLine()
@@ -97,6 +100,7 @@ def split(verdict: Verdict, scan: ProduceScan, crossing: Mapping[Key, SentBatch]
     return Answer(b"" if scan.acks == 0 else request.answer(answer), promises=bool(acknowledged(answer)))
 
 
+@dataclass(slots=True, eq=False)
 class _Targets:
     """What one request writes to targets.
 
@@ -105,15 +109,12 @@ class _Targets:
     :ivar open_writes: what no target has taken yet.
     """
 
-    def __init__(
-        self, verdict: Verdict, timeout_ms: int, until: float, answer: Message, crossing: Mapping[Key, SentBatch]
-    ) -> None:
-        self.session = verdict.session
-        self.request = verdict.request
-        self.timeout_ms = timeout_ms
-        self.until = until
-        self.answer = answer
-        self.open_writes = dict(crossing)
+    session: ConnectionState
+    request: Request
+    timeout_ms: int
+    until: float
+    answer: Message
+    open_writes: dict[Key, SentBatch]
 
     def dispositions(self) -> Iterator[tuple[Key, Message, Disposition | Extent]]:
         """What becomes of each partition that the origin has taken, by the newest state."""
@@ -189,7 +190,7 @@ class _Targets:
 
     def _comes_early(self, key: Key, sent: SentBatch) -> bool:
         order, now = self.session.settings.producer_order, self.session.now
-        return order.overtakes(key, sent.batch, now) or order.earlier_under_way(key, sent.batch, now)
+        return not order.admit(key, sent.batch, now) or order.earlier_under_way(key, sent.batch, now)
 
     def _frame(self, writes: list[TargetWrite]) -> bytes:
         topics: dict[bytes, list[Message]] = {}

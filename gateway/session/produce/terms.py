@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gateway.session.produce.producer_order import Key
 from ha_core.model import Topic, View
 from ha_core.wire.records import Batch
 from ha_core.wire.sequences import following
-
-Key = tuple[bytes, int]
 
 WINDOW_S = 60.0
 """Longer than a client waits for an answer (30 s by default), shorter than it tries to deliver a record (120 s)."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gateway.session.commands import Inquire, LookUp
+from gateway.session.produce.producer_order import Key
 from gateway.session.produce.recalled import UNKNOWN_OFFSET, Held, Known, held
 from gateway.session.produce.terms import opens
 from gateway.session.refusal import Refusal
@@ -24,7 +25,6 @@ from ha_core.wire.produce import ProduceScan
 from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
 from ha_core.wire.sequences import at_or_before, last_sequence
 
-Key = tuple[bytes, int]
 Batches = Mapping[Key, Batch | None]
 """Of a whole request, by partition; None where it names no records."""
 TAKEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
@@ -139,7 +139,7 @@ class Verdict:
         name, partition = key
         route = routes.topic(name)
         topic, sequences = route.topic, route.sequences
-        if batch is not None and order.overtakes(key, batch, now):
+        if batch is not None and not order.admit(key, batch, now):
             wanted = held(name, partition, batch)
             if _holds(sequences, partition, batch) and recalled.offset(wanted, now) is Known.NOT_YET:
                 self.look_up.append(wanted)  # while it waits
@@ -153,7 +153,7 @@ class Verdict:
         extent = routes.writer(topic, partition)
         if isinstance(extent, Refusal):
             return extent
-        if batch is not None and not topic.crosses(partition) and order.under_way(key, batch, now):
+        if batch is not None and not topic.crosses(partition) and not order.admit_to_target(key, batch, now):
             return Refusal.ORDER
         if batch is not None and extent.term > 0 and is_gateway_id(batch.producer_id):
             if _holds(sequences, partition, batch):
