@@ -57,7 +57,6 @@ class _Seat:
     connection: Connection
     member_id: str = ""
     generation: int = -1
-    leader: str = ""
     listed: frozenset[str] = field(default_factory=frozenset)
     """The leader's seat only: everyone in its generation."""
 
@@ -237,7 +236,6 @@ class _Joining:
         code = answer["error_code"]
         if code == ErrorCode.NONE:
             seat.member_id, seat.generation = answer["member_id"], answer["generation_id"]
-            seat.leader = answer["leader"]
             seat.listed = frozenset(member["member_id"] for member in answer["members"])
             return True
         seat.generation, seat.listed = -1, frozenset()
@@ -263,7 +261,7 @@ class _Joining:
                 "group_instance_id": seat.original.instance_id,
                 "protocol_type": self._origin.protocol_type,
                 "protocol_name": self._origin.protocol,
-                "assignments": everyone if seat.member_id == seat.leader else [],
+                "assignments": everyone if seat.listed else [],
             }
             seat.connection.send(ApiKey.SYNC_GROUP, body)
         answers = [seat.connection.receive() for seat in self._seats]

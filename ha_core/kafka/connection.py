@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import (
@@ -134,12 +134,6 @@ class Connection:
     def close(self) -> None:
         self.closed = True
         self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _converse(self, conversation: Conversation[T]) -> T:
         try:

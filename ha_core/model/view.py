@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from ha_core.model.binding import UserBindings
 from ha_core.model.cluster import Cluster
 from ha_core.model.document import Document
 from ha_core.model.group import Group
 from ha_core.model.topic import LastSequences, Topic
-
-D = TypeVar("D", bound=Document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +23,11 @@ class View:
     topics: Mapping[str, Topic] = field(default_factory=dict)
     groups: Mapping[str, Group] = field(default_factory=dict)
     sequences: Mapping[str, LastSequences] = field(default_factory=dict)
-    others: Mapping[type[Document], Mapping[str, Document]] = field(default_factory=dict)
-    """Replicated kinds without a field here."""
 
     @classmethod
     def of(cls, revision: int, tables: Mapping[type[Document], Mapping[str, Any]]) -> View:
-        """:param tables: kind → name → document; other kinds than the replicated ones are left out."""
-        named = {_FIELDS[kind]: table for kind, table in tables.items() if kind in _FIELDS}
-        others = {kind: table for kind, table in tables.items() if kind.REPLICATED and kind not in _FIELDS}
-        return cls(revision, **named, others=others)
-
-    def table(self, kind: type[D]) -> Mapping[str, D]:
-        """The documents of a replicated kind by name."""
-        found: Mapping[str, Any] = getattr(self, _FIELDS[kind]) if kind in _FIELDS else self.others.get(kind, {})
-        return found
+        """:param tables: kind → name → document; kinds without a field here are left out."""
+        return cls(revision, **{_FIELDS[kind]: table for kind, table in tables.items() if kind in _FIELDS})
 
     @property
     def masked(self) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 
 from ha_core.model import GatewayRecord, UnreadableDocumentError
 from ha_core.store import paths
@@ -22,12 +21,12 @@ CHECK_S = 5.0
 class Registration:
     """Keeps the node equal to the newest record. Level-triggered: each wake-up compares and repairs."""
 
-    def __init__(self, tree: Tree, record: GatewayRecord, on_close: Callable[[Registration], None]) -> None:
+    def __init__(self, tree: Tree, record: GatewayRecord) -> None:
         """Register, waiting up to a session timeout for a dead predecessor's node to vanish.
 
         :raises AlreadyRegisteredError: the node of another session stays.
         """
-        self._tree, self._path, self._on_close = tree, paths.path_of(GatewayRecord, record.id), on_close
+        self._tree, self._path = tree, paths.path_of(GatewayRecord, record.id)
         self._record = record
         self._stored: GatewayRecord | None = None
         self._work = threading.Lock()
@@ -52,11 +51,12 @@ class Registration:
 
     def close(self) -> None:
         """Delete the node (by itself at the session's end if ZooKeeper is out of reach)."""
+        if self._closing:
+            return
         self._closing = True
         self._unlisten()
         self._wake.set()
         self._thread.join()
-        self._on_close(self)
         try:
             with self._work:
                 node = self._tree.get(self._path)

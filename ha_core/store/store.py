@@ -21,6 +21,7 @@ from ha_core.store.usage import Usages
 from ha_core.store.watching import Replica, Watcher
 
 D = TypeVar("D", bound=Document)
+P = TypeVar("P", Watcher, Registration)
 
 
 class Store(Commits, Operations, Allocation, Usages, Known):
@@ -66,10 +67,7 @@ class Store(Commits, Operations, Allocation, Usages, Known):
         Returns at once; both callbacks come from one thread, in order. Several revisions may arrive as one view.
         Gateways register first and watch then: an operation that does not see them waits for nobody.
         """
-        watcher = Watcher(self._tree, on_view, on_state)
-        with self._guard:
-            self._open.append(watcher)
-        return watcher
+        return self._opened(Watcher(self._tree, on_view, on_state))
 
     def gateways(self) -> list[GatewayRecord]:
         """All live gateways by id."""
@@ -83,10 +81,7 @@ class Store(Commits, Operations, Allocation, Usages, Known):
 
         :raises AlreadyRegisteredError: another live session has this gateway id.
         """
-        registered = Registration(self._tree, record, self._forget)
-        with self._guard:
-            self._open.append(registered)
-        return registered
+        return self._opened(Registration(self._tree, record))
 
     def confirm(self) -> int:
         """The newest revision, from ZooKeeper's leader through the live session, or StoreUnavailableError at once.
@@ -105,10 +100,10 @@ class Store(Commits, Operations, Allocation, Usages, Known):
             part.close()
         self._tree.close()
 
-    def _forget(self, part: Registration) -> None:
+    def _opened(self, part: P) -> P:
         with self._guard:
-            if part in self._open:
-                self._open.remove(part)
+            self._open.append(part)
+        return part
 
 
 def _create_skeleton(tree: Tree) -> None:

@@ -179,7 +179,6 @@ class Watcher:
         self._replica = Replica(tree.impatient())
         self._on_view, self._on_state, self._poll_s = on_view, on_state, poll_s
         self._events: SimpleQueue[State | None] = SimpleQueue()
-        self._delivered = threading.Condition()
         self._view: View | None = None
         self._connected = False
         self._stale = True
@@ -191,7 +190,7 @@ class Watcher:
 
     @property
     def view(self) -> View | None:
-        """The newest view delivered; None before the first."""
+        """The newest view for which `on_view` has returned; None before the first."""
         return self._view
 
     @property
@@ -201,20 +200,6 @@ class Watcher:
         The view holds their last good state, or nothing where none was ever read: refuse what depends on those.
         """
         return self._replica.unreadable
-
-    def wait_for(self, revision: int, timeout_s: float) -> View:
-        """Block until `on_view` has returned for a view of at least `revision`.
-
-        :raises TimeoutError: it was not delivered in time.
-        """
-        with self._delivered:
-            arrived = self._delivered.wait_for(
-                lambda: self._view is not None and self._view.revision >= revision, timeout_s
-            )
-            if not arrived or self._view is None:
-                at = "nothing" if self._view is None else f"revision {self._view.revision}"
-                raise TimeoutError(f"revision {revision} was not delivered within {timeout_s} s, only {at}")
-            return self._view
 
     def close(self) -> None:
         """Stop; no callback runs after it returns (unless called from a callback)."""
@@ -248,7 +233,6 @@ class Watcher:
         self._call(lambda: self._on_state(state))
 
     def _read(self) -> None:
-        first = self._view is None
         try:
             if self._stale:
                 changed = self._replica.reload(self._wake)
@@ -259,11 +243,9 @@ class Watcher:
             log.warning("state not read, the last view stays in force: %s", error)
             return
         view = self._replica.view
-        if first or self._view is None or view.revision != self._view.revision or changed:
+        if self._view is None or view.revision != self._view.revision or changed:
             self._call(lambda: self._on_view(view, changed))
-            with self._delivered:
-                self._view = view
-                self._delivered.notify_all()
+            self._view = view
 
     def _call(self, callback: Callable[[], object]) -> None:
         """A failing callback must not end the thread: every later change would go unseen."""

@@ -4,7 +4,7 @@ The encoder trusts its message as far as `struct` and `write` do. Where one of t
 to name the field; so the fast path carries no checks of its own but those that would write wrong bytes silently.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from io import BytesIO
 from struct import Struct, pack
@@ -52,10 +52,16 @@ class _Source(Source):
 
 def build(schema: Schema, version: int, kind: str) -> Encoder:
     """Compiles the encoder: message -> bytes. It raises anything; `codec.encode` asks `explain` then."""
-    src = _Source(version, flexible(schema.key, version))
+    name = schema.key.name.lower()
+    fields, is_flexible = schema.fields(kind), flexible(schema.key, version)
+    return _compile(fields, version, is_flexible, name, f"encode_{name}_{kind}_v{version}")
+
+
+def _compile(fields: tuple[Field, ...], version: int, flexible: bool, path: str, name: str = "encode_some") -> Encoder:
+    src = _Source(version, flexible)
     # Not a list of pieces: to join a million of them is one call, in which no other thread runs.
     src.add("out = BytesIO()", "w = out.write")
-    _struct(src, schema.fields(kind), "m", schema.key.name.lower())
+    _struct(src, fields, "m", path)
     src.flush()
     src.add("return out.getvalue()")
     scope = {
@@ -68,7 +74,7 @@ def build(schema: Schema, version: int, kind: str) -> Encoder:
         "refuse": _refuse,
         "BYTES": _BYTES,
     }
-    encoder: Encoder = src.compiled(f"encode_{schema.key.name.lower()}_{kind}_v{version}", "m", scope)
+    encoder: Encoder = src.compiled(name, "m", scope)
     return encoder
 
 
@@ -194,14 +200,9 @@ def _array(src: _Source, field: Field, expression: str, path: str) -> None:
 
 
 def explain(schema: Schema, version: int, kind: str, message: Any) -> LocalProtocolError | None:
-    """Names the first field of a message that cannot be written; None if there is none."""
-    return _explain(
-        schema.fields(kind),
-        version,
-        flexible(schema.key, version),
-        message,
-        f"{schema.key.name.lower()} v{version} {kind}",
-    )
+    """Names the first field of a message that cannot be written, by writing each alone; None if there is none."""
+    path = f"{schema.key.name.lower()} v{version} {kind}"
+    return _explain(schema.fields(kind), version, flexible(schema.key, version), message, path)
 
 
 def _explain(
@@ -217,44 +218,25 @@ def _explain(
             error = _explain_value(field, version, flexible, message[field.name], f"{path}.{field.name}")
             if error:
                 return error
-    if flexible:
-        try:
-            write_tags(message.get("_tags"))
-        except (LocalProtocolError, TypeError, AttributeError, ValueError):
-            return _refuse(f"{path}._tags", message.get("_tags"), "a mapping of tag to bytes is needed")
+    tags = message.get("_tags")
+    try:
+        _compile((), version, flexible, path)({"_tags": tags})
+    except Exception:
+        return _refuse(f"{path}._tags", tags, "a mapping of tag to bytes is needed")
     return None
 
 
 def _explain_value(field: Field, version: int, flexible: bool, value: Any, path: str) -> LocalProtocolError | None:
-    if value is None:
-        return None if field.nullable(version) else _refuse(path, value, "null is not allowed in this version")
-    if field.type == "{}":
-        return _explain(field.fields, version, flexible, value, path)
-    if field.is_array:
-        if not isinstance(value, list | tuple):
-            return _refuse(path, value, "a list or tuple is needed")
-        items = (_explain_value(field.element, version, flexible, item, f"{path}[{n}]") for n, item in enumerate(value))
-        return next(filter(None, items), None)
-    return _explain_scalar(field.type, value, path)
-
-
-def _explain_scalar(kind: str, value: Any, path: str) -> LocalProtocolError | None:
-    if kind in FIXED:
-        try:
-            pack(">" + FIXED[kind], value)
-        except Exception:
-            return _refuse(path, value, f"{kind} is needed")
-    elif kind == "uuid" and not (isinstance(value, bytes) and len(value) == 16):
-        return _refuse(path, value, "16 bytes are needed")
-    elif kind == "string":
-        if not isinstance(value, str):
-            return _refuse(path, value, "str is needed")
-        try:
-            size = len(value.encode())
-        except UnicodeEncodeError:
-            return _refuse(path, value, "text without lone surrogates is needed")
-        if size > _MAX_STRING:
-            return _refuse(path, value, f"longer than {_MAX_STRING} bytes")
-    elif kind in ("bytes", "records") and not isinstance(value, _BYTES):
-        return _refuse(path, value, "bytes are needed")
+    try:
+        _compile((field,), version, flexible, path)({field.name: value})
+    except Exception as error:
+        inner: Iterable[LocalProtocolError | None] = ()
+        if field.type == "{}" and value is not None:
+            inner = (_explain(field.fields, version, flexible, value, path),)
+        elif field.is_array and isinstance(value, list | tuple):
+            items = enumerate(value)
+            inner = (_explain_value(field.element, version, flexible, item, f"{path}[{n}]") for n, item in items)
+        null = "" if field.nullable(version) else ", and not null in this version"
+        wanted = f"{field.type} is needed{null} ({error!r})"
+        return next(filter(None, inner), None) or _refuse(path, value, wanted)
     return None

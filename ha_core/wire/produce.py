@@ -224,18 +224,14 @@ def _after_tags(buf: Any, p: int, end: int, frame_end: int, more: int) -> int:
             _, p = _uvarint(buf, p, end)
             size, p = _uvarint(buf, p, end)
             p += size
-            _check_tag(size, p, frame_end)
+            if p > frame_end:
+                raise _bad("tag", size)
             count -= 1
     except _NotYetError:
         if more or end >= frame_end:
             raise
         raise _LastTagsError from None
     return p
-
-
-def _check_tag(size: int, after: int, frame_end: int) -> None:
-    if after > frame_end:
-        raise _bad("tag", size)
 
 
 def patch_produce_response(frame: bytearray, version: int, shift: Mapping[tuple[bytes, int], int]) -> int:

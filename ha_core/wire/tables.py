@@ -22,17 +22,8 @@ from typing import Any
 
 from ha_core.wire.codes import ApiKey
 
-FIXED = {
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "bool": "?",
-    "uint16": "H",
-    "uint32": "I",
-    "float64": "d",
-}
-WIDTH = {"b": 1, "?": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "d": 8}
+FIXED = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "bool": "?"}
+WIDTH = {"b": 1, "?": 1, "h": 2, "i": 4, "q": 8}
 SIZED = ("string", "bytes", "records", "uuid")
 _FOREVER = 1 << 15
 
@@ -167,7 +158,7 @@ def _versions(text: str) -> Versions:
 def _zero(kind: str) -> Any:
     if kind.startswith("[]"):
         return []
-    return {"string": "", "bytes": b"", "records": None, "uuid": bytes(16), "bool": False, "float64": 0.0}.get(kind, 0)
+    return {"string": "", "bytes": b"", "records": None, "uuid": bytes(16), "bool": False}.get(kind, 0)
 
 
 def _default(kind: str, text: str) -> Any:

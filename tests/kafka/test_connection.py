@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -97,7 +98,7 @@ def test_a_broker_that_refuses_the_newest_api_versions_request_is_asked_in_versi
         return answered(frame, {"error_code": code, "api_keys": keys}, version=0)
 
     # When a client connects
-    with listening(answer) as port, connect(port) as connection:
+    with listening(answer) as port, closing(connect(port)) as connection:
         newest = connection.version(ApiKey.METADATA)
     # Then it asks once more, and knows what the broker offers
     assert newest == 5
@@ -105,7 +106,7 @@ def test_a_broker_that_refuses_the_newest_api_versions_request_is_asked_in_versi
 
 
 def test_an_api_or_version_that_the_broker_lacks_is_named() -> None:
-    with listening(broker({ApiKey.METADATA: (0, 5)})) as port, connect(port) as connection:
+    with listening(broker({ApiKey.METADATA: (0, 5)})) as port, closing(connect(port)) as connection:
         with pytest.raises(UnsupportedByClusterError, match="does not offer DESCRIBE_PRODUCERS"):
             connection.version(ApiKey.DESCRIBE_PRODUCERS)
         with pytest.raises(UnsupportedByClusterError, match="METADATA 0 to 5"):

@@ -16,7 +16,7 @@ from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 
 from .documents import put
-from .waiting import DEADLINE_S
+from .waiting import delivered
 from .zookeeper_process import ZooKeeperProcess
 
 TOPICS, PARTITIONS = 1_000, 50
@@ -67,14 +67,14 @@ def test_fifty_thousand_partitions_are_written_in_batches_followed_and_loaded(
     # Given a watcher
     changed: set[str] = set()
     watcher = other.watch(lambda view, paths: changed.update(paths))
-    watcher.wait_for(0, DEADLINE_S)
+    delivered(watcher, 0)
     # When a thousand topics are written in batches
     batches = list(in_batches(topics.values(), {}))
     for batch in batches:
         store.commit(put(*batch))
     # Then the watcher and a reader have all of them, and each is stored small
     assert len(batches) == 5, "ten thousand partitions each"
-    assert watcher.wait_for(len(batches), DEADLINE_S).topics == topics
+    assert delivered(watcher, len(batches)).topics == topics
     assert changed == {path_of(Topic, name) for name in topics}
     assert other.load().topics == topics
     sizes = [len(node.data) for node in store._tree.get_many(sorted(changed)) if node is not None]
@@ -90,12 +90,12 @@ def test_ten_thousand_partitions_that_change_at_once_reach_a_watcher_as_one_revi
     store.commit(put(*some))
     seen: list[tuple[int, frozenset[str]]] = []
     watcher = other.watch(lambda view, paths: seen.append((view.revision, paths)))
-    watcher.wait_for(1, DEADLINE_S)
+    delivered(watcher, 1)
     # When all of them change in one revision
     moved = {topic.name: topic.model_copy(update={"writer": "east"}) for topic in some}
     store.commit(put(*moved.values(), at=0))
     # Then the watcher is given one view with all of them
-    assert watcher.wait_for(2, DEADLINE_S).topics == moved
+    assert delivered(watcher, 2).topics == moved
     paths = frozenset(path_of(Topic, name) for name in moved)
     assert seen == [(1, paths), (2, paths)]
 

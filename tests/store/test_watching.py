@@ -13,7 +13,7 @@ from ha_core.store.watching import Replica, Watcher
 
 from .documents import binding, operation, put
 from .sessions import Session
-from .waiting import DEADLINE_S, until
+from .waiting import DEADLINE_S, delivered, until
 
 
 class Recorder:
@@ -49,7 +49,7 @@ def test_the_first_view_is_whole_and_names_everything_in_it(session: Session, ot
     other.store.commit(put(binding("ann"), Topic(name="orders", writer="east")))
 
     recorder, watcher = watch(session)
-    view = watcher.wait_for(1, DEADLINE_S)
+    view = delivered(watcher, 1)
 
     assert recorder.events == ["connected", (view, frozenset({"/bindings/ann", "/topics/orders"}))]
     assert view == other.store.load()
@@ -58,12 +58,12 @@ def test_the_first_view_is_whole_and_names_everything_in_it(session: Session, ot
 def test_each_commit_arrives_with_the_paths_that_changed(session: Session, other: Session) -> None:
     # Given a watcher
     recorder, watcher = watch(session)
-    watcher.wait_for(0, DEADLINE_S)
+    delivered(watcher, 0)
     # When documents are put and deleted
     other.store.commit(put(binding("ann")))
-    watcher.wait_for(1, DEADLINE_S)
+    delivered(watcher, 1)
     other.store.commit(Change("bye", deletes=((UserBindings, "ann"),), expected={(UserBindings, "ann"): 0}))
-    watcher.wait_for(2, DEADLINE_S)
+    delivered(watcher, 2)
     # Then each view comes with what changed in it
     assert [(view.revision, set(view.bindings), changed) for view, changed in recorder.views] == [
         (0, set(), frozenset()),
@@ -75,10 +75,10 @@ def test_each_commit_arrives_with_the_paths_that_changed(session: Session, other
 def test_a_view_that_was_delivered_never_changes(session: Session, other: Session) -> None:
     _, watcher = watch(session)
     other.store.commit(put(binding("ann")))
-    first = watcher.wait_for(1, DEADLINE_S)
+    first = delivered(watcher, 1)
 
     other.store.commit(put(binding("bob")))
-    watcher.wait_for(2, DEADLINE_S)
+    delivered(watcher, 2)
 
     assert first.revision == 1
     assert set(first.bindings) == {"ann"}
@@ -88,7 +88,7 @@ def test_callbacks_come_in_order_from_one_thread(session: Session, other: Sessio
     recorder, watcher = watch(session)
     for number in range(30):
         other.store.commit(put(binding(f"user-{number}")))
-    watcher.wait_for(30, DEADLINE_S)
+    delivered(watcher, 30)
 
     revisions = [view.revision for view, _ in recorder.views]
     assert revisions == sorted(set(revisions))
@@ -148,11 +148,11 @@ def test_a_followed_view_never_has_part_of_a_change(session: Session, other: Ses
 def test_a_commit_without_documents_of_the_view_still_raises_its_revision(session: Session, other: Session) -> None:
     recorder, watcher = watch(session)
     epoch = other.store.create_operation(operation(), [])
-    watcher.wait_for(0, DEADLINE_S)
+    delivered(watcher, 0)
 
     other.store.commit(Change("empty", operation="switch-1", epoch=epoch))
 
-    assert watcher.wait_for(1, DEADLINE_S).revision == 1
+    assert delivered(watcher, 1).revision == 1
     assert recorder.views[-1][1] == frozenset()
 
 
@@ -161,14 +161,14 @@ def test_an_unreadable_document_keeps_its_last_good_state(session: Session, othe
     # Given a watcher that is suspended while a document becomes unreadable
     recorder, watcher = watch(session)
     other.store.commit(put(binding("ann", "east")))
-    watcher.wait_for(1, DEADLINE_S)
+    delivered(watcher, 1)
     session.suspend()
     until(lambda: recorder.states[-1] == "suspended", "suspended")
     other.store.commit(put(binding("ann", "west"), at=0))
     other.plant("/bindings/ann", data)
     # When it is connected again
     session.resume()
-    view = watcher.wait_for(2, DEADLINE_S)
+    view = delivered(watcher, 2)
     # Then the view has the last state that could be read, and the document is named
     assert view.bindings["ann"] == binding("ann", "east")
     assert set(watcher.unreadable) == {"/bindings/ann"}
@@ -178,13 +178,13 @@ def test_an_unreadable_document_is_taken_once_it_is_readable(session: Session, o
     # When an unreadable document is watched
     other.plant("/bindings/ann", b"{")
     _, watcher = watch(session)
-    view = watcher.wait_for(0, DEADLINE_S)
+    view = delivered(watcher, 0)
     # Then it is left out, and named
     assert "ann" not in view.bindings
     assert set(watcher.unreadable) == {"/bindings/ann"}
     # When it is written again
     other.store.commit(put(binding("ann"), at=0))
-    view = watcher.wait_for(1, DEADLINE_S)
+    view = delivered(watcher, 1)
     # Then the view has it
     assert view.bindings["ann"] == binding("ann")
     assert not watcher.unreadable
@@ -195,7 +195,7 @@ def test_after_an_interruption_the_watcher_catches_up_without_a_reload(
 ) -> None:
     # Given a watcher that is suspended while something is committed
     recorder, watcher = watch(session)
-    watcher.wait_for(0, DEADLINE_S)
+    delivered(watcher, 0)
     reloads = _count_reloads(watcher, monkeypatch)
     session.suspend()
     until(lambda: recorder.states == ["connected", "suspended"], "suspended")
@@ -203,7 +203,7 @@ def test_after_an_interruption_the_watcher_catches_up_without_a_reload(
     before = watcher.view
     # When it is connected again
     session.resume()
-    watcher.wait_for(1, DEADLINE_S)
+    delivered(watcher, 1)
     # Then it has caught up by the change notes
     assert before is not None
     assert before.revision == 0
@@ -215,7 +215,7 @@ def test_the_watcher_reports_an_interruption_at_once_even_while_it_reads(session
     # Given a watcher whose calls wait long for a lost connection
     session.set_patience(10 * DEADLINE_S)
     recorder, watcher = watch(session)
-    watcher.wait_for(0, DEADLINE_S)
+    delivered(watcher, 0)
     # When the session is suspended right after commits
     # Then that is reported at once, each time
     for number in range(5):
@@ -225,7 +225,7 @@ def test_the_watcher_reports_an_interruption_at_once_even_while_it_reads(session
         session.resume()
         until(lambda: recorder.states[-1] == "connected", "connected")
     # And all is read in the end
-    watcher.wait_for(5, DEADLINE_S)
+    delivered(watcher, 5)
 
 
 def test_after_a_session_loss_the_watcher_reloads_everything(
@@ -234,7 +234,7 @@ def test_after_a_session_loss_the_watcher_reloads_everything(
     # Given a watcher, and a change without a note, which only a reload can see
     recorder, watcher = watch(session)
     other.store.commit(put(binding("ann")))
-    watcher.wait_for(1, DEADLINE_S)
+    delivered(watcher, 1)
     reloads = _count_reloads(watcher, monkeypatch)
     # Behind the notes' back: only a full reload can see it.
     other.plant("/bindings/bob", binding("bob").to_bytes())
@@ -246,7 +246,7 @@ def test_after_a_session_loss_the_watcher_reloads_everything(
     assert [state for state in recorder.states if state != "suspended"] == ["connected", "lost", "connected"]
     assert recorder.views[-1][1] == frozenset({"/bindings/bob"})
     other.store.commit(put(binding("eve")))
-    assert set(watcher.wait_for(2, DEADLINE_S).bindings) == {"ann", "bob", "eve"}
+    assert set(delivered(watcher, 2).bindings) == {"ann", "bob", "eve"}
 
 
 @pytest.mark.parametrize("note", [None, b"", b"{", b"[]", b'{"revision":1}'])
@@ -255,7 +255,7 @@ def test_the_watcher_reloads_everything_when_a_change_note_is_missing_or_unreada
 ) -> None:
     # Given a suspended watcher, commits meanwhile, and one of their notes damaged
     recorder, watcher = watch(session)
-    watcher.wait_for(0, DEADLINE_S)
+    delivered(watcher, 0)
     reloads = _count_reloads(watcher, monkeypatch)
     session.suspend()
     until(lambda: recorder.states[-1] == "suspended", "suspended")
@@ -267,7 +267,7 @@ def test_the_watcher_reloads_everything_when_a_change_note_is_missing_or_unreada
         other.plant("/changes/change-0000000001", note)
     # When it is connected again
     session.resume()
-    view = watcher.wait_for(3, DEADLINE_S)
+    view = delivered(watcher, 3)
     # Then it has reloaded everything
     assert reloads
     assert set(view.bindings) == {"ann", "bob", "eve"}
@@ -278,7 +278,7 @@ def test_the_watcher_reloads_a_state_restored_from_a_backup(session: Session, ot
     _, watcher = watch(session)
     other.store.commit(put(binding("ann")))
     other.store.commit(put(binding("bob")))
-    watcher.wait_for(2, DEADLINE_S)
+    delivered(watcher, 2)
     # When the state is set back to revision 1
     other.remove("/bindings/bob")
     other.plant("/changes", b'{"revision":1}')
@@ -298,31 +298,23 @@ def test_a_failing_callback_does_not_stop_the_watcher(session: Session, other: S
 
     # When two views are delivered
     watcher = session.store.watch(on_view)
-    watcher.wait_for(0, DEADLINE_S)
+    delivered(watcher, 0)
     other.store.commit(put(binding("ann")))
-    watcher.wait_for(1, DEADLINE_S)
+    delivered(watcher, 1)
     # Then it has been called for both
     assert seen == [0, 1]
 
 
 def test_a_closed_watcher_delivers_nothing(session: Session, other: Session) -> None:
     recorder, closed = watch(session)
-    closed.wait_for(0, DEADLINE_S)
+    delivered(closed, 0)
     closed.close()
     witness = session.store.watch(lambda view, changed: None)
 
     other.store.commit(put(binding("ann")))
-    witness.wait_for(1, DEADLINE_S)
+    delivered(witness, 1)
 
     assert [view.revision for view, _ in recorder.views] == [0]
-
-
-def test_waiting_for_a_revision_that_does_not_come_times_out(session: Session) -> None:
-    _, watcher = watch(session)
-    watcher.wait_for(0, DEADLINE_S)
-
-    with pytest.raises(TimeoutError, match=r"revision 5 .* only revision 0"):
-        watcher.wait_for(5, 0.05)
 
 
 def _count_reloads(watcher: Watcher, monkeypatch: pytest.MonkeyPatch) -> list[None]:

@@ -19,7 +19,7 @@ from ha_core.store.tree import Create, Node
 from ha_core.store.zookeeper import connect
 
 from .documents import binding, gateway, operation, put
-from .waiting import DEADLINE_S, until
+from .waiting import DEADLINE_S, delivered, until
 from .zookeeper_process import ZooKeeperProcess
 
 MANY = 100_000
@@ -92,14 +92,14 @@ def test_state_locks_and_gateways_survive_a_restart_of_zookeeper(tmp_path: Path)
     store.commit(put(binding("ann")))
     store.create_operation(operation(), ["user:ann"])
     store.register_gateway(gateway())
-    watcher.wait_for(1, DEADLINE_S)
+    delivered(watcher, 1)
     # When ZooKeeper is restarted
     server.stop()
     until(lambda: states[-1] == "suspended", "suspended")
     server.start()
     # Then all of it is there, and writing goes on
     assert store.commit(put(binding("bob"))) == 2
-    assert set(watcher.wait_for(2, DEADLINE_S).bindings) == {"ann", "bob"}
+    assert set(delivered(watcher, 2).bindings) == {"ann", "bob"}
     assert [lock.key for lock in store.locks()] == ["user:ann"]
     assert store.gateways() == [gateway()]
     store.close()
@@ -131,14 +131,14 @@ def _followed_with_many(store: Store, capsys: pytest.CaptureFixture[str]) -> Non
         delays_ms.append((time.perf_counter() - committed[view.revision]) * 1000)
 
     watcher = store.watch(on_view)
-    watcher.wait_for(0, DEADLINE_S)
+    delivered(watcher, 0)
     delays_ms.clear()
 
     for number in range(100):
         change = put(Topic(name="orders", writer="east"), at=number - 1 if number else None)
         committed[number + 1] = time.perf_counter()
         store.commit(change)
-        watcher.wait_for(number + 1, DEADLINE_S)
+        delivered(watcher, number + 1)
 
     assert len(delays_ms) == 100
     cuts = statistics.quantiles(delays_ms, n=100)

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ha_core.model import View
+from ha_core.store.watching import Watcher
+
 DEADLINE_S = 30.0
 
 
@@ -17,6 +20,13 @@ def until(condition: Callable[[], bool], what: str) -> None:
         if time.monotonic() > deadline:
             raise AssertionError(f"never happened: {what}")
         time.sleep(0.01)
+
+
+def delivered(watcher: Watcher, revision: int) -> View:
+    """The newest view, once the watcher has delivered one of at least `revision`."""
+    until(lambda: watcher.view is not None and watcher.view.revision >= revision, f"revision {revision}")
+    assert watcher.view is not None
+    return watcher.view
 
 
 def at_once(call: Callable[..., object], *arguments: tuple[Any, ...]) -> None:
