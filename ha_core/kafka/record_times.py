@@ -4,11 +4,8 @@ LIST_OFFSETS with a time answers the first record that is not older; with time 0
 timestamp at all. With MAX_TIMESTAMP (KIP-734, version 7, brokers from 3.0 on) it answers the record with the largest
 one. An older broker would take that word for a time, so it is not asked, and tells the first record alone.
 
-What a timestamp is worth: with `message.timestamp.type=CreateTime`, the default, it is what the producer has set, right
-or wrong; with `LogAppendTime` the leader's clock. The largest is not always that of the last record: a producer whose
-clock is ahead holds it until its record is deleted. A broker looks for the largest in what is left of its files, which
-go on for a while below a start that was raised; an answer from there is none. Compaction keeps the timestamps of what
-it keeps, and of a tiered topic the largest is that of the local part.
+What a timestamp is worth says `docs/design.md` §8. A broker looks for the largest in what is left of its
+files, which go on for a while below a start that was raised; an answer from there is none.
 
 Answering costs a broker reads from its files, cold ones for the first record: requests are small, one after another
 for each leader, and those that find no time are left out.

@@ -130,7 +130,12 @@ class ZooKeeperConnection:
 
     def close(self) -> None:
         self._closed = True
-        stop(self.client)
+        try:
+            self.client.stop()
+            self.client.close()
+        except KazooException as error:
+            # Its thread is stuck in a dead connection; the session ends by its timeout.
+            log.warning("the ZooKeeper session was not closed in order: %s", error)
 
     def _on_state(self, state: str) -> None:
         with self._guard:
@@ -175,12 +180,3 @@ def _unresolved(hosts: str) -> str:
         except OSError:
             names.append(host)
     return f"the name {', '.join(map(repr, names))} does not resolve; " if names else ""
-
-
-def stop(client: Any) -> None:
-    try:
-        client.stop()
-        client.close()
-    except KazooException as error:
-        # Its thread is stuck in a dead connection; the session ends by its timeout.
-        log.warning("the ZooKeeper session was not closed in order: %s", error)

@@ -46,29 +46,31 @@ def decode(
     """
     decoder = _decoders.get((api_key, version, kind))
     if decoder is None:
-        schema = _schema(api_key, version, kind, RemoteProtocolError)
+        schema = _schema(api_key, version, RemoteProtocolError)
         decoder = _decoders[api_key, version, kind] = decoding.build(schema, version, kind)
     data = buf if type(buf) is bytes else bytes(buf)
     try:
         message, at = decoder(data, pos, limits)
     except RemoteProtocolError as error:
-        raise RemoteProtocolError(f"{_title(api_key, version, kind)}: {error}") from None
+        why = str(error)
     except (struct.error, IndexError):
-        raise RemoteProtocolError(f"{_title(api_key, version, kind)}: {len(data) - pos} bytes end in a field") from None
+        why = f"{len(data) - pos} bytes end in a field"
     except UnicodeDecodeError as error:
-        raise RemoteProtocolError(f"{_title(api_key, version, kind)}: a string is not UTF-8: {error}") from None
-    # Brokers ignore what follows a request, and librdkafka relies on it: its Metadata v9 for all topics ends with a
-    # tag section too many. After a response it can only be that the message was misread.
-    if at != len(data) and kind == "response":
-        raise RemoteProtocolError(f"{_title(api_key, version, kind)}: {len(data) - at} bytes follow the message")
-    return message
+        why = f"a string is not UTF-8: {error}"
+    else:
+        # Brokers ignore what follows a request, and librdkafka relies on it: its Metadata v9 for all topics ends with
+        # a tag section too many. After a response it can only be that the message was misread.
+        if at == len(data) or kind == "request":
+            return message
+        why = f"{len(data) - at} bytes follow the message"
+    raise RemoteProtocolError(f"{_title(api_key, version, kind)}: {why}")
 
 
 def encode(api_key: int, version: int, kind: Kind, message: Mapping[str, Any]) -> bytes:
     """Writes a body. LocalProtocolError names the field that cannot be written."""
     encoder = _encoders.get((api_key, version, kind))
     if encoder is None:
-        schema = _schema(api_key, version, kind, LocalProtocolError)
+        schema = _schema(api_key, version, LocalProtocolError)
         encoder = _encoders[api_key, version, kind] = encoding.build(schema, version, kind)
     try:
         return encoder(message)
@@ -78,7 +80,7 @@ def encode(api_key: int, version: int, kind: Kind, message: Mapping[str, Any]) -
         raise text from error
 
 
-def _schema(api_key: int, version: int, kind: str, wrong: type[Exception]) -> Schema:
+def _schema(api_key: int, version: int, wrong: type[Exception]) -> Schema:
     schema = SCHEMAS.get(api_key)
     if schema is None:
         raise wrong(f"API key {api_key}: no message tables; `schemas` lists those that the codec knows")
@@ -86,8 +88,6 @@ def _schema(api_key: int, version: int, kind: str, wrong: type[Exception]) -> Sc
         raise wrong(
             f"{schema.key.name} version {version}: the codec knows {schema.versions[0]} to {schema.versions[1]}"
         )
-    if kind not in ("request", "response"):
-        raise LocalProtocolError(f"kind {kind!r}: give 'request' or 'response'")
     return schema
 
 

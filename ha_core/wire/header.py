@@ -108,22 +108,19 @@ def peek_group(api_key: int, version: int, buf: Any, body_at: int, end: int) -> 
         raise KeyError(f"{row.key.name} names no group in its first field")
     if version > row.max_version:
         raise RemoteProtocolError(f"{row.key.name} v{version}: {row.max_version} is the last version offered")
-    pos = body_at
-    width = 1 if flexible(api_key, version) else 2
-    if pos + width <= end:
-        if width == 1:
-            try:
-                size, used = read_uvarint(bytes(buf[pos : min(end, pos + 5)]), 0)
-            except IndexError:
-                size, used = end - pos + 2, 0
-            length, pos = size - 1, pos + used
+    try:
+        if flexible(api_key, version):
+            length, used = read_uvarint(bytes(buf[body_at : body_at + 5]), 0)
         else:
-            length, pos = _SHORT(buf, pos)[0], pos + 2
-        if length == -1:
-            raise RemoteProtocolError(f"{row.key.name} v{version}: the group is null")
-        if 0 <= length <= end - pos:
-            return bytes(buf[pos : pos + length])
-    raise RemoteProtocolError(f"{row.key.name} v{version}: {end - body_at} bytes end in its first string")
+            length, used = _SHORT(buf, body_at)[0] + 1, 2
+    except (IndexError, struct.error):
+        length, used = end - body_at + 2, 0
+    if not length:
+        raise RemoteProtocolError(f"{row.key.name} v{version}: the group is null")
+    at = body_at + used
+    if not 0 < length <= end - at + 1:
+        raise RemoteProtocolError(f"{row.key.name} v{version}: {end - body_at} bytes end in its first string")
+    return bytes(buf[at : at + length - 1])
 
 
 def response_body_at(api_key: int, version: int, buf: Any, pos: int, end: int | None = None) -> int:

@@ -119,17 +119,16 @@ def shift_batches(buf: bytearray | memoryview, pos: int, end: int, delta: int) -
     return count
 
 
-def rewrite_producer_id(buf: bytearray | memoryview, at: int, new_id: int, end: int | None = None) -> bool:
+def rewrite_producer_id(buf: bytearray | memoryview, at: int, new_id: int) -> bool:
     """Gives the batch at `at` another producer id and the checksum that goes with it; True if it now has them.
 
-    Only its first HEADER_BYTES bytes have to be there, before `end`. A batch whose checksum did not match does not
+    Only its first HEADER_BYTES bytes have to be there. A batch whose checksum did not match does not
     match afterwards either: the broker must still see that (`checksum`). False leaves every byte as it is: for a batch
     that is not of magic 2, and one without a producer id. LocalProtocolError for an id below 0 or too big.
     """
     if not 0 <= new_id <= _MAX_OFFSET:
         raise LocalProtocolError(f"producer id {new_id}: 0 to {_MAX_OFFSET} can be written")
-    stop = len(buf) if end is None else end
-    if stop - at < HEADER_BYTES:
+    if len(buf) - at < HEADER_BYTES:
         return False
     _, length, _, magic, crc, _, _, _, producer_id, *_ = _V2.unpack_from(buf, at)
     if magic != 2 or length < _MIN_V2 or producer_id < 0:

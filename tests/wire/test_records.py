@@ -114,7 +114,7 @@ def test_shifting_a_batch_out_of_the_offset_range_is_refused(base: int, delta: i
 def test_rewriting_a_producer_id_keeps_the_checksum_valid(new_id: int, old_id: int, body: bytes) -> None:
     original = batch(4, 2, producer=old_id, sequence=8, body=body)
     buf = bytearray(b"ab" + original + b"cd")
-    assert rewrite_producer_id(buf, 2, new_id, 2 + len(original))
+    assert rewrite_producer_id(buf, 2, new_id)
     assert bytes(buf) == b"ab" + batch(4, 2, producer=new_id, sequence=8, body=body) + b"cd"
 
 
@@ -139,9 +139,9 @@ def test_a_checksum_is_updated_for_a_change_without_the_bytes_after_it(
 
 def test_a_producer_id_is_rewritten_before_the_records_of_its_batch_arrive() -> None:
     whole = batch(4, 2, producer=5, sequence=8, body=bytes(range(256)) * 400)
-    buf = bytearray(whole)
-    assert rewrite_producer_id(buf, 0, 77, HEADER_BYTES)
-    assert bytes(buf) == batch(4, 2, producer=77, sequence=8, body=bytes(range(256)) * 400)
+    buf = bytearray(whole[:HEADER_BYTES])
+    assert rewrite_producer_id(buf, 0, 77)
+    assert buf + whole[HEADER_BYTES:] == batch(4, 2, producer=77, sequence=8, body=bytes(range(256)) * 400)
 
 
 def test_the_first_batch_is_found_only_when_it_is_the_only_one() -> None:
