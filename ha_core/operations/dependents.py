@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import LIVE
-from ha_core.model import Identity, MoveRequest, MoveSet, Operation, Scope, Usage, View
+from ha_core.model import Identity, MoveRequest, MoveSet, Operation, Scope, View
 from ha_core.model.operation import DependentGroups, MoveEvidence
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError
@@ -31,14 +31,13 @@ from ha_core.operations.kind import Work
 from ha_core.operations.report import Report
 from ha_core.operations.requests import format_scope
 from ha_core.operations.switch.proposal import begin_switch, plan
-from ha_core.plan.closure import closure
-from ha_core.plan.dependents import crossing_for, has_user, users_at
+from ha_core.plan.closure import closure, users_at
 from ha_core.plan.facts import Partition
-from ha_core.plan.preflight import Case
-from ha_core.plan.preflight.groups import groups as group_verdicts
+from ha_core.plan.preflight import FOLLOWER_RULES, judge
+from ha_core.plan.preflight.followers import Followers
 from ha_core.plan.resolve import cluster_for_group
 from ha_core.plan.revision import asked
-from ha_core.plan.verdict import Verdict, error, listed
+from ha_core.plan.verdict import Verdict, listed
 from ha_core.store.errors import TooLargeError
 
 LOCK_PATIENCE_S, LOCK_PAUSE_S = 30.0, 0.2
@@ -103,12 +102,8 @@ def find_dependents(environment: Environment, view: View, request: MoveRequest, 
     )
     found = closure(view, usage, switch)
     facts = gather_all(environment, view, (request.origin, request.target), MoveSet(groups=found.moves.groups))
-    case = Case(view, switch, found, facts)
-    verdicts = [
-        *_of_nobody(view, usage, request, readers),
-        *_waiting(view, readers, committed, topics),
-        *group_verdicts(case),
-    ]
+    case = Followers(view, switch, found, facts, usage=usage, readers=readers, committed=committed)
+    verdicts = judge(FOLLOWER_RULES, case)
     errors = {v.about: v.text for v in verdicts if v.level == "error"}
     left_out = {name: errors[f"group {name}"] for name in sorted(readers) if f"group {name}" in errors}
     groups = tuple(
@@ -117,7 +112,7 @@ def find_dependents(environment: Environment, view: View, request: MoveRequest, 
             users=users[name],
             members=len(known.members) if (known := facts.group(request.origin, name)) is not None else 0,
             reads=tuple(sorted(readers[name])),
-            reads_too=tuple(sorted({topic for topic, _ in committed[name]} - set(topics))),
+            reads_too=tuple(case.others(name)),
         )
         for name in case.moves.groups
         if name not in left_out
@@ -137,40 +132,6 @@ def _readers(
     for name, group in admin.describe_groups(silent, timeout_s=LOOK_S).items() if silent else ():
         found[name] = topics & group.assigned
     return {name: some for name, some in found.items() if some}, {name: tuple(one) for name, one in committed.items()}
-
-
-def _of_nobody(
-    view: View, usage: Mapping[str, Usage], request: MoveRequest, readers: Mapping[str, Collection[str]]
-) -> Iterator[Verdict]:
-    """Without a user there is no binding to change. What a group has left behind when it moved is of nobody too."""
-    for name in sorted(readers):
-        document = view.groups.get(name)
-        moved = document is not None and document.cluster not in {None, request.origin}
-        if not moved and not has_user(usage, name):
-            yield error(
-                "unknown-group-user",
-                f"group {name}",
-                f"Group {name} reads {listed(sorted(readers[name]))}, but no user of it is known.",
-                f"Declare who uses it: `switchyard usage declare USER --group {name}`.",
-            )
-
-
-def _waiting(
-    view: View,
-    readers: Mapping[str, Collection[str]],
-    committed: Mapping[str, Collection[Partition]],
-    topics: Collection[str],
-) -> Iterator[Verdict]:
-    """A crossing that is taken back deletes what it created, and with it the offsets that a group has there."""
-    for name in sorted(readers):
-        crossing = crossing_for(view, {topic for topic, _ in committed[name]} - set(topics))
-        for topic, operation in list(crossing.items())[:1]:
-            yield error(
-                "topic-crosses",
-                f"group {name}",
-                f"Group {name} reads {topic} too, which crosses over for operation {operation}.",
-                "It can be moved when that has ended; an operation that moves groups takes it along by itself.",
-            )
 
 
 def _softened(verdicts: Collection[Verdict], origin: str) -> Iterator[Verdict]:

@@ -18,7 +18,7 @@ from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import KnownGroup, KnownTopic, MoveRequest, Scope, View, legal_name
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.plan.dependents import users_at
+from ha_core.plan.closure import users_at
 from ha_core.plan.facts import Partition
 
 FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"

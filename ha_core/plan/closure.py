@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ha_core.model import MoveRequest, MoveSet, Scope, Usage, Use, UserBindings, View
+from ha_core.model import Identity, MoveRequest, MoveSet, Scope, Usage, Use, UserBindings, View
+from ha_core.plan.resolve import cluster_for_group
 
 
 class Stranger(NamedTuple):
@@ -180,6 +181,18 @@ def _bindings(view: View, user: str) -> UserBindings:
 def _words(use: Use) -> str:
     who = f", as {use.instance}" if use.instance else ""
     return f"{use.how} since {use.since}{who}"
+
+
+def users_at(view: View, usage: Mapping[str, Usage], group: str, cluster: str) -> tuple[str, ...]:
+    """Users of `group` whose requests for it go to the coordinator in `cluster`, by what `usage` (user → uses) says."""
+    return tuple(
+        user
+        for user, used in sorted(usage.items())
+        if any(
+            cluster_for_group(view, Identity(user, use.instance), group) == cluster
+            for use in used.groups.get(group, ())
+        )
+    )
 
 
 def users_of(scope: Scope) -> tuple[str, ...]:

@@ -9,12 +9,15 @@ import pytest
 from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
 from ha_core.model.operation import CrossingEvidence
 from ha_core.model.producer import FIRST_CLIENT_ID
+from ha_core.operations.migration.judging import Moving
 from ha_core.operations.migration.planning import _bytes
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
+from ha_core.plan.closure import closure
 from ha_core.plan.crossing import open_change, propose_change, settle_change
 from ha_core.plan.facts import Facts, GroupFacts, PartitionEnds, ProducerFacts, TopicFacts
 from ha_core.plan.move import cut_change, fence_change
-from ha_core.plan.preflight.sizes import REVISION_BYTES, revision_bytes, size_verdicts
+from ha_core.plan.preflight import Case
+from ha_core.plan.preflight.sizes import REVISION_BYTES, revision_bytes, too_large
 from ha_core.plan.revision import Documents
 from ha_core.store.documents import to_bytes
 from ha_core.store.paths import name_of, path_of
@@ -46,6 +49,10 @@ def an_operation(names: list[str]) -> Operation:
         request=request,
         moves=moves,
     )
+
+
+def case(request: MoveRequest, facts: Facts) -> Case:
+    return Case(View(), request, closure(View(), {}, request), facts)
 
 
 def producers_of(keys: list[tuple[str, int]], count: int) -> dict[tuple[str, int], tuple[ProducerFacts, ...]]:
@@ -143,14 +150,15 @@ def test_a_move_too_large_for_one_write_is_refused_by_preflight_with_a_way_out()
         groups={("east", "g"): GroupFacts("Stable", members=("m",))},
     )
     # When the size of their move is judged
-    (verdict,) = size_verdicts(View(), operation.request, operation.moves, facts)
+    (verdict,) = too_large(case(operation.request, facts))
     # Then it is an error that names the largest, and fewer topics are none
     assert verdict.level == "error"
     assert "900 topics" in verdict.text
     assert "t7 (0.06 MB)" in verdict.text
     assert "switchyard migrate" in verdict.remedy
-    fewer = operation.moves.model_copy(update={"topics": tuple(names[:100])})
-    assert list(size_verdicts(View(), operation.request, fewer, facts)) == []
+    fewer = an_operation(names[:100]).request
+    assert fewer is not None
+    assert list(too_large(case(fewer, facts))) == []
 
 
 def settled(partitions: int, producers: int) -> tuple[Documents, LastSequences]:
@@ -186,5 +194,5 @@ def test_with_more_producers_than_one_write_holds_the_latest_are_kept_and_no_ter
 
 
 def test_the_expected_size_of_a_barrier_batch_includes_the_producers_of_its_topics() -> None:
-    assert _bytes(None, 50, 3_000 * 50) - _bytes(None, 50, 0) == 900_000
-    assert _bytes(None, 400, 10**9) < REVISION_BYTES
+    assert _bytes(None, Moving(False, {}, 50, 3_000 * 50)) - _bytes(None, Moving(False, {}, 50, 0)) == 900_000
+    assert _bytes(None, Moving(False, {}, 400, 10**9)) < REVISION_BYTES

@@ -20,6 +20,7 @@ from ha_core.model import (
 from ha_core.model.extent import append, identity
 from ha_core.model.operation import Cut
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
+from ha_core.plan.closure import closure
 from ha_core.plan.crossing import (
     finish_change,
     hold_change,
@@ -32,11 +33,12 @@ from ha_core.plan.crossing import (
 )
 from ha_core.plan.crossing_stages import stage
 from ha_core.plan.crossing_without_origin import crossed_with
-from ha_core.plan.cuts import cut_ahead, doubled_records
+from ha_core.plan.cuts import Rates, cut_ahead, doubled_records
 from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, Surplus, TopicFacts
 from ha_core.plan.migration_status import status_of
 from ha_core.plan.pinning import pinned_map
-from ha_core.plan.preflight.cuts import barriers, crossing_verdicts, cut_verdicts
+from ha_core.plan.preflight import CUT_RULES, Case, cuts, judge
+from ha_core.plan.preflight.cuts import Cuts
 from ha_core.plan.revision import MoveDamagedError
 from tests.plan.maps import rows
 from tests.plan.revisions import written
@@ -302,12 +304,20 @@ def changed(**more: Any) -> TopicFacts:
     ],
 )
 def test_topics_whose_batches_cannot_be_split_exactly_take_the_barrier(known: Facts, word: str) -> None:
-    assert word in barriers(["orders"], REQUEST, known)["orders"]
-    assert barriers(["orders"], REQUEST, facts()) == {}
+    case = ahead(known)
+    assert word in case.barriers["orders"]
+    assert case.ahead == ()
+    assert ahead(facts()).ahead == ("orders",)
+
+
+def ahead(known: Facts, *gateways: GatewayRecord, view: View | None = None, **in_sync: int) -> Case:
+    view = view or View()
+    return Case(view, REQUEST, closure(view, {}, REQUEST), known, (), gateways, in_sync)
 
 
 def judged(known: Facts, *gateways: GatewayRecord, view: View | None = None, **in_sync: int) -> list[str]:
-    found = list(crossing_verdicts(view or View(), REQUEST, ["orders"], known, in_sync, gateways))
+    rules = (cuts.old_gateways, cuts.migrating, cuts.less_safe, cuts.compacted)
+    found = judge(rules, ahead(known, *gateways, view=view, **in_sync))
     assert all(verdict.remedy for verdict in found)
     return [f"{verdict.level} {verdict.about}: {verdict.text}" for verdict in found]
 
@@ -333,7 +343,8 @@ def test_gateways_without_crossings_and_topics_already_crossing_over_are_refused
 
 def test_a_cut_given_by_hand_must_lie_above_its_log_end_and_idle_partitions_are_named() -> None:
     given = {KEY: 50, ("orders", 9): 70}
-    found = list(cut_verdicts(View(), REQUEST, given, {KEY: 50}, [("orders", 3)]))
+    rates = Rates({KEY: 1.0}, "a test")
+    found = judge(CUT_RULES, Cuts(View(), REQUEST, {KEY: 50, ("orders", 3): 7}, rates, given))
     assert [v.level for v in found] == ["error", "error", "info"]
     assert "does not lie above its log's end, 50" in found[0].text
     assert "partition 9" in found[1].text

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any, NamedTuple
 
 from ha_core.model import MoveRequest, View
 from ha_core.operations.environment import Environment
 from ha_core.operations.gather import gather
 from ha_core.operations.switch.proposal import created
 from ha_core.plan.closure import closure
-from ha_core.plan.facts import Facts
 from ha_core.plan.moving import of_all
 from ha_core.plan.preflight import Case, preflight
-from ha_core.plan.preflight.cuts import barriers, crossing_verdicts
-from ha_core.plan.verdict import Verdict, by_level, refused, warning
+from ha_core.plan.verdict import Verdict, by_level, refused
+
+
+class Moving(NamedTuple):
+    """A topic that moves, as the origin has it."""
+
+    ahead: bool
+    """Its cuts are to lie ahead; else it takes the barrier."""
+    ends: dict[int, int]
+    """Partition that moves → log end in the origin."""
+    partitions: int
+    """All that it has."""
+    producers: int
+    """Those that its leaders remember, counted in each partition."""
 
 
 @dataclass
@@ -26,16 +38,9 @@ class Judged:
     view: View
     request: MoveRequest
     verdicts: list[Verdict] = field(default_factory=list)
-    ahead: list[str] = field(default_factory=list)
-    barrier: list[str] = field(default_factory=list)
-    ends: dict[str, dict[int, int]] = field(default_factory=dict)
-    """topic → partition that moves → log end in the origin."""
-    counts: dict[str, int] = field(default_factory=dict)
-    """topic → all its partitions."""
+    topics: dict[str, Moving] = field(default_factory=dict)
     creates: dict[str, int] = field(default_factory=dict)
     """Topics that are missing in the target → partitions that they get."""
-    producers: dict[str, int] = field(default_factory=dict)
-    """topic → producers that its leaders remember, counted in each partition."""
 
     def __post_init__(self) -> None:
         self._locks = self.environment.store.locks()
@@ -50,36 +55,21 @@ class Judged:
         return tuple(by_level(dict.fromkeys(self.verdicts)))
 
     def judge(self, names: Collection[str]) -> None:
-        request = self.request.model_copy(
-            update={"scope": self.request.scope.model_copy(update={"topics": tuple(names)})}
-        )
-        found = closure(self.view, {}, request)
-        facts = gather(self.environment, self.view, (request.origin, request.target), found.moves)
-        case = Case(self.view, request, found, facts, self._locks, self._gateways)
-        verdicts, moving = preflight(case), case.moves.topics
-        if request.cut == "predicted" and not _unreachable(facts, request):
-            needs = barriers(moving, request, facts)
-            # What pre-flight says of transactions is said better where the topic takes the barrier because of them.
-            verdicts = [v for v in verdicts if v.code != "transactional" or v.about not in map(_about, needs)]
-            verdicts += [
-                warning("takes-barrier", _about(name), f"Topic {name} takes the barrier: {why}.", "Nothing.")
-                for name, why in needs.items()
-            ]
-            ahead = [name for name in moving if name not in needs]
-            verdicts += crossing_verdicts(self.view, request, ahead, facts, self._min_in_sync, self._gateways)
-            self.ahead += ahead
-            self.barrier += needs
-        else:
-            self.barrier += moving
-        self.verdicts += verdicts
-        self.creates |= created(request.target, moving, facts)
-        for name in moving:
-            here = facts.topic(request.origin, name)
-            ends = dict(here.ends) if here is not None else {}
-            self.counts[name] = len(ends)
-            self.producers[name] = here.producers if here is not None else 0
-            keys = of_all(request, self.view.topics, [(name, partition) for partition in ends])
-            self.ends[name] = {partition: ends[partition] for _, partition in keys}
+        request, view = scoped(self.request, topics=tuple(names)), self.view
+        found, sides = closure(view, {}, request), (request.origin, request.target)
+        facts = gather(self.environment, view, sides, found.moves)
+        case = Case(view, request, found, facts, self._locks, self._gateways)
+        if request.cut == "predicted" and all(map(case.answers, sides)):
+            case = replace(case, in_sync=self._min_in_sync)
+        self.verdicts += preflight(case)
+        self.creates |= created(request.target, case.moves.topics, facts)
+        ahead = set(case.ahead)
+        for name in case.moves.topics:
+            here = case.here(name)
+            ends = here.ends if here is not None else {}
+            moving = of_all(request, view.topics, [(name, partition) for partition in ends])
+            producers = here.producers if here is not None else 0
+            self.topics[name] = Moving(name in ahead, {p: ends[p] for _, p in moving}, len(ends), producers)
 
     @cached_property
     def _min_in_sync(self) -> dict[str, int]:
@@ -87,10 +77,6 @@ class Judged:
         return {name: self.environment.admin(self.view.clusters[name]).min_in_sync() for name in sides}
 
 
-def _unreachable(facts: Facts, request: MoveRequest) -> bool:
-    known = (facts.clusters.get(name) for name in (request.origin, request.target))
-    return any(cluster is None or not cluster.reachable for cluster in known)
-
-
-def _about(topic: str) -> str:
-    return f"topic {topic}"
+def scoped(request: MoveRequest, **scope: Any) -> MoveRequest:
+    """The request with other fields of its scope."""
+    return request.model_copy(update={"scope": request.scope.model_copy(update=scope)})

@@ -15,11 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ha_core.model import MoveRequest, MoveSet, Topic, View
 from ha_core.model.operation import CutMode, GroupsChoice
-from ha_core.model.topic import client_end
 from ha_core.operations.crossing.cuts import from_summary, looked_at
 from ha_core.operations.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
 from ha_core.operations.environment import Environment
-from ha_core.operations.migration.judging import Judged
+from ha_core.operations.migration.judging import Judged, Moving, scoped
 from ha_core.operations.report import BaseProposal
 from ha_core.operations.requests import make_request, migrating_topics
 from ha_core.operations.revisions import MAX_REVISION_BYTES, by_topic
@@ -27,7 +26,8 @@ from ha_core.operations.switch.proposal import expected_fence
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records, reached_words
 from ha_core.plan.facts import Partition
-from ha_core.plan.preflight.cuts import cut_verdicts
+from ha_core.plan.preflight import CUT_RULES, judge
+from ha_core.plan.preflight.cuts import Cuts
 from ha_core.plan.preflight.sizes import SEQUENCE_BYTES
 from ha_core.plan.verdict import Verdict, error
 
@@ -149,24 +149,22 @@ def plan_migration(
         judged.judge(some)
     if judged.refused:
         return _proposal(whole, view, left_out=left_out, verdicts=judged.sorted_verdicts)
-    ends = {(name, p): end for name in judged.ahead for p, end in judged.ends[name].items()}
-    found = _rates(environment, view, whole, ends, rates)
-    idle = [key for key in ends if not found.of(key) and key not in given]
-    judged.verdicts += cut_verdicts(view, whole, given, ends, idle)
-    rows = tuple(_rows(view, whole, ends, found, given))
-    batches = tuple(_batches(view, whole, judged, found, given, topics_per_batch))
+    ends = {(name, p): end for name, one in judged.topics.items() if one.ahead for p, end in one.ends.items()}
+    cuts = Cuts(view, whole, ends, _rates(environment, view, whole, ends, rates), given)
+    judged.verdicts += judge(CUT_RULES, cuts)
+    rows = tuple(_rows(cuts))
     dependents = Dependents()
     if whole.groups == "move":
-        dependents = find_dependents(environment, view, whole, [*judged.ahead, *judged.barrier])
+        dependents = find_dependents(environment, view, whole, judged.topics)
         judged.verdicts += dependents.verdicts
     return _proposal(
         whole,
         view,
-        rates_from=found.words if ends else "",
-        batches=_with_groups(batches, dependents),
+        rates_from=cuts.rates.words if ends else "",
+        batches=_with_groups(tuple(_batches(cuts, judged.topics, topics_per_batch)), dependents),
         followers=dependents.groups,
         partitions=rows,
-        doubled=_doubled(judged.ahead, rows),
+        doubled=_doubled((name for name, one in judged.topics.items() if one.ahead), rows),
         creates=judged.creates,
         expected_fence=expected_fence(environment),
         left_out=left_out,
@@ -202,20 +200,18 @@ def _rates(
     )
 
 
-def _rows(
-    view: View, request: MoveRequest, ends: Mapping[Partition, int], rates: Rates, given: Mapping[Partition, int]
-) -> Iterator[PartitionPlan]:
-    for key, log_end in sorted(ends.items()):
-        name, partition = key
-        end, rate = client_end(view.topics.get(name), partition, log_end), rates.of(key)
+def _rows(cuts: Cuts) -> Iterator[PartitionPlan]:
+    rates = cuts.rates
+    for key in sorted(cuts.ends):
+        end, rate = cuts.end(key), rates.of(key)
         yield PartitionPlan(
-            topic=name,
-            partition=partition,
+            topic=key[0],
+            partition=key[1],
             end=end,
             rate_per_s=round(rate, 3),
             expected_per_s=round(rates.expected(key), 3),
             rate_from=rates.sources.get(key, ""),
-            cut=given.get(key, cut_ahead(end, rate, request.preparation_s)),
+            cut=cuts.given.get(key, cut_ahead(end, rate, cuts.request.preparation_s)),
         )
 
 
@@ -229,32 +225,23 @@ def _doubled(topics: Iterable[str], rows: Iterable[PartitionPlan]) -> dict[str, 
     }
 
 
-def _batches(
-    view: View,
-    request: MoveRequest,
-    judged: Judged,
-    rates: Rates,
-    given: Mapping[Partition, int],
-    most: int,
-) -> Iterator[Batch]:
+def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[Batch]:
+    request, rates = cuts.request, cuts.rates
     runs: list[tuple[CutMode, list[str]]] = []
-    for mode, names in (("predicted", judged.ahead), ("barrier", judged.barrier)):
-        # Of cuts ahead each topic may be settled by itself; behind a fence all of a batch is one revision.
-        producers = judged.producers if mode == "barrier" else {}
-        sizes = {name: _bytes(view.topics.get(name), judged.counts[name], producers.get(name, 0)) for name in names}
-        runs += [(mode, some) for some in _chunks(names, max(1, most), sizes)]  # type: ignore[misc]  # both literals
+    for mode, ahead in (("predicted", True), ("barrier", False)):
+        sizes = {name: _bytes(cuts.view.topics.get(name), one) for name, one in topics.items() if one.ahead == ahead}
+        runs += [(mode, some) for some in _chunks(sizes, max(1, most), sizes)]  # type: ignore[misc]  # both literals
     for number, (mode, names) in enumerate(runs, start=1):
-        keys = [(name, p) for name in names for p in judged.ends[name]]
+        keys = [(name, p) for name in names for p in topics[name].ends]
         some = {name: found for name, found in request.scope.partitions.items() if name in names}
-        scope = request.scope.model_copy(update={"topics": tuple(names), "partitions": some})
         yield Batch(
             number=number,
-            request=request.model_copy(update={"scope": scope, "cut": mode}),
+            request=scoped(request, topics=tuple(names), partitions=some).model_copy(update={"cut": mode}),
             moves=MoveSet(topics=tuple(names), reasons={f"topic:{name}": "named in the scope" for name in names}),
             rates=by_topic({key: round(rates.of(key), 3) for key in keys if rates.of(key)}),
             expected=by_topic({key: round(rates.expected(key), 3) for key in keys if rates.expected(key)}),
             rates_from=rates.words if mode == "predicted" else "",
-            cut_at=by_topic({key: given[key] for key in keys if key in given}),
+            cut_at=by_topic({key: cuts.given[key] for key in keys if key in cuts.given}),
         )
 
 
@@ -265,22 +252,21 @@ def _with_groups(batches: tuple[Batch, ...], dependents: Dependents) -> tuple[Ba
     if not at_once or not dependents.groups:
         return batches
     batch = batches[0]
-    scope = batch.request.scope.model_copy(update={"user_groups": dependents.scope})
     moves = MoveSet(
         topics=batch.moves.topics,
         groups=tuple(one.group for one in dependents.groups),
         reasons={**batch.moves.reasons, **{f"group:{one.group}": one.reason for one in dependents.groups}},
     )
-    request = batch.request.model_copy(update={"scope": scope})
+    request = scoped(batch.request, user_groups=dependents.scope)
     return (batch.model_copy(update={"request": request, "moves": moves}),)
 
 
-def _bytes(topic: Topic | None, partitions: int, producers: int) -> int:
+def _bytes(topic: Topic | None, one: Moving) -> int:
     """About what the map will take as JSON, and last sequences as they are stored. Stored the map is a fraction of
     that; but rates and cuts come on top, and what moves behind a barrier waits behind it as a whole: 3,500 partitions
-    are enough."""
-    sequences = SEQUENCE_BYTES * min(producers, MAX_TOPIC_SEQUENCES)
-    return _BYTES_PER_PARTITION * partitions + (len(topic.to_bytes()) if topic is not None else 0) + sequences
+    are enough. Of cuts ahead each topic may be settled by itself; behind a fence all of a batch is one revision."""
+    sequences = 0 if one.ahead else SEQUENCE_BYTES * min(one.producers, MAX_TOPIC_SEQUENCES)
+    return _BYTES_PER_PARTITION * one.partitions + (len(topic.to_bytes()) if topic is not None else 0) + sequences
 
 
 def _chunks(names: Iterable[str], most: int, sizes: Mapping[str, int] | None = None) -> Iterator[list[str]]:

@@ -17,9 +17,7 @@ from ha_core.operations.report import BaseProposal
 from ha_core.operations.requests import format_scope
 from ha_core.plan.closure import closure, lock_keys
 from ha_core.plan.facts import Facts
-from ha_core.plan.preflight import Case, preflight
-from ha_core.plan.preflight.sizes import size_verdicts
-from ha_core.plan.verdict import by_level
+from ha_core.plan.preflight import REVISION_RULES, Case, preflight
 
 
 class Proposal(BaseProposal):
@@ -60,7 +58,6 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
     )
     case = Case(view, request, found, facts, store.locks(), store.gateways())
     moves = case.moves
-    verdicts = by_level([*preflight(case), *size_verdicts(view, request, moves, facts)])
     strangers: dict[str, tuple[str, ...]] = {}
     for stranger in found.strangers:
         if stranger.topic in moves.topics:
@@ -72,7 +69,7 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
         moves=moves,
         strangers=strangers,
         crossings=crossings,
-        verdicts=tuple(verdicts),
+        verdicts=tuple(preflight(case, *REVISION_RULES)),
         preview=preview(environment, view, request, moves, facts) if read else None,
     )
 

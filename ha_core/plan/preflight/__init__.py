@@ -1,16 +1,19 @@
 """Pre-flight: everything that is wrong with a move, found before anything was changed. Each verdict has its way out.
 
-A rule is a generator of verdicts on a `Case`, and stands in one of the tables below. Rules that need more than a case
-(those of cuts that lie ahead, and of sizes) are functions of their own.
+A rule is a generator of verdicts on a `Case`, and stands in one of the tables below. Rules of groups that follow topics
+and of chosen cuts are asked what goes beyond it: a `Followers`, a `Cuts`.
 """
 
 from __future__ import annotations
 
-from ha_core.plan.preflight import clusters, groups, scope, topics
-from ha_core.plan.preflight.case import Case, outside_topics
-from ha_core.plan.verdict import Verdict, by_level, error, listed, refused
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
-__all__ = ["Case", "Verdict", "outside_topics", "preflight"]
+from ha_core.plan.preflight import clusters, cuts, followers, groups, scope, sizes, topics
+from ha_core.plan.preflight.case import Case, outside_topics
+from ha_core.plan.verdict import Verdict, by_level, refused
+
+__all__ = ["CUT_RULES", "FOLLOWER_RULES", "REVISION_RULES", "Case", "Verdict", "judge", "outside_topics", "preflight"]
 
 CLUSTER_RULES = (
     clusters.registered,
@@ -19,28 +22,49 @@ CLUSTER_RULES = (
     clusters.forced_origin,
     clusters.target,
 )
-"""An error of these ends the pre-flight: nothing else could be asked."""
 RULES = (
     scope.users,
     scope.bindings,
     scope.locks,
-    topics.topics,
+    topics.placed,
+    topics.in_target,
+    topics.against_the_map,
+    topics.lost,
+    topics.compacted,
+    topics.transactional,
+    topics.lowered,
     topics.single_partitions,
     topics.strangers,
     clusters.last_seen,
     groups.groups,
     clusters.gateways,
+    cuts.old_gateways,
+    cuts.barriers,
+    cuts.migrating,
+    cuts.less_safe,
+    cuts.compacted,
 )
+END_RULES = (scope.nothing_to_move,)
+REVISION_RULES = (sizes.too_large,)
+"""Of a move that is one revision as a whole."""
+FOLLOWER_RULES = (followers.of_nobody, followers.beside_a_crossing, groups.groups)
+"""Of groups that come along with their topics, each in a revision of its own."""
+CUT_RULES = (cuts.asked_for, cuts.idle)
+
+C = TypeVar("C")
 
 
-def preflight(case: Case) -> list[Verdict]:
-    """All verdicts, errors first."""
-    found = [verdict for rule in CLUSTER_RULES for verdict in rule(case)]
-    if not refused(found):
-        found += [verdict for rule in RULES for verdict in rule(case)]
-        if not refused(found) and scope.is_done(case):
-            about = listed(scope.entries(case.request.scope)) or "scope"
-            text = f"Nothing is to move from {case.request.origin} to {case.request.target}."
-            way = "Check the scope, --from and --to; `switchyard status` helps."
-            found.append(error("nothing-to-move", about, text, way))
+def judge(rules: Iterable[Callable[[C], Iterator[Verdict]]], case: C) -> list[Verdict]:
+    return [verdict for rule in rules for verdict in rule(case)]
+
+
+def preflight(case: Case, *more: Callable[[Case], Iterator[Verdict]]) -> list[Verdict]:
+    """All verdicts of the tables of every move, and of `more` rules, errors first.
+
+    An error in one table ends the pre-flight: without two clusters that answer nothing else could be asked.
+    """
+    found: list[Verdict] = []
+    for rules in (CLUSTER_RULES, (*RULES, *more), END_RULES):
+        if not refused(found):
+            found += judge(rules, case)
     return by_level(found)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ha_core.model import GatewayRecord, Identity, Lock, MoveRequest, MoveSet, Topic, View
@@ -12,6 +12,8 @@ from ha_core.plan.crossing_without_origin import crossing_out
 from ha_core.plan.facts import Facts, TopicFacts
 from ha_core.plan.moving import written_in
 from ha_core.plan.resolve import cluster_for_group, cluster_for_topic
+
+_BEFORE_FORMAT_2 = ("0.8", "0.9", "0.10")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Case:
     facts: Facts
     locks: Collection[Lock] = ()
     gateways: Collection[GatewayRecord] = ()
+    in_sync: Mapping[str, int] = field(default_factory=dict)
+    """Cluster → its brokers' default of min.insync.replicas. Asked only where cuts are to lie ahead."""
 
     @cached_property
     def moves(self) -> MoveSet:
@@ -42,9 +46,40 @@ class Case:
         return MoveSet(topics=topics, groups=groups, reasons=reasons, left_out=left_out)
 
     @cached_property
-    def origin_answers(self) -> bool:
-        known = self.facts.clusters.get(self.request.origin)
+    def barriers(self) -> dict[str, str]:
+        """Topics that a predicted cut cannot be exact for, with the reason: they take the barrier."""
+        if self.request.cut != "predicted":
+            return {}
+        return {name: why for name, here in self.in_origin() if (why := self._inexact(here))}
+
+    @property
+    def ahead(self) -> tuple[str, ...]:
+        """Topics whose cuts are to lie ahead of their logs."""
+        return tuple(t for t in self.moves.topics if t not in self.barriers) if self.request.cut == "predicted" else ()
+
+    def _inexact(self, here: TopicFacts) -> str:
+        origin = self.facts.clusters.get(self.request.origin)
+        if origin is not None and not origin.describe_producers:
+            return (
+                f"{origin.name} does not offer DESCRIBE_PRODUCERS (Kafka 2.8 and newer), so what producers had below "
+                "the cut could not be told"
+            )
+        if here.transactional:
+            return "it has transactional producers, and a transaction cannot be split at a cut"
+        version = here.config.get("message.format.version", "")
+        if version.startswith(_BEFORE_FORMAT_2):
+            return f"its batches are of format {version}, whose sequences do not say what lies below a cut"
+        return ""
+
+    def answers(self, cluster: str) -> bool:
+        known = self.facts.clusters.get(cluster)
         return known is not None and known.reachable
+
+    def in_origin(self) -> Iterator[tuple[str, TopicFacts]]:
+        """Those of the topics that move that are there, as the origin says."""
+        for name in self.moves.topics:
+            if (here := self.here(name)) is not None:
+                yield name, here
 
     def here(self, topic: str) -> TopicFacts | None:
         """The topic in the origin, where it is there."""
@@ -70,7 +105,7 @@ class Case:
             found = written_in(request, document)
             return next((side for side in (request.origin, request.target) if side in found), min(found))
         holders = sorted(cluster for (cluster, name), t in self.facts.topics.items() if name == topic and t.exists)
-        if request.mode == "forced" and not self.origin_answers:
+        if request.mode == "forced" and not self.answers(request.origin):
             # What the dead cluster holds cannot be asked; what it does not hold is refused for its unknown shape.
             return request.origin
         if len(holders) < 2:

@@ -89,7 +89,7 @@ def forced_origin(case: Case) -> Iterator[Verdict]:
     if cluster is not None and cluster.refused:
         yield from _reach(case, name, "Origin", "")
         return
-    if case.origin_answers and case.view.clusters[name].masked is None and not request.force:
+    if case.answers(case.request.origin) and case.view.clusters[name].masked is None and not request.force:
         yield error(
             "origin-answers",
             about,
@@ -146,7 +146,7 @@ def lost_way(request: MoveRequest) -> str:
 def last_seen(case: Case) -> Iterator[Verdict]:
     """How much is known of a dead origin, and how old that is."""
     request, facts, moves = case.request, case.facts, case.moves
-    if request.mode == "planned" or case.origin_answers or request.origin not in facts.clusters:
+    if request.mode == "planned" or case.answers(case.request.origin) or request.origin not in facts.clusters:
         return
     about = f"cluster {request.origin}"
     topics = {name: facts.topic(request.origin, name) for name in moves.topics}

@@ -8,7 +8,7 @@ from ha_core.model import Identity, Scope
 from ha_core.plan.closure import lock_keys
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.resolve import cluster_for_user
-from ha_core.plan.verdict import Verdict, error, info, warning
+from ha_core.plan.verdict import Verdict, error, info, listed, warning
 
 
 def users(case: Case) -> Iterator[Verdict]:
@@ -60,16 +60,22 @@ def locks(case: Case) -> Iterator[Verdict]:
             )
 
 
-def is_done(case: Case) -> bool:
-    """Whether everything is in the target already."""
-    moves = case.moves
+def nothing_to_move(case: Case) -> Iterator[Verdict]:
+    """Everything is in the target already."""
+    request, moves = case.request, case.moves
     if moves.topics or moves.groups or any(map(case.crossing_out, case.closure.moves.topics)):
-        return False
-    bound = (cluster_for_user(case.view, Identity(*who)) for who in _identities(case.request.scope))
-    return all(cluster == case.request.target for cluster in bound)
+        return
+    bound = {cluster_for_user(case.view, Identity(*who)) for who in _identities(request.scope)}
+    if bound <= {request.target}:
+        yield error(
+            "nothing-to-move",
+            listed(_entries(request.scope)) or "scope",
+            f"Nothing is to move from {request.origin} to {request.target}.",
+            "Check the scope, --from and --to; `switchyard status` helps.",
+        )
 
 
-def entries(scope: Scope) -> tuple[str, ...]:
+def _entries(scope: Scope) -> tuple[str, ...]:
     """The scope in words."""
     return (
         *(f"user {user}" for user in scope.users),

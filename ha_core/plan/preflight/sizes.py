@@ -12,6 +12,7 @@ from ha_core.model import MoveRequest, MoveSet, View
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
 from ha_core.plan.closure import users_of
 from ha_core.plan.facts import Facts
+from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdict, error
 
 REVISION_BYTES = 1_000_000
@@ -55,8 +56,8 @@ def topic_bytes(view: View, request: MoveRequest, name: str, facts: Facts) -> in
     return size + SEQUENCE_BYTES * min(producers, MAX_TOPIC_SEQUENCES)
 
 
-def size_verdicts(view: View, request: MoveRequest, moves: MoveSet, facts: Facts) -> Iterator[Verdict]:
-    """:param moves: what really moves."""
+def too_large(case: Case) -> Iterator[Verdict]:
+    view, request, moves, facts = case.view, case.request, case.moves, case.facts
     size = revision_bytes(view, request, moves, facts)
     if size <= REVISION_BYTES:
         return

@@ -11,7 +11,8 @@ from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdict, error, info, listed, warning
 
 
-def topics(case: Case) -> Iterator[Verdict]:
+def placed(case: Case) -> Iterator[Verdict]:
+    """Where each is written now."""
     request = case.request
     named = {*request.scope.topics, *(topic for _, topic in request.scope.user_topics)}
     for topic in case.closure.moves.topics:
@@ -24,29 +25,18 @@ def topics(case: Case) -> Iterator[Verdict]:
         elif writer == request.target:
             yield info("written-in-target", about, f"Topic {topic} is written in {writer} already: it is left out.")
         elif writer != request.origin:
-            yield error(
-                "written-elsewhere",
-                about,
-                f"Topic {topic} is written in {writer}, not in {request.origin}.",
-                f"Move it with --from {writer}, or leave it out.",
-            )
+            text = f"Topic {topic} is written in {writer}, not in {request.origin}."
+            yield error("written-elsewhere", about, text, f"Move it with --from {writer}, or leave it out.")
         elif (operation := case.crossing_out(topic)) is not None:
             yield _crossing(case, case.view.topics[topic], operation)
-        else:
-            yield from _in_target(case, topic)
-            yield from _in_origin(case, topic)
 
 
 def _crossing(case: Case, topic: Topic, operation: str) -> Verdict:
     origin, there = case.request.origin, next(target.cluster for _, _, target in crossings(topic))
     about, text = f"topic {topic.name}", f"Topic {topic.name} crosses over to {there} in operation {operation}"
     if there != case.request.target:
-        return error(
-            "crossing-elsewhere",
-            about,
-            f"{text}, and what lies above its cut is written there already.",
-            f"Use --to {there}; from there it can be moved on.",
-        )
+        text += ", and what lies above its cut is written there already."
+        return error("crossing-elsewhere", about, text, f"Use --to {there}; from there it can be moved on.")
     return warning(
         "crossing-ends",
         about,
@@ -56,58 +46,50 @@ def _crossing(case: Case, topic: Topic, operation: str) -> Verdict:
     )
 
 
+def in_target(case: Case) -> Iterator[Verdict]:
+    """What the target has of that name."""
+    for topic in case.moves.topics:
+        yield from _in_target(case, topic)
+
+
 def _in_target(case: Case, topic: str) -> Iterator[Verdict]:
     origin, target, about = case.request.origin, case.request.target, f"topic {topic}"
     there, here, document = case.facts.topic(target, topic), case.here(topic), case.mapped(topic)
     count = here.partitions if here is not None else max(document.partitions) + 1 if document is not None else None
-    if there is None:
-        yield error(
-            "unknown-in-target",
-            about,
-            f"It is not known whether topic {topic} exists in {target}.",
-            f"Look at what {target} answers, then try again.",
-        )
-        return
     held = _held(document, target) if document is not None else {}
-    if not there.exists:
-        if held:
-            yield error(
-                "deleted-in-target",
-                about,
-                f"Topic {topic} was deleted in {target}, but its map says that records of it lie there.",
-                f"Restore it in {target}, or choose another target.",
-            )
-        elif count is None:
-            yield error(
-                "unknown-partitions",
-                about,
-                f"{origin} cannot say how many partitions topic {topic} has, and {target} does not have it.",
-                f"Create it in {target} with the same number of partitions, then run this again.",
-            )
-        return
-    if count is not None and there.partitions != count:
+    if there is None:
+        text, way = f"It is not known whether topic {topic} exists in {target}.", f"Look at what {target} answers"
+        yield error("unknown-in-target", about, text, f"{way}, then try again.")
+    elif not there.exists and held:
+        text = f"Topic {topic} was deleted in {target}, but its map says that records of it lie there."
+        yield error("deleted-in-target", about, text, f"Restore it in {target}, or choose another target.")
+    elif not there.exists and count is None:
+        yield error(
+            "unknown-partitions",
+            about,
+            f"{origin} cannot say how many partitions topic {topic} has, and {target} does not have it.",
+            f"Create it in {target} with the same number of partitions, then run this again.",
+        )
+    elif there.exists and count is not None and there.partitions != count:
         yield error(
             "partition-count",
             about,
             f"Topic {topic} has {there.partitions} partitions in {target}, and {count} here.",
             "Give both the same number of partitions: a key has to stay in its partition.",
         )
-        return
-    # Where a map was and its extents are aged, an emptied log is no data; without a map it shows a foreign writer.
-    starts = {p: there.starts.get(p, 0) for p in there.ends}
-    foreign = {p: end for p, end in there.ends.items() if end > (starts[p] if document else 0) and p not in held}
-    if foreign:
-        records = sum(end - starts[p] for p, end in foreign.items())
-        parts = listed(f"partition {p}" for p in sorted(foreign))
-        yield error(
-            "foreign-data",
-            about,
-            f"Topic {topic} has data of its own in {target}: {records} offsets in {parts}, unknown to any map.",
-            f"Delete it in {target} if nobody needs it, or choose another target.",
-        )
-    yield from _against_the_map(topic, target, held, there)
-    if document is not None:
-        yield from _lost(document, target, there)
+    elif there.exists:
+        # Where a map was and its extents are aged, an emptied log is no data; without a map it shows a foreign writer.
+        starts = {p: there.starts.get(p, 0) for p in there.ends}
+        foreign = {p: end for p, end in there.ends.items() if end > (starts[p] if document else 0) and p not in held}
+        if foreign:
+            records = sum(end - starts[p] for p, end in foreign.items())
+            parts = listed(f"partition {p}" for p in sorted(foreign))
+            yield error(
+                "foreign-data",
+                about,
+                f"Topic {topic} has data of its own in {target}: {records} offsets in {parts}, unknown to any map.",
+                f"Delete it in {target} if nobody needs it, or choose another target.",
+            )
 
 
 def _held(document: Topic, cluster: str) -> dict[int, int]:
@@ -120,88 +102,101 @@ def _held(document: Topic, cluster: str) -> dict[int, int]:
     return held
 
 
-def _against_the_map(topic: str, target: str, held: dict[int, int], there: TopicFacts) -> Iterator[Verdict]:
-    for partition, end in sorted(held.items()):
-        log_end = there.ends.get(partition)
-        if log_end is None or end == 0:
-            continue
-        if log_end > end and there.starts.get(partition, 0) < log_end:
-            yield warning(
-                "beyond-map",
-                f"topic {topic}",
-                f"Partition {partition} of topic {topic} got {log_end - end} offsets in {target} past the end of "
-                "its map: they are surplus of a migration with a predicted cut, or went around the gateways. They are "
-                "not part of the topic.",
-                "Nothing, after such a migration. Else find out who writes there directly, and copy what matters.",
-            )
-        elif log_end < end:
-            yield warning(
-                "below-map",
-                f"topic {topic}",
-                f"Partition {partition} of topic {topic} ends at {log_end} in {target}, and the map says {end}: "
-                "the reserve of a forced move, or records that were lost there.",
-                "If no forced move was made, find out what happened to the records.",
-            )
+def _both(case: Case) -> Iterator[tuple[Topic, TopicFacts]]:
+    """Topics that have a map and are known in the target."""
+    for name in case.moves.topics:
+        document, there = case.mapped(name), case.facts.topic(case.request.target, name)
+        if document is not None and there is not None:
+            yield document, there
 
 
-def _lost(document: Topic, target: str, there: TopicFacts) -> Iterator[Verdict]:
+def against_the_map(case: Case) -> Iterator[Verdict]:
+    target = case.request.target
+    for topic, there in _both(case):
+        for partition, end in sorted(_held(topic, target).items()):
+            log_end, what = there.ends.get(partition), f"Partition {partition} of topic {topic.name}"
+            if log_end is None or end == 0:
+                continue
+            if log_end > end and there.starts.get(partition, 0) < log_end:
+                yield warning(
+                    "beyond-map",
+                    f"topic {topic.name}",
+                    f"{what} got {log_end - end} offsets in {target} past the end of its map: they are surplus of a "
+                    "migration with a predicted cut, or went around the gateways. They are not part of the topic.",
+                    "Nothing, after such a migration. Else find out who writes there directly, and copy what matters.",
+                )
+            elif log_end < end:
+                yield warning(
+                    "below-map",
+                    f"topic {topic.name}",
+                    f"{what} ends at {log_end} in {target}, and the map says {end}: the reserve of a forced move, or "
+                    "records that were lost there.",
+                    "If no forced move was made, find out what happened to the records.",
+                )
+
+
+def lost(case: Case) -> Iterator[Verdict]:
     """A cluster that comes back with less than it had must not be written before somebody has accepted that: the new
     records would get the places of the lost ones."""
-    topic = document.name
-    for partition, extent in document.stays():
-        log_end = there.ends.get(partition)
-        if extent.cluster != target or extent.known_end is None or log_end is None:
-            continue
-        known = extent.to_physical(extent.known_end)
-        if log_end < known:
-            yield error(
-                "lost-records",
+    target = case.request.target
+    for topic, there in _both(case):
+        for partition, extent in topic.stays():
+            log_end = there.ends.get(partition)
+            if extent.cluster != target or extent.known_end is None or log_end is None:
+                continue
+            known = extent.to_physical(extent.known_end)
+            if log_end < known:
+                yield error(
+                    "lost-records",
+                    f"topic {topic.name}",
+                    f"Partition {partition} of topic {topic.name} ends at {log_end} in {target}, and held {known} "
+                    "offsets before that cluster died: records were lost there.",
+                    f"Restore them, or do without: `switchyard origins check {topic.name} --accept-loss`.",
+                )
+
+
+def compacted(case: Case) -> Iterator[Verdict]:
+    for topic, here in case.in_origin():
+        if here.compacted:
+            yield warning(
+                "compacted",
                 f"topic {topic}",
-                f"Partition {partition} of topic {topic} ends at {log_end} in {target}, and held {known} offsets "
-                "before that cluster died: records were lost there.",
-                f"Restore them, or do without: `switchyard origins check {topic} --accept-loss`.",
+                f"Topic {topic} is compacted: its offsets have holes, and records before the cut are compacted in "
+                f"{case.request.origin} by themselves, apart from newer ones of the same key in {case.request.target}.",
+                "Readers that build a table see the newest record of a key last, as always.",
             )
 
 
-def _in_origin(case: Case, topic: str) -> Iterator[Verdict]:
-    about, here, target = f"topic {topic}", case.here(topic), case.request.target
-    if here is None:
-        return
-    if here.compacted:
-        yield warning(
-            "compacted",
-            about,
-            f"Topic {topic} is compacted: its offsets have holes, and records before the cut are compacted in "
-            f"{case.request.origin} by themselves, apart from newer ones of the same key in {target}.",
-            "Readers that build a table see the newest record of a key last, as always.",
-        )
-    if here.transactional:
-        yield warning(
-            "transactional",
-            about,
-            f"Topic {topic} has transactional producers: the move waits for their open transactions, and after it the "
-            "next one of each gets INVALID_PRODUCER_ID_MAPPING.",
-            "Give --drain-timeout longer than transactions take. Java and librdkafka abort one and initialise again by "
-            "themselves, other clients have to be restarted. Move the users too: a transaction cannot write to a topic "
-            "in another cluster than its user's.",
-        )
-    there, known = case.facts.topic(target, topic), case.facts.clusters.get(target)
+def transactional(case: Case) -> Iterator[Verdict]:
+    """Said better where it is why the topic takes the barrier."""
+    for topic, here in case.in_origin():
+        if here.transactional and topic not in case.barriers:
+            yield warning(
+                "transactional",
+                f"topic {topic}",
+                f"Topic {topic} has transactional producers: the move waits for their open transactions, and after it "
+                "the next one of each gets INVALID_PRODUCER_ID_MAPPING.",
+                "Give --drain-timeout longer than transactions take. Java and librdkafka abort one and initialise "
+                "again by themselves, other clients have to be restarted. Move the users too: a transaction cannot "
+                "write to a topic in another cluster than its user's.",
+            )
+
+
+def lowered(case: Case) -> Iterator[Verdict]:
+    """Settings of a topic that is to be created which the target has too few brokers for."""
+    target = case.request.target
+    known = case.facts.clusters.get(target)
     brokers = len(known.brokers) if known is not None else 0
-    if there is None or there.exists or not brokers:
-        return
-    insync = here.config.get("min.insync.replicas", "1")
-    if here.replication > brokers:
-        yield info(
-            "fewer-replicas",
-            about,
-            f"Its replication factor is lowered from {here.replication} to {brokers}: {target} has no more brokers.",
-        )
-    if insync.isdigit() and int(insync) > brokers:
-        yield info(
-            "fewer-in-sync",
-            about,
-            f"Its min.insync.replicas is lowered from {insync} to {brokers}: {target} has no more brokers.",
-        )
+    for topic, here in case.in_origin():
+        there = case.facts.topic(target, topic)
+        if there is None or there.exists or not brokers:
+            continue
+        few, insync = f"to {brokers}: {target} has no more brokers.", here.config.get("min.insync.replicas", "1")
+        if here.replication > brokers:
+            text = f"Its replication factor is lowered from {here.replication} {few}"
+            yield info("fewer-replicas", f"topic {topic}", text)
+        if insync.isdigit() and int(insync) > brokers:
+            yield info("fewer-in-sync", f"topic {topic}", f"Its min.insync.replicas is lowered from {insync} {few}")
 
 
 def single_partitions(case: Case) -> Iterator[Verdict]:
@@ -220,25 +215,17 @@ def single_partitions(case: Case) -> Iterator[Verdict]:
             continue
         if here is None:
             continue
-        unknown = [p for p in partitions if p >= here.partitions]
+        unknown = [str(p) for p in partitions if p >= here.partitions]
         if unknown:
-            yield error(
-                "no-such-partition",
-                about,
-                f"Topic {name} has partitions 0 to {here.partitions - 1} in {origin}; "
-                f"{listed(str(p) for p in unknown)} is not among them.",
-                "Correct the partitions.",
-            )
+            last, which = here.partitions - 1, f"{listed(unknown)} is not among them."
+            text = f"Topic {name} has partitions 0 to {last} in {origin}; {which}"
+            yield error("no-such-partition", about, text, "Correct the partitions.")
             continue
-        away = {p: cluster for p in partitions if document and (cluster := document.written(p).cluster) != origin}
+        written = {p: document.written(p).cluster for p in partitions} if document is not None else {}
+        away = [f"partition {p} is written in {cluster}" for p, cluster in written.items() if cluster != origin]
         if away:
-            yield error(
-                "partition-elsewhere",
-                about,
-                f"Of topic {name}, {listed(f'partition {p} is written in {c}' for p, c in away.items())}, not in "
-                f"{origin}.",
-                "Leave them out, or move them with the right --from.",
-            )
+            text = f"Of topic {name}, {listed(away)}, not in {origin}."
+            yield error("partition-elsewhere", about, text, "Leave them out, or move them with the right --from.")
         if here.transactional and len(partitions) < here.partitions:
             yield error(
                 "split-transactions",

@@ -1,0 +1,54 @@
+"""Pre-flight of groups that follow the topics that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ha_core.model import Usage
+from ha_core.plan.facts import Partition
+from ha_core.plan.preflight.case import Case
+from ha_core.plan.verdict import Verdict, error, listed
+
+
+@dataclass(frozen=True)
+class Followers(Case):
+    """Topics that move, or have moved, are those that its request names."""
+
+    usage: Mapping[str, Usage] = field(default_factory=dict)
+    """User → its uses."""
+    readers: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Group → which of the topics it reads."""
+    committed: Mapping[str, Collection[Partition]] = field(default_factory=dict)
+    """Group → all that it has committed offsets of."""
+
+    def others(self, group: str) -> list[str]:
+        """Topics that it has committed offsets of, and that stay where they are."""
+        return sorted({topic for topic, _ in self.committed[group]} - set(self.request.scope.topics))
+
+
+def of_nobody(case: Followers) -> Iterator[Verdict]:
+    """Without a user there is no binding to change. What a group has left behind when it moved is of nobody too."""
+    for name in sorted(case.readers):
+        document = case.view.groups.get(name)
+        moved = document is not None and document.cluster not in {None, case.request.origin}
+        if not moved and not any(used.groups.get(name) for used in case.usage.values()):
+            yield error(
+                "unknown-group-user",
+                f"group {name}",
+                f"Group {name} reads {listed(sorted(case.readers[name]))}, but no user of it is known.",
+                f"Declare who uses it: `switchyard usage declare USER --group {name}`.",
+            )
+
+
+def beside_a_crossing(case: Followers) -> Iterator[Verdict]:
+    """A crossing that is taken back deletes what it created, and with it the offsets that a group has there."""
+    crossing = {name: one.crossing.operation for name, one in case.view.topics.items() if one.crossing is not None}
+    for name in sorted(case.readers):
+        for other in [other for other in case.others(name) if other in crossing][:1]:
+            yield error(
+                "topic-crosses",
+                f"group {name}",
+                f"Group {name} reads {other} too, which crosses over for operation {crossing[other]}.",
+                "It can be moved when that has ended; an operation that moves groups takes it along by itself.",
+            )
