@@ -11,18 +11,20 @@ coordinator per identity, so whoever else is in it would be left behind in anoth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from ha_core.model import Identity, MoveRequest, MoveSet, Scope, Usage, Use, UserBindings, View
 from ha_core.plan.resolve import cluster_for_group
 
+Kind = Literal["topic", "group"]
+
 
 class Stranger(NamedTuple):
-    """A use of a moving topic outside of the scope. `instance` is empty for a use that was declared for the user."""
+    """A use of a moving topic, or group, outside of the scope. `instance` is empty for one declared for the user."""
 
-    topic: str
+    name: str
     user: str
     instance: str
     since: str
@@ -32,28 +34,22 @@ class Stranger(NamedTuple):
         return f"{self.user}+{self.instance}" if self.instance else self.user
 
 
-class SharedGroup(NamedTuple):
-    """A use of a moving group by an identity whose binding does not move."""
-
-    group: str
-    user: str
-    instance: str
-
-
 @dataclass(frozen=True, slots=True)
 class Closure:
     moves: MoveSet
     strangers: tuple[Stranger, ...] = ()
-    shared_groups: tuple[SharedGroup, ...] = ()
+    """Of topics."""
+    shared_groups: tuple[Stranger, ...] = ()
+    """Uses of moving groups by identities whose binding does not move."""
     unknown_users: tuple[str, ...] = ()
     """Users of the scope without a binding, a declared use or a seen one."""
     unseen: tuple[str, ...] = ()
     """Users of the scope that are bound, but of which no use is known."""
-    users: Mapping[str, tuple[tuple[str, str], ...]] | None = None
+    users: Mapping[str, Mapping[tuple[str, str], None]] = field(default_factory=dict)
     """`topic:NAME` or `group:NAME` → the (user, instance) of the scope that use it."""
 
     def identities(self, key: str) -> tuple[tuple[str, str], ...]:
-        return (self.users or {}).get(key, ())
+        return tuple(self.users.get(key, ()))
 
 
 def closure(view: View, usage: Mapping[str, Usage], request: MoveRequest) -> Closure:
@@ -62,87 +58,52 @@ def closure(view: View, usage: Mapping[str, Usage], request: MoveRequest) -> Clo
     Usage is a lower bound: what nobody declared and no gateway saw is not in it.
     """
     scope = request.scope
-    found = _Found()
-    for user in scope.users:
-        _take_user(found, view, usage, scope, user)
-    for user, instance in scope.instances:
-        _take_instance(found, view, usage, scope, user, instance)
+    reasons: dict[str, str] = {}
+    users: dict[str, dict[tuple[str, str], None]] = {}
+
+    def add(key: str, reason: str, user: str, instance: str = "") -> None:
+        reasons.setdefault(key, reason)
+        users.setdefault(key, {})[user, instance] = None
+
+    for user in dict.fromkeys([*scope.users, *(user for user, _ in scope.instances)]):
+        bindings = _bindings(view, user)
+        for what, name, use in _uses(usage, user):
+            if not _fine_bound(bindings, what, name) and _identity_moves(bindings, scope, user, use.instance):
+                who = f"user {user}" if user in scope.users else f"instance {user}+{use.instance}"
+                add(f"{what}:{name}", f"{who} uses it ({_words(use)})", user, use.instance)
     for user, topic in scope.user_topics:
-        found.add(f"topic:{topic}", f"{user}#{topic} is in the scope", user, "")
+        add(f"topic:{topic}", f"{user}#{topic} is in the scope", user)
     for user, group in scope.user_groups:
-        found.add(f"group:{group}", f"{user}##{group} is in the scope", user, "")
+        add(f"group:{group}", f"{user}##{group} is in the scope", user)
     for topic in scope.topics:
-        found.add(f"topic:{topic}", "named in the scope")
-    topics = tuple(sorted(key[6:] for key in found.reasons if key.startswith("topic:")))
-    groups = tuple(sorted(key[6:] for key in found.reasons if key.startswith("group:")))
-    named = users_of(scope)
+        reasons.setdefault(f"topic:{topic}", "named in the scope")
+    reasons = dict(sorted(reasons.items()))
+    topics = tuple(key[6:] for key in reasons if key.startswith("topic:"))
+    groups = tuple(key[6:] for key in reasons if key.startswith("group:"))
+    idle = [user for user in users_of(scope) if not any(_uses(usage, user))]
     return Closure(
-        moves=MoveSet(topics=topics, groups=groups, reasons={key: found.reasons[key] for key in sorted(found.reasons)}),
-        strangers=tuple(sorted(_strangers(view, usage, scope, topics))),
-        shared_groups=tuple(sorted(_shared_groups(view, usage, scope, groups))),
-        unknown_users=tuple(u for u in named if not _used(usage, u) and _bindings(view, u).empty),
-        unseen=tuple(u for u in named if not _used(usage, u) and not _bindings(view, u).empty),
-        users={key: tuple(users) for key, users in found.users.items()},
+        moves=MoveSet(topics=topics, groups=groups, reasons=reasons),
+        strangers=tuple(sorted(_strangers(view, usage, scope, "topic", set(topics)))),
+        shared_groups=tuple(sorted(_strangers(view, usage, scope, "group", set(groups)))),
+        unknown_users=tuple(user for user in idle if _bindings(view, user).empty),
+        unseen=tuple(user for user in idle if not _bindings(view, user).empty),
+        users=users,
     )
 
 
-class _Found:
-    def __init__(self) -> None:
-        self.reasons: dict[str, str] = {}
-        self.users: dict[str, dict[tuple[str, str], None]] = {}
-
-    def add(self, key: str, reason: str, user: str | None = None, instance: str = "") -> None:
-        self.reasons.setdefault(key, reason)
-        if user is not None:
-            self.users.setdefault(key, {})[user, instance] = None
-
-
-def _take_user(found: _Found, view: View, usage: Mapping[str, Usage], scope: Scope, user: str) -> None:
-    bindings = _bindings(view, user)
-    for what, name, use in _uses(usage, user):
-        if _fine_bound(bindings, what, name) or _stays_with_instance(bindings, scope, user, use.instance):
-            continue
-        found.add(f"{what}:{name}", f"user {user} uses it ({_words(use)})", user, use.instance)
-
-
-def _take_instance(
-    found: _Found, view: View, usage: Mapping[str, Usage], scope: Scope, user: str, instance: str
-) -> None:
-    bindings = _bindings(view, user)
-    for what, name, use in _uses(usage, user):
-        if use.instance == instance and not _fine_bound(bindings, what, name):
-            found.add(f"{what}:{name}", f"instance {user}+{instance} uses it ({_words(use)})", user, instance)
-
-
-def _strangers(view: View, usage: Mapping[str, Usage], scope: Scope, topics: tuple[str, ...]) -> Iterator[Stranger]:
-    moving = set(topics)
+def _strangers(
+    view: View, usage: Mapping[str, Usage], scope: Scope, kind: Kind, moving: Collection[str]
+) -> Iterator[Stranger]:
+    named = scope.user_topics if kind == "topic" else scope.user_groups
     for user in usage:
-        bindings = _bindings(view, user)
-        seen: dict[tuple[str, str], str] = {}
+        bindings, since = _bindings(view, user), dict[tuple[str, str], str]()
         for what, name, use in _uses(usage, user):
-            if what != "topic" or name not in moving or (user, name) in scope.user_topics:
+            if what != kind or name not in moving or (user, name) in named:
                 continue
-            fine = name in bindings.topics
-            if not fine and _identity_moves(bindings, scope, user, use.instance):
-                continue
-            key = (name, use.instance)
-            seen[key] = min(seen.get(key, use.since), use.since)
-        yield from (Stranger(topic, user, instance, since) for (topic, instance), since in seen.items())
-
-
-def _shared_groups(
-    view: View, usage: Mapping[str, Usage], scope: Scope, groups: tuple[str, ...]
-) -> Iterator[SharedGroup]:
-    moving = set(groups)
-    for user in usage:
-        bindings = _bindings(view, user)
-        seen: set[tuple[str, str]] = set()
-        for what, name, use in _uses(usage, user):
-            if what != "group" or name not in moving or (user, name) in scope.user_groups:
-                continue
-            if name in bindings.groups or not _identity_moves(bindings, scope, user, use.instance):
-                seen.add((name, use.instance))
-        yield from (SharedGroup(group, user, instance) for group, instance in seen)
+            if _fine_bound(bindings, what, name) or not _identity_moves(bindings, scope, user, use.instance):
+                key = (name, use.instance)
+                since[key] = min(since.get(key, use.since), use.since)
+        yield from (Stranger(name, user, instance, first) for (name, instance), first in since.items())
 
 
 def _identity_moves(bindings: UserBindings, scope: Scope, user: str, instance: str) -> bool:
@@ -151,27 +112,16 @@ def _identity_moves(bindings: UserBindings, scope: Scope, user: str, instance: s
     return user in scope.users and instance not in bindings.instances
 
 
-def _stays_with_instance(bindings: UserBindings, scope: Scope, user: str, instance: str) -> bool:
-    return instance in bindings.instances and (user, instance) not in scope.instances
-
-
-def _fine_bound(bindings: UserBindings, what: str, name: str) -> bool:
+def _fine_bound(bindings: UserBindings, what: Kind, name: str) -> bool:
     return name in (bindings.topics if what == "topic" else bindings.groups)
 
 
-def _uses(usage: Mapping[str, Usage], user: str) -> Iterator[tuple[str, str, Use]]:
-    known = usage.get(user)
-    if known is None:
-        return
-    for what, table in (("topic", known.topics), ("group", known.groups)):
-        for name, uses in table.items():
-            for use in uses:
-                yield what, name, use
-
-
-def _used(usage: Mapping[str, Usage], user: str) -> bool:
-    known = usage.get(user)
-    return known is not None and bool(known.topics or known.groups)
+def _uses(usage: Mapping[str, Usage], user: str) -> Iterator[tuple[Kind, str, Use]]:
+    known = usage.get(user) or Usage(user=user)
+    for name, uses in known.topics.items():
+        yield from (("topic", name, use) for use in uses)
+    for name, uses in known.groups.items():
+        yield from (("group", name, use) for use in uses)
 
 
 def _bindings(view: View, user: str) -> UserBindings:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ha_core.model import MoveRequest, Scope, Usage, Use, UserBindings, View
-from ha_core.plan.closure import Closure, SharedGroup, Stranger, closure
+from ha_core.plan.closure import Closure, Stranger, closure
 
 How = Literal["produce", "fetch", "commit", "join", "declared"]
 
@@ -131,7 +131,7 @@ def test_an_instance_with_a_binding_of_its_own_stays_when_its_user_moves() -> No
 
     assert found.moves.topics == ("orders", "plans")
     assert found.moves.groups == ("etl",)
-    assert [(s.topic, s.instance) for s in found.strangers] == [("orders", "app-2")]
+    assert [(s.name, s.instance) for s in found.strangers] == [("orders", "app-2")]
 
 
 def test_an_instance_with_a_binding_of_its_own_moves_when_the_scope_names_it() -> None:
@@ -149,7 +149,7 @@ def test_a_user_with_a_fine_binding_of_a_topic_that_another_user_takes_along_is_
 
     found = close(Scope(users=("alice", "bob")), ALICE, bob, bindings=(bound,))
 
-    assert [(s.topic, s.user) for s in found.strangers] == [("orders", "bob")]
+    assert [(s.name, s.user) for s in found.strangers] == [("orders", "bob")]
 
 
 def test_a_group_with_members_of_a_user_who_stays_is_shared() -> None:
@@ -158,7 +158,7 @@ def test_a_group_with_members_of_a_user_who_stays_is_shared() -> None:
     alone = close(Scope(users=("alice",)), ALICE, bob)
     together = close(Scope(users=("alice",), user_groups=(("bob", "etl"),)), ALICE, bob)
 
-    assert alone.shared_groups == (SharedGroup("etl", "bob", "b"),)
+    assert alone.shared_groups == (Stranger("etl", "bob", "b", "2026-01-01T00:00:00Z"),)
     assert together.shared_groups == ()
 
 

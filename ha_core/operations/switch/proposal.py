@@ -60,8 +60,8 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
     moves = case.moves
     strangers: dict[str, tuple[str, ...]] = {}
     for stranger in found.strangers:
-        if stranger.topic in moves.topics:
-            strangers[stranger.topic] = (*strangers.get(stranger.topic, ()), stranger.who)
+        if stranger.name in moves.topics:
+            strangers[stranger.name] = (*strangers.get(stranger.name, ()), stranger.who)
     crossings = {name: operation for name in found.moves.topics if (operation := case.crossing_out(name)) is not None}
     return Proposal(
         request=request,

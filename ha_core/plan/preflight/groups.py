@@ -11,8 +11,8 @@ from ha_core.plan.verdict import Verdict, error, info, listed, warning
 def groups(case: Case) -> Iterator[Verdict]:
     request = case.request
     shared: dict[str, list[str]] = {}
-    for group, user, instance in case.closure.shared_groups:
-        shared.setdefault(group, []).append(user + (f"+{instance}" if instance else ""))
+    for stranger in case.closure.shared_groups:
+        shared.setdefault(stranger.name, []).append(stranger.who)
     for group in case.closure.moves.groups:
         about = f"group {group}"
         coordinator = case.coordinator(group)

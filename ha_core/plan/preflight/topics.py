@@ -239,8 +239,8 @@ def strangers(case: Case) -> Iterator[Verdict]:
     """Users outside of the scope whose topics move."""
     by_topic: dict[str, list[str]] = {}
     for stranger in case.closure.strangers:
-        if stranger.topic in case.moves.topics:
-            by_topic.setdefault(stranger.topic, []).append(f"{stranger.who} (since {stranger.since})")
+        if stranger.name in case.moves.topics:
+            by_topic.setdefault(stranger.name, []).append(f"{stranger.who} (since {stranger.since})")
     for topic, users in by_topic.items():
         text = f"Topic {topic} is also used by {listed(users)}, outside of the scope."
         if case.request.include_followers:
