@@ -75,71 +75,50 @@ def apply_bindings(environment: Environment, plan: BindingsPlan, reason: str = _
     )
 
 
-def with_level(view: View, who: str, cluster: str) -> Declared:
-    """What is stored of the user that `who` names, with that one level set to `cluster`."""
-    return _changed(view, who, cluster)
-
-
-def without_level(view: View, who: str) -> Declared:
-    """What is stored of the user that `who` names, without that one level.
+def with_level(view: View, who: str, cluster: str | None) -> Declared:
+    """What is stored of the user that `who` names, with that one level set to `cluster`; None: without that level.
 
     :raises RefusedError: there is no such binding.
     """
-    return _changed(view, who, None)
-
-
-def _changed(view: View, who: str, cluster: str | None) -> Declared:
-    scope = parse_scope([who])
-    user, field, key = _level(scope, who)
+    user, field, key = _level(parse_scope([who]), who)
     before = view.bindings.get(user) or UserBindings(user=user)
     was = before.cluster if field == "cluster" else getattr(before, field).get(key)
     if cluster is None and was is None:
         raise RefusedError(f"There is no binding {who}. `switchyard bindings list {user}` shows what there is.")
     after: object = cluster
     if field != "cluster":
-        others = {name: bound for name, bound in getattr(before, field).items() if name != key}
-        after = others if cluster is None else {**others, key: cluster}
+        after = {name: bound for name, bound in {**getattr(before, field), key: cluster}.items() if bound is not None}
     return Declared({user: before.model_copy(update={field: after})}, complete=False)
 
 
 def _level(scope: Scope, who: str) -> tuple[str, str, str]:
+    """User, field and key of the level."""
     if scope.users:
         return scope.users[0], "cluster", ""
-    for field, pairs in (
-        ("instances", scope.instances),
-        ("topics", scope.user_topics),
-        ("groups", scope.user_groups),
-    ):
-        if pairs:
-            return pairs[0][0], field, pairs[0][1]
+    for field, pairs in (("instances", scope.instances), ("topics", scope.user_topics), ("groups", scope.user_groups)):
+        for user, key in pairs:
+            return user, field, key
     raise RefusedError(f"{who} names a topic, and bindings are of users. Write user:NAME, or user:NAME#TOPIC.")
 
 
 def _check_clusters(difference: Difference, view: View) -> None:
     before = levels(difference.before)
     for who, cluster in levels(difference.after).items():
+        known, what = view.clusters.get(cluster), f"{who} is to be bound to cluster {cluster!r}, which is"
         if before.get(who) == cluster:
             continue
-        known = view.clusters.get(cluster)
         if known is None:
-            raise RefusedError(
-                f"{who} is to be bound to cluster {cluster!r}, which is not registered "
-                f"(known: {', '.join(sorted(view.clusters)) or 'none'}). Register it, or correct the name."
-            )
-        if known.masked is not None:
-            raise RefusedError(
-                f"{who} is to be bound to cluster {cluster}, which is masked since {known.masked.since}: "
-                f"{known.masked.reason}. Unmask it first."
-            )
+            names = ", ".join(sorted(view.clusters)) or "none"
+            raise RefusedError(f"{what} not registered (known: {names}). Register it, or correct the name.")
+        if (mask := known.masked) is not None:
+            raise RefusedError(f"{what} masked since {mask.since}: {mask.reason}. Unmask it first.")
 
 
 def _warnings(differences: tuple[Difference, ...], usage: Mapping[str, Usage]) -> tuple[str, ...]:
-    warnings = []
-    for difference in differences:
-        used = usage.get(difference.user)
-        if used is not None and (used.topics or used.groups):
-            warnings.append(
-                f"{difference.user} is in use ({len(used.topics)} topics, {len(used.groups)} groups): a binding alone "
-                "moves neither records nor committed offsets. Use `switchyard switch` to move what is alive."
-            )
-    return tuple(warnings)
+    used = (usage.get(difference.user) for difference in differences)
+    return tuple(
+        f"{one.user} is in use ({len(one.topics)} topics, {len(one.groups)} groups): a binding alone moves neither "
+        "records nor committed offsets. Use `switchyard switch` to move what is alive."
+        for one in used
+        if one is not None and (one.topics or one.groups)
+    )

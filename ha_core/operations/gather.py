@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from functools import reduce
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
@@ -28,12 +28,8 @@ def gather(
     A cluster that cannot be asked is described as such; its topics and groups are then missing.
     """
     asked = [view.clusters[name] for name in dict.fromkeys(clusters) if name in view.clusters]
-    parts = list(environment.pool.map(lambda cluster: _one(environment, cluster, moves, timeout_s), asked))
-    return Facts(
-        clusters={part[0].name: part[0] for part in parts},
-        topics={(part[0].name, name): facts for part in parts for name, facts in part[1].items()},
-        groups={(part[0].name, name): facts for part in parts for name, facts in part[2].items()},
-    )
+    parts = environment.pool.map(lambda cluster: _one(environment, cluster, moves, timeout_s), asked)
+    return reduce(Facts.also, parts, Facts())
 
 
 def gather_all(
@@ -51,24 +47,21 @@ def gather_all(
     facts = gather(environment, view, clusters, moves, timeout_s)
     if dead is not None:
         facts = with_last_known(environment, dead, moves, facts)
-    outside = outside_topics(moves, facts)
-    if not outside:
+    if not (outside := outside_topics(moves, facts)):
         return facts
-    more = gather(environment, view, clusters, MoveSet(topics=outside), timeout_s)
-    return replace(facts, topics={**facts.topics, **more.topics})
+    return facts.also(Facts(topics=gather(environment, view, clusters, MoveSet(topics=outside), timeout_s).topics))
 
 
-def _one(
-    environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: float
-) -> tuple[ClusterFacts, dict[str, TopicFacts], dict[str, GroupFacts]]:
+def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: float) -> Facts:
+    name = cluster.name
     try:
         admin = environment.admin(cluster)
     except RefusedError as error:
-        return ClusterFacts(cluster.name, False, str(error), refused=True), {}, {}
+        return Facts({name: ClusterFacts(name, False, str(error), refused=True)})
     found = admin.probe(topics=moves.topics, groups=moves.groups, timeout_s=timeout_s)
     lacking = f"the service account lacks {', '.join(found.lacking)}" if found.lacking else ""
     known = ClusterFacts(
-        cluster.name,
+        name,
         found.reachable,
         found.error or lacking,
         refused=found.refused or bool(lacking),
@@ -77,12 +70,17 @@ def _one(
         describe_producers=found.describe_producers,
     )
     if not found.reachable:
-        return known, {}, {}
+        return Facts({name: known})
     try:
-        return known, _topics(admin, moves.topics, timeout_s), groups_of(admin, moves.groups, timeout_s)
+        topics, groups = _topics(admin, moves.topics, timeout_s), groups_of(admin, moves.groups, timeout_s)
     except KafkaAdminError as error:
         # It has just answered, so it is not out of reach, whatever this is.
-        return ClusterFacts(cluster.name, False, str(error), answers=True), {}, {}
+        return Facts({name: ClusterFacts(name, False, str(error), answers=True)})
+    return Facts(
+        {name: known},
+        {(name, topic): found for topic, found in topics.items()},
+        {(name, group): found for group, found in groups.items()},
+    )
 
 
 def _topics(admin: Admin, names: Collection[str], timeout_s: float) -> dict[str, TopicFacts]:

@@ -7,7 +7,7 @@ A look is a handful of requests per broker, whatever the number of topics. One o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import NoReturn
@@ -158,9 +158,9 @@ class LastKnown:
         committed: dict[Partition, int] = {}
         for cluster in store.load().clusters:
             for group in store.known(KnownGroup, cluster).values():
-                for topic in moves.topics:
-                    for partition, offset in group.offsets.get(topic, {}).items():
-                        committed[topic, partition] = max(offset, committed.get((topic, partition), 0))
+                for key, offset in group.committed.items():
+                    if key[0] in moves.topics:
+                        committed[key] = max(offset, committed.get(key, 0))
         read_at = environment.monotonic()
         topics = store.known(KnownTopic, origin, moves.topics)
         written = store.known_ages_s(KnownTopic, origin, topics)
@@ -188,14 +188,8 @@ class LastKnown:
 
     def group_offsets(self) -> dict[str, dict[Partition, Committed]]:
         """group → partition → (offset, metadata), as they were committed in the origin."""
-        return {
-            name: {
-                (topic, partition): (offset, "")
-                for topic, offsets in group.offsets.items()
-                for partition, offset in offsets.items()
-            }
-            for name, group in self.groups.items()
-        }
+        groups = self.groups.items()
+        return {name: {key: (offset, "") for key, offset in group.committed.items()} for name, group in groups}
 
 
 def _age_s(environment: Environment, topic: KnownTopic, written_s: float | None) -> float | None:
@@ -224,7 +218,7 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
         for name, topic in environment.store.known(KnownTopic, origin, moves.topics).items()
     }
     groups = {(origin, name): group for name, group in groups_last_seen(environment, origin, moves.groups).items()}
-    return replace(facts, topics={**facts.topics, **topics}, groups={**facts.groups, **groups})
+    return facts.also(Facts(topics=topics, groups=groups))
 
 
 def groups_last_seen(

@@ -13,7 +13,7 @@ from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
 from ha_core.operations.sides import answering, no_such_cluster
-from ha_core.operations.single import run_single
+from ha_core.operations.single import Expected, run_single
 from ha_core.plan.masking import Affected, affected
 from ha_core.plan.returned import unconfirmed
 from ha_core.plan.verdict import error, listed
@@ -36,34 +36,39 @@ def who_depends(environment: Environment, name: str) -> Affected:
 
     :raises RefusedError: unknown cluster.
     """
-    _read(environment, name)
     view = environment.store.load()
+    if name not in view.clusters:
+        raise no_such_cluster(name, view.clusters)
     return affected(view, environment.store.usage(), name, _holders(environment, view))
 
 
-def objections(environment: Environment, name: str, change: str, depends: Affected, force: bool = False) -> list[str]:
+def objections(environment: Environment, name: str, change: str, depends: Affected, force: bool = False) -> str:
     """What speaks against the `change` ("mask" or "unmask"), with the way out. Changes nothing."""
     cluster, _ = _read(environment, name)
     if change == "mask" and cluster.masked is None and depends.written and not force:
-        return [
+        return (
             f"{len(depends.written)} topics are written in {name} and nowhere else: {listed(depends.written)}. Move "
             f"them first (`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead), or say --force "
             f"(in the form *Although it is written*): then nobody can write them until {name} is "
             f"unmasked or they have moved."
-        ]
+        )
     if change == "unmask" and cluster.masked is not None:
         found = environment.admin(cluster).probe()
         if not found.reachable:
-            return [
+            return (
                 f"Cluster {name} stays masked: its health probe failed ({found.error}). Repair it, then unmask again."
-            ]
-    return []
+            )
+    return ""
 
 
 def stands_already(environment: Environment, name: str, change: str) -> str:
     """Why there is nothing to do for the `change` ("mask" or "unmask"); empty where there is. Changes nothing."""
-    cluster, _ = _read(environment, name)
-    return _already(cluster) if (cluster.masked is not None) == (change == "mask") else ""
+    mask = _read(environment, name)[0].masked
+    if (mask is None) == (change == "mask"):
+        return ""
+    if mask is None:
+        return f"Cluster {name} is not masked."
+    return f"Cluster {name} is masked already, since {mask.since} by {mask.by}: {mask.reason}"
 
 
 def mask_cluster(environment: Environment, name: str, reason: str, force: bool = False) -> MaskOutcome:
@@ -74,15 +79,14 @@ def mask_cluster(environment: Environment, name: str, reason: str, force: bool =
     """
     if not reason.strip():
         raise RefusedError(f"Masking cluster {name} needs a reason. Say --reason.")
-    cluster, version = _read(environment, name)
-    if cluster.masked is not None:
-        return MaskOutcome(_already(cluster))
+    found = _read(environment, name)
+    if done := stands_already(environment, name, "mask"):
+        return MaskOutcome(done)
     depends = who_depends(environment, name)
-    against = objections(environment, name, "mask", depends, force)
-    if against:
-        raise RefusedError(f"Nothing was changed. {' '.join(against)}")
-    masked = cluster.model_copy(update={"masked": Mask(since=environment.now(), reason=reason, by=environment.by)})
-    return _changed(environment, "mask", masked, version, reason, f"Cluster {name} is masked.", depends)
+    if against := objections(environment, name, "mask", depends, force):
+        raise RefusedError(f"Nothing was changed. {against}")
+    mask = Mask(since=environment.now(), reason=reason, by=environment.by)
+    return MaskOutcome(f"Cluster {name} is masked.", _change(environment, found, mask, reason, depends), depends)
 
 
 def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutcome:
@@ -90,46 +94,31 @@ def unmask_cluster(environment: Environment, name: str, reason: str) -> MaskOutc
 
     :raises RefusedError: unknown cluster, or it does not answer (it stays masked).
     """
-    cluster, version = _read(environment, name)
-    if cluster.masked is None:
-        return MaskOutcome(_already(cluster))
-    against = objections(environment, name, "unmask", Affected())
-    if against:
-        away = [error("unreachable-cluster", f"cluster {name}", text, cause="away") for text in against]
-        raise RefusedError(f"Nothing was changed. {' '.join(against)}", away)
+    found = _read(environment, name)
+    if done := stands_already(environment, name, "unmask"):
+        return MaskOutcome(done)
+    if against := objections(environment, name, "unmask", Affected()):
+        away = error("unreachable-cluster", f"cluster {name}", against, cause="away")
+        raise RefusedError(f"Nothing was changed. {against}", [away])
     waiting = {topic for topic, _, extent in unconfirmed(environment.store.load()) if extent.cluster == name}
     words = f"Cluster {name} is back in service."
     if waiting:
         words += f" {len(waiting)} topics took it for dead: `switchyard origins check` finds out what came back."
-    back = cluster.model_copy(update={"masked": None})
-    return _changed(environment, "unmask", back, version, reason, words, Affected())
+    return MaskOutcome(words, _change(environment, found, None, reason, Affected()))
 
 
-def _already(cluster: Cluster) -> str:
-    if cluster.masked is None:
-        return f"Cluster {cluster.name} is not masked."
-    mask = cluster.masked
-    return f"Cluster {cluster.name} is masked already, since {mask.since} by {mask.by}: {mask.reason}"
-
-
-def _changed(
-    environment: Environment,
-    kind: SingleKind,
-    cluster: Cluster,
-    version: int,
-    reason: str,
-    words: str,
-    depends: Affected,
-) -> MaskOutcome:
-    detail: dict[str, Any] = {"cluster": cluster.name, "reason": reason}
+def _change(
+    environment: Environment, found: tuple[Cluster, int], mask: Mask | None, reason: str, depends: Affected
+) -> Report:
+    """:param found: the cluster as it was judged, and its version."""
+    before, version = found
+    detail: dict[str, Any] = {"cluster": before.name, "reason": reason}
     if depends.anything:
-        counts = {"written": depends.written, "older": depends.older, "groups": depends.groups, "users": depends.users}
-        detail["depends"] = {key: len(value) for key, value in counts.items()}
-    key = (Cluster, cluster.name)
-    locks = (f"cluster:{cluster.name}",)
-    return MaskOutcome(
-        words, run_single(environment, kind, reason, locks, (cluster,), (), {key: version}, detail), depends
-    )
+        detail["depends"] = {what: len(several) for what, several in depends.to_json().items()}
+    cluster = before.model_copy(update={"masked": mask})
+    expected: Expected = {(Cluster, before.name): version}
+    kind: SingleKind = "unmask" if mask is None else "mask"
+    return run_single(environment, kind, reason, (f"cluster:{before.name}",), (cluster,), (), expected, detail)
 
 
 def _holders(environment: Environment, view: View) -> dict[str, set[str]]:

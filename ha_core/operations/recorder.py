@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ha_core.operations.companion import say, serve
 from ha_core.operations.environment import Environment
-from ha_core.operations.last_seen import Look, record_always
+from ha_core.operations.last_seen import record_always
 
 NICE = 10
 """The event loop of the gateway comes first on a core that they share."""
@@ -21,11 +20,7 @@ NICE = 10
 
 def _record(environment: Environment, told: dict[str, Any]) -> None:
     os.nice(NICE)
-    record_always(environment, told["every_s"], looked=_report)
-
-
-def _report(looks: Sequence[Look]) -> None:
-    say(looks=[asdict(look) for look in looks])
+    record_always(environment, told["every_s"], looked=lambda looks: say(looks=[asdict(look) for look in looks]))
 
 
 if __name__ == "__main__":

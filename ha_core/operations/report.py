@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -50,10 +50,6 @@ class BaseProposal(BaseModel):
         document: dict[str, Any] = self.model_dump(mode="json")
         document["verdicts"] = [asdict(verdict) for verdict in self.verdicts]
         return document
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Self:
-        return cls.model_validate(document)
 
 
 Result = Literal["succeeded", "crossing", "undone", "failed"]

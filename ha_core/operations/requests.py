@@ -7,6 +7,7 @@ numbers and ranges: `0,4-7`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
@@ -22,6 +23,7 @@ from ha_core.plan.closure import users_at
 from ha_core.plan.facts import Partition
 
 FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"
+_USER = re.compile(r"(?P<user>[^+#]+)((?P<mark>\+|##|#(?!#))(?P<rest>.+))?")
 MAX_ENTRIES = 10_000
 MAX_PARTITION = 99_999
 
@@ -31,33 +33,25 @@ def parse_scope(entries: Iterable[str]) -> Scope:
 
     :raises RefusedError: no entry at all, too many, or one that has none of the forms.
     """
-    users: dict[str, None] = {}
-    marked: dict[str, dict[tuple[str, str], None]] = {"##": {}, "#": {}, "+": {}}
+    named: dict[str | None, dict[tuple[str, str], None]] = {None: {}, "+": {}, "#": {}, "##": {}}
     topics: dict[str, tuple[int, ...] | None] = {}
     for count, entry in enumerate(entries, start=1):
         if count > MAX_ENTRIES:
             raise RefusedError(f"The scope has more than {MAX_ENTRIES} entries. Move it in several operations.")
         kind, _, name = entry.strip().partition(":")
+        user = _USER.fullmatch(name)
         if kind == "topic" and name:
             topic, partitions = parse_topic(name)
             topics[topic] = _merged(topics[topic], partitions) if topic in topics else partitions
-            continue
-        if kind != "user" or not name:
-            raise RefusedError(f"Scope {entry!r} is not understood. Write {FORMS}.")
-        at = min((name.index(mark) for mark in "+#" if mark in name), default=len(name))
-        user, rest = unquote(name[:at]), name[at:]
-        if not user or rest in marked:
-            raise RefusedError(f"Scope {entry!r} lacks a name. Write {FORMS}.")
-        if rest:
-            mark = next(mark for mark in marked if rest.startswith(mark))
-            marked[mark][user, unquote(rest.removeprefix(mark))] = None
+        elif kind == "user" and user:
+            named[user["mark"]][unquote(user["user"]), unquote(user["rest"] or "")] = None
         else:
-            users[user] = None
+            raise RefusedError(f"Scope {entry!r} is not understood, or lacks a name. Write {FORMS}.")
     scope = Scope(
-        users=tuple(users),
-        instances=tuple(marked["+"]),
-        user_topics=tuple(marked["#"]),
-        user_groups=tuple(marked["##"]),
+        users=tuple(user for user, _ in named[None]),
+        instances=tuple(named["+"]),
+        user_topics=tuple(named["#"]),
+        user_groups=tuple(named["##"]),
         topics=tuple(topics),
         partitions={name: found for name, found in topics.items() if found is not None},
     )

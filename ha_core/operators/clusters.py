@@ -51,7 +51,7 @@ class LookAtClusterOperator(_ClusterOperator):
         document: dict[str, Any] = depends.to_json()
         self.push_result(context, document)
         if against:
-            raise RefusedError(f"Nothing was changed. {' '.join(against)}")
+            raise RefusedError(f"Nothing was changed. {against}")
         if done and self.dry_run:
             raise AirflowSkipException(done)
         self.would(context, f"would {self.change} {self.cluster}", objections=["none"], depends=lines)

@@ -24,7 +24,7 @@ from ha_core.plan.carry import NEWEST_MS
 from ha_core.plan.crossing import Producers, after_end, at_stage, ended
 from ha_core.plan.crossing_maps import uncut
 from ha_core.plan.crossing_stages import crossings, require_fenced
-from ha_core.plan.cuts import RESERVE, forced_cut
+from ha_core.plan.cuts import forced_cut
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.moving import written_in
 from ha_core.plan.revision import Documents, MoveDamagedError, asked, cut_at, require_sound, require_state
@@ -48,7 +48,6 @@ def end_change(
     ends: Mapping[Partition, PartitionEnds],
     producers: Producers,
     unread: Unread,
-    reserve: int = RESERVE,
     read_ms: int | None = None,
 ) -> Documents:
     """The revision that ends the crossing of `topics` behind their fence.
@@ -56,7 +55,6 @@ def end_change(
     :param ends: the target's, and what is known of the origin's.
     :param producers: what is known of last sequences below cuts (`crossed_with`), asked at `read_ms`.
     :param unread: what readers below the cuts do.
-    :param reserve: offsets above the last known end, of cuts that were only proposed.
     :raises MoveDamagedError: the fence does not stand, ends were not read, or a map would be wrong.
     """
     require_state(operation, "fenced")
@@ -77,7 +75,7 @@ def end_change(
                 after = (*topic.partitions[partition][:-2], closed, target)
             else:
                 before = uncut(request, topic, partition)
-                at, known_end = forced_cut(live(before), found, reserve)
+                at, known_end = forced_cut(live(before), found)
                 # Below the proposed cut gateways acknowledge what the origin took, also those that come late.
                 after = cut_at(request, where, before, max(at, target.start), found.target, known_end)
             if unread == "skip":

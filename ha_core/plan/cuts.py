@@ -99,17 +99,14 @@ def doubled_records(ahead: Mapping[int, int], rates: Mapping[int, float]) -> flo
     return sum(rates[p] * (last - time) for p, time in times.items() if time is not None)
 
 
-def forced_cut(current: Extent, found: PartitionEnds, reserve: int = RESERVE) -> tuple[int, int]:
+def forced_cut(current: Extent, found: PartitionEnds) -> tuple[int, int]:
     """The cut and the extent's known end, both client offsets.
 
     :param current: the writer's extent, in the origin.
     """
     ends = [current.clip(end) for end in (found.origin, found.seen) if end is not None]
     age_s = found.seen_age_s if found.seen is not None else 0.0
-    if ends and age_s is not None:
-        room = reserve + int(max(age_s, MIN_AGE_S) * FASTEST_PER_S)
-    else:
-        room = max(reserve, UNKNOWN_RESERVE)
+    room = RESERVE + int(max(age_s, MIN_AGE_S) * FASTEST_PER_S) if ends and age_s is not None else UNKNOWN_RESERVE
     known = max([current.start, *ends])
     # Anybody can commit anything: a commit beyond what the log can hold says nothing.
     if found.known is not None and known < found.known <= known + room:

@@ -78,11 +78,15 @@ class GroupFacts:
 class Facts:
     """All that a pre-flight looks at. What was not, or could not be, asked is missing."""
 
-    clusters: Mapping[str, ClusterFacts] = field(default_factory=dict)
-    topics: Mapping[tuple[str, str], TopicFacts] = field(default_factory=dict)
+    clusters: dict[str, ClusterFacts] = field(default_factory=dict)
+    topics: dict[tuple[str, str], TopicFacts] = field(default_factory=dict)
     """By (cluster, topic)."""
-    groups: Mapping[tuple[str, str], GroupFacts] = field(default_factory=dict)
+    groups: dict[tuple[str, str], GroupFacts] = field(default_factory=dict)
     """By (cluster, group)."""
+
+    def also(self, more: Facts) -> Facts:
+        """These, and `more`, which count where both know something."""
+        return Facts(self.clusters | more.clusters, self.topics | more.topics, self.groups | more.groups)
 
     def topic(self, cluster: str, topic: str) -> TopicFacts | None:
         return self.topics.get((cluster, topic))

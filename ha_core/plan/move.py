@@ -40,7 +40,7 @@ from ha_core.model.extent import live, skipping
 from ha_core.model.operation import AdoptedGroup, Cut
 from ha_core.plan.carry import Ended, carry_sequences, compose_aliases
 from ha_core.plan.closure import users_of
-from ha_core.plan.cuts import RESERVE, forced_cut
+from ha_core.plan.cuts import forced_cut
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.moving import listed, moving, places, writer_after
 from ha_core.plan.pinning import require_unused
@@ -191,7 +191,6 @@ def cut_change(
     ends: Mapping[Partition, PartitionEnds],
     producers: Mapping[Partition, Sequence[ProducerFacts]],
     adopted: Mapping[str, AdoptedGroup],
-    reserve: int = RESERVE,
     read_ms: int | None = None,
 ) -> Documents:
     """The revision of the cut: everything moves at once, and the fences end with it.
@@ -199,7 +198,6 @@ def cut_change(
     :param ends: of every partition of every moving topic, read behind the fence.
     :param producers: missing where the origin could not be asked; asked at `read_ms`.
     :param adopted: groups that were joined in the target; members of the others join once more.
-    :param reserve: forced only, offsets above the last known end of the origin.
     :raises MoveDamagedError: a fence does not stand, partitions are missing, a new copy is not empty, or a map would be
         wrong.
     """
@@ -217,7 +215,7 @@ def cut_change(
         partitions = {partition: listed(request, topic, partition) for partition in everything}
         for partition in moving(request, topic, everything):
             found = ends[name, partition]
-            partitions[partition] = _cut_partition(request, name, partition, partitions[partition], found, reserve)
+            partitions[partition] = _cut_partition(request, name, partition, partitions[partition], found)
             after = live(partitions[partition])
             cuts.setdefault(name, []).append(Cut(partition, after.start, after.base, after.term))
             if found.origin is None:
@@ -311,12 +309,11 @@ def _cut_partition(
     partition: int,
     before: tuple[Extent, ...],
     found: PartitionEnds,
-    reserve: int,
 ) -> tuple[Extent, ...]:
     where, current = f"topic {topic} partition {partition}", live(before)
     known_end: int | None = None
     if request.mode == "forced":
-        at, known_end = forced_cut(current, found, reserve)
+        at, known_end = forced_cut(current, found)
     elif found.origin is None:
         raise MoveDamagedError(f"{where}: a planned cut needs the log end of {request.origin}")
     else:

@@ -5,7 +5,7 @@ import pytest
 from ha_core.bindings_file import parse
 from ha_core.model import Cluster, GatewayRecord, Operation, Use, UserBindings
 from ha_core.operations import engine, registry, single
-from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level, without_level
+from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.journal import Journal
@@ -200,7 +200,7 @@ def test_setting_or_deleting_a_binding_of_one_level_keeps_the_others(environment
 
     changed = with_level(environment.store.load(), "user:alice+app-1", "west")
     apply_bindings(environment, plan_bindings(environment, changed))
-    changed = without_level(environment.store.load(), "user:alice##billing")
+    changed = with_level(environment.store.load(), "user:alice##billing", None)
     apply_bindings(environment, plan_bindings(environment, changed))
 
     assert environment.store.load().bindings["alice"] == UserBindings(
@@ -211,7 +211,7 @@ def test_setting_or_deleting_a_binding_of_one_level_keeps_the_others(environment
 @pytest.mark.parametrize("who", ["user:alice+nobody", "user:alice#nothing", "user:alice##nothing", "user:carol"])
 def test_deleting_a_binding_that_does_not_exist_is_refused(environment: Environment, who: str) -> None:
     with pytest.raises(RefusedError, match="no binding"):
-        without_level(environment.store.load(), who)
+        with_level(environment.store.load(), who, None)
 
 
 def test_a_binding_to_an_unknown_or_a_masked_cluster_is_refused(environment: Environment) -> None:

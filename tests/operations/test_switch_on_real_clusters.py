@@ -700,4 +700,4 @@ def test_a_switch_command_without_confirmation_changes_nothing(
 def test_a_switch_proposal_is_read_back_from_its_json(environment: Environment, work: Workload) -> None:
     proposal = plan(environment, make_request([f"user:{work.user}"], "east", "west", reason="test"))
 
-    assert type(proposal).from_json(json.loads(json.dumps(proposal.to_json()))) == proposal
+    assert type(proposal).model_validate(json.loads(json.dumps(proposal.to_json()))) == proposal

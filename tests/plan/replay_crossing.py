@@ -544,9 +544,7 @@ class World:
             self.found[TOPIC, p] = PartitionEnds(len(log.records), None, self.seen[p])
 
     def _conclude(self) -> Iterator[str]:
-        documents = without_origin.end_change(
-            self.operation, self.view, [TOPIC], self.found, self.producers, "wait", reserve=1000
-        )
+        documents = without_origin.end_change(self.operation, self.view, [TOPIC], self.found, self.producers, "wait")
         yield "about to end without the origin"
         self.publish(documents)
 

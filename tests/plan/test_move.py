@@ -63,10 +63,8 @@ def the(documents: Documents, kind: type[D]) -> D:
     return found
 
 
-def cut_now(
-    op: Operation, view: View, ends: Any = None, producers: Any = None, adopted: Any = None, reserve: int = RESERVE
-) -> Documents:
-    return cut_change(op, view, ends or ENDS, producers or {}, adopted or {}, reserve)
+def cut_now(op: Operation, view: View, ends: Any = None, producers: Any = None, adopted: Any = None) -> Documents:
+    return cut_change(op, view, ends or ENDS, producers or {}, adopted or {})
 
 
 def test_a_forced_move_has_the_steps_of_a_planned_one_except_those_that_wait_for_clients() -> None:

@@ -12,7 +12,7 @@ from ha_core.bindings_file import Declared
 from ha_core.cli.command import Answer, DryRun, Reason, Session, Yes, code_of, command, option, plain
 from ha_core.cli.exits import BAD_INPUT
 from ha_core.operations import registry
-from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level, without_level
+from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level
 from ha_core.present.moves import single_page
 from ha_core.present.page import Marked
 from ha_core.present.state import bindings_page, bindings_plan_page, usage_page
@@ -52,7 +52,7 @@ def set_bindings(
 def delete(
     session: Session, who: _Level, reason: Reason = "deleted by hand", dry_run: DryRun = False, yes: Yes = False
 ) -> Answer:
-    return _change(session, without_level(session.environment.store.load(), who), reason, dry_run, yes)
+    return _change(session, with_level(session.environment.store.load(), who, None), reason, dry_run, yes)
 
 
 @command("usage list", "Topics and groups of all users, or of some.")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +166,7 @@ def plan_migration(
         batches=_with_groups(tuple(_batches(cuts, judged.topics, topics_per_batch)), dependents),
         followers=dependents.groups,
         partitions=rows,
-        doubled=_doubled((name for name, one in judged.topics.items() if one.ahead), rows),
+        doubled=_doubled(rows),
         creates=judged.creates,
         expected_fence=expected_fence(environment),
         left_out=left_out,
@@ -215,14 +217,14 @@ def _rows(cuts: Cuts) -> Iterator[PartitionPlan]:
         )
 
 
-def _doubled(topics: Iterable[str], rows: Iterable[PartitionPlan]) -> dict[str, float | None]:
-    of: dict[str, list[PartitionPlan]] = {name: [] for name in topics}
-    for row in rows:
-        of[row.topic].append(row)
-    return {
-        name: doubled_records({r.partition: r.cut - r.end for r in some}, {r.partition: r.rate_per_s for r in some})
-        for name, some in of.items()
-    }
+def _doubled(rows: Iterable[PartitionPlan]) -> dict[str, float | None]:
+    """:param rows: by topic."""
+    found = {}
+    for name, group in groupby(rows, key=attrgetter("topic")):
+        some = list(group)
+        ahead, rates = {r.partition: r.cut - r.end for r in some}, {r.partition: r.rate_per_s for r in some}
+        found[name] = doubled_records(ahead, rates)
+    return found
 
 
 def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[Batch]:
@@ -284,13 +286,5 @@ def _chunks(names: Iterable[str], most: int, sizes: Mapping[str, int] | None = N
 
 
 def _proposal(request: MoveRequest, view: View, **more: Any) -> MigrationProposal:
-    return MigrationProposal(
-        origin=request.origin,
-        target=request.target,
-        cut=request.cut,
-        reason=request.reason,
-        preparation_s=request.preparation_s,
-        groups=request.groups,
-        revision=view.revision,
-        **more,
-    )
+    asked = request.model_dump(include={"origin", "target", "cut", "reason", "preparation_s", "groups"})
+    return MigrationProposal(revision=view.revision, **asked, **more)

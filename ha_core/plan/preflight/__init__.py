@@ -15,13 +15,8 @@ from ha_core.plan.verdict import Verdict, by_level, refused
 
 __all__ = ["CUT_RULES", "FOLLOWER_RULES", "REVISION_RULES", "Case", "Verdict", "judge", "outside_topics", "preflight"]
 
-CLUSTER_RULES = (
-    clusters.registered,
-    clusters.two_clusters,
-    clusters.planned_origin,
-    clusters.forced_origin,
-    clusters.target,
-)
+NAME_RULES = (clusters.registered, clusters.two_clusters)
+CLUSTER_RULES = (clusters.planned_origin, clusters.forced_origin, clusters.target)
 RULES = (
     scope.users,
     scope.bindings,
@@ -64,7 +59,7 @@ def preflight(case: Case, *more: Callable[[Case], Iterator[Verdict]]) -> list[Ve
     An error in one table ends the pre-flight: without two clusters that answer nothing else could be asked.
     """
     found: list[Verdict] = []
-    for rules in (CLUSTER_RULES, (*RULES, *more), END_RULES):
+    for rules in (NAME_RULES, CLUSTER_RULES, (*RULES, *more), END_RULES):
         if not refused(found):
             found += judge(rules, case)
     return by_level(found)

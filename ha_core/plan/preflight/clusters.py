@@ -37,15 +37,8 @@ def two_clusters(case: Case) -> Iterator[Verdict]:
         )
 
 
-def _both_known(case: Case) -> bool:
-    request = case.request
-    return request.origin != request.target and {request.origin, request.target} <= case.view.clusters.keys()
-
-
 def target(case: Case) -> Iterator[Verdict]:
     name = case.request.target
-    if not _both_known(case):
-        return
     if (masked := case.view.clusters[name].masked) is not None:
         yield error(
             "masked-target",
@@ -58,7 +51,7 @@ def target(case: Case) -> Iterator[Verdict]:
 
 def planned_origin(case: Case) -> Iterator[Verdict]:
     name, request = case.request.origin, case.request
-    if not _both_known(case) or request.mode != "planned":
+    if request.mode != "planned":
         return
     failed = list(_reach(case, name, "Origin", f"Repair it or the way to it; if it is lost: {lost_way(request)}."))
     if failed:
@@ -83,7 +76,7 @@ def planned_origin(case: Case) -> Iterator[Verdict]:
 
 def forced_origin(case: Case) -> Iterator[Verdict]:
     name, request = case.request.origin, case.request
-    if not _both_known(case) or request.mode == "planned":
+    if request.mode == "planned":
         return
     about, cluster = f"cluster {name}", case.facts.clusters.get(name)
     if cluster is not None and cluster.refused:
