@@ -113,7 +113,6 @@ def overview(environment: Environment) -> Overview:
 
 def commits(environment: Environment, view: View, topics: Collection[str], up: Mapping[str, Admin]) -> Commits:
     """Committed offsets of `topics` in every registered cluster; `up` are those that answer."""
-    wanted = set(topics)
     unasked: list[str] = []
     left_over: set[str] = set()
     found: dict[Partition, list[Commit]] = {}
@@ -125,19 +124,17 @@ def commits(environment: Environment, view: View, topics: Collection[str], up: M
         looked_at = groups or (cluster in up and not error) or environment.store.known(KnownTopic, cluster)
         return groups if looked_at else None
 
-    clusters, homes = sorted(view.clusters), group_homes(view, environment.store.usage().values())
+    wanted, clusters = set(topics), sorted(view.clusters)
+    homes = group_homes(view, environment.store.usage().values())
     for cluster, groups in zip(clusters, environment.pool.map(ask, clusters), strict=True):
         if groups is None:
             unasked.append(cluster)
-            continue
-        for name, group in groups.items():
+        for name, group in (groups or {}).items():
             for key, offset in group.offsets.items():
                 commit = Commit(name, cluster, offset, bool(group.members))
-                if key[0] not in wanted:
-                    continue
-                if at_home(commit, homes):
+                if key[0] in wanted and at_home(commit, homes):
                     found.setdefault(key, []).append(commit)
-                else:
+                elif key[0] in wanted:
                     left_over.add(f"group {name} in {cluster}")
     return Commits({key: tuple(several) for key, several in found.items()}, tuple(unasked), tuple(sorted(left_over)))
 
@@ -161,10 +158,9 @@ def _groups(
         try:
             names = admin.list_groups(timeout_s=timeout_s) if wanted is None else wanted
             asked = groups_of(admin, sorted(names), timeout_s)
+            return {name: one for name, one in asked.items() if one.offsets or one.members}, ""
         except KafkaAdminError as refused:
             error = str(refused)
-        else:
-            return {name: one for name, one in asked.items() if one.offsets or one.members}, ""
     return groups_last_seen(environment, cluster, wanted), error
 
 

@@ -16,7 +16,6 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.group_offsets import Committed
-from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, KnownGroup, KnownTopic, MoveSet
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
@@ -88,7 +87,18 @@ def known_topics(
     that is older than it says could be taken for all that there is."""
     topics = [topic for topic in admin.topics(timeout_s=LOOK_S).values() if not topic.internal]
     lacking = [topic.name for topic in topics if len(topic.ends) < topic.partitions]
-    found = {topic.name: _known(admin.cluster.name, topic, at) for topic in topics}
+    found = {
+        topic.name: KnownTopic(
+            cluster=admin.cluster.name,
+            name=topic.name,
+            at=at,
+            partitions=topic.partitions,
+            replication=topic.replication,
+            config=dict(topic.config),
+            ends={partition: ends.log_end for partition, ends in topic.ends.items()},
+        )
+        for topic in topics
+    }
     return found | before(lacking) if lacking else found
 
 
@@ -121,18 +131,6 @@ def _record(environment: Environment, cluster: Cluster) -> Look:
         # One cluster that holds what ZooKeeper does not take is no reason to forget the others.
         return Look(cluster.name, at, error=str(error))
     return Look(cluster.name, at, len(topics), sum(one.partitions for one in topics.values()), len(groups))
-
-
-def _known(cluster: str, topic: TopicDescription, at: str) -> KnownTopic:
-    return KnownTopic(
-        cluster=cluster,
-        name=topic.name,
-        at=at,
-        partitions=topic.partitions,
-        replication=topic.replication,
-        config=dict(topic.config),
-        ends={partition: ends.log_end for partition, ends in topic.ends.items()},
-    )
 
 
 WOBBLE_S = 5.0

@@ -96,12 +96,12 @@ def require_alive(environment: Environment, name: str, bootstrap: str, security:
             return False
 
     others = [one for _, one in sorted(view.clusters.items()) if one.name != name]
-    twins = [one for one, is_same in zip(others, environment.pool.map(same, others), strict=True) if is_same]
-    if twins and found.cluster_id:
-        raise RefusedError(
-            f"Nothing was changed. {bootstrap} is the cluster {twins[0].name} ({twins[0].bootstrap}): both say that "
-            f"their id is {found.cluster_id}. Give the address of another cluster."
-        )
+    for twin, is_same in zip(others, environment.pool.map(same, others), strict=True):
+        if is_same and found.cluster_id:
+            raise RefusedError(
+                f"Nothing was changed. {bootstrap} is the cluster {twin.name} ({twin.bootstrap}): both say that their "
+                f"id is {found.cluster_id}. Give the address of another cluster."
+            )
     return f"{len(found.brokers)} brokers, cluster id {found.cluster_id or 'unknown'}"
 
 
@@ -159,10 +159,10 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
             "--force."
         )
     key, detail = (Cluster, name), {"cluster": name, "bootstrap": found[0].bootstrap}
-    locks = [f"cluster:{name}"]
-    return _served(
-        environment, run_single(environment, "remove-cluster", reason, locks, (), (key,), {key: found[1]}, detail)
+    report = run_single(
+        environment, "remove-cluster", reason, (f"cluster:{name}",), (), (key,), {key: found[1]}, detail
     )
+    return _served(environment, report)
 
 
 def _served(environment: Environment, report: Report) -> int:

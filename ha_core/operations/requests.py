@@ -23,7 +23,7 @@ from ha_core.plan.closure import users_at
 from ha_core.plan.facts import Partition
 
 FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"
-_USER = re.compile(r"(?P<user>[^+#]+)((?P<mark>\+|##|#(?!#))(?P<rest>.+))?")
+_USER = re.compile(r"(?P<user>[^+#]+)((?P<mark>\+|##|#(?!#))(?P<rest>.+))?", re.DOTALL)
 MAX_ENTRIES = 10_000
 MAX_PARTITION = 99_999
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import Operation, Topic, View
+from ha_core.model import Crossing, Operation, Topic, View
 from ha_core.model.operation import CrossingEvidence
 from ha_core.operations.crossing.ends import Progress, overdue, progress_of
 from ha_core.operations.dependents import failure, words
@@ -74,15 +74,32 @@ def migrations(environment: Environment, running_only: bool = False) -> tuple[Mi
         name: topic for name, topic in view.topics.items() if topic.mapped and (topic.crossing or not running_only)
     }
     operations = store.running() if running_only else store.operations(MAX_LISTED)
-    looks = dict(_looks(environment, operations, chosen))
-    last = _last_operations(operations)
-    found = (
-        _migration(
-            environment, view, topic, last.get(name), looks.get(topic.crossing.operation if topic.crossing else "")
-        )
-        for name, topic in sorted(chosen.items())
-    )
-    return tuple(one for one in found if one is not None)
+    looks, last = dict(_looks(environment, operations, chosen)), _last_operations(operations)
+    found = []
+    for name, topic in sorted(chosen.items()):
+        look = looks.get(topic.crossing.operation) if topic.crossing is not None else None
+        seen = look.partitions if isinstance(look, Progress) else ()
+        rows = {row.partition: row for row in seen if row.topic == name}
+        status = status_of(topic, {partition: row.end for partition, row in rows.items()})
+        if status is None:
+            continue
+        operation = last.get(name)
+        if topic.crossing is None:
+            blocks = tuple(dead_at_the_cut(topic, view.masked))
+        elif isinstance(look, str):
+            blocks = (f"its logs cannot be looked at: {look}",)
+        else:
+            late = operation is not None and overdue(environment, operation)
+            when = {partition: f", reached {row.when}" for partition, row in rows.items()}
+            blocks = tuple(_held_up(topic, topic.crossing, status, when, late))
+        if operation is None:
+            found.append(Migration(status, None, None, blocks))
+        else:
+            left = failure(operation, view)
+            age_s = round(environment.age_s(operation.started), 1)
+            blocks = (left, *blocks) if left else blocks
+            found.append(Migration(status, operation, age_s, blocks, _groups(operation, view)))
+    return tuple(found)
 
 
 def _looks(
@@ -96,21 +113,6 @@ def _looks(
                 yield operation.id, progress_of(environment, operation, topics)
             except (KafkaAdminError, MoveError, MoveDamagedError) as error:
                 yield operation.id, str(error)
-
-
-def _migration(
-    environment: Environment, view: View, topic: Topic, operation: Operation | None, look: Progress | str | None
-) -> Migration | None:
-    rows = look.partitions if isinstance(look, Progress) else ()
-    status = status_of(topic, {row.partition: row.end for row in rows if row.topic == topic.name})
-    if status is None:
-        return None
-    blocks = tuple(_blocks(environment, view, topic, status, operation, look))
-    if operation is None:
-        return Migration(status, None, None, blocks)
-    left = failure(operation, view)
-    age_s = round(environment.age_s(operation.started), 1)
-    return Migration(status, operation, age_s, (left, *blocks) if left else blocks, _groups(operation, view))
 
 
 def _groups(operation: Operation, view: View) -> str:
@@ -134,34 +136,22 @@ def _last_operations(operations: Iterable[Operation]) -> dict[str, Operation]:
     return found
 
 
-def _blocks(
-    environment: Environment,
-    view: View,
-    topic: Topic,
-    status: TopicStatus,
-    operation: Operation | None,
-    look: Progress | str | None,
+def _held_up(
+    topic: Topic, crossing: Crossing, status: TopicStatus, when: Mapping[int, str], late: bool
 ) -> Iterator[str]:
-    if topic.crossing is None:
-        yield from dead_at_the_cut(topic, view.masked)
-        return
-    id_ = topic.crossing.operation
-    if isinstance(look, str):
-        yield f"its logs cannot be looked at: {look}"
-        return
+    """:param when: partition → when it reaches its cut, in words."""
+    resume = f"`switchyard resume {crossing.operation}"
     if topic.fence is not None:
-        yield f"a fence was left on it: `switchyard resume {id_}`"
-    if topic.crossing.state == "proposed":
-        yield f"its cuts are proposed only, and hold producers up when they are reached: `switchyard resume {id_}`"
+        yield f"a fence was left on it: {resume}`"
+    if crossing.state == "proposed":
+        yield f"its cuts are proposed only, and hold producers up when they are reached: {resume}`"
         return
     missing = [one for one in status.partitions if one.crosses and one.missing != 0]
     if not missing:
-        yield f"it is to be settled: `switchyard resume {id_}`, or the next scheduled run"
+        yield f"it is to be settled: {resume}`, or the next scheduled run"
         return
-    rows = look.partitions if isinstance(look, Progress) else ()
-    when = {row.partition: f", reached {row.when}" for row in rows if row.topic == topic.name}
     named = "; ".join(f"{one.partition} lacks {one.missing}{when.get(one.partition, '')}" for one in missing[:NAMED])
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-    yield f"partition {named}{more}; `switchyard resume {id_} --finish-with-barrier` ends it now"
-    if operation is not None and overdue(environment, operation):
+    yield f"partition {named}{more}; {resume} --finish-with-barrier` ends it now"
+    if late:
         yield "it was to have ended by now: the next scheduled run ends it behind a fence"
