@@ -1,6 +1,6 @@
 """Answers that are composed of what several clusters say: pure generators, one file per API family.
 
-A handler never does I/O: it yields what it wants to ask and is sent the answers (`ask.Handler`), so that every
+A handler never does I/O: it yields what it wants to ask and is sent the answers (`handlers.Handler`), so that every
 order of events can be played in a test.
 """
 

@@ -12,6 +12,7 @@ from gateway.session.refusal import Refusal
 from gateway.session.request import text
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model import Extent, Identity, LastSequences, Topic
+from ha_core.plan.facts import Partition
 from ha_core.plan.resolve import EXPLICIT_LEVELS, cluster_for_group, cluster_for_topic, cluster_for_user
 
 MAX_CACHED = 10_000
@@ -54,7 +55,7 @@ class GroupRoute(NamedTuple):
 class Routes:
     """Verdicts, cached by name: a new snapshot makes a new object."""
 
-    __slots__ = ("_groups", "_topics", "closed", "here", "identity", "plain", "port", "snapshot")
+    __slots__ = ("_groups", "_topics", "_writers", "closed", "here", "identity", "plain", "port", "snapshot")
 
     def __init__(self, snapshot: Snapshot, identity: Identity, port: Port) -> None:
         self.snapshot = snapshot
@@ -62,6 +63,7 @@ class Routes:
         self.port = port
         self.here = port.lane
         self._topics: dict[bytes, TopicRoute] = {}
+        self._writers: dict[Partition, Extent | Refusal] = {}
         self._groups: dict[bytes, GroupRoute] = {}
         self.closed = self._closes(port.cluster, Refusal.NO_BROKER)
         """Why nothing passes."""
@@ -118,6 +120,15 @@ class Routes:
 
     def writer(self, topic: Topic, partition: int) -> Extent | Refusal:
         """The extent of a mapped topic's partition that is written through this port."""
+        key = (topic.name, partition)
+        found = self._writers.get(key)
+        if found is None:
+            if len(self._writers) > MAX_CACHED:
+                self._writers.clear()
+            found = self._writers[key] = self._judge_writer(topic, partition)
+        return found
+
+    def _judge_writer(self, topic: Topic, partition: int) -> Extent | Refusal:
         if topic.damaged(partition):
             return Refusal.DAMAGED
         extent = topic.written(partition)

@@ -59,7 +59,7 @@ class Session(ConnectionState):
 
     def upstream_lost(self, lane: BrokerLane, why: str, now: float) -> list[Command]:
         """A broker's connection was refused or broke. What was in flight there is unknown, so the client's connection
-        ends, and it asks again, unless only reads of closed extents went there."""
+        ends, and it asks again, unless exchanges go on without that broker."""
         self.now = now
         upstream = self.upstreams.pop(lane, None)
         if upstream is not None and not answers.lost(self, upstream):

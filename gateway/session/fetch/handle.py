@@ -92,7 +92,8 @@ def _refuse_follower(session: ConnectionState, request: Request) -> None:
 def _read(session: ConnectionState, request: Request, message: Message, routes: Routes) -> None:
     """Reads topics of which at least one is mapped, or elsewhere."""
     plan = FetchPlan(message, routes, session.gaps)
-    session.count_refused(plan.refused.values())
+    if plan.refused:
+        session.count_refused(plan.refused.values())
     wait_ms = message["max_wait_ms"]
     if not plan.parts:
         answer, _ = merge(plan, {}, session.gaps, session.snapshot.view)

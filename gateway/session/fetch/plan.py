@@ -3,6 +3,8 @@
 A partition is read at one place per request: its live extent (streamed, patched on the way) or a closed one (gathered,
 cut off at the extent's end). What cannot be reached is answered empty: the client waits, nothing is skipped.
 
+Of what the brokers answer one answer is made, in client offsets.
+
 A high watermark that equals the position means the end of the partition: jobs that read to the end stop there. So an
 answer that does not know the end says -1, which clients keep apart from an offset, or the extent's end.
 """
@@ -121,7 +123,7 @@ class FetchPlan:
         if offset < 0:
             self._refuse(key, Refusal.NO_OFFSET)
             return
-        if topic.damaged(partition):
+        if routes.writer(topic, partition) is Refusal.DAMAGED:
             self._refuse(key, Refusal.DAMAGED)
             return
         gap = gaps.get(key)

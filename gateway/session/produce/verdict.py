@@ -130,7 +130,8 @@ class Verdict:
             self.session.emit(LookUp(wanted))
         for topic, partition in self.early:
             self.session.emit(Inquire(self.session.broker.cluster, text(topic), partition))
-        self.session.count_refused(self.refusals)
+        if self.kept:
+            self.session.count_refused(self.refusals)
 
     def _judge(self, routes: Routes, key: Key, batch: Batch | None) -> Refusal | Duplicate | None:
         """Why the partition is not forwarded; None: it is."""
