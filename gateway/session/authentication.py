@@ -40,7 +40,7 @@ def admit(session: ConnectionState, request: Request) -> bool:
 def handshake(session: ConnectionState, request: Request) -> None:
     """The client names its mechanism: for the first time, or to authenticate anew (KIP-368)."""
     mechanism = request.decode()["mechanism"]
-    sasl = session.sasl or SaslServer(limits=session.settings.limits)
+    sasl = session.sasl or SaslServer(session.settings.limits)
     error = sasl.handshake(mechanism, request.api_version)
     session.reply(request, {"error_code": int(error), "mechanisms": list(sasl.mechanisms)})
     if error is ErrorCode.NONE:

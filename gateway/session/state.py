@@ -300,7 +300,7 @@ class ConnectionState:
         self.settings.counts.refusals.update(refusal.label for refusal in refusals)
 
     def refuse(self, request: Request, message: Message, refusal: Refusal, fence: str | None = None) -> None:
-        """A request for a coordinator.
+        """Refuses a request for a coordinator.
 
         :param fence: the operation whose fence it is.
         """
@@ -316,9 +316,9 @@ class ConnectionState:
         what: Iterable[Hashable],
         fence: str | None = None,
     ) -> None:
-        """Refusals that are counted are said: held for their fence, and damped when the client asks again and again.
+        """Says refusals that are counted already: held for their fence, damped where the client asks again and again.
 
-        :param what: was refused.
+        :param what: was refused: partitions, or a kind of request.
         """
         hold_s = max(refusal.hold_s for refusal in refusals) or self.damping.refused(what)
         self.reply(request, answer, "refused", self.now + hold_s, fence)

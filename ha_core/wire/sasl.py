@@ -86,10 +86,8 @@ class SaslServer:
     user is for the caller to check.
     """
 
-    def __init__(self, mechanisms: tuple[str, ...] = (PLAIN,), limits: Limits = DEFAULT_LIMITS) -> None:
-        if not mechanisms or set(mechanisms) - {PLAIN}:
-            raise LocalProtocolError(f"SASL mechanisms {mechanisms}: only {PLAIN} is built")
-        self.mechanisms = mechanisms
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.mechanisms = (PLAIN,)
         self.state = State.HANDSHAKE
         self.raw_tokens = False
         self._most = limits.max_sasl_bytes

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from gateway.session.commands import Cause
+from gateway.session.produce.split import PROPOSED_HOLD_S
 from gateway.session.refusal import Refusal
 from gateway.session.snapshot import Port
-from ha_core.model import Extent, Fence, Group, Mask, Topic, UserBindings
+from ha_core.model import Extent, Fence, Group, LastSequences, Mask, Topic, UserBindings
 from ha_core.wire import APIS, ApiKey, ErrorCode
 from tests.gateway.session.batch import batch
 from tests.gateway.session.coordination import ADD_PARTITIONS, COMMIT, INIT, add, bound, commit
+from tests.gateway.session.crossings import CUT, REFUSED, answer, arrived, outcome, plain, records, topic
 from tests.gateway.session.messages import CLIENT_PID, FETCH, PRODUCE, entry, fetch, moved, produce, produced, state
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk
 
@@ -82,6 +84,34 @@ def test_a_batch_that_waits_for_an_earlier_one_of_its_producer_is_told_apart() -
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=1))))
     # Then each has its own reason
     assert counted(talk) == {"fence": 1, "order": 1}
+
+
+def test_what_comes_too_early_or_again_after_a_cut_is_told_apart() -> None:
+    # Given a topic whose writer has just become the west, where the east had taken sequences up to 19
+    last = LastSequences(name="orders", partitions={0: {CLIENT_PID: (0, 19)}}, terms={0: 1})
+    talk = Talk(state(), Port("west", 1))
+    talk.follow(state(moved(), sequences=last, revision=2))
+    # When its producer sends a batch again that the east has, and another one's second batch comes before its first
+    again = batch(producer_id=CLIENT_PID, epoch=0, sequence=19)
+    early = batch(producer_id=CLIENT_PID + 1, epoch=0, sequence=5)
+    talk.ask(PRODUCE, 9, produce(("orders", 0, again)))
+    talk.ask(PRODUCE, 9, produce(("orders", 0, early)))
+    # Then each has its own reason
+    assert counted(talk) == {"look_up": 1, "new_term": 1}
+
+
+def test_a_record_that_no_state_has_decided_about_is_counted_when_it_is_refused_after_all() -> None:
+    # Given the origin has put a record at a cut that is only proposed
+    talk = Talk(state(topic("proposed")))
+    talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
+    ((asked, _),) = arrived(talk, EAST)
+    answer(talk, EAST, asked, CUT)
+    assert counted(talk) == {}
+    # When nobody decides for too long
+    talk.wait(PROPOSED_HOLD_S)
+    # Then
+    assert outcome(talk) == [(REFUSED, -1)]
+    assert counted(talk) == {"crossing": 1}
 
 
 def test_what_is_refused_of_a_fetch_is_counted_where_the_rest_is_read() -> None:
