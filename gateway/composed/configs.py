@@ -72,6 +72,7 @@ def _by_resource(
         elif isinstance(place, str):
             outcomes[key] = _error(*key, ErrorCode.INVALID_REQUEST, place)
         else:
+            outcomes[key] = _error(*key, _AWAY, "the cluster left this resource out of its answer")
             there = (key[0], place.name)
             renamed = resource | {"resource_name": place.name}
             batches.setdefault((place.cluster, place.target), {})[there] = (key, renamed)
@@ -80,20 +81,14 @@ def _by_resource(
         for (cluster, whom), batch in batches.items()
     }
     for at, reply in (yield from ask_each(asks)).items():
-        answered: list[Message] = []
-        why = "the cluster left this resource out of its answer"
         if isinstance(reply, ClusterUnavailableError):
-            why = str(reply)
-        else:
-            answered = reply[results]
-        for result in answered:
+            outcomes.update((key, _error(*key, _AWAY, str(reply))) for key, _ in batches[at].values())
+            continue
+        for result in reply[results]:
             known = batches[at].get((result["resource_type"], result["resource_name"]))
             if known is not None:
                 outcomes[known[0]] = result | {"resource_name": known[0][1]}
-        for key, _ in batches[at].values():
-            outcomes.setdefault(key, _error(*key, _AWAY, why))
-    order = dict.fromkeys((resource["resource_type"], resource["resource_name"]) for resource in request["resources"])
-    return {results: [outcomes[key] for key in order]}
+    return {results: list(outcomes.values())}
 
 
 def _place(context: Context, kind: int, name: str, target: Target) -> _Place | str | None:

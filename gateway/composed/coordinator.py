@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gateway.composed import places
-from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError, Message, ask_each
-from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, handles
+from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError, Message, ask_once
+from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handles
 from ha_core.wire.codes import ApiKey, ErrorCode
 
 _GROUP, _TRANSACTION = 0, 1
@@ -14,34 +16,21 @@ _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 
 @handles(ApiKey.FIND_COORDINATOR)
 def find_coordinator(context: Context, version: int, request: Message) -> Handler:
-    kind = request["key_type"]
-    keys = list(dict.fromkeys(request["coordinator_keys"])) if version >= 4 else [request["key"]]
-    outcomes: dict[str, Message] = {}
-    asks: dict[str, Ask] = {}
-    for key in keys:
-        cluster = _cluster(context, kind, key)
-        if isinstance(cluster, str):
-            message = {"key": key, "key_type": kind, "coordinator_keys": [key]}
-            asks[key] = Ask(cluster, AnyBroker(), ApiKey.FIND_COORDINATOR, message)
-        else:
-            outcomes[key] = cluster
-    found: dict[str, BrokerKey] = {}
-    for key, reply in (yield from ask_each(asks)).items():
-        if isinstance(reply, ClusterUnavailableError):
-            outcomes[key] = _error(_AWAY, str(reply))
-            continue
-        coordinator = reply["coordinators"][0] if reply["coordinators"] else reply
-        if coordinator["error_code"]:
-            outcomes[key] = _error(coordinator["error_code"], coordinator["error_message"])
-        else:
-            found[key] = (asks[key].cluster, coordinator["node_id"])
-    if found:
-        nodes = yield NeedNodes(tuple(dict.fromkeys(found.values())))
-        for key, broker in found.items():
-            outcomes[key] = nodes[broker]._asdict() | {"error_code": 0, "error_message": None}
-    if version >= 4:
-        return {"coordinators": [{"key": key, **outcomes[key]} for key in keys]}
-    return outcomes[keys[0]]
+    kind, key = request["key_type"], request["key"]
+    cluster = _cluster(context, kind, key)
+    if not isinstance(cluster, str):
+        return cluster
+    # The newer brokers are asked for several keys, and answer so.
+    message = {"key": key, "key_type": kind, "coordinator_keys": [key]}
+    reply = yield from ask_once(Ask(cluster, AnyBroker(), ApiKey.FIND_COORDINATOR, message))
+    if isinstance(reply, ClusterUnavailableError):
+        return _error(_AWAY, str(reply))
+    found = reply["coordinators"][0] if reply["coordinators"] else reply
+    if found["error_code"]:
+        return _error(found["error_code"], found["error_message"])
+    broker = (cluster, found["node_id"])
+    nodes: Mapping[BrokerKey, NodeAddress] = yield NeedNodes((broker,))
+    return nodes[broker]._asdict() | {"error_code": 0, "error_message": None}
 
 
 def _cluster(context: Context, kind: int, key: str) -> str | Message:

@@ -44,22 +44,20 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
             _assign(context, cluster, topic, wanted, refused)
     answers = yield from _ask(request, ApiKey.CREATE_TOPICS, wanted, "topics", refused)
     # A refused topic has no configurations to show, which is null and not none.
-    results = {name: {"configs": None} | answer | {"topic_id": bytes(16)} for name, answer in answers.items()}
-    return {"topics": [results[name] for name in dict.fromkeys(topic["name"] for topic in request["topics"])]}
+    names = dict.fromkeys(topic["name"] for topic in request["topics"])
+    return {"topics": [{"configs": None} | answers[name] for name in names]}
 
 
 @handles(ApiKey.DELETE_TOPICS)
 def delete_topics(context: Context, version: int, request: Message) -> Handler:
-    names = [topic["name"] or "" for topic in request["topics"]] if version >= 6 else request["topic_names"]
-    refused = _named_twice(names)
+    names = dict.fromkeys(request["topic_names"])
+    refused = _named_twice(request["topic_names"])
     wanted: dict[str, list[Message]] = {}
-    for name in dict.fromkeys(names):
+    for name in names:
         if name in refused:
             continue
         cluster = places.resolve(context, name).cluster
-        if not name:
-            refused[name] = (ErrorCode.UNKNOWN_TOPIC_ID, "topic ids are not offered here: delete by name")
-        elif places.document(context, name).mapped:
+        if places.document(context, name).mapped:
             refused[name] = (
                 ErrorCode.POLICY_VIOLATION,
                 f"topic {name} was moved and its map leads to records in several clusters; delete it as an operator",
@@ -71,7 +69,7 @@ def delete_topics(context: Context, version: int, request: Message) -> Handler:
         else:
             wanted.setdefault(cluster, []).append({"name": name})
     answers = yield from _ask(request, ApiKey.DELETE_TOPICS, wanted, "responses", refused)
-    return {"responses": [answers[name] | {"topic_id": bytes(16)} for name in dict.fromkeys(names)]}
+    return {"responses": [answers[name] for name in names]}
 
 
 @handles(ApiKey.CREATE_PARTITIONS)

@@ -94,11 +94,10 @@ class OpenTransactions:
             topic = view.topics.get(text(name))
             if topic is None:
                 continue
-            if topic.fence is not None:
-                return topic.fence.operation
-            if topic.crossing is not None:
-                # What passes the cut goes to the target, whose coordinator knows nothing of the transaction.
-                return topic.crossing.operation
+            # What passes a cut goes to the target, whose coordinator knows nothing of the transaction.
+            holder = topic.fence or topic.crossing
+            if holder is not None:
+                return holder.operation
             fence = topic.transaction_fence
             if fence is not None and not self._goes_on(transactional_id, fence.operation, view):
                 return fence.operation

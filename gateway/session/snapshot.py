@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gateway.session.commands import BrokerLane
 from gateway.topology import Topology
-from ha_core.model import Fence, View
+from ha_core.model import View
 
 
 class Scope(NamedTuple):
@@ -45,9 +45,7 @@ def fences(view: View) -> Fences:
             operations.add(standing.operation)
         if fence is not None or crossing is not None:
             topics.add(name)
-        holder = fence
-        if crossing is not None and crossing.state == "proposed":
-            holder = holder or Fence(operation=crossing.operation)
+        holder = fence or (crossing if crossing is not None and crossing.state == "proposed" else None)
         if holder is not None:
             scopes[holder.operation][0].add(name)
         if transactions is not None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from gateway.session import answers, exchange
 from gateway.session.commands import BrokerLane, Refresh
-from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, refused, stands
+from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
-from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes, Way
 from gateway.session.state import ConnectionState
@@ -33,7 +32,7 @@ def fetch(session: ConnectionState, request: Request) -> None:
     """A whole fetch request."""
     scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
     if scan.replica_id >= 0:
-        _refuse_follower(session, request)
+        _read(session, request, request.decode(), session.routes(request.client_id))
         return
     routes = session.routes(request.client_id)
     incremental = scan.session_id != 0 and scan.session_epoch > 0
@@ -71,26 +70,8 @@ def _empty(error: ErrorCode) -> Message:
     return {"error_code": int(error), "session_id": 0, "responses": []}
 
 
-def _refuse_follower(session: ConnectionState, request: Request) -> None:
-    """A client that says that it is a broker, which would read what is not committed, and move high watermarks on.
-
-    To the broker it would be the gateway's account that says so. Brokers give the same answer to whoever lacks the
-    right to act as one (ClusterAction).
-    """
-    responses = [
-        {
-            "topic": topic["topic"],
-            "partitions": [refused(asked["partition"], Refusal.FOLLOWER) for asked in topic["partitions"]],
-        }
-        for topic in request.decode()["topics"]
-    ]
-    session.count_refused(Refusal.FOLLOWER for topic in responses for _ in topic["partitions"])
-    answer = _empty(ErrorCode.NONE) | {"responses": responses}
-    session.answer_refused(request, answer, (Refusal.FOLLOWER,), (request.api_key,))
-
-
 def _read(session: ConnectionState, request: Request, message: Message, routes: Routes) -> None:
-    """Reads topics of which at least one is mapped, or elsewhere."""
+    """Reads topics of which at least one is mapped, or elsewhere, or refuses all of them."""
     plan = FetchPlan(message, routes, session.gaps)
     if plan.refused:
         session.count_refused(plan.refused.values())

@@ -101,7 +101,11 @@ class FetchPlan:
             for asked in topic["partitions"]:
                 key = (name, asked["partition"])
                 self.order.append(key)
-                if isinstance(route.fetch, Refusal) or routes.here is None:
+                if message["replica_id"] >= 0:
+                    # It would read what is not committed, and move high watermarks on. To the broker it would be the
+                    # gateway's account that says so; brokers answer so whoever lacks the right to act as one.
+                    self._refuse(key, Refusal.FOLLOWER)
+                elif isinstance(route.fetch, Refusal) or routes.here is None:
                     self._refuse(key, route.fetch if isinstance(route.fetch, Refusal) else Refusal.NO_BROKER)
                 elif route.topic is None or route.fetch is Way.PASS:
                     self._read(key, routes.here, asked, Read(None, asked["fetch_offset"]))
@@ -114,7 +118,7 @@ class FetchPlan:
         self.parts.setdefault(lane, {}).setdefault(key[0], []).append(entry)
 
     def _refuse(self, key: Partition, refusal: Refusal) -> None:
-        self.local[key] = refused(key[1], refusal)
+        self.local[key] = no_records(key[1], refusal.code(APIS[ApiKey.FETCH]))
         self.refused[key] = refusal
 
     def _place(self, key: Partition, asked: Message, topic: Topic, routes: Routes, gaps: dict[Partition, Gap]) -> None:
@@ -207,10 +211,6 @@ def no_records(partition: int, error: ErrorCode = ErrorCode.NONE, high_watermark
         "preferred_read_replica": -1,
         "records": b"",
     }
-
-
-def refused(partition: int, refusal: Refusal) -> Message:
-    return no_records(partition, refusal.code(APIS[ApiKey.FETCH]))
 
 
 def no_records_of(key: Partition, extent: Extent | None) -> Message:

@@ -28,9 +28,8 @@ BOUND = UserBindings(user="alice", cluster="west", groups={"special": "east"})
 FENCED = Group(name="g", fence=Fence(operation="op-7"))
 
 
-def find(context: Context, key: str = "g", kind: int = 0, version: int = 3) -> Playbook:
-    keys = {"coordinator_keys": [key]} if version >= 4 else {"key": key}
-    return Playbook(find_coordinator(context, version, requested(FIND, version, key_type=kind, **keys)))
+def find(context: Context, key: str = "g", kind: int = 0) -> Playbook:
+    return Playbook(find_coordinator(context, 3, requested(FIND, 3, key_type=kind, key=key)))
 
 
 def coordinator(broker: int) -> Any:
@@ -49,15 +48,6 @@ def test_a_groups_coordinator_is_that_of_the_cluster_it_is_bound_to(group: str, 
 
     answer = play.encodes(FIND, 3)
     assert (answer["error_code"], answer["node_id"], answer["host"], answer["port"]) == (0, node, "gw", 20_000 + node)
-
-
-def test_several_keys_are_answered_in_their_order() -> None:
-    request = requested(FIND, 4, key_type=0, coordinator_keys=["special", "g"])
-    play = Playbook(find_coordinator(world(bindings=(BOUND,)), 4, request))
-
-    play.answers({"east": coordinator(1), "west": coordinator(2)}).wants(("east", 1), ("west", 2))
-
-    assert [(c["key"], c["node_id"]) for c in play.encodes(FIND, 4)["coordinators"]] == [("special", 11), ("g", 22)]
 
 
 def test_a_transactional_id_belongs_to_its_users_cluster() -> None:
@@ -91,7 +81,7 @@ def test_an_error_of_the_cluster_reaches_the_client() -> None:
 
 
 def test_coordinators_of_unknown_kinds_are_refused() -> None:
-    assert find(world(), kind=2, version=4).result["coordinators"][0]["error_code"] == 42
+    assert find(world(), kind=2).result["error_code"] == 42
 
 
 def described(ask: Ask) -> dict[str, Any]:
