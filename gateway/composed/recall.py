@@ -8,6 +8,7 @@ times), the records before are read as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gateway.composed.ask import Ask, Asking, Broker, ClusterUnavailableError, Message, ask_once
@@ -61,23 +62,21 @@ def recall(wanted: Held, stays: Sequence[Extent], leader: Leader) -> Steps:
     return None
 
 
+@dataclass(frozen=True, slots=True)
 class _Log:
     """One stay, as its cluster counts."""
 
-    def __init__(self, wanted: Held, extent: Extent, broker: int) -> None:
-        self._wanted = wanted
-        self._extent = extent
-        self._cluster = extent.cluster
-        self._broker = broker
-        self._producer_id = upstream_id(wanted.producer_id, extent.term)
+    wanted: Held
+    extent: Extent
+    broker: int
 
     def first_of_its_time(self) -> Asking[int]:
-        wanted = self._wanted
+        wanted = self.wanted
         body = list_offsets([(wanted.topic.decode(), wanted.partition)], wanted.timestamp_ms)
         said = yield from self._ask(ApiKey.LIST_OFFSETS, body)
         found = [partition for topic in said["topics"] for partition in topic["partitions"]]
         if len(found) != 1:
-            raise ClusterUnavailableError(self._cluster, "it left the partition out of its answer")
+            raise ClusterUnavailableError(self.extent.cluster, "it left the partition out of its answer")
         self._demand(found[0]["error_code"])
         return int(found[0]["offset"])
 
@@ -101,25 +100,24 @@ class _Log:
                     if batch.base_offset >= stop:
                         return None
                     if batch.base_offset >= start and self._is_it(batch):
-                        return self._extent.to_client(batch.base_offset)
+                        return self.extent.to_client(batch.base_offset)
                     at = max(at, batch.last_offset + 1)
             except RemoteProtocolError:
                 return None
             if at == before:
-                raise ClusterUnavailableError(self._cluster, "its last records are not replicated yet")
+                raise ClusterUnavailableError(self.extent.cluster, "its last records are not replicated yet")
         return None
 
     def _is_it(self, batch: Batch) -> bool:
-        wanted = self._wanted
-        place = (batch.producer_id, batch.producer_epoch, batch.base_sequence)
+        wanted = self.wanted
+        producer_id = upstream_id(wanted.producer_id, self.extent.term)
         # Compaction takes records out of a batch; its offsets stay.
-        return place == (self._producer_id, wanted.epoch, wanted.sequence) and (
-            batch.last_offset_delta + 1 == wanted.records
-        )
+        found = (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_offset_delta + 1)
+        return found == (producer_id, wanted.epoch, wanted.sequence, wanted.records)
 
     def _fetch(self, at: int) -> Message:
         partition = {
-            "partition": self._wanted.partition,
+            "partition": self.wanted.partition,
             "current_leader_epoch": -1,
             "fetch_offset": at,
             "partition_max_bytes": BYTES_PER_FETCH,
@@ -131,17 +129,17 @@ class _Log:
             "isolation_level": 0,
             "session_id": 0,
             "session_epoch": -1,
-            "topics": [{"topic": self._wanted.topic.decode(), "partitions": [partition]}],
+            "topics": [{"topic": self.wanted.topic.decode(), "partitions": [partition]}],
             "forgotten_topics_data": [],
             "rack_id": "",
         }
 
     def _ask(self, api_key: ApiKey, body: Message) -> Asking[dict[str, Any]]:
-        reply = yield from ask_once(Ask(self._cluster, Broker(self._broker), api_key, body, ASK_MS))
+        reply = yield from ask_once(Ask(self.extent.cluster, Broker(self.broker), api_key, body, ASK_MS))
         if isinstance(reply, ClusterUnavailableError):
             raise reply
         return reply
 
     def _demand(self, code: int) -> None:
         if code:
-            raise ClusterUnavailableError(self._cluster, f"error {code}")
+            raise ClusterUnavailableError(self.extent.cluster, f"error {code}")

@@ -46,11 +46,12 @@ def describe_transactions(context: Context, version: int, request: Message) -> H
     names = dict.fromkeys(request["transactional_ids"])
     cluster = places.user_cluster(context)
     key = ApiKey.DESCRIBE_TRANSACTIONS
-    replies: dict[str, Reply] = {}
-    if cluster is not None:
-        replies = yield from ask_each(
-            {name: Ask(cluster, Coordinator("transaction", name), key, {"transactional_ids": [name]}) for name in names}
-        )
+    asks = {
+        name: Ask(cluster, Coordinator("transaction", name), key, {"transactional_ids": [name]})
+        for name in names
+        if cluster is not None
+    }
+    replies = yield from ask_each(asks)
     return {"transaction_states": [_state(name, replies.get(name)) for name in names]}
 
 
