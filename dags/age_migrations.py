@@ -1,7 +1,7 @@
 """
 ### Let migrations age
 
-After a migration the old cluster holds what was written before the cut, until nobody can need it any more. Hourly, this
+After a migration the old cluster holds what was written before the cut, until nobody needs it any longer. Every hour this
 looks at every old extent, drops those that are **Aged** in one revision for many topics, and says of each of the others
 what keeps it:
 
@@ -10,7 +10,7 @@ what keeps it:
 | held | its log still has records below the cut | wait for retention; a compacted topic does not age by itself |
 | lagging | a group with members has not got past the cut | wait |
 | dead | a group without members has committed an offset below the cut | reset its offsets, or delete the group |
-| written | somebody writes to the old cluster past the gateways | find out who, and stop that |
+| written | somebody writes to the old cluster past the gateways | find out who, and stop them |
 | unconfirmed | the cluster was dead at the cut | bring it back: `check_origins` finds its true end |
 | lost | the old log ends before the cut, or the topic is gone | check the address; then *Accept the loss* |
 | masked | the cluster is out of service, and nobody asks it | unmask it when it is healthy |

@@ -4,11 +4,11 @@
 A forced move cuts above anything that the dead cluster can hold, so where its records truly end is known only when it
 answers again. This looks for that, every few minutes: it closes the old extents at their **true end** in one revision
 and says for every partition what came back, records that nobody knew of included. They are served in their place, and
-no client offset changes. Nothing is ever added there: the writer is another cluster since the cut.
+no client offset changes. Nothing is ever added there: since the cut the writer has been another cluster.
 
 A cluster that comes back with **less** than was known of it has lost records. Then nothing is concluded: readers wait,
-the partitions are marked, the run fails once, and a human decides: restore them, or run this by hand with the topics
-named and *Accept the loss* ticked.
+the partitions are marked, the run fails once, and a human decides: restore the records, or run this by hand with the
+topics named and *Accept the loss* ticked.
 
 A cluster that **never comes back** is given up by a human: `give_up_cluster`.
 
@@ -27,7 +27,7 @@ PARAMS = {
     "topics": forms.some_topics(),
     "accept_loss": forms.decision(
         "Accept the loss",
-        "Do without what the cluster held when it died and has not any more. Name the topics.",
+        "Do without what the cluster held when it died and no longer has. Name the topics.",
     ),
     "serve_skipped": forms.decision(
         "Serve what was skipped", "Readers get what a forced move let them skip. Name the topics."

@@ -5,8 +5,8 @@ After a forced move readers wait for what the dead cluster holds. If it **never 
 holds of the topics is lost for ever, its extents leave the maps, and readers who waited go on after them at once.
 Afterwards `switchyard clusters remove` works, when nothing else refers to the cluster.
 
-**This cannot be taken back.** If the cluster comes back later all the same, nothing of this is served any more; and
-what is on its disks can only be copied by hand, as new records.
+**This cannot be taken back.** If the cluster comes back later all the same, none of this is served again; what is
+on its disks can only be copied by hand, as new records.
 
 The form begins as a **dry run**: `plan` counts what would be lost.
 
@@ -35,12 +35,12 @@ from ha_core.operators.dags import LONG, PATIENT, ask, end_run, switchyard_dag
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only count what would be lost."),
-    "cluster": forms.cluster("Cluster", "The one that never comes back, with what it holds."),
+    "cluster": forms.cluster("Cluster", "The one that never comes back."),
     "topics": forms.some_topics(),
     "reason": forms.reason(),
     "approval": forms.approval(),
     "force": forms.decision(
-        "Although it answers", "Give the cluster up although it answers, and what it holds could still be read."
+        "Even if it answers", "Give the cluster up even if it answers and what it holds could still be read."
     ),
 }
 

@@ -53,7 +53,7 @@ PARAMS = {
         "Groups", "Groups that are known to have read them come along, at their last known offsets.", default=True
     ),
     "approval": forms.approval(),
-    "force": forms.decision("Although it answers", "Give the cluster up although it answers."),
+    "force": forms.decision("Even if it answers", "Take the cluster for dead even if it answers."),
     "drain_timeout_s": forms.drain_timeout_s(
         "How long to wait for gateways to let go of the dead cluster. Then the move is undone."
     ),

@@ -255,10 +255,6 @@ def test_comparing_physical_offsets_is_no_arithmetic(source: str) -> None:
     assert offset_arithmetic(source) == []
 
 
-BORROWERS = {"tests/dags/test_failed_runs.py", "tests/dags/test_forms.py", "tests/gateway/composed/test_cut_ahead.py"}
-"""Tests that still import from another test module. The list only gets shorter."""
-
-
 def borrowed(source: str, module: str) -> list[str]:
     """What `source`, the text of a test, imports from other test modules: that belongs into a module of its own."""
     return [
@@ -278,7 +274,7 @@ def test_no_test_module_imports_from_another_one() -> None:
         if (said := borrowed(path.read_text(), name.removesuffix(".py").replace("/", ".")))
     }
 
-    assert {name: said for name, said in found.items() if name not in BORROWERS} == {}
+    assert found == {}
 
 
 @pytest.mark.parametrize(

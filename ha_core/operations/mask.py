@@ -49,7 +49,7 @@ def objections(environment: Environment, name: str, change: str, depends: Affect
         return (
             f"{len(depends.written)} topics are written in {name} and nowhere else: {listed(depends.written)}. Move "
             f"them first (`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead), or say --force "
-            f"(in the form *Although it is written*): then nobody can write them until {name} is "
+            f"(in the form *Even if it is written*): then nobody can write them until {name} is "
             f"unmasked or they have moved."
         )
     if change == "unmask" and cluster.masked is not None:

@@ -13,7 +13,7 @@ from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.spark import SparkJobOperator
 from tests.dags.conftest import Outcome
-from tests.dags.test_integrity import DAGS
+from tests.dags.names import DAGS
 
 Run = Callable[..., Outcome]
 MOVE = {"from": "east", "to": "west", "reason": "a test", "dry_run": False}

@@ -10,7 +10,7 @@ import typer
 
 from ha_core.operators import forms
 from tests.dags.conftest import read_dags
-from tests.dags.test_integrity import ASKED, DAGS, UPKEEP
+from tests.dags.names import ASKED, DAGS, UPKEEP
 
 SIDE_BY_SIDE = {
     "switch": {"include_followers": "include_followers", "mode": "mode", "unread": "unread"},

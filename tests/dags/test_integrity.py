@@ -6,22 +6,8 @@ from typing import Any
 import pytest
 
 from tests.dags.conftest import read_dags
+from tests.dags.names import ASKED, DAGS, SCHEDULED, UPKEEP
 
-ASKED = (
-    "switch",
-    "mask_cluster",
-    "unmask_cluster",
-    "refresh_bindings",
-    "migrate_from_fault",
-    "give_up_cluster",
-    "migrate_topics",
-    "rollback_migration",
-)
-"""They change something, and run only when asked."""
-UPKEEP = ("check_origins", "age_migrations", "settle_migrations")
-"""They change something by the clock."""
-SCHEDULED = ("record_facts", *UPKEEP)
-DAGS = (*ASKED, *SCHEDULED)
 MAX_IN_SEQUENCE = 12
 
 

@@ -227,7 +227,7 @@ def _answering(environment: Environment, view: View, given_up: Cluster, force: b
     if answers and not force:
         raise RefusedError(
             f"Nothing was changed. {given_up.name} answers, so what it holds can still be read: "
-            f"`switchyard origins check` serves it. Say --force (in the form *Although it answers*) to give it up "
+            f"`switchyard origins check` serves it. Say --force (in the form *Even if it answers*) to give it up "
             f"all the same. {NOT_SERVED}."
         )
     others = (cluster for name, cluster in sorted(view.clusters.items()) if name != given_up.name)

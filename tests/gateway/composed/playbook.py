@@ -80,6 +80,12 @@ class Playbook:
         self._go({broker: address(broker) for broker in self._step.brokers})
         return self
 
+    def answers_all(self, replies: Mapping[str, Any]) -> Playbook:
+        """Feeds the same replies to every question, until the handler asks nothing any more."""
+        while isinstance(self._step, tuple):
+            self.answers(replies)
+        return self
+
     @property
     def result(self) -> dict[str, Any]:
         assert self._result is not None, f"the handler is not done: {self._step}"
@@ -102,6 +108,28 @@ class Playbook:
                 # The oldest supported broker offers version 1 of whatever has one.
                 for version in range(max(versions[0], min(1, versions[1])), versions[1] + 1):
                     _writable(ask.api_key, version, "request", ask.message)
+
+
+class NodesGranted(Playbook):
+    """Grants the nodes that every answer lists."""
+
+    @property
+    def result(self) -> dict[str, Any]:
+        if isinstance(self._step, NeedNodes):
+            self._go({broker: address(broker) for broker in self._step.brokers})
+        return super().result
+
+
+def only_topic(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The one topic of a request or an answer."""
+    (topic,) = message["topics"]
+    return dict(topic)
+
+
+def only_partition(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The one partition of the one topic of a request or an answer."""
+    (partition,) = only_topic(message)["partitions"]
+    return dict(partition)
 
 
 def _writable(api_key: int, version: int, kind: codec.Kind, message: dict[str, Any]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from gateway.composed.delete_records import delete_records
@@ -11,10 +9,12 @@ from gateway.composed.metadata import metadata
 from gateway.composed.offsets import list_offsets, offset_for_leader_epoch
 from ha_core.model import Crossing, Topic
 from ha_core.wire.codes import ApiKey
-from tests.gateway.composed.playbook import Playbook, away, moved, requested, world
-from tests.gateway.composed.test_list_offsets import EARLIEST, HOLDS, LATEST, NO_LEADER, ask, listed, log
-from tests.gateway.composed.test_metadata import Answer, cluster
-from tests.gateway.composed.test_metadata import ask as ask_metadata
+from tests.gateway.composed import described_clusters, logs
+from tests.gateway.composed.logs import EARLIEST, HOLDS, LATEST, listed, log
+from tests.gateway.composed.playbook import NodesGranted, Playbook, away, moved, only_partition, requested, world
+
+NO_LEADER = 5
+LOGS = {"east": log(0, 60), "west": log(40, 40)}
 
 
 def crossing() -> Topic:
@@ -40,21 +40,18 @@ def test_the_earliest_offset_is_where_the_next_record_of_the_origin_will_be(
     assert listed(EARLIEST, log(start, end), west, crossing()) == (0, -1, earliest)
 
 
-def played(handler: Any, east: Any, west: Any) -> dict[str, Any]:
-    play = Playbook(handler)
-    while isinstance(play._step, tuple):
-        play.answers({"east": east, "west": west})
-    return play.result
-
-
 def test_the_end_of_an_epoch_is_the_origins_end_too() -> None:
     key = ApiKey.OFFSET_FOR_LEADER_EPOCH
     request = requested(
         key, 4, replica_id=-1, topics=[{"topic": "orders", "partitions": [{"partition": 0, "leader_epoch": 3}]}]
     )
     context = world(east=HOLDS, west=HOLDS, topics=(crossing(),), port=("east", 1))
-    result = played(offset_for_leader_epoch(context, 4, request), log(0, 60), log(40, 40))
-    assert result["topics"][0]["partitions"][0]["end_offset"] == 60
+    result = (
+        Playbook(offset_for_leader_epoch(context, 4, request))
+        .answers_all({"east": log(0, 60), "west": log(40, 40)})
+        .result
+    )
+    assert only_partition(result)["end_offset"] == 60
 
 
 def test_records_are_not_deleted_while_it_is_not_decided_where_they_lie() -> None:
@@ -63,19 +60,23 @@ def test_records_are_not_deleted_while_it_is_not_decided_where_they_lie() -> Non
         key, 2, timeout_ms=1000, topics=[{"name": "orders", "partitions": [{"partition_index": 0, "offset": -1}]}]
     )
     context = world(east=HOLDS, west=HOLDS, topics=(crossing(),), port=("east", 1))
-    result = played(delete_records(context, 2, request), log(0, 60), log(40, 40))
-    assert result["topics"][0]["partitions"][0]["error_code"] == NO_LEADER
+
+    play = Playbook(delete_records(context, 2, request)).answers_all(LOGS)
+
+    assert only_partition(play.result)["error_code"] == NO_LEADER
 
 
 def test_clients_are_led_to_the_origin() -> None:
-    play = Answer(metadata(world(east=HOLDS, west=HOLDS, topics=(crossing(),)), 9, ask_metadata("orders")))
-    play.answers({"east": cluster("east", orders=1)})
-    (partition,) = play.result["topics"][0]["partitions"]
+    play = NodesGranted(
+        metadata(world(east=HOLDS, west=HOLDS, topics=(crossing(),)), 9, described_clusters.ask("orders"))
+    )
+    play.answers({"east": described_clusters.cluster("east", orders=1)})
+    partition = only_partition(play.result)
     assert (partition["error_code"], partition["leader_id"], partition["leader_epoch"]) == (0, 11, -1)
 
 
 def test_a_question_about_the_end_waits_when_the_origin_cannot_be_asked() -> None:
     context = world(east=HOLDS, west=HOLDS, topics=(crossing(),), port=("west", 1), down="east")
-    play = Playbook(list_offsets(context, 7, ask(LATEST)))
+    play = Playbook(list_offsets(context, 7, logs.ask(LATEST)))
     play.answers({"east": away("east"), "west": log(40, 55)})
-    assert play.result["topics"][0]["partitions"][0]["error_code"] == NO_LEADER
+    assert only_partition(play.result)["error_code"] == NO_LEADER

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,58 +12,11 @@ from gateway.composed.offsets import list_offsets, offset_for_leader_epoch
 from ha_core.model import Extent, Topic, UserBindings
 from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey
-from tests.gateway.composed.playbook import Playbook, away, moved, requested, world
+from tests.gateway.composed.logs import EARLIEST, HOLDS, LATEST, MAX, ask, listed, log
+from tests.gateway.composed.playbook import Playbook, away, moved, only_partition, only_topic, requested, world
 
 KEY = ApiKey.LIST_OFFSETS
-LATEST, EARLIEST, MAX = -1, -2, -3
 UNKNOWN, NO_LEADER, NOT_LEADER = 3, 5, 6
-HOLDS = {"orders": {0: 1, 1: 1}}
-
-
-def ask(timestamp: int, topic: str = "orders", partition: int = 0, isolation: int = 0) -> dict[str, Any]:
-    partitions = [{"partition_index": partition, "current_leader_epoch": 3, "timestamp": timestamp}]
-    return requested(
-        KEY, 7, replica_id=-1, isolation_level=isolation, topics=[{"name": topic, "partitions": partitions}]
-    )
-
-
-def log(start: int = 0, end: int = 0, times: Mapping[int, int] | None = None) -> Any:
-    """A cluster whose logs run from start to end; `times`: offset → timestamp of what they hold."""
-    held = dict(times or {})
-
-    def answer(ask: Ask) -> dict[str, Any]:
-        def one(timestamp: int) -> tuple[int, int]:
-            if timestamp in (LATEST, EARLIEST):
-                return -1, end if timestamp == LATEST else start
-            if timestamp == MAX:
-                return max(((t, o) for o, t in held.items()), default=(-1, -1))
-            return next(((t, o) for o, t in sorted(held.items()) if t >= timestamp), (-1, -1))
-
-        topics = []
-        for topic in ask.message["topics"]:
-            partitions = []
-            for p in topic["partitions"]:
-                assert p["current_leader_epoch"] == -1
-                timestamp, offset = one(p["timestamp"])
-                place = {"partition_index": p["partition_index"], "leader_epoch": 9}
-                partitions.append(place | {"timestamp": timestamp, "offset": offset})
-            topics.append({"name": topic["name"], "partitions": partitions})
-        return {"topics": topics}
-
-    return answer
-
-
-def listed(
-    timestamp: int, east: Any, west: Any, topic: Topic | None = None, isolation: int = 0
-) -> tuple[int, int, int]:
-    """(error, timestamp, offset) of partition 0 of `orders`."""
-    context = world(east=HOLDS, west=HOLDS, topics=(topic or moved(),), port=("west", 1))
-    play = Playbook(list_offsets(context, 7, ask(timestamp, isolation=isolation)))
-    assert all(a.message["isolation_level"] == isolation for a in play.asks if timestamp != EARLIEST)
-    play.answers({"east": east, "west": west})
-    (partition,) = play.encodes(KEY, 7)["topics"][0]["partitions"]
-    assert partition["leader_epoch"] == -1
-    return partition["error_code"], partition["timestamp"], partition["offset"]
 
 
 def test_the_latest_offset_is_the_writers_end_in_client_offsets() -> None:
@@ -154,7 +106,7 @@ def test_a_damaged_map_is_no_basis_for_an_answer() -> None:
     topic = Topic(name="orders", writer="west", partitions={0: (closed,)})
     play = Playbook(list_offsets(world(west=HOLDS, topics=(topic,)), 7, ask(LATEST)))
 
-    assert play.result["topics"][0]["partitions"][0]["error_code"] == NO_LEADER
+    assert only_partition(play.result)["error_code"] == NO_LEADER
 
 
 def test_partitions_of_topics_that_were_never_moved_go_to_their_leaders_in_one_batch_each() -> None:
@@ -165,19 +117,19 @@ def test_partitions_of_topics_that_were_never_moved_go_to_their_leaders_in_one_b
 
     play.asked(("east", Broker(1), KEY), ("east", Broker(2), KEY))
     first, second = play.asks
-    assert first.message["topics"][0]["partitions"] == [partitions[0], partitions[2]]
+    assert only_topic(first.message)["partitions"] == [partitions[0], partitions[2]]
     assert first.message["isolation_level"] == 1
 
     def echo(ask: Ask) -> dict[str, Any]:
         answers = [
             {"partition_index": p["partition_index"], "offset": 5, "error_code": 74 if ask is second else 0}
-            for p in ask.message["topics"][0]["partitions"]
+            for p in only_topic(ask.message)["partitions"]
         ]
         return {"topics": [{"name": "a", "partitions": answers}]}
 
     play.answers({"east": echo})
 
-    answered = play.encodes(KEY, 7)["topics"][0]["partitions"]
+    answered = only_topic(play.encodes(KEY, 7))["partitions"]
     assert [(p["partition_index"], p["error_code"]) for p in answered] == [(2, 0), (1, 74), (0, 0)]
 
 
@@ -206,7 +158,7 @@ def test_what_does_not_exist_is_told_apart_from_what_has_no_leader(said: Any, do
     # When the cluster says that there is no such topic, no such partition, or no leader
     play.answers({"east": {"topics": [{"name": "new", **said}]}})
     # Then the client is told so, unless a cluster that is out of reach may hold the topic
-    assert play.encodes(KEY, 7)["topics"][0]["partitions"][0]["error_code"] == code
+    assert only_partition(play.encodes(KEY, 7))["error_code"] == code
 
 
 def test_a_client_that_comes_by_the_port_of_a_cluster_it_is_no_longer_bound_to_has_to_look_again() -> None:
@@ -214,7 +166,7 @@ def test_a_client_that_comes_by_the_port_of_a_cluster_it_is_no_longer_bound_to_h
     both = {"a": {0: 1}}
     play = Playbook(list_offsets(world(both, both, bindings=(bound,), port=("east", 1)), 7, ask(LATEST, "a")))
 
-    assert play.result["topics"][0]["partitions"][0]["error_code"] == NOT_LEADER
+    assert only_partition(play.result)["error_code"] == NOT_LEADER
 
 
 def epochs(east: Any, west: Any) -> dict[str, Any]:
@@ -225,7 +177,7 @@ def epochs(east: Any, west: Any) -> dict[str, Any]:
     )
     play = Playbook(offset_for_leader_epoch(world(HOLDS, HOLDS, topics=(moved(),)), 4, request))
     play.answers({"east": east, "west": west})
-    partition: dict[str, Any] = play.encodes(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)["topics"][0]["partitions"][0]
+    partition: dict[str, Any] = only_partition(play.encodes(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4))
     return partition
 
 
@@ -264,7 +216,7 @@ def deleted(offset: int, east: tuple[int, int], west: tuple[int, int]) -> tuple[
     play = Playbook(delete_records(world(HOLDS, HOLDS, topics=(moved(),)), 2, request))
     while play._step is not None:
         play.answers({"east": cluster, "west": cluster})
-    partition = play.encodes(ApiKey.DELETE_RECORDS, 2)["topics"][0]["partitions"][0]
+    partition = only_partition(play.encodes(ApiKey.DELETE_RECORDS, 2))
     return upto, partition["error_code"], partition["low_watermark"]
 
 

@@ -7,12 +7,23 @@ from typing import Any
 import pytest
 
 from gateway.composed.ask import AnyBroker, Ask
-from gateway.composed.handlers import NeedNodes
 from gateway.composed.metadata import metadata
 from ha_core.model import Crossing, Extent, Topic, UserBindings
 from ha_core.model.extent import identity
 from ha_core.wire.codes import ApiKey
-from tests.gateway.composed.playbook import CLUSTER_ID, GATEWAY, Playbook, address, away, moved, requested, world
+from tests.gateway.composed.described_clusters import ask, cluster, everything
+from tests.gateway.composed.playbook import (
+    CLUSTER_ID,
+    GATEWAY,
+    NodesGranted,
+    Playbook,
+    away,
+    moved,
+    only_partition,
+    only_topic,
+    requested,
+    world,
+)
 
 KEY = ApiKey.METADATA
 EAST = ("east", AnyBroker(), KEY)
@@ -21,53 +32,8 @@ WEST = ("west", AnyBroker(), KEY)
 UNKNOWN, NO_LEADER = 3, 5
 
 
-class Answer(Playbook):
-    """Grants the nodes that every answer lists."""
-
-    @property
-    def result(self) -> dict[str, Any]:
-        if isinstance(self._step, NeedNodes):
-            self._go({broker: address(broker) for broker in self._step.brokers})
-        return super().result
-
-
-def cluster(name: str, **topics: int) -> Any:
-    """A cluster that holds these topics, one partition led by the given broker, and answers what it is asked."""
-
-    def answer(ask: Ask) -> dict[str, Any]:
-        wanted = ask.message["topics"]
-        names = sorted(topics) if wanted is None else [topic["name"] for topic in wanted]
-        made = {n: 1 for n in names if ask.message["allow_auto_topic_creation"]} | topics
-        brokers = [{"node_id": n, "host": name, "port": 9092, "rack": f"{name}-{n}"} for n in (1, 2)]
-        return {
-            "brokers": brokers,
-            "cluster_id": "real",
-            "controller_id": 2,
-            "topics": [_topic(n, made[n]) if n in made else {"name": n, "error_code": UNKNOWN} for n in names],
-        }
-
-    return answer
-
-
-def _topic(name: str, leader: int) -> dict[str, Any]:
-    partition = {"partition_index": 0, "leader_id": leader, "leader_epoch": 7, "replica_nodes": [1, 2]}
-    return {
-        "name": name,
-        "topic_id": b"0123456789abcdef",
-        "partitions": [partition | {"isr_nodes": [leader], "offline_replicas": [2]}],
-    }
-
-
-def ask(*names: str, create: bool = False, version: int = 9) -> dict[str, Any]:
-    return requested(KEY, version, topics=[{"name": n} for n in names], allow_auto_topic_creation=create)
-
-
-def everything(version: int = 9) -> dict[str, Any]:
-    return requested(KEY, version, topics=None)
-
-
 def test_a_client_that_asks_for_no_topics_is_answered_without_asking_anyone() -> None:
-    play = Answer(metadata(world(), 9, ask()))
+    play = NodesGranted(metadata(world(), 9, ask()))
 
     assert [b["node_id"] for b in play.result["brokers"]] == [1, 2, 11, 12, 21, 22]
     assert play.result["controller_id"] == GATEWAY.node_id
@@ -83,7 +49,7 @@ def test_every_answer_lists_every_broker_because_librdkafka_drops_the_connection
 
 
 def test_node_ids_and_addresses_are_the_gateways_everywhere() -> None:
-    play = Answer(metadata(world(east={"a": {0: 1}}), 9, ask("a")))
+    play = NodesGranted(metadata(world(east={"a": {0: 1}}), 9, ask("a")))
 
     play.asked(EAST).answers({"east": cluster("east", a=1)})
 
@@ -97,22 +63,22 @@ def test_node_ids_and_addresses_are_the_gateways_everywhere() -> None:
         (21, "gw", 20_021, None),
         (22, "gw", 20_022, None),
     ]
-    (partition,) = answer["topics"][0]["partitions"]
+    partition = only_partition(answer)
     assert (partition["leader_id"], partition["replica_nodes"]) == (11, [11, 12])
     assert (partition["isr_nodes"], partition["offline_replicas"]) == ([11], [12])
     assert partition["leader_epoch"] == 7
 
 
 def test_topic_ids_of_clusters_are_not_shown() -> None:
-    play = Answer(metadata(world(east={"a": {0: 1}}), 12, ask("a", version=12)))
+    play = NodesGranted(metadata(world(east={"a": {0: 1}}), 12, ask("a", version=12)))
 
     play.answers({"east": cluster("east", a=1)})
 
-    assert play.encodes(KEY, 12)["topics"][0]["topic_id"] == bytes(16)
+    assert only_topic(play.encodes(KEY, 12))["topic_id"] == bytes(16)
 
 
 def test_named_topics_of_two_clusters_are_asked_at_once_and_answered_in_the_order_of_the_request() -> None:
-    play = Answer(metadata(world(east={"a": {0: 1}, "c": {0: 1}}, west={"b": {0: 2}}), 9, ask("c", "b", "a")))
+    play = NodesGranted(metadata(world(east={"a": {0: 1}, "c": {0: 1}}, west={"b": {0: 2}}), 9, ask("c", "b", "a")))
 
     play.asked(EAST, WEST)
     play.answers({"east": cluster("east", a=1, c=1), "west": cluster("west", b=2)})
@@ -125,22 +91,22 @@ def test_named_topics_of_two_clusters_are_asked_at_once_and_answered_in_the_orde
 
 
 def test_a_moved_topic_is_led_by_its_writers_brokers_and_has_no_leader_epoch() -> None:
-    play = Answer(
+    play = NodesGranted(
         metadata(world(east={"orders": {0: 1}}, west={"orders": {0: 2}}, topics=(moved(),)), 9, ask("orders"))
     )
 
     play.asked(WEST).answers({"west": cluster("west", orders=2)})
 
-    (partition,) = play.result["topics"][0]["partitions"]
+    partition = only_partition(play.result)
     assert (partition["leader_id"], partition["leader_epoch"]) == (22, -1)
 
 
 def test_partitions_that_a_topic_gets_while_it_crosses_over_are_shown_when_that_has_ended() -> None:
     def partitions(crossing: Crossing | None) -> list[tuple[int, int]]:
         topic = Topic(name="a", writer="east", partitions={7: identity("east")}, crossing=crossing)
-        play = Answer(metadata(world(east={"a": {0: 1}}, topics=(topic,)), 9, ask("a")))
+        play = NodesGranted(metadata(world(east={"a": {0: 1}}, topics=(topic,)), 9, ask("a")))
         play.asked(EAST).answers({"east": cluster("east", a=1)})
-        return [(one["partition_index"], one["leader_id"]) for one in play.result["topics"][0]["partitions"]]
+        return [(one["partition_index"], one["leader_id"]) for one in only_topic(play.result)["partitions"]]
 
     # A producer that knew of partition 0 would write to it, and be refused until the crossing has ended.
     assert partitions(Crossing(operation="m-1", state="open", partitions=(7,))) == []
@@ -148,11 +114,11 @@ def test_partitions_that_a_topic_gets_while_it_crosses_over_are_shown_when_that_
 
 
 def test_a_topic_with_copies_in_two_clusters_has_no_leader_epoch_because_a_binding_may_lead_to_the_other() -> None:
-    play = Answer(metadata(world(east={"a": {0: 1}}, west={"a": {0: 2}}), 9, ask("a")))
+    play = NodesGranted(metadata(world(east={"a": {0: 1}}, west={"a": {0: 2}}), 9, ask("a")))
 
     play.asked(EAST).answers({"east": cluster("east", a=1)})
 
-    assert play.result["topics"][0]["partitions"][0]["leader_epoch"] == -1
+    assert only_partition(play.result)["leader_epoch"] == -1
 
 
 @pytest.mark.parametrize("version", [0, 9])
@@ -160,7 +126,7 @@ def test_all_topics_are_listed_once_each_from_the_cluster_that_serves_them(versi
     bound = UserBindings(user="alice", topics={"both": "west"})
     context = world(east={"both": {0: 1}, "e": {0: 1}}, west={"both": {0: 2}, "w": {0: 2}}, bindings=(bound,))
     request = requested(KEY, 0, topics=[]) if version == 0 else everything()
-    play = Answer(metadata(context, version, request))
+    play = NodesGranted(metadata(context, version, request))
 
     play.asked(EAST, WEST).message("east", topics=None, allow_auto_topic_creation=False)
     play.answers({"east": cluster("east", both=1, e=1), "west": cluster("west", both=2, w=2)})
@@ -175,7 +141,7 @@ def test_all_topics_are_listed_once_each_from_the_cluster_that_serves_them(versi
 @pytest.mark.parametrize("gone", ["down", "masked"])
 def test_topics_of_a_cluster_that_is_away_have_no_leader_instead_of_being_unknown(gone: str) -> None:
     context = world(east={"e": {0: 1}}, west={"w": {0: 2}}, **{gone: "west"})  # type: ignore[arg-type]
-    play = Answer(metadata(context, 9, everything()))
+    play = NodesGranted(metadata(context, 9, everything()))
 
     play.asked(EAST).answers({"east": cluster("east", e=1)})
 
@@ -183,13 +149,13 @@ def test_topics_of_a_cluster_that_is_away_have_no_leader_instead_of_being_unknow
 
 
 def test_a_named_topic_of_a_cluster_that_is_away_is_refused_without_asking_anyone() -> None:
-    play = Answer(metadata(world(west={"w": {0: 2}}, down="west"), 9, ask("w")))
+    play = NodesGranted(metadata(world(west={"w": {0: 2}}, down="west"), 9, ask("w")))
 
     assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("w", NO_LEADER)]
 
 
 def test_a_cluster_that_fails_while_it_is_asked_is_not_taken_for_one_without_the_topic() -> None:
-    play = Answer(metadata(world(east={"a": {0: 1}}), 9, ask("a", "new")))
+    play = NodesGranted(metadata(world(east={"a": {0: 1}}), 9, ask("a", "new")))
 
     play.asked(EAST, WEST).answers({"east": away("east"), "west": cluster("west")})
 
@@ -199,7 +165,7 @@ def test_a_cluster_that_fails_while_it_is_asked_is_not_taken_for_one_without_the
 def test_a_topic_whose_copy_was_deleted_a_moment_ago_is_not_unknown_while_another_cluster_has_it() -> None:
     # Given a user who is bound to west, where the topic was when it was last looked at
     bound = UserBindings(user="alice", cluster="west")
-    play = Answer(metadata(world(east={"a": {0: 1}}, west={"a": {0: 2}}, bindings=(bound,)), 9, ask("a")))
+    play = NodesGranted(metadata(world(east={"a": {0: 1}}, west={"a": {0: 2}}, bindings=(bound,)), 9, ask("a")))
     # When west does not have it any more
     play.asked(WEST).answers({"west": cluster("west")})
     # Then the client asks again, and is led to the other one: librdkafka fails all it holds for an unknown topic
@@ -207,7 +173,7 @@ def test_a_topic_whose_copy_was_deleted_a_moment_ago_is_not_unknown_while_anothe
 
 
 def test_an_unknown_topic_is_unknown_when_every_cluster_says_so() -> None:
-    play = Answer(metadata(world(), 9, ask("new")))
+    play = NodesGranted(metadata(world(), 9, ask("new")))
 
     play.asked(EAST, WEST).answers({"east": cluster("east"), "west": cluster("west")})
 
@@ -215,7 +181,7 @@ def test_an_unknown_topic_is_unknown_when_every_cluster_says_so() -> None:
 
 
 def test_an_unknown_topic_is_in_doubt_and_not_created_while_a_cluster_is_out_of_reach() -> None:
-    play = Answer(metadata(world(down="west"), 9, ask("new", create=True)))
+    play = NodesGranted(metadata(world(down="west"), 9, ask("new", create=True)))
 
     play.asked(EAST).message("east", allow_auto_topic_creation=False).answers({"east": cluster("east")})
 
@@ -223,61 +189,63 @@ def test_an_unknown_topic_is_in_doubt_and_not_created_while_a_cluster_is_out_of_
 
 
 def test_life_goes_on_without_a_masked_cluster() -> None:
-    play = Answer(metadata(world(masked="west"), 9, ask("new", create=True)))
+    play = NodesGranted(metadata(world(masked="west"), 9, ask("new", create=True)))
 
     play.asked(EAST).answers({"east": cluster("east")})
     play.asked(EAST).message("east", allow_auto_topic_creation=True).answers({"east": cluster("east")})
 
-    assert play.result["topics"][0]["error_code"] == 0
+    assert only_topic(play.result)["error_code"] == 0
 
 
 def test_a_topic_is_created_in_its_users_cluster_only_after_all_clusters_lacked_it() -> None:
-    play = Answer(metadata(world(bindings=(UserBindings(user="alice", cluster="west"),)), 9, ask("new", create=True)))
+    play = NodesGranted(
+        metadata(world(bindings=(UserBindings(user="alice", cluster="west"),)), 9, ask("new", create=True))
+    )
 
     play.asked(EAST, WEST).message("east", allow_auto_topic_creation=False)
     play.answers({"east": cluster("east"), "west": cluster("west")})
     play.asked(WEST).message("west", allow_auto_topic_creation=True)
     play.answers({"west": cluster("west")})
 
-    assert play.result["topics"][0]["partitions"][0]["leader_id"] == 21
+    assert only_partition(play.result)["leader_id"] == 21
 
 
 def test_a_topic_that_came_to_be_elsewhere_a_moment_ago_is_found_there_and_not_created_again() -> None:
-    play = Answer(metadata(world(), 9, ask("new", create=True)))
+    play = NodesGranted(metadata(world(), 9, ask("new", create=True)))
 
     play.asked(EAST, WEST).answers({"east": cluster("east"), "west": cluster("west", new=2)})
 
-    assert play.result["topics"][0]["partitions"][0]["leader_id"] == 22
+    assert only_partition(play.result)["leader_id"] == 22
 
 
 def test_a_topic_that_came_to_be_in_its_users_cluster_a_moment_ago_is_found_there() -> None:
     # Given the survey has seen it in east only, and alice is bound to west
-    play = Answer(
+    play = NodesGranted(
         metadata(world(east={"a": {0: 1}}, bindings=(UserBindings(user="alice", cluster="west"),)), 9, ask("a"))
     )
 
     play.asked(EAST, WEST).answers({"east": cluster("east", a=1), "west": cluster("west", a=2)})
 
-    (partition,) = play.result["topics"][0]["partitions"]
+    partition = only_partition(play.result)
     assert (partition["leader_id"], partition["leader_epoch"]) == (22, -1)
 
 
 def test_a_topic_that_its_users_cluster_lacks_is_served_where_it_is() -> None:
-    play = Answer(
+    play = NodesGranted(
         metadata(world(east={"a": {0: 1}}, bindings=(UserBindings(user="alice", cluster="west"),)), 9, ask("a"))
     )
 
     play.asked(EAST, WEST).answers({"east": cluster("east", a=1), "west": cluster("west")})
 
-    assert play.result["topics"][0]["partitions"][0]["leader_id"] == 11
+    assert only_partition(play.result)["leader_id"] == 11
 
 
 def test_a_partition_without_a_leader_stays_without_one() -> None:
-    play = Answer(metadata(world(east={"a": {0: -1}}), 9, ask("a")))
+    play = NodesGranted(metadata(world(east={"a": {0: -1}}), 9, ask("a")))
 
     play.answers({"east": cluster("east", a=-1)})
 
-    partition = play.result["topics"][0]["partitions"][0]
+    partition = only_partition(play.result)
     assert (partition["leader_id"], partition["isr_nodes"]) == (-1, [])
 
 
@@ -302,11 +270,11 @@ def two(name: str, *leaders: int) -> Any:
 
 def test_each_partition_is_led_by_the_cluster_that_it_is_written_in() -> None:
     known = world(east={"orders": {0: 1, 1: 1}}, west={"orders": {0: 2, 1: 2}}, topics=(single(),))
-    play = Answer(metadata(known, 9, ask("orders")))
+    play = NodesGranted(metadata(known, 9, ask("orders")))
 
     play.asked(EAST, WEST).answers({"east": two("east", 1, 2), "west": two("west", 1, 2)})
 
-    partitions = play.result["topics"][0]["partitions"]
+    partitions = only_topic(play.result)["partitions"]
     assert [(p["partition_index"], p["leader_id"], p["leader_epoch"]) for p in partitions] == [(0, 11, -1), (1, 22, -1)]
     assert [sorted(p["replica_nodes"]) for p in partitions] == [[11, 12], [21, 22]]
 
@@ -316,10 +284,10 @@ def test_partitions_of_a_cluster_that_is_away_have_no_leader_and_the_others_go_o
     gone: str, leaders: list[int]
 ) -> None:
     known = world(east={"orders": {0: 1, 1: 1}}, west={"orders": {0: 2, 1: 2}}, topics=(single(),), down=gone)
-    play = Answer(metadata(known, 9, ask("orders")))
+    play = NodesGranted(metadata(known, 9, ask("orders")))
 
     play.answers({"east": two("east", 1, 2), "west": two("west", 1, 2)})
 
-    partitions = play.result["topics"][0]["partitions"]
+    partitions = only_topic(play.result)["partitions"]
     assert [p["leader_id"] for p in partitions] == leaders
     assert [p["error_code"] for p in partitions] == [NO_LEADER if leader < 0 else 0 for leader in leaders]

@@ -12,6 +12,7 @@ from gateway.session.produce.recalled import Held
 from ha_core.model import Extent
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.wire.codes import ApiKey, ErrorCode
+from tests.gateway.composed.playbook import only_partition
 from tests.gateway.session.batch import batch
 
 PRODUCER = FIRST_CLIENT_ID + 5
@@ -32,11 +33,11 @@ class Log:
         if self.away:
             return ClusterUnavailableError(ask.cluster, "away")
         if ask.api_key == ApiKey.LIST_OFFSETS:
-            assert ask.message["topics"][0]["partitions"][0]["timestamp"] == 1234
+            assert only_partition(ask.message)["timestamp"] == 1234
             entry = {"partition_index": 3, "error_code": 0, "offset": self.by_time, "timestamp": -1}
             return {"topics": [{"name": "orders", "partitions": [entry]}]}
         self.fetches += 1
-        at = ask.message["topics"][0]["partitions"][0]["fetch_offset"]
+        at = only_partition(ask.message)["fetch_offset"]
         part: dict[str, Any] = {"partition_index": 3, "error_code": 0, "records": b""}
         if not self.start <= at <= self.end:
             part["error_code"] = int(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -15,7 +15,7 @@ from gateway.composed.metadata import metadata
 from gateway.composed.topics_admin import create_partitions, create_topics, delete_topics
 from ha_core.model import Crossing, Fence, Topic, UserBindings
 from ha_core.wire.codes import ApiKey
-from tests.gateway.composed.playbook import CLUSTER_ID, Playbook, away, moved, requested, world
+from tests.gateway.composed.playbook import CLUSTER_ID, Playbook, away, moved, only_topic, requested, world
 
 CREATE, DELETE, GROW = ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS
 WEST = UserBindings(user="alice", cluster="west")
@@ -52,7 +52,7 @@ def test_a_topic_is_created_by_the_controller_of_its_users_cluster() -> None:
     play.answers({"west": created})
 
     assert outcomes(play) == [("t", 0)]
-    assert play.encodes(CREATE, 6)["topics"][0]["configs"] == []
+    assert only_topic(play.encodes(CREATE, 6))["configs"] == []
 
 
 def test_a_topic_that_another_cluster_holds_exists_and_the_cluster_is_named() -> None:
@@ -61,7 +61,7 @@ def test_a_topic_that_another_cluster_holds_exists_and_the_cluster_is_named() ->
     play.answers({"east": NOTHING, "west": NOTHING})
 
     assert outcomes(play) == [("t", EXISTS)]
-    assert play.result["topics"][0]["error_message"] == "topic t exists in cluster west"
+    assert only_topic(play.result)["error_message"] == "topic t exists in cluster west"
 
 
 def test_a_topic_that_came_to_be_a_moment_ago_elsewhere_exists() -> None:
@@ -85,7 +85,7 @@ def test_nothing_is_created_while_a_cluster_was_never_seen() -> None:
     play.answers({"east": NOTHING})
 
     assert outcomes(play) == [("t", TIMED_OUT)]
-    assert "cluster west was not reached yet" in play.result["topics"][0]["error_message"]
+    assert "cluster west was not reached yet" in only_topic(play.result)["error_message"]
 
 
 def test_replicas_are_given_by_virtual_node_and_arrive_as_brokers() -> None:
@@ -93,7 +93,7 @@ def test_replicas_are_given_by_virtual_node_and_arrive_as_brokers() -> None:
 
     play.answers({"east": NOTHING, "west": NOTHING})
 
-    assert play.asks[0].message["topics"][0]["assignments"] == [{"partition_index": 0, "broker_ids": [2, 1]}]
+    assert only_topic(play.asks[0].message)["assignments"] == [{"partition_index": 0, "broker_ids": [2, 1]}]
 
 
 @pytest.mark.parametrize(("node", "why"), [(21, "node 21 is a broker of cluster west"), (1, "node 1 is no broker")])
@@ -103,7 +103,7 @@ def test_replicas_on_nodes_outside_of_the_topics_cluster_are_refused(node: int, 
     play.answers({"east": NOTHING, "west": NOTHING})
 
     assert outcomes(play) == [("t", BAD_ASSIGNMENT)]
-    assert why in play.result["topics"][0]["error_message"]
+    assert why in only_topic(play.result)["error_message"]
 
 
 def test_a_cluster_that_does_not_answer_is_a_timeout_that_clients_retry() -> None:
@@ -164,7 +164,7 @@ def test_a_moved_topic_grows_in_its_writers_cluster() -> None:
     play = growing(world(topics=(moved(),)), "orders", [{"broker_ids": [22]}])
 
     play.asked(("west", Controller(), GROW))
-    assert play.asks[0].message["topics"][0]["assignments"] == [{"broker_ids": [2]}]
+    assert only_topic(play.asks[0].message)["assignments"] == [{"broker_ids": [2]}]
     play.answers({"west": {"results": [{"name": "orders"}]}})
 
     assert outcomes(play, "results") == [("orders", 0)]

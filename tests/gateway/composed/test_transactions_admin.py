@@ -9,7 +9,7 @@ from gateway.composed.transactions import describe_producers, describe_transacti
 from ha_core.model import UserBindings
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.wire.codes import ApiKey, ErrorCode
-from tests.gateway.composed.playbook import Playbook, away, moved, requested, world
+from tests.gateway.composed.playbook import Playbook, away, moved, only_partition, requested, world
 
 WEST = UserBindings(user="alice", cluster="west")
 LOADING, NOT_LEADER = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -28,7 +28,7 @@ def test_producers_of_a_moved_topic_are_those_of_the_writer_under_the_ids_that_c
     partitions = [{"partition_index": 0, "active_producers": producers}]
     play.answers({"west": {"topics": [{"name": "orders", "partitions": partitions}]}})
 
-    (partition,) = play.encodes(ApiKey.DESCRIBE_PRODUCERS, 0)["topics"][0]["partitions"]
+    partition = only_partition(play.encodes(ApiKey.DESCRIBE_PRODUCERS, 0))
     assert [(p["producer_id"], p["last_sequence"]) for p in partition["active_producers"]] == [
         (FIRST_CLIENT_ID + 5, 9),
         (12, -1),
