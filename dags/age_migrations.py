@@ -1,9 +1,9 @@
 """
 ### Let migrations age
 
-After a migration the old cluster holds what was written before the cut, until nobody needs it any longer. Every hour this
-looks at every old extent, drops those that are **Aged** in one revision for many topics, and says of each of the others
-what keeps it:
+After a migration the old cluster holds what was written before the cut, until nobody needs it any longer. This looks
+at every old extent each hour, drops those that are **Aged** in one revision for many topics, and says what keeps each
+of the others:
 
 | kept by | meaning | what to do |
 |---|---|---|

@@ -46,12 +46,10 @@ def test_the_end_of_an_epoch_is_the_origins_end_too() -> None:
         key, 4, replica_id=-1, topics=[{"topic": "orders", "partitions": [{"partition": 0, "leader_epoch": 3}]}]
     )
     context = world(east=HOLDS, west=HOLDS, topics=(crossing(),), port=("east", 1))
-    result = (
-        Playbook(offset_for_leader_epoch(context, 4, request))
-        .answers_all({"east": log(0, 60), "west": log(40, 40)})
-        .result
-    )
-    assert only_partition(result)["end_offset"] == 60
+
+    play = Playbook(offset_for_leader_epoch(context, 4, request)).answers_all(LOGS)
+
+    assert only_partition(play.result)["end_offset"] == 60
 
 
 def test_records_are_not_deleted_while_it_is_not_decided_where_they_lie() -> None:
