@@ -39,10 +39,10 @@ def migration_page(proposal: MigrationProposal) -> Page:
     yield Marked(proposal.title, "strong")
     yield f"reason: {proposal.reason}"
     if proposal.batches:
-        names = [batch.moves.topics for batch in proposal.batches]
         batches = [
-            (batch.number, len(some), batch.request.cut, f"{some[0]} to {some[-1]}")
-            for batch, some in zip(proposal.batches, names, strict=True)
+            (batch.number, len(names), batch.request.cut, f"{names[0]} to {names[-1]}")
+            for batch in proposal.batches
+            if (names := batch.moves.topics)
         ]
         yield Table(("batch", "topics", "cut", "which"), batches)
     if proposal.partitions:
@@ -52,10 +52,7 @@ def migration_page(proposal: MigrationProposal) -> Page:
         yield Table(columns, rows, title=f"predicted cuts; rates: {proposal.rates_from}", most=MAX_ROWS)
     if proposal.batches:
         yield from _migration_cost(proposal)
-    if proposal.groups == "leave":
-        yield "groups stay with their coordinators; `--groups move` takes those along that read the topics"
-    else:
-        yield _groups_come_along(proposal)
+    yield _groups_come_along(proposal)
     if proposal.followers:
         along = proposal.followers
         groups = [(g.group, g.members, listed(g.users), listed(g.reads), listed(g.reads_too)) for g in along]
@@ -210,6 +207,8 @@ def _seconds(records: int, rate_per_s: float) -> float:
 
 
 def _groups_come_along(proposal: MigrationProposal) -> str:
+    if proposal.groups == "leave":
+        return "groups stay with their coordinators; `--groups move` takes those along that read the topics"
     if not proposal.followers:
         return "no group comes along"
     at_once = any(batch.moves.groups for batch in proposal.batches)

@@ -47,11 +47,8 @@ def status_page(
 
 
 def problems_page(problems: Collection[Problem]) -> Page:
-    if problems:
-        rows = [(one.about, one.text, one.remedy) for one in problems]
-        yield Table(("what waits for somebody", "", "what to do"), rows)
-    else:
-        yield "nothing waits for anybody"
+    rows = [(one.about, one.text, one.remedy) for one in problems]
+    yield Table(("what waits for somebody", "", "what to do"), rows) if rows else "nothing waits for anybody"
 
 
 def clusters_page(states: Collection[ClusterState]) -> Page:
@@ -121,35 +118,28 @@ def history_page(operation: Operation, entries: Collection[HistoryEntry]) -> Pag
 
 
 def migrations_page(found: Collection[Migration]) -> Page:
-    rows = []
-    for one in found:
-        status, first = one.status, one.status.partitions[0]
-        rows.append(
-            (
-                status.topic,
-                Marked(status.status, _STATUS[status.status]),
-                first.origin,
-                first.target,
-                one.cut,
-                one.progress,
-                "" if one.age_s is None else age_words(one.age_s),
-                one.operation.id if one.operation else "",
-                one.groups,
-                "; ".join(one.blocks),
-            )
+    rows = [
+        (
+            one.status.topic,
+            Marked(one.status.status, _STATUS[one.status.status]),
+            one.status.partitions[0].origin,
+            one.status.partitions[0].target,
+            one.cut,
+            one.progress,
+            "" if one.age_s is None else age_words(one.age_s),
+            one.operation.id if one.operation else "",
+            one.groups,
+            "; ".join(one.blocks),
         )
+        for one in found
+    ]
     columns = ("topic", "status", "from", "to", "cut", "progress", "age", "operation", "groups", "what blocks")
     yield Table(columns, rows, line="{0} is {1}, {5}: {9}".format)
 
 
 def looks_page(looks: Collection[Look]) -> Page:
-    if not looks:
-        yield "no topic crosses over"
-        return
-    rows = [
-        (o.operation.id, o.operation.state, o.progress.words if o.progress is not None else "", o.error) for o in looks
-    ]
-    yield Table(("operation", "state", "progress", "error"), rows)
+    rows = [(o.operation.id, o.operation.state, o.progress.words if o.progress else "", o.error) for o in looks]
+    yield Table(("operation", "state", "progress", "error"), rows) if rows else "no topic crosses over"
 
 
 def topics_page(found: Overview) -> Page:
@@ -223,26 +213,16 @@ def known_page(
 ) -> Page:
     rows = [(t.name, round(age_s(t.at)), t.partitions, t.replication, _offsets(t.ends)) for t in topics]
     yield Table(("topic", "age s", "partitions", "replication", "ends"), rows, title=f"topics of {cluster}")
-    told = [
-        (
-            group.name,
-            round(age_s(group.at)),
-            group.state,
-            "; ".join(f"{topic} {_offsets(offsets)}" for topic, offsets in sorted(group.offsets.items())),
-        )
-        for group in groups
-    ]
+    told = [(g.name, round(age_s(g.at)), g.state, "; ".join(_commits(g))) for g in groups]
     yield Table(("group", "age s", "state", "committed"), told, title=f"groups of {cluster}")
 
 
 def age_words(seconds: float) -> str:
     """The two largest units of an age."""
-    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86_400)
-    if days:
-        return f"{days} d {hours % 24} h"
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min {int(seconds) % 60} s" if minutes else f"{seconds:.0f} s"
+    for unit, length_s, next_unit, next_s in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if seconds >= length_s:
+            return f"{seconds // length_s:.0f} {unit} {seconds % length_s // next_s:.0f} {next_unit}"
+    return f"{seconds:.0f} s"
 
 
 def _about(operation: Operation) -> str:
@@ -261,6 +241,10 @@ def _as_of(age_s: float | None) -> str:
 
 def _cannot_be_asked(unasked: Mapping[str, str], so: str = "") -> Iterator[str]:
     yield from (f"{cluster} cannot be asked{so}: {why}" for cluster, why in unasked.items())
+
+
+def _commits(group: KnownGroup) -> Iterator[str]:
+    return (f"{topic} {_offsets(offsets)}" for topic, offsets in sorted(group.offsets.items()))
 
 
 def _offsets(offsets: Mapping[int, int]) -> str:
