@@ -31,16 +31,8 @@ A cluster that still answers is refused: use `switch`, which loses nothing. Whol
 """
 
 from ha_core.operators import forms
-from ha_core.operators.dags import LONG, PATIENT, STEP, ask, end_run, switchyard_dag
-from ha_core.operators.switch import (
-    AcquireOperator,
-    CutOverOperator,
-    PlanFaultMigrationOperator,
-    PrepareTargetsOperator,
-    RecordOperator,
-    ReportOperator,
-    VerifyOperator,
-)
+from ha_core.operators.dags import PATIENT, switchyard_dag
+from ha_core.operators.switch import PlanFaultMigrationOperator, carry_out
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only **plan**: what would move, what is known of it, and what speaks against it."),
@@ -70,11 +62,4 @@ with switchyard_dag(
     run_timeout=PATIENT,
 ):
     plan = PlanFaultMigrationOperator(task_id="plan")
-    acquire = AcquireOperator(task_id="acquire")
-    prepare = PrepareTargetsOperator(task_id="prepare", **STEP, **LONG)
-    cut_over = CutOverOperator(task_id="cut_over", **STEP, **LONG)
-    verify = VerifyOperator(task_id="verify")
-    record = RecordOperator(task_id="record")
-    ask(plan, "Take {{ params['from'] }} for dead and write in {{ params.to }}?", acquire)
-    acquire >> prepare >> cut_over >> verify >> record
-    end_run(record, report=ReportOperator(task_id="report"), setups=acquire)
+    carry_out(plan, "Take {{ params['from'] }} for dead and write in {{ params.to }}?")

@@ -25,17 +25,8 @@ The way back is another switch with *From* and *To* exchanged. Without Airflow: 
 """
 
 from ha_core.operators import forms
-from ha_core.operators.dags import LONG, PATIENT, STEP, ask, end_run, switchyard_dag
-from ha_core.operators.switch import (
-    AcquireOperator,
-    AdoptGroupsOperator,
-    CutOverOperator,
-    PlanSwitchOperator,
-    PrepareTargetsOperator,
-    RecordOperator,
-    ReportOperator,
-    VerifyOperator,
-)
+from ha_core.operators.dags import PATIENT, STEP, switchyard_dag
+from ha_core.operators.switch import AdoptGroupsOperator, PlanSwitchOperator, carry_out
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only the task **plan**: what would move, why, and what speaks against it."),
@@ -79,12 +70,5 @@ with switchyard_dag(
     run_timeout=PATIENT,
 ):
     plan = PlanSwitchOperator(task_id="plan")
-    acquire = AcquireOperator(task_id="acquire")
-    prepare = PrepareTargetsOperator(task_id="prepare", **STEP, **LONG)
     adopt = AdoptGroupsOperator(task_id="adopt", **STEP)
-    cut_over = CutOverOperator(task_id="cut_over", **STEP, **LONG)
-    verify = VerifyOperator(task_id="verify")
-    record = RecordOperator(task_id="record")
-    ask(plan, "Move them from {{ params['from'] }} to {{ params.to }}?", acquire)
-    acquire >> prepare >> adopt >> cut_over >> verify >> record
-    end_run(record, report=ReportOperator(task_id="report"), setups=acquire)
+    carry_out(plan, "Move them from {{ params['from'] }} to {{ params.to }}?", adopt)

@@ -41,6 +41,10 @@ MAX_SHOWN = 250
 """Characters of Airflow's column. PostgreSQL refuses longer ones, and with them the end of the task."""
 
 
+_ENDS = ((AirflowSkipException, NOTHING), (RefusedRequestError, REFUSED))
+"""What an error tells of its task; any other: that it has failed."""
+
+
 class DryRunEnds(AirflowSkipException):  # type: ignore[misc]  # airflow is not typed here
     """A task that changes something, in a dry run or after a no: what it would do has been told by a task before."""
 
@@ -124,14 +128,9 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
             self._timed_out = True
             tell(context, FAILED, f"it took longer than {self.execution_timeout}")
             raise
-        except AirflowSkipException as skipped:
-            tell(context, NOTHING, str(skipped))
-            raise
-        except RefusedRequestError as error:
-            tell(context, REFUSED, str(error))
-            raise
         except Exception as error:
-            tell(context, FAILED, str(error) or type(error).__name__)
+            kind = next((kind for known, kind in _ENDS if isinstance(error, known)), FAILED)
+            tell(context, kind, str(error) or type(error).__name__)
             raise
 
     @contextmanager

@@ -22,8 +22,8 @@ BACKGROUND = {"pool": os.environ.get(POOL_VARIABLE) or "default_pool"}
 """For tasks that ask whole clusters by the clock. A task whose pool does not exist is never started: so without the
 variable it is Airflow's own, and what an operator waits for in an outage, or what ends a fence, never has one.
 """
-LONG = {"execution_timeout": timedelta(hours=1)}
-STEP = {"retries": 0}
+LONG: dict[str, Any] = {"execution_timeout": timedelta(hours=1)}
+STEP: dict[str, Any] = {"retries": 0}
 """A step that holds a fence, or undoes itself when it fails: it is not repeated."""
 PATIENT = timedelta(days=2)
 """Of a run in which a human is asked, who has a day."""

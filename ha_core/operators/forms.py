@@ -228,15 +228,11 @@ def refuse_unknown_keys(context: Any) -> None:
     """:raises RefusedError: the run's configuration has a key that is no field of the form; names the nearest one."""
     from ha_core.operations.errors import RefusedError
 
-    conf = context["dag_run"].conf
-    words = unknown_words(conf or {}, fields_of(context["dag"].params))
-    if words:
+    params = context["dag"].params
+    # Every field of ours has a title; what a configuration adds has none.
+    fields = {name for name in params if params.get_param(name).schema.get("title")}
+    if words := unknown_words(context["dag_run"].conf or {}, fields):
         raise RefusedError(f"Nothing was changed. {words}")
-
-
-def fields_of(params: Any) -> set[str]:
-    """The fields that a DAG declares. Every one of ours has a title; what a configuration adds has none."""
-    return {name for name in params if params.get_param(name).schema.get("title")}
 
 
 def unknown_words(conf: Collection[str], fields: Collection[str]) -> str:

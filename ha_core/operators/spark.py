@@ -119,7 +119,7 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
         with refusals_are_final(), hook.get_conn(run_owner(context)) as environment:
             clusters = environment.store.load().clusters.values()
             profiles = {one.security: environment.profiles.get(one.security) for one in clusters}
-        _write_profiles(accounts, {name: profile for name, profile in profiles.items() if profile is not None})
+        _write_profiles(accounts, profiles)
         self.env_vars = {SECURITY_FILE_VARIABLE: str(accounts)}
         connection = hook.get_connection(self.zookeeper_conn_id)
         root = connection.extra_dejson.get("root") or DEFAULT_ROOT
@@ -167,12 +167,13 @@ def _application() -> str:
     return spec.origin
 
 
-def _write_profiles(file: Path, profiles: dict[str, SecurityProfile]) -> None:
+def _write_profiles(file: Path, profiles: dict[str, SecurityProfile | None]) -> None:
     import yaml
 
     fields = {
         name: {"mechanism": one.mechanism, "username": one.username, "password": one.password} if one.mechanism else {}
         for name, one in profiles.items()
+        if one is not None
     }
     file.touch(mode=0o600)
     file.write_text(yaml.safe_dump(fields), "utf-8")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.sdk import chain
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ha_core.operators.base import Context, SwitchyardOperator
 from ha_core.operators.dag_run import current_operation, newest_operation
+from ha_core.operators.dags import LONG, STEP, ask, end_run
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.forms import Flag, FormField, Lines, Text
 from ha_core.operators.outcome import Outcome
@@ -232,3 +234,17 @@ class ReportOperator(OutcomeOperator):
         self.say_reports([report])
         document: dict[str, Any] = report.to_json()
         return document
+
+
+def carry_out(plan: Any, question: str, *adopt: Any) -> None:
+    """The tasks of a move after its `plan`: a human's word, locks, steps, report and release.
+
+    :param adopt: what joins groups in the target; it stands before the fence.
+    """
+    acquire = AcquireOperator(task_id="acquire")
+    prepare = PrepareTargetsOperator(task_id="prepare", **STEP, **LONG)
+    cut_over = CutOverOperator(task_id="cut_over", **STEP, **LONG)
+    record = RecordOperator(task_id="record")
+    ask(plan, question, acquire)
+    chain(acquire, prepare, *adopt, cut_over, VerifyOperator(task_id="verify"), record)
+    end_run(record, report=ReportOperator(task_id="report"), setups=acquire)
