@@ -56,7 +56,7 @@ def fails_with(dag: Any, task: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
-def test_every_failure_reaches_a_leaf_that_is_no_teardown(dagbag: Any, dag_id: str) -> None:
+def test_every_failed_task_fails_a_leaf_that_is_no_teardown(dagbag: Any, dag_id: str) -> None:
     dag = dagbag.dags[dag_id]
 
     for task in (one for one in dag.tasks if not one.is_teardown):
@@ -95,7 +95,7 @@ def answer(task_id: str) -> Any:
 
 @pytest.mark.airflow
 @pytest.mark.parametrize("dag_id", DAGS)
-def test_a_task_fails_and_the_run_fails_and_says_so(
+def test_a_failed_task_fails_its_run_and_is_named_in_the_result(
     run_alone: Run, dagbag: Any, dag_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing, form = CHANGING[dag_id]
@@ -156,7 +156,7 @@ def test_a_release_that_fails_for_good_says_that_a_fence_may_stand_and_what_ends
 
 @pytest.mark.airflow
 @pytest.mark.parametrize("dag_id", [dag_id for dag_id in DAGS if CHANGING[dag_id][1]])
-def test_a_key_that_no_form_has_is_refused_before_anything_is_done(
+def test_a_key_that_the_form_lacks_is_refused_before_anything_is_done(
     run_alone: Run, dagbag: Any, dag_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
@@ -174,7 +174,7 @@ def test_a_key_that_no_form_has_is_refused_before_anything_is_done(
 
 @pytest.mark.airflow
 @pytest.mark.parametrize("dag_id", ["switch", "migrate_from_fault", "migrate_topics", "give_up_cluster"])
-def test_after_a_no_nothing_is_begun_and_the_result_names_who_said_it(
+def test_a_rejected_run_starts_nothing_and_names_who_rejected_it(
     run_alone: Run, dagbag: Any, dag_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []

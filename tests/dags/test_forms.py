@@ -62,7 +62,7 @@ def test_a_form_opens_with_its_dry_run_and_it_is_on(dagbag: Any, dag_id: str) ->
 
 
 @pytest.mark.parametrize("dag_id", UPKEEP)
-def test_runs_by_the_clock_are_no_dry_runs(dagbag: Any, dag_id: str) -> None:
+def test_scheduled_runs_are_not_dry_runs(dagbag: Any, dag_id: str) -> None:
     params = dagbag.dags[dag_id].params
 
     assert next(iter(params), forms.FIRST) == forms.FIRST
@@ -70,7 +70,7 @@ def test_runs_by_the_clock_are_no_dry_runs(dagbag: Any, dag_id: str) -> None:
 
 
 @pytest.mark.parametrize("dag_id", ASKED)
-def test_what_has_to_be_said_stands_in_the_first_section(dagbag: Any, dag_id: str) -> None:
+def test_required_fields_stand_in_the_first_section_of_the_form(dagbag: Any, dag_id: str) -> None:
     params = dagbag.dags[dag_id].params
     fields = [params.get_param(name) for name in params]
 
@@ -89,7 +89,7 @@ def test_a_form_and_its_command_have_the_same_defaults(dagbag: Any, dag_id: str)
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
-def test_no_help_of_a_field_has_inline_code_which_hides_the_lines_around_it(dagbag: Any, dag_id: str) -> None:
+def test_the_help_of_form_fields_has_no_inline_code(dagbag: Any, dag_id: str) -> None:
     params = dagbag.dags[dag_id].params
 
     coded = [name for name in params if "`" in str(params.get_param(name).schema.get("description_md"))]
@@ -97,7 +97,7 @@ def test_no_help_of_a_field_has_inline_code_which_hides_the_lines_around_it(dagb
     assert coded == []
 
 
-def test_what_becomes_of_unread_records_has_to_be_said(dagbag: Any) -> None:
+def test_a_migration_from_fault_requires_a_choice_for_unread_records(dagbag: Any) -> None:
     from airflow.sdk.exceptions import ParamValidationError
 
     with pytest.raises(ParamValidationError):

@@ -24,7 +24,7 @@ def test_every_file_is_read_without_an_error(dagbag: Any) -> None:
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
-def test_a_dag_explains_itself(dagbag: Any, dag_id: str) -> None:
+def test_every_dag_has_a_documentation_a_description_a_tag_and_an_owner(dagbag: Any, dag_id: str) -> None:
     dag = dagbag.dags[dag_id]
 
     assert len(dag.doc_md) > 200
@@ -44,7 +44,7 @@ def test_every_field_of_the_form_has_a_title_and_a_text(dagbag: Any, dag_id: str
 
 
 @pytest.mark.parametrize("dag_id", ASKED)
-def test_a_dag_runs_only_when_asked(dagbag: Any, dag_id: str) -> None:
+def test_a_dag_that_is_asked_for_has_no_schedule(dagbag: Any, dag_id: str) -> None:
     dag = dagbag.dags[dag_id]
 
     assert dag.schedule is None
@@ -72,7 +72,7 @@ def test_every_task_has_a_timeout_and_the_run_a_longer_one_so_that_release_is_ne
     assert dag.dagrun_timeout.total_seconds() > sum(longest_s(task) for task in dag.tasks)
 
 
-def test_data_draws_no_arrows(dagbag: Any) -> None:
+def test_tasks_depend_on_each_other_only_in_the_order_of_the_steps(dagbag: Any) -> None:
     switch, migrate = dagbag.dags["switch"], dagbag.dags["migrate_topics"]
     arrows = {task.task_id: task.downstream_task_ids for task in switch.tasks}
 
@@ -114,7 +114,7 @@ def test_only_what_runs_by_the_clock_waits_for_a_place_in_the_pool(monkeypatch: 
 
 
 @pytest.mark.parametrize("dag_id", SCHEDULED)
-def test_a_scheduled_dag_runs_one_at_a_time_and_makes_up_for_nothing(dagbag: Any, dag_id: str) -> None:
+def test_a_scheduled_dag_runs_one_at_a_time_and_does_not_catch_up(dagbag: Any, dag_id: str) -> None:
     dag = dagbag.dags[dag_id]
 
     assert dag.schedule
@@ -145,7 +145,7 @@ def test_from_fence_to_cut_is_one_task_and_nothing_before_it_holds_a_lock_while_
     assert switch.get_task("cut_over").retries == 0
 
 
-def test_reason_and_clusters_have_to_be_given(dagbag: Any) -> None:
+def test_a_switch_requires_a_reason_and_both_clusters(dagbag: Any) -> None:
     from airflow.sdk.exceptions import ParamValidationError
 
     for name in ("from", "to", "reason"):

@@ -76,7 +76,7 @@ def nothing_has_moved(environment: Environment, workload: Workload) -> bool:
     return not fenced(environment, workload) and not environment.store.locks() and workload.user not in view.bindings
 
 
-def test_a_run_that_is_marked_as_failed_behind_its_fence_gives_up_fence_and_locks(
+def test_a_run_marked_as_failed_after_its_fence_releases_fence_and_locks(
     airflow: AirflowApi, environment: Environment, workload: Workload, run_id: str
 ) -> None:
     mark_failed(airflow, run_id)
@@ -85,7 +85,7 @@ def test_a_run_that_is_marked_as_failed_behind_its_fence_gives_up_fence_and_lock
     assert nothing_has_moved(environment, workload)
 
 
-def test_a_scheduler_that_is_killed_behind_the_fence_leaves_nothing_standing_once_it_is_back(
+def test_a_scheduler_killed_after_the_fence_releases_everything_once_it_is_back(
     airflow: AirflowApi, stack: Stack, environment: Environment, workload: Workload, run_id: str
 ) -> None:
     stack.kill("airflow/scheduler")

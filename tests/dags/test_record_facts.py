@@ -49,7 +49,7 @@ def test_a_run_records_what_is_known_and_its_log_has_the_table(
     assert from_summary(spark_at_hand / "rates.json", "east").words.startswith("the recorded history")
 
 
-def test_a_master_that_is_not_there_is_named_and_nothing_is_recorded(
+def test_a_spark_master_that_does_not_listen_is_named_and_nothing_is_recorded(
     spark_at_hand: Path, run_dag: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(

@@ -111,7 +111,7 @@ def test_an_objection_fails_the_run_before_anything_is_changed(
     assert any(v["level"] == "error" and "no-such-topic" in v["about"] for v in outcome.results["plan"]["verdicts"])
 
 
-def test_an_approved_switch_takes_its_locks_after_the_word(
+def test_a_switch_takes_its_locks_only_after_approval(
     run_dag: Run, environment: Environment, workload: Workload
 ) -> None:
     outcome = run_dag("switch", form(workload, approval="anybody"), mark_success_pattern="approve")
@@ -135,7 +135,7 @@ def kill_a_run(workload: Workload, where: str, home: Path) -> datetime:
     return run_after
 
 
-def test_a_run_killed_behind_the_fence_is_undone_by_a_rerun_and_made_by_it_or_the_next(
+def test_a_run_killed_after_its_fence_is_undone_and_repeated_by_reruns(
     run_dag: Run, environment: Environment, workload: Workload, tmp_path: Path, monkeypatch: Any
 ) -> None:
     run_after = kill_a_run(workload, "fenced", tmp_path)
@@ -157,7 +157,7 @@ def test_a_run_killed_behind_the_fence_is_undone_by_a_rerun_and_made_by_it_or_th
     assert nothing_stands(environment, workload)
 
 
-def test_a_run_killed_behind_the_cut_is_finished_by_a_rerun(
+def test_a_run_killed_after_its_cut_is_finished_by_a_rerun(
     run_dag: Run, environment: Environment, workload: Workload, tmp_path: Path, monkeypatch: Any
 ) -> None:
     run_after = kill_a_run(workload, "cut", tmp_path)
@@ -226,7 +226,7 @@ def test_a_cluster_is_masked_once_and_unmasked_once(run_dag: Run, environment: E
     assert not environment.store.locks()
 
 
-def test_declared_bindings_are_made_true_once(run_dag: Run, environment: Environment) -> None:
+def test_declared_bindings_are_applied_once(run_dag: Run, environment: Environment) -> None:
     declaration = "bindings: {declared-user: {cluster: west, groups: {readers: east}}}"
 
     shown = run_dag("refresh_bindings", {"declaration": declaration})
@@ -252,7 +252,7 @@ def test_declared_bindings_are_made_true_once(run_dag: Run, environment: Environ
     assert environment.store.read(Group, "readers") is None
 
 
-def test_the_connection_to_the_state_can_be_tested(airflow_connection: str, monkeypatch: Any) -> None:
+def test_the_connection_to_zookeeper_can_be_tested(airflow_connection: str, monkeypatch: Any) -> None:
     from ha_core.hooks.zookeeper import SwitchyardHook
 
     works, words = SwitchyardHook().test_connection()

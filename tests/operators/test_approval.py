@@ -44,7 +44,7 @@ def respond(approval: str, who: str, chosen: str) -> None:
         ("anybody", "alice", "Approve", "taken"),
     ],
 )
-def test_who_has_triggered_a_run_cannot_approve_it_where_somebody_else_has_to(
+def test_the_user_who_triggered_a_run_cannot_approve_it_when_somebody_else_must(
     asked: list[str], approval: str, who: str, chosen: str, becomes: str
 ) -> None:
     respond(approval, who, chosen)

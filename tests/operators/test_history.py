@@ -11,9 +11,7 @@ import pytest
 from ha_core.operators.spark import FRESH_S, fresh_rates, history_folder, rates_file
 
 
-def test_rates_lie_beside_the_history_and_are_taken_for_an_hour(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rates_lie_beside_the_history_and_are_used_for_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWITCHYARD_HISTORY", str(tmp_path))
     assert fresh_rates() is None, "none were ever recorded"
     rates_file().write_text("{}")
@@ -23,7 +21,7 @@ def test_rates_lie_beside_the_history_and_are_taken_for_an_hour(
     assert fresh_rates() is None
 
 
-def test_a_history_in_a_store_of_objects_has_its_rates_on_the_worker(
+def test_rates_of_a_history_in_an_object_store_lie_on_the_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))

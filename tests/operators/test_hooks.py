@@ -41,7 +41,7 @@ def test_login_and_password_are_the_service_account(monkeypatch: pytest.MonkeyPa
     assert ServiceAccountHook().test_connection()[0]
 
 
-def test_an_account_without_a_password_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_account_without_a_password_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     set_connection(monkeypatch, "switchyard_kafka_sasl", conn_type="switchyard_kafka", login="ops")
 
     with pytest.raises(SecurityProfileError, match="switchyard_kafka_sasl"):
@@ -58,7 +58,7 @@ def test_brokers_that_do_not_answer_fail_the_connection_test(monkeypatch: pytest
     assert "127.0.0.1:1" in words
 
 
-def test_a_mistyped_root_is_not_made_by_a_scheduled_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduled_run_does_not_create_a_mistyped_root(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Connection] = []
 
     def connect(connection: Connection, _by: str, **_options: Any) -> SimpleNamespace:

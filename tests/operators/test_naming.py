@@ -30,20 +30,20 @@ class Operations:
         return Operation(id=operation_id, kind="switch", state=state, by="test", reason="test", started="now")
 
 
-def test_an_id_is_the_same_whenever_it_is_asked_for_and_another_for_another_run() -> None:
+def test_the_operation_id_of_a_run_is_stable_and_differs_between_runs() -> None:
     assert base_id(*RUN) == base_id(*RUN)
     assert base_id(*RUN) != base_id(RUN[0], RUN[1] + "x", RUN[2])
     assert base_id(*RUN).startswith("switch-20260102-030405-")
 
 
-def test_every_id_can_name_an_operation() -> None:
+def test_the_id_of_the_last_attempt_is_a_legal_operation_id() -> None:
     operations = Operations(*["undone"] * (MAX_ATTEMPTS - 1))
 
     Operation(id=current_id(base_id(*RUN), operations.read), kind="switch", by="test", reason="test", started="now")
 
 
 @pytest.mark.parametrize("state", ["planned", "running", "fenced", "cut", "succeeded", "failed"])
-def test_a_run_goes_on_with_its_operation(state: OperationState) -> None:
+def test_a_run_continues_its_operation_unless_that_was_undone(state: OperationState) -> None:
     assert current_id(base_id(*RUN), Operations(state).read) == base_id(*RUN)
 
 
@@ -53,7 +53,7 @@ def test_after_an_undone_operation_the_run_begins_a_new_one() -> None:
     assert current_id(base_id(*RUN), Operations("undone", "undone").read) == f"{base_id(*RUN)}.3"
 
 
-def test_a_run_that_was_undone_too_often_says_so() -> None:
+def test_a_run_whose_attempts_were_all_undone_asks_for_a_new_run() -> None:
     with pytest.raises(ValueError, match="Trigger a new run"):
         current_id(base_id(*RUN), Operations(*["undone"] * MAX_ATTEMPTS).read)
 

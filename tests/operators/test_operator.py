@@ -52,7 +52,7 @@ def test_a_long_list_in_a_result_is_cut_and_the_rest_is_counted() -> None:
 @pytest.mark.parametrize(
     ("rendered", "meant"), [(True, True), ("True", True), ("yes", True), ("0", False), (None, False)]
 )
-def test_a_template_gives_a_truth_as_text(rendered: Any, meant: bool) -> None:
+def test_a_boolean_may_be_rendered_as_text(rendered: Any, meant: bool) -> None:
     task = Working(task_id="work", dry_run=rendered)
 
     task.read_arguments()
@@ -60,21 +60,21 @@ def test_a_template_gives_a_truth_as_text(rendered: Any, meant: bool) -> None:
     assert task.dry_run is meant
 
 
-def test_what_is_neither_true_nor_false_is_refused() -> None:
+def test_a_boolean_that_is_neither_true_nor_false_is_refused() -> None:
     with pytest.raises(RefusedRequestError, match="'Ture' is neither true nor false"):
         Working(task_id="work", dry_run="Ture").execute(context())
 
 
-def test_a_task_explains_itself() -> None:
+def test_the_docstring_of_an_operator_documents_its_task() -> None:
     assert Working(task_id="work").doc_md == "Does what it is told."
 
 
-def test_a_task_that_is_asked_to_stop_ends_where_it_stands() -> None:
+def test_a_killed_task_stops_at_once() -> None:
     with pytest.raises(AirflowTaskTerminated):
         Working(task_id="work").on_kill()
 
 
-def test_a_task_that_took_too_long_may_be_repeated() -> None:
+def test_a_task_that_timed_out_keeps_its_retries() -> None:
     def hangs() -> None:
         raise AirflowTaskTimeout("too long")
 

@@ -33,21 +33,21 @@ def test_a_dry_run_says_that_it_was_one() -> None:
     assert (found.line, found.failed) == ("DRY RUN: would move 1 topic from east to west", False)
 
 
-def test_what_was_done_counts_more_than_what_was_planned() -> None:
+def test_the_outcome_says_what_was_done_rather_than_what_was_planned() -> None:
     assert outcome([PLAN, Told("record", ("success",), DONE, "moved 1 topic")]).line == "DONE: moved 1 topic"
 
 
-def test_a_plan_alone_is_not_taken_for_the_deed() -> None:
+def test_a_plan_is_not_reported_as_done() -> None:
     assert "would" not in outcome([PLAN, Told("record", ("success",))]).line
 
 
-def test_a_refusal_is_told_once() -> None:
+def test_a_refusal_says_only_once_that_nothing_was_changed() -> None:
     found = outcome([Told("plan", ("failed",), REFUSED, "Nothing was changed. topic orders: It is not empty.")])
 
     assert (found.line, found.failed) == ("REFUSED: nothing changed. topic orders: It is not empty.", True)
 
 
-def test_a_failure_names_its_task() -> None:
+def test_the_outcome_of_a_failure_names_the_task() -> None:
     found = outcome(
         [PLAN, Told("cut_over", ("failed",), FAILED, "no gateway drained"), Told("verify", ("upstream_failed",))]
     )
@@ -55,18 +55,18 @@ def test_a_failure_names_its_task() -> None:
     assert (found.line, found.failed) == ("FAILED in cut_over: no gateway drained", True)
 
 
-def test_a_task_that_was_killed_fails_the_run_without_a_word() -> None:
+def test_a_task_that_ended_without_a_word_fails_the_run() -> None:
     found = outcome([PLAN, Told("cut_over", ("failed",)), Told("verify", ("upstream_failed",))])
 
     assert found.failed
     assert found.line.startswith("FAILED in cut_over: it ended without a word")
 
 
-def test_one_of_several_batches_that_fails_is_enough() -> None:
+def test_one_failed_batch_fails_the_run() -> None:
     assert outcome([PLAN, Told("migrate", ("success", "failed"), FAILED, "no lock")]).failed
 
 
-def test_a_batch_that_is_refused_does_not_speak_for_those_that_have_moved() -> None:
+def test_a_refused_batch_among_others_is_counted_as_one_that_failed() -> None:
     found = outcome([PLAN, Told("migrate", ("failed", "success", "success"), REFUSED, "Nothing was changed. No lock.")])
 
     assert (found.line, found.failed) == ("FAILED in migrate: 1 of 3 did not succeed: No lock.", True)
@@ -106,11 +106,11 @@ def test_a_rejected_run_names_who_said_no(who: str, words: str) -> None:
     assert (found.line, found.failed) == (f"REJECTED {words}: nothing changed", False)
 
 
-def test_nothing_to_do_is_no_failure() -> None:
+def test_a_run_with_nothing_to_do_succeeds() -> None:
     assert outcome([Told("plan", ("skipped",), NOTHING, "all is there"), SKIPPED]).line == "NOTHING TO DO: all is there"
 
 
-def test_the_nearest_field_is_named() -> None:
+def test_an_unknown_key_is_named_with_the_nearest_field_of_the_form() -> None:
     words = unknown_words({"dryrun": False, "from": "east", "zzz": 1}, {"dry_run", "from", "to"})
 
     assert "'dryrun' (is 'dry_run' meant?), 'zzz'. It has dry_run, from, to." in words
@@ -123,7 +123,7 @@ def context(run: dict[str, Any], answer: Any = None) -> dict[str, Any]:
     return {"dag_run": SimpleNamespace(**run), "task": SimpleNamespace(dag=dag, task_id="acquire"), "ti": instance}
 
 
-def test_an_operation_names_the_people_and_its_run() -> None:
+def test_an_operation_records_its_run_and_who_triggered_and_approved_it() -> None:
     approved = {"chosen_options": ["Approve"], "responded_by_user": {"id": "2", "name": "bob"}}
 
     assert run_by(context(ALICE)) == "alice (airflow:switch/r)"
@@ -131,7 +131,7 @@ def test_an_operation_names_the_people_and_its_run() -> None:
     assert run_by(context({**ALICE, "triggering_user_name": None})) == "airflow:switch/r"
 
 
-def test_a_run_knows_its_own_operations_whoever_has_approved_it() -> None:
+def test_a_run_recognises_its_operations_whoever_approved_them() -> None:
     owner = "airflow:switch/r"
 
     assert all(of_run(by, owner) for by in (owner, f"alice ({owner})", f"alice, approved by bob ({owner})"))

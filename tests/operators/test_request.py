@@ -61,7 +61,7 @@ def test_the_scope_of_the_form_is_that_of_the_command_line() -> None:
     )
 
 
-def test_in_a_dag_without_our_form_everything_is_an_argument_and_may_be_a_template() -> None:
+def test_in_a_dag_without_a_form_operators_take_arguments_and_templates() -> None:
     request = request_of(
         {"team": "payments", "wait": 20},
         scope=["user:{{ params.team }}"],
@@ -75,7 +75,7 @@ def test_in_a_dag_without_our_form_everything_is_an_argument_and_may_be_a_templa
     assert (request.reason, request.mode, request.drain_timeout_s) == ("payments moves", "planned", 20)
 
 
-def test_in_a_dag_of_ones_own_arguments_come_from_default_args_from_other_tasks_and_may_be_mapped() -> None:
+def test_arguments_come_from_default_args_or_other_tasks_and_can_be_mapped() -> None:
     with DAG("own", default_args={"reason": "a test", "proposal_of": "look"}):
         planned = PlanSwitchOperator(task_id="look", scope=["user:alice"], origin="east", target="west")
         acquired = AcquireOperator(task_id="acquire")
@@ -87,7 +87,7 @@ def test_in_a_dag_of_ones_own_arguments_come_from_default_args_from_other_tasks_
     assert mapped.partial_kwargs["force"] is True
 
 
-def test_an_argument_that_neither_task_nor_form_has_is_named() -> None:
+def test_a_missing_argument_is_named() -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
     with pytest.raises(AirflowFailException, match="There is no 'to'"):
@@ -95,7 +95,7 @@ def test_an_argument_that_neither_task_nor_form_has_is_named() -> None:
 
 
 @pytest.mark.parametrize("entries", [["alice"], ["user:+one"], ["user:alice##"], [" "]])
-def test_a_scope_that_is_none_is_refused(entries: list[str]) -> None:
+def test_a_malformed_scope_is_refused(entries: list[str]) -> None:
     with pytest.raises(RefusedError, match="user:NAME"):
         request_of({**FORM, "scope": entries})
 
@@ -118,14 +118,14 @@ def test_the_log_says_what_moves_and_what_speaks_against_it() -> None:
     assert "error: topic orders: It is not empty. Empty it." in said
 
 
-def test_names_that_clients_chose_cannot_break_the_table() -> None:
+def test_names_chosen_by_clients_are_escaped_in_tables() -> None:
     table = markdown(proposal_page(proposal(orders="as <script>|`x`\nnext")))
 
     row = next(line for line in table.splitlines() if "script" in line)
     assert row.endswith("| as \\<script\\>\\|\\`x\\` next |")
 
 
-def test_only_a_move_without_anything_to_do_counts_as_such() -> None:
+def test_a_move_has_nothing_to_do_only_when_no_other_error_stands() -> None:
     nothing = Verdict("error", "nothing-to-move", "scope", "Nothing is to move.")
 
     assert proposal(nothing).nothing_to_do

@@ -40,11 +40,11 @@ def context() -> dict[str, Any]:
     return {"params": {}, "task": task, "ti": SimpleNamespace(xcom_push=lambda **_: None)}
 
 
-def test_where_all_have_ended_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sensor_does_not_wait_when_all_crossings_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sensor(monkeypatch, True).execute(context()) is None
 
 
-def test_the_wait_is_a_triggers_and_its_whole_length_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sensor_waits_in_a_trigger_with_one_deadline_for_all_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     task = sensor(monkeypatch, False, False)
 
     with pytest.raises(TaskDeferred) as first:
@@ -59,21 +59,21 @@ def test_the_wait_is_a_triggers_and_its_whole_length_is_bounded(monkeypatch: pyt
     assert again.value.kwargs["until"] == until
 
 
-def test_a_wait_that_was_too_long_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sensor_fails_when_its_deadline_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     past = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
 
     with pytest.raises(AirflowSensorTimeout):
         sensor(monkeypatch, False).execute_complete(context(), until=past)
 
 
-def test_a_trigger_travels_to_another_process() -> None:
+def test_a_trigger_is_serialized_with_its_arguments() -> None:
     path, arguments = CrossingTrigger("state", ("one",), 15.0).serialize()
 
     assert path == "ha_core.operators.triggers.CrossingTrigger"
     assert CrossingTrigger(**arguments).serialize() == (path, arguments)
 
 
-def test_a_trigger_fires_once_something_is_due_and_outlasts_a_zookeeper_that_is_away(
+def test_a_trigger_retries_while_zookeeper_is_away_and_fires_when_something_is_due(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers: list[Any] = [False, StoreUnavailableError("zk:2181 is away"), False, True]

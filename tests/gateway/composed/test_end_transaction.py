@@ -29,7 +29,7 @@ def play(committed: bool, *, masked: str = "", node: int = NODES["east", 2]) -> 
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.PRODUCER_FENCED])
-def test_the_coordinator_that_issued_the_producers_id_is_asked_and_has_the_word(error: ErrorCode) -> None:
+def test_the_coordinator_that_issued_the_producer_id_is_asked_and_its_answer_counts(error: ErrorCode) -> None:
     found = play(True)
     found.asked(("east", Coordinator("transaction", "tx"), ApiKey.END_TXN))
     found.message("east", producer_id=7, producer_epoch=2, committed=True)
@@ -38,21 +38,27 @@ def test_the_coordinator_that_issued_the_producers_id_is_asked_and_has_the_word(
 
 
 @pytest.mark.parametrize(("committed", "error"), [(True, ErrorCode.INVALID_TXN_STATE), (False, MAPPING)])
-def test_who_aborts_what_was_refused_before_it_began_begins_anew(committed: bool, error: ErrorCode) -> None:
+def test_aborting_a_transaction_that_never_began_makes_the_producer_begin_anew(
+    committed: bool, error: ErrorCode
+) -> None:
     found = play(committed).answers({"east": {"error_code": int(ErrorCode.INVALID_TXN_STATE)}})
     assert found.result["error_code"] == error
 
 
 @pytest.mark.parametrize(("committed", "error"), [(True, AWAY), (False, ErrorCode.NONE)])
-def test_while_it_is_away_a_commit_stays_open_and_an_abort_is_granted(committed: bool, error: ErrorCode) -> None:
+def test_while_the_coordinator_is_away_a_commit_stays_open_and_an_abort_succeeds(
+    committed: bool, error: ErrorCode
+) -> None:
     found = play(committed).answers({"east": away("east")})
     assert found.result["error_code"] == error
 
 
 @pytest.mark.parametrize(("committed", "error"), [(True, MAPPING), (False, ErrorCode.NONE)])
-def test_once_it_is_out_of_service_the_producer_begins_anew(committed: bool, error: ErrorCode) -> None:
+def test_when_the_cluster_of_the_coordinator_is_masked_the_producer_begins_anew(
+    committed: bool, error: ErrorCode
+) -> None:
     assert play(committed, masked="east").result["error_code"] == error
 
 
-def test_an_id_of_nobody_is_refused() -> None:
+def test_a_producer_id_of_an_unknown_cluster_is_refused() -> None:
     assert play(True, node=99).result["error_code"] == MAPPING

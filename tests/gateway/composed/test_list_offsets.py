@@ -53,7 +53,7 @@ def test_a_time_after_the_old_extent_is_found_in_the_new_one() -> None:
     assert listed(2500, log(0, 100, {10: 1000, 20: 2000}), log(40, 55, {42: 2600})) == (0, 2600, 102)
 
 
-def test_what_an_old_cluster_holds_beyond_the_cut_is_not_served() -> None:
+def test_records_that_the_origin_holds_beyond_the_cut_are_not_served() -> None:
     assert listed(2500, log(0, 130, {20: 2000, 120: 2550}), log(40, 55, {42: 2600})) == (0, 2600, 102)
 
 
@@ -86,7 +86,7 @@ def test_an_ignored_extent_is_passed_over_without_asking_its_cluster() -> None:
     assert listed(EARLIEST, away("east"), log(40, 55), topic) == (0, -1, 100)
 
 
-def test_two_stays_in_one_cluster_are_told_apart() -> None:
+def test_two_extents_in_one_cluster_are_told_apart() -> None:
     extents = (
         Extent(cluster="east", start=0, end=100, base=0, term=0),
         Extent(cluster="west", start=100, end=150, base=0, term=1),
@@ -101,7 +101,7 @@ def test_two_stays_in_one_cluster_are_told_apart() -> None:
     assert listed(1500, east, log(0, 50, {5: 2000}), topic) == (0, 2000, 105)
 
 
-def test_a_damaged_map_is_no_basis_for_an_answer() -> None:
+def test_offsets_of_a_damaged_map_are_refused() -> None:
     closed = Extent(cluster="west", start=0, end=5, base=0, term=0)
     topic = Topic(name="orders", writer="west", partitions={0: (closed,)})
     play = Playbook(list_offsets(world(west=HOLDS, topics=(topic,)), 7, ask(LATEST)))
@@ -152,7 +152,9 @@ def test_the_leader_of_a_topic_that_is_seconds_old_is_asked_for_first() -> None:
         ({"partitions": [{"partition_index": 7, "leader_id": -1}]}, "", NO_LEADER),
     ],
 )
-def test_what_does_not_exist_is_told_apart_from_what_has_no_leader(said: Any, down: str, code: int) -> None:
+def test_unknown_partitions_and_partitions_without_a_leader_get_different_errors(
+    said: Any, down: str, code: int
+) -> None:
     # Given a partition whose leader is not known
     play = Playbook(list_offsets(world(port=("east", 1), down=down), 7, ask(LATEST, "new", partition=7)))
     # When the cluster says that there is no such topic, no such partition, or no leader
@@ -241,7 +243,7 @@ def test_deleting_what_is_gone_answers_where_the_log_starts() -> None:
 
 
 @pytest.mark.parametrize("handler", [list_offsets, offset_for_leader_epoch])
-def test_what_is_asked_for_clients_is_asked_as_a_consumer_whatever_they_say_they_are(handler: Any) -> None:
+def test_brokers_are_asked_as_by_a_consumer_whatever_replica_the_client_claims_to_be(handler: Any) -> None:
     # Given a client that says it is broker 2, which would be shown the end of what is not committed yet
     entry = {"partition_index": 0, "timestamp": LATEST}
     key, topic = KEY, {"name": "orders", "partitions": [entry]}

@@ -188,7 +188,7 @@ def test_an_unknown_topic_is_in_doubt_and_not_created_while_a_cluster_is_out_of_
     assert [(t["name"], t["error_code"]) for t in play.result["topics"]] == [("new", NO_LEADER)]
 
 
-def test_life_goes_on_without_a_masked_cluster() -> None:
+def test_a_topic_is_created_while_another_cluster_is_masked() -> None:
     play = NodesGranted(metadata(world(masked="west"), 9, ask("new", create=True)))
 
     play.asked(EAST).answers({"east": cluster("east")})

@@ -92,7 +92,7 @@ def test_the_terms_before_the_last_one_are_searched_too() -> None:
     assert run((EAST, WEST), west=west, east=east) == 490
 
 
-def test_what_another_producer_or_another_term_wrote_or_what_lies_behind_the_cut_is_not_taken_for_it() -> None:
+def test_batches_of_other_producers_or_terms_or_beyond_the_cut_do_not_match() -> None:
     west = Log(0, 420, written(100, 0) | written(110, 1, 41) | written(400, 1))
     assert run((WEST,), west=west) is None
 
@@ -111,7 +111,7 @@ def test_a_log_that_retention_has_shortened_is_searched_no_further() -> None:
     assert run((EAST,), east=log) is None
 
 
-def test_nothing_is_concluded_while_a_cluster_is_away() -> None:
+def test_a_batch_is_neither_found_nor_missing_while_its_cluster_is_away() -> None:
     log = Log(0, 600, written(430, 0))
     log.away = True
     with pytest.raises(ClusterUnavailableError):
@@ -120,7 +120,7 @@ def test_nothing_is_concluded_while_a_cluster_is_away() -> None:
         run((EAST,))
 
 
-def test_nothing_is_concluded_from_an_answer_without_the_partition() -> None:
+def test_an_answer_without_the_partition_has_the_client_ask_again() -> None:
     # Given a broker that leaves the partition out of what it says of times
     log = Log(0, 600, written(430, 0))
     log.answer = lambda _: {"topics": []}  # type: ignore[method-assign]

@@ -314,7 +314,7 @@ ALTER_AND_DESCRIBE = 1 << 7 | 1 << 8
     ids=["from 2.8 on", "before 2.8"],
 )
 @pytest.mark.parametrize("key", [ApiKey.DESCRIBE_CLUSTER, ApiKey.METADATA])
-def test_what_may_be_done_to_the_cluster_is_what_the_users_brokers_say(
+def test_authorized_operations_of_the_cluster_are_those_of_the_users_brokers(
     key: ApiKey, offered: Any, asked: tuple[ApiKey, int]
 ) -> None:
     # Given a user of the west
@@ -334,13 +334,13 @@ def test_what_may_be_done_to_the_cluster_is_what_the_users_brokers_say(
     assert play.encodes(key, version)["cluster_authorized_operations"] == ALTER_AND_DESCRIBE
 
 
-def test_what_may_be_done_to_a_cluster_that_is_away_is_not_said() -> None:
+def test_authorized_operations_of_an_unreachable_cluster_are_left_out() -> None:
     request = requested(ApiKey.DESCRIBE_CLUSTER, 1, include_cluster_authorized_operations=True)
     play = Playbook(describe_cluster(world(), 1, request)).wants(("east", 1), ("east", 2))
     play.answers({"east": away("east")})
     assert play.encodes(ApiKey.DESCRIBE_CLUSTER, 1)["cluster_authorized_operations"] == -(1 << 31)
 
 
-def test_who_creates_no_topics_is_told_so_as_by_a_broker() -> None:
+def test_a_request_that_creates_no_topics_gets_an_empty_answer() -> None:
     play = Playbook(create_topics(world(), 6, requested(ApiKey.CREATE_TOPICS, 6, topics=[])))
     assert play.encodes(ApiKey.CREATE_TOPICS, 6)["topics"] == []
