@@ -21,7 +21,7 @@ from ha_core.wire.codes import ApiKey
 from ha_core.wire.header import encode_request
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
-from tests.gateway.composed.playbook import requested
+from tests.gateway.composed.playbook import only_partition, only_topic, requested
 
 pytestmark = pytest.mark.stack
 
@@ -176,8 +176,8 @@ def test_topics_are_created_found_and_deleted_in_their_own_cluster(stack: Stack)
             ApiKey.DELETE_TOPICS, 5, (), topic_names=["mine", "only-west"], timeout_ms=10_000
         )
 
-        assert created["topics"][0]["error_code"] == 0
-        assert twice["topics"][0]["error_message"] == "topic only-west exists in cluster west"
+        assert only_topic(created)["error_code"] == 0
+        assert only_topic(twice)["error_message"] == "topic only-west exists in cluster west"
         led_by = {t["name"]: {p["leader_id"] for p in t["partitions"]} for t in listed["topics"]}
         (east,) = (node for (cluster, _), node in running.nodes.items() if cluster == "east")
         (west,) = (node for (cluster, _), node in running.nodes.items() if cluster == "west")
@@ -209,7 +209,7 @@ def test_a_moved_topic_has_one_row_of_offsets_over_both_clusters(stack: Stack) -
             answer = await running.answer(
                 ApiKey.LIST_OFFSETS, 7, (topic,), topics=[{"name": "orders", "partitions": partitions}]
             )
-            (partition,) = answer["topics"][0]["partitions"]
+            partition = only_partition(answer)
             return partition["error_code"], partition["timestamp"] - start, partition["offset"]
 
         none = -1 - start
@@ -224,13 +224,13 @@ def test_a_moved_topic_has_one_row_of_offsets_over_both_clusters(stack: Stack) -
         epoch = await running.answer(
             ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, (topic,), topics=[{"topic": "orders", "partitions": partitions}]
         )
-        assert epoch["topics"][0]["partitions"][0]["end_offset"] == 5
+        assert only_partition(epoch)["end_offset"] == 5
 
         cut = [{"partition_index": 0, "offset": 4}]
         deleted = await running.answer(
             ApiKey.DELETE_RECORDS, 2, (topic,), topics=[{"name": "orders", "partitions": cut}], timeout_ms=10_000
         )
-        (partition,) = deleted["topics"][0]["partitions"]
+        partition = only_partition(deleted)
         assert (partition["error_code"], partition["low_watermark"]) == (0, 4)
         assert await offset(-2) == (0, none, 4)
 
@@ -265,7 +265,7 @@ def test_groups_and_transactional_ids_find_their_coordinators_and_lists_are_whol
         assert described["groups"][0]["group_state"] == "Dead"
         assert (groups["error_code"], groups["groups"]) == (0, [])
         assert transactions["error_code"] == 0
-        assert producers["topics"][0]["partitions"][0]["error_code"] == 3  # as the broker says itself
+        assert only_partition(producers)["error_code"] == 3  # as the broker says itself
         node = str(next(node for (name, _), node in running.nodes.items() if name == "east"))
         assert {b["host"] for b in cluster["brokers"]} == {"gw"}
         configs = await running.answer(
