@@ -47,7 +47,7 @@ PARAMS = {
     "approval": forms.approval(),
     "force": forms.decision("Even if it answers", "Take the cluster for dead even if it answers."),
     "drain_timeout_s": forms.drain_timeout_s(
-        "How long to wait for gateways to let go of the dead cluster. Then the move is undone."
+        "How long to wait for gateways to let go of the dead cluster. After that the move is undone."
     ),
 }
 

@@ -81,14 +81,14 @@ PARAMS = {
     ),
     "rates": forms.optional_text(
         "Rates",
-        "Path of a summary of the job *offsets*. Empty: what *record_facts* has found out within the last hour, and of "
-        "what it does not know two looks at the log ends, seconds apart.",
+        "Path of a summary of the job *offsets*. Empty: what *record_facts* has found within the last hour; where that "
+        "has no rate, the log ends are read twice, seconds apart.",
         forms.HOW,
     ),
     "finish_after_s": forms.field(
         "Finish after, seconds",
-        "Partitions that nobody writes to never reach their cuts. So long after it was opened, what has not crossed "
-        "over is cut at its end, behind a fence. Empty: never.",
+        "Partitions that nobody writes to never reach their cuts. What has not crossed over after so many seconds is "
+        "cut at its end, behind a fence. Empty: never.",
         ["null", "number"],
         forms.HOW,
         default=None,
@@ -104,9 +104,7 @@ PARAMS = {
         maximum=1_000,
     ),
     "approval": forms.approval(),
-    "drain_timeout_s": forms.drain_timeout_s(
-        "How long gateways may take to follow. When it is over, the batch is undone."
-    ),
+    "drain_timeout_s": forms.drain_timeout_s("How long gateways may take to follow. After that the batch is undone."),
 }
 
 with switchyard_dag(

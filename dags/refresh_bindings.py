@@ -1,5 +1,5 @@
 """
-### Make the bindings as they are declared
+### Apply declared bindings
 
 Bindings say which cluster serves whom. This compares a declaration (YAML) with what is stored, shows the difference
 line by line, changes it in **one revision**, and ends when every gateway serves that.

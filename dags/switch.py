@@ -44,7 +44,7 @@ PARAMS = {
     "include_followers": forms.flag(
         "Others follow",
         "A topic has one writer, so whoever else uses a moving topic comes along with it. Off: the move is refused, "
-        "and the task **plan** names them.",
+        "and the task **plan** names the others.",
     ),
     "mode": forms.choice(
         "Mode",
@@ -55,7 +55,7 @@ PARAMS = {
     "unread": forms.unread(required=False),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s(
-        "How long clients may wait behind the fence. When it is over, the move is undone."
+        "How long clients may wait behind the fence. After that the move is undone."
     ),
 }
 

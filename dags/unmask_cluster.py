@@ -5,7 +5,7 @@ Takes the mask off a cluster, **after a health probe**: a cluster that does not 
 Nothing moves back by itself: use the `switch` DAG for that. If topics were moved while it was dead, the DAG
 `check_origins` finds out what came back with it.
 
-`look` lists who gets it back. Unmasking is one revision; the task ends when every gateway serves it. A cluster that is
+`look` lists who depends on it. Unmasking is one revision; the task ends when every gateway serves it. A cluster that is
 not masked is left alone, and the task is skipped. Without Airflow: `switchyard unmask CLUSTER`.
 """
 

@@ -56,10 +56,12 @@ class ApproveOperator(ApprovalOperator):  # type: ignore[misc]  # airflow is not
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         who, chosen = responder(event), event.get("chosen_options") or ()
         if self.APPROVE in chosen and self.approval == SOMEBODY_ELSE and who == triggered_by(context):
-            self.log.warning("%s has triggered this run, so somebody else has to approve it. It is asked again.", who)
+            self.log.warning(
+                "%s triggered this run, so somebody else has to approve it. The question is asked again.", who
+            )
             return self.execute(context)  # takes the answer back and waits for another
         # Nothing is skipped from here, as Airflow's own would: a task whose end Airflow loses is asked again, and the
         # tasks after it would have been skipped, and the run reported, by an answer that does not count any more.
         answer = HITLOperator.execute_complete(self, context, event)
-        self.log.info("%s by %s", ", ".join(chosen), who or "nobody: the time is over")
+        self.log.info("%s by %s", ", ".join(chosen), who or "nobody: there was no answer in time")
         return answer

@@ -122,7 +122,7 @@ def dry_run(text: str) -> Param:
 
 
 def scheduled_dry_run(text: str) -> Param:
-    return flag("Dry run", f"{text} Off in the form, because the runs by the clock take it as it stands.", WHAT)
+    return flag("Dry run", f"{text} Off by default, because scheduled runs take it as it stands.", WHAT)
 
 
 def cluster(title: str, text: str) -> Param:
@@ -135,7 +135,7 @@ def cluster(title: str, text: str) -> Param:
 
 def of_cluster(reason: Param, **more: Param) -> dict[str, Param]:
     """The form of what is done to one cluster."""
-    which = cluster("Cluster", "The one to change.")
+    which = cluster("Cluster", "The cluster to change.")
     return {FIRST: dry_run("Only show who depends on the cluster."), "cluster": which, "reason": reason, **more}
 
 
@@ -167,17 +167,17 @@ def unread(required: bool) -> Param:
     )
     words = {"wait": "wait until the cluster is back", "skip": "skip: go on at the cut"}
     if required:
-        text = f"{text} Somebody has to say it."
+        text = f"{text} There is no default."
         return field("Unread records", text, "string", enum=[*words], values_display=words)
-    text = f"{text} Mode *forced* only, and there somebody has to say it."
+    text = f"{text} Only with mode *forced*, where it is required."
     return optional_text("Forced: unread records", text, HOW, enum=[None, *words], values_display=words)
 
 
 def approval() -> Param:
     words = {
         "nobody": "nobody: it goes on by itself",
-        "anybody": "anybody, you as well",
-        "somebody else": "somebody else than who has triggered it",
+        "anybody": "anybody, you included",
+        "somebody else": "somebody other than whoever triggered the run",
     }
     text = (
         "Wait for a human (*Required Actions*) after the task **plan**. No lock is held while waiting; without an "

@@ -48,7 +48,7 @@ def outcome(tasks: Sequence[Told], rejected_by: str | None = None) -> Outcome:
     if failed:
         return Outcome(_failure(failed[0]), failed=True, by=failed[0])
     if any(_BAD & set(one.states) for one in tasks):
-        return Outcome(f"{FAILED}: a task before did not run", failed=True)
+        return Outcome(f"{FAILED}: an earlier task did not run", failed=True)
     if rejected_by is not None:
         who = f"by {rejected_by}" if rejected_by else "because nobody answered in time"
         return Outcome(f"REJECTED {who}: nothing changed")
@@ -67,4 +67,4 @@ def _failure(task: Told) -> str:
         return f"{REFUSED}: nothing changed. {text}"
     if task.kind == FAILED:
         return f"{FAILED} in {task.task}: {task.text}"
-    return f"{FAILED} in {task.task}: it ended without a word, killed or marked by hand; its log has what there is"
+    return f"{FAILED} in {task.task}: it ended without a message: killed, or marked by hand; see its log"

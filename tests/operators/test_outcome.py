@@ -59,7 +59,7 @@ def test_a_task_that_ended_without_a_word_fails_the_run() -> None:
     found = outcome([PLAN, Told("cut_over", ("failed",)), Told("verify", ("upstream_failed",))])
 
     assert found.failed
-    assert found.line.startswith("FAILED in cut_over: it ended without a word")
+    assert found.line.startswith("FAILED in cut_over: it ended without a message")
 
 
 def test_one_failed_batch_fails_the_run() -> None:
