@@ -8,7 +8,18 @@ from ha_core.model.gateway import GatewayRecord, VirtualNode
 from ha_core.model.group import Group, Member
 from ha_core.model.identity import ANONYMOUS, Identity, identify
 from ha_core.model.known import KnownGroup, KnownTopic
-from ha_core.model.operation import HistoryEntry, Lock, MoveRequest, MoveSet, Operation, Scope
+from ha_core.model.operation import (
+    HistoryEntry,
+    Lock,
+    MigrateOperation,
+    MoveOperation,
+    MoveRequest,
+    MoveSet,
+    Operation,
+    SingleOperation,
+    SwitchOperation,
+)
+from ha_core.model.scope import Scope
 from ha_core.model.topic import Crossing, Fence, LastSequences, Topic, legal_name
 from ha_core.model.usage import Usage, Use
 from ha_core.model.view import View
@@ -30,10 +41,14 @@ __all__ = [
     "Lock",
     "Mask",
     "Member",
+    "MigrateOperation",
+    "MoveOperation",
     "MoveRequest",
     "MoveSet",
     "Operation",
     "Scope",
+    "SingleOperation",
+    "SwitchOperation",
     "Topic",
     "UnreadableDocumentError",
     "Usage",

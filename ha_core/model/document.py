@@ -61,13 +61,18 @@ class Document(Part):
         return self.model_dump_json(exclude_none=True, by_alias=True).encode()
 
     @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """:raises ValidationError: not JSON, or against the types."""
+        return cls.model_validate_json(data)
+
+    @classmethod
     def from_bytes(cls, data: bytes, path: str) -> Self:
         """Parse what is stored at `path`.
 
         :raises UnreadableDocumentError: not JSON, of a newer schema, or against the types.
         """
         try:
-            document = cls.model_validate_json(data)
+            document = cls.parse(data)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "the document"

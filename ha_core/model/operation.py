@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
 
-from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
+from pydantic import Field, TypeAdapter
 
+from ha_core.model.binding import UserBindings
 from ha_core.model.document import FEW_BYTES, Document, Part
+from ha_core.model.group import Group
+from ha_core.model.scope import Scope
+from ha_core.model.topic import LastSequences, Topic
 
-T = TypeVar("T")
 Mode = Literal["planned", "forced"]
 Unread = Literal["wait", "skip"]
 CutMode = Literal["barrier", "predicted"]
@@ -20,23 +23,13 @@ Driver = Literal["command", "run"]
 a run of Airflow; between two of them nobody holds it, and it may wait for a slot or for somebody's approval."""
 SingleKind = Literal["mask", "unmask", "bindings", "return", "age", "give-up", "add-cluster", "remove-cluster"]
 """Operations of one revision."""
-OperationKind = Literal["switch", "migrate", SingleKind]
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]
 """`crossing`: cuts that lie ahead are published. `fenced`: a fence may stand. `undoing`: on the way back.
 `cut`: the map was published, from here on only forward. The last three are final."""
 
 
-class Scope(Part):
-    """What is to move. Each entry is written as operators write it."""
-
-    users: tuple[str, ...] = ()
-    instances: tuple[tuple[str, str], ...] = ()
-    """(user, client id)."""
-    user_topics: tuple[tuple[str, str], ...] = ()
-    user_groups: tuple[tuple[str, str], ...] = ()
-    topics: tuple[str, ...] = ()
-    partitions: dict[str, tuple[int, ...]] = Field(default_factory=dict)
-    """Partitions to move, for topics that move only in part."""
+def _table(**successors: str) -> Mapping[OperationState, frozenset[OperationState]]:
+    return {cast(OperationState, state): frozenset(cast(Any, after.split())) for state, after in successors.items()}
 
 
 class MoveRequest(Part):
@@ -111,10 +104,14 @@ class DependentGroups(Part):
 
 
 class Evidence(Part):
-    """What later steps of an operation need of earlier ones."""
+    """What later steps of an operation need of earlier ones. Each kind of operation has a type of its own."""
+
+
+class SingleEvidence(Evidence):
+    """What an operation of one revision is about."""
 
     about: tuple[str, ...] = ()
-    """Lock keys of an operation of one revision, the first ones: what it is about."""
+    """The first ones of its lock keys."""
 
 
 class MoveEvidence(Evidence):
@@ -162,21 +159,24 @@ class CrossingEvidence(MoveEvidence):
     """Partitions that were added meanwhile, and remain in the origin."""
 
 
-EVIDENCE: dict[str, type[Evidence]] = {"switch": MoveEvidence, "migrate": CrossingEvidence}
-"""By the kind of operation; of all others `Evidence`."""
-
-
 class Operation(Document):
-    """`/operations/{id}`. Its history, one node per entry below it, is never deleted."""
+    """`/operations/{id}`. Its history, one node per entry below it, is never deleted.
+
+    Each kind of operation is a class below this one, with its own request and evidence (`AnyKind`).
+    """
 
     FOLDER = "/operations"
     KEY = "id"
     REVISED = True
     PLAIN_BYTES = 32 * FEW_BYTES
     """It keeps what it found of each partition, in the same revision as their maps; most are short."""
+    NOUN: ClassVar[str] = "operation"
+    """For people."""
+    SUCCESSORS: ClassVar[Mapping[OperationState, frozenset[OperationState]]]
+    """State → what it may become, besides itself."""
 
     id: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")
-    kind: OperationKind
+    kind: str
     state: OperationState = "planned"
     by: str
     """Who runs it: `cli:USER@HOST` or `airflow:DAG/RUN`."""
@@ -185,29 +185,35 @@ class Operation(Document):
     reason: str
     started: str
     ended: str | None = None
-    request: MoveRequest | None = None
-    moves: MoveSet | None = None
     revision: int = 0
     """Revision of its last change to the state."""
-    evidence: SerializeAsAny[Evidence] = Field(default_factory=Evidence, validate_default=True)
-    """Its type is that of the kind (`EVIDENCE`)."""
+    evidence: Evidence = Evidence()
     result: str = ""
 
-    @field_validator("evidence", mode="before")
+    @property
+    def about(self) -> tuple[str, ...]:
+        """What it works on, as operators write it."""
+        return ()
+
+    @property
+    def route(self) -> tuple[str, str] | None:
+        """From which cluster to which."""
+        return None
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """Topics that it moves."""
+        return ()
+
+    @property
+    def writes(self) -> tuple[tuple[type[Document], str], ...]:
+        """Documents that its revisions may write."""
+        return ((Operation, self.id),)
+
     @classmethod
-    def _of_its_kind(cls, found: Any, known: ValidationInfo) -> Any:
-        kind = EVIDENCE.get(known.data.get("kind", ""), Evidence)
-        return found if isinstance(found, kind) else kind.model_validate(dict(found))
-
-    @property
-    def move(self) -> MoveEvidence:
-        """:raises TypeError: the operation moves nothing."""
-        return self._typed(MoveEvidence)
-
-    @property
-    def crossing(self) -> CrossingEvidence:
-        """:raises TypeError: no cut of the operation lies ahead."""
-        return self._typed(CrossingEvidence)
+    def parse(cls, data: bytes) -> Self:
+        """As the class of its kind."""
+        return cast(Self, _BY_KIND.validate_json(data)) if cls is Operation else super().parse(data)
 
     def noting(self, **found: Any) -> Self:
         """With more evidence, each in its field."""
@@ -216,10 +222,84 @@ class Operation(Document):
             raise TypeError(f"a {self.kind} keeps no evidence of {', '.join(sorted(unknown))}")
         return self.model_copy(update={"evidence": self.evidence.model_copy(update=found)})
 
-    def _typed(self, kind: type[T]) -> T:
-        if not isinstance(self.evidence, kind):
-            raise TypeError(f"operation {self.id} is a {self.kind}: it has no {kind.__name__}")
-        return self.evidence
+
+class SingleOperation(Operation):
+    """One revision. Until it is committed nothing has been changed."""
+
+    SUCCESSORS = _table(running="cut undone", cut="succeeded failed")
+
+    kind: SingleKind
+    evidence: SingleEvidence = SingleEvidence()
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        return self.evidence.about
+
+
+class MoveOperation(Operation):
+    """Topics change their writer, identities and groups their binding."""
+
+    NOUN = "move"
+
+    request: MoveRequest
+    moves: MoveSet
+    evidence: MoveEvidence = MoveEvidence()
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        return self.request.scope.entries
+
+    @property
+    def route(self) -> tuple[str, str]:
+        return self.request.origin, self.request.target
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        return self.moves.topics
+
+    @property
+    def writes(self) -> tuple[tuple[type[Document], str], ...]:
+        return (
+            *super().writes,
+            *((kind, topic) for kind in (Topic, LastSequences) for topic in self.moves.topics),
+            *((Group, group) for group in self.moves.groups),
+            *((UserBindings, user) for user in self.request.scope.named_users),
+        )
+
+
+class SwitchOperation(MoveOperation):
+    """Behind a fence of some milliseconds."""
+
+    SUCCESSORS = _table(
+        planned="running fenced undoing undone",
+        running="fenced undoing undone",
+        fenced="cut undoing",
+        undoing="undone",
+        cut="succeeded failed",
+    )
+
+    kind: Literal["switch"] = "switch"
+
+
+class MigrateOperation(MoveOperation):
+    """By cuts that lie ahead of their logs."""
+
+    NOUN = "migration"
+    SUCCESSORS = _table(
+        planned="running crossing undoing undone",
+        running="crossing undoing undone",
+        crossing="fenced cut undoing",
+        fenced="crossing cut undoing",
+        undoing="crossing undone",
+        cut="succeeded failed",
+    )
+
+    kind: Literal["migrate"] = "migrate"
+    evidence: CrossingEvidence = CrossingEvidence()
+
+
+AnyKind = SingleOperation | SwitchOperation | MigrateOperation
+_BY_KIND: TypeAdapter[Operation] = TypeAdapter(Annotated[AnyKind, Field(discriminator="kind")])
 
 
 class HistoryEntry(Document):

@@ -94,8 +94,7 @@ class Caretaking:
 
     def _topics(self, operation: Operation) -> dict[str, Topic]:
         """Who changes them changes the operation's document, under its epoch: they are read once."""
-        names = operation.moves.topics if operation.moves is not None else ()
-        stored = self.environment.pool.map(lambda name: self.environment.store.read(Topic, name), names)
+        stored = self.environment.pool.map(lambda name: self.environment.store.read(Topic, name), operation.moved)
         return {topic[0].name: topic[0] for topic in stored if topic is not None}
 
 

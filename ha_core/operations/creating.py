@@ -1,28 +1,78 @@
-"""The beginning of an operation: its document with its locks; and whether one that stands in its way is still alive."""
+"""The beginning of an operation: its document with its locks; and what stands in its way."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
 
 from ha_core.model import Operation
+from ha_core.model.operation import Unread
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.journal import Journal
+from ha_core.operations.journal import Journal, new_operation_id
 from ha_core.store.errors import ConflictError, LockedError
 
 
-def create(
-    environment: Environment, operation: Operation, lock_keys: Sequence[str], detail: dict[str, Any]
-) -> Operation:
-    """Create `operation`; nothing else is changed. One of the same id that is there already is found again.
+class Ending(NamedTuple):
+    """A crossing that is ended without its origin, before an operation begins that takes this for dead."""
 
-    :param detail: for the history, besides who and why.
+    operation: str
+    unread: Unread
+    force: bool
+
+
+class Startable(BaseModel):
+    """What was judged, and begins as an operation of its kind."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @property
+    @abstractmethod
+    def kind(self) -> str: ...
+
+    @abstractmethod
+    def begun(self, **common: Any) -> Operation:
+        """:param common: the fields that operations of every kind have."""
+
+    @property
+    @abstractmethod
+    def lock_keys(self) -> Sequence[str]: ...
+
+    @abstractmethod
+    def judged_again(self, environment: Environment) -> Startable:
+        """Judge the state once more: somebody may have thought about it for hours.
+
+        :raises RefusedError: a verdict is an error, or it would do something else now.
+        """
+
+    @property
+    def waits_for(self) -> Collection[str]:
+        """Lock keys that are free in a moment: others of its run have them."""
+        return ()
+
+    @property
+    def ends_first(self) -> Sequence[Ending]:
+        return ()
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """For the history, besides who and why."""
+        return {}
+
+
+def begin(environment: Environment, chosen: Startable, operation_id: str | None = None) -> Operation:
+    """Create the operation; nothing else is changed. One of the same id that is there already is found again.
+
     :raises RefusedError: somebody else works on something that it takes along.
     """
-    operation = operation.model_copy(update={"driver": environment.driver})
+    now = environment.now()
+    operation_id = operation_id or new_operation_id(chosen.kind, now)
+    operation = chosen.begun(id=operation_id, by=environment.by, driver=environment.driver, started=now)
     try:
-        epoch = environment.store.create_operation(operation, lock_keys)
+        epoch = environment.store.create_operation(operation, chosen.lock_keys)
     except LockedError as error:
         raise RefusedError(
             f"Nothing was changed. {error.key} is locked by operation {error.operation_id} of {error.by} since "
@@ -33,9 +83,27 @@ def create(
         if found is None:
             raise
         return found
-    evidence = {"by": operation.by, "reason": operation.reason, **detail}
+    evidence = {"by": operation.by, "reason": operation.reason, **chosen.told}
     Journal(environment, operation, epoch).append("start", "done", None, evidence)
     return operation
+
+
+LOCK_PATIENCE_S, LOCK_PAUSE_S = 30.0, 0.2
+"""Two batches may have groups of one user, and each locks the user for the second that it takes."""
+
+
+def await_free(environment: Environment, keys: Collection[str]) -> None:
+    """Until all of the locks are free, or the patience is over."""
+    deadline = environment.monotonic() + LOCK_PATIENCE_S
+    said = False
+    while environment.monotonic() < deadline:
+        held = [lock for lock in environment.store.locks() if lock.key in keys]
+        if not held:
+            break
+        if not said:
+            environment.say(f"{held[0].key} is locked by operation {held[0].operation}: waiting for it")
+            said = True
+        environment.sleep(LOCK_PAUSE_S)
 
 
 QUIET_S = 15.0

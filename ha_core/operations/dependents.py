@@ -12,7 +12,7 @@ becomes of the groups: what failed is written into the operation, with the comma
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -21,27 +21,24 @@ from pydantic import BaseModel, ConfigDict
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import LIVE
-from ha_core.model import Identity, MoveRequest, MoveSet, Operation, Scope, View
-from ha_core.model.operation import DependentGroups, MoveEvidence
+from ha_core.model import Identity, MoveOperation, MoveRequest, MoveSet, Scope, View
+from ha_core.model.operation import DependentGroups
+from ha_core.operations.creating import await_free, begin
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError
 from ha_core.operations.gather import gather_all
 from ha_core.operations.journal import Journal
 from ha_core.operations.kind import Work
 from ha_core.operations.report import Report
-from ha_core.operations.requests import format_scope
-from ha_core.operations.switch.proposal import begin_switch, plan
+from ha_core.operations.switch.proposal import plan
 from ha_core.plan.closure import closure, users_at
 from ha_core.plan.facts import Partition
 from ha_core.plan.preflight import FOLLOWER_RULES, judge
 from ha_core.plan.preflight.followers import Followers
 from ha_core.plan.resolve import cluster_for_group
-from ha_core.plan.revision import asked
 from ha_core.plan.verdict import Verdict, listed
 from ha_core.store.errors import TooLargeError
 
-LOCK_PATIENCE_S, LOCK_PAUSE_S = 30.0, 0.2
-"""Two batches may have groups of one user, and each locks the user for the second that it takes."""
 MAX_LEFT_OUT = 50
 """Groups that stay, as many as the evidence names."""
 MAX_GROUPS = 200
@@ -141,13 +138,13 @@ def _softened(verdicts: Collection[Verdict], origin: str) -> Iterator[Verdict]:
         yield softer if one.level == "error" else one
 
 
-def follow(journal: Journal) -> Work:
+def follow(journal: Journal[MoveOperation]) -> Work:
     """Move the groups after the topics of an operation that has cut over, where that was asked for.
 
     :raises StoreError: ZooKeeper is away, or another executor goes on. Run again, it goes on where it was.
     """
     request = journal.request
-    if request.groups == "leave" or request.scope.user_groups or journal.operation.move.groups is not None:
+    if request.groups == "leave" or request.scope.user_groups or journal.operation.evidence.groups is not None:
         return
     with journal.step("groups") as seen:
         found = yield from _follow(journal)
@@ -157,17 +154,17 @@ def follow(journal: Journal) -> Work:
         journal.environment.say(f"groups: {failure(journal.operation)}")
 
 
-def unfollowed(operation: Operation) -> str:
+def unfollowed(operation: MoveOperation) -> str:
     """What to add to the failure of an operation that has cut over: it ends before its groups are looked for."""
-    request, _ = asked(operation)
+    request = operation.request
     if request.groups == "leave" or request.scope.user_groups:
         return ""
     return f" Groups have not followed its topics; when this is mended: {_by_hand(request, Scope())}"
 
 
-def words(operation: Operation, view: View | None = None) -> str:
+def words(operation: MoveOperation, view: View | None = None) -> str:
     """What became of the groups; empty as long as nothing has. `view` as for `failure`."""
-    found = operation.move.groups
+    found = operation.evidence.groups
     if found is None:
         return ""
     if found.error:
@@ -177,47 +174,32 @@ def words(operation: Operation, view: View | None = None) -> str:
     return f"{found.moved} groups have followed in operation {', '.join(found.operations)}"
 
 
-def failure(operation: Operation, view: View | None = None) -> str:
+def failure(operation: MoveOperation, view: View | None = None) -> str:
     """Why groups that were to follow did not, with the next step; empty where nothing has failed.
 
     :param view: the state as it is now; somebody may have moved them since.
     """
-    found = operation.evidence.groups if isinstance(operation.evidence, MoveEvidence) else None
+    found = operation.evidence.groups
     if found is None or not found.error or (view is not None and _moved_since(operation, found, view)):
         return ""
     return f"the groups did not follow: {found.error} The topics stay moved. Next: {found.next}"
 
 
-def _moved_since(operation: Operation, groups: DependentGroups, view: View) -> bool:
-    origin = asked(operation)[0].origin
+def _moved_since(operation: MoveOperation, groups: DependentGroups, view: View) -> bool:
+    origin = operation.request.origin
     return bool(groups.scope) and all(
         cluster_for_group(view, Identity(user, ""), group) != origin for user, group in groups.scope
     )
 
 
-def start_when_free(environment: Environment, keys: Collection[str], start: Callable[[], T]) -> T:
-    """`start()`, once all of the locks are free or the patience is over."""
-    deadline = environment.monotonic() + LOCK_PATIENCE_S
-    said = False
-    while environment.monotonic() < deadline:
-        held = [lock for lock in environment.store.locks() if lock.key in keys]
-        if not held:
-            break
-        if not said:
-            environment.say(f"{held[0].key} is locked by operation {held[0].operation}: waiting for it")
-            said = True
-        environment.sleep(LOCK_PAUSE_S)
-    return start()
-
-
-def _follow(journal: Journal) -> Generator[str, Report, DependentGroups]:
+def _follow(journal: Journal[MoveOperation]) -> Generator[str, Report, DependentGroups]:
     environment, request = journal.environment, journal.request
     operations: list[str] = []
     moved, left_out, error = 0, dict[str, str](), ""
     scope, by_hand = Scope(), True
     try:
         for operation_id in _ids(journal.operation.id):
-            known, more = environment.operation(operation_id), True  # a killed run may have had more
+            known, more = environment.operation_of(MoveOperation, operation_id), True  # a killed run may have had more
             if known is None:
                 found = find_dependents(environment, environment.store.load(), request, journal.moves.topics)
                 left_out = dict(list(found.left_out.items())[:MAX_LEFT_OUT])
@@ -227,17 +209,17 @@ def _follow(journal: Journal) -> Generator[str, Report, DependentGroups]:
                 if not found.groups:
                     break
                 first = replace(found, groups=found.groups[:MAX_GROUPS])
-                begun = _begin(environment, request, Scope(user_groups=first.scope), operation_id)
+                groups = len(_begin(environment, request, Scope(user_groups=first.scope), operation_id).groups)
             else:
                 environment.say(f"operation {operation_id} was begun by {known.by}: going on with it")
-                begun, scope = known, asked(known)[0].scope
+                groups, scope = len(known.moves.groups), known.request.scope
             report = yield operation_id
             environment.say(f"operation {operation_id}: {report.result} {report.error}".rstrip())
             error, by_hand = report.error, report.result == "undone"
             if not by_hand:
                 operations.append(operation_id)
             if report.result == "succeeded":
-                moved += len(asked(begun)[1].groups)
+                moved += groups
             if not more or (report.result != "succeeded" and (known is None or not by_hand)):
                 break
     except (MoveError, KafkaAdminError, TooLargeError) as failed:
@@ -254,19 +236,18 @@ def _ids(operation_id: str) -> tuple[str, ...]:
     return (first, *(f"{first}.{number}" for number in range(2, MAX_OPERATIONS + 1)))
 
 
-def _begin(environment: Environment, request: MoveRequest, scope: Scope, operation_id: str) -> Operation:
+def _begin(environment: Environment, request: MoveRequest, scope: Scope, operation_id: str) -> MoveSet:
     switch = request.model_copy(update={"scope": scope, "cut": "barrier", "finish_after_s": None})
     keys = [f"user:{user}" for user, _ in scope.user_groups] + [f"group:{group}" for _, group in scope.user_groups]
 
-    def begin() -> Operation:
-        proposal = plan(environment, switch)
-        proposal.require_sound()
-        return begin_switch(environment, proposal, environment.by, operation_id)
-
-    return start_when_free(environment, keys, begin)
+    await_free(environment, keys)
+    proposal = plan(environment, switch)
+    proposal.require_sound()
+    begin(environment, proposal, operation_id)
+    return proposal.moves
 
 
 def _by_hand(request: MoveRequest, scope: Scope) -> str:
-    entries = format_scope(scope) or ("user:NAME##GROUP",)
+    entries = scope.entries or ("user:NAME##GROUP",)
     route = ("--from", request.origin, "--to", request.target, "--reason", request.reason)
     return f"`switchyard switch {shlex.join((*entries, *route))}`"

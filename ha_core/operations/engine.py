@@ -10,27 +10,22 @@ their end that it asks for, and reports.
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import MoveRequest, Operation
-from ha_core.model.operation import CrossingEvidence, Unread
+from ha_core.model import MoveRequest, Operation, SwitchOperation
+from ha_core.model.operation import Unread
 from ha_core.operations.caretaking import Caretaking
-from ha_core.operations.creating import create, quiet_s
+from ha_core.operations.creating import Startable, await_free, begin, quiet_s
 from ha_core.operations.creating import held as is_held
-from ha_core.operations.dependents import start_when_free
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import MoveError, RefusedError, StepFailedError
-from ha_core.operations.journal import Journal, held, new_operation_id
+from ha_core.operations.journal import Journal, held
 from ha_core.operations.kind import Work
 from ha_core.operations.kinds import KINDS
-from ha_core.operations.migration.planning import Batch, judged_again
 from ha_core.operations.registry import running_operations
-from ha_core.operations.report import Report, report_of, require_sound
-from ha_core.operations.revisions import MAX_DETAIL_BYTES
-from ha_core.operations.switch.proposal import Proposal, begin_switch, plan
+from ha_core.operations.report import Report, report_of
 from ha_core.plan.abandoned import AT_ONCE_S
-from ha_core.plan.closure import lock_keys, users_of
 from ha_core.plan.move import TASKS
 from ha_core.plan.revision import FINAL, MoveDamagedError
 from ha_core.store.errors import StoreError
@@ -42,80 +37,25 @@ BEGUN_S = 2.0
 
 
 def start(
-    environment: Environment, proposal: Proposal, by: str, operation_id: str | None = None, recheck: bool = True
+    environment: Environment, chosen: Startable, operation_id: str | None = None, recheck: bool = True
 ) -> Operation:
-    """Create a switch with all its locks; nothing else is changed. One of a killed run is found by `operation_id`.
+    """Create an operation with all its locks; nothing else is changed. One of a killed run is found by `operation_id`.
 
-    :param recheck: judge the state once more: somebody may have thought about the proposal for hours.
-
-    :raises RefusedError: a verdict is an error, what moves has changed, or another operation has a lock.
+    :param recheck: judge the state once more.
+    :raises RefusedError: a verdict is an error, it would do something else now, or another operation has a lock.
     """
     if operation_id is not None and (created := environment.operation(operation_id)) is not None:
         return created
     take_care(environment)
-    proposal.require_sound()
+    await_free(environment, chosen.waits_for)
     if recheck:
-        again = plan(environment, proposal.request)
-        again.require_sound()
-        if again.moves.reasons.keys() != proposal.moves.reasons.keys():
-            changed = sorted(again.moves.reasons.keys() ^ proposal.moves.reasons.keys())
-            raise RefusedError(
-                f"Nothing was changed. What moves is not what was proposed any more: {', '.join(changed)}. "
-                "Look at a new proposal."
-            )
-        proposal = again
-    _end_crossings(environment, proposal)
-    return begin_switch(environment, proposal, by, operation_id)
-
-
-def start_batch(
-    environment: Environment, batch: Batch, by: str, operation_id: str | None = None, recheck: bool = True
-) -> Operation:
-    """As `start`, the operation of a batch. A barrier is a switch of topics.
-
-    :raises RefusedError: somebody else works on a topic, or, with `recheck`, a verdict is an error by now.
-    """
-    if operation_id is not None and (created := environment.operation(operation_id)) is not None:
-        return created
-    take_care(environment)
-    request = batch.request
-    if request.cut == "barrier":
-        proposal = Proposal(request=request, revision=0, moves=batch.moves)
-        users = [f"user:{user}" for user in users_of(request.scope)]
-        return start_when_free(environment, users, lambda: start(environment, proposal, by, operation_id, recheck))
-    if recheck:
-        require_sound(judged_again(environment, batch))
-    now = environment.now()
-    operation = Operation(
-        id=operation_id or new_operation_id("migrate", now),
-        kind="migrate",
-        by=by,
-        reason=request.reason,
-        started=now,
-        request=request,
-        moves=batch.moves,
-        evidence=CrossingEvidence(
-            rates=batch.rates,
-            expected=batch.expected if len(json.dumps(batch.expected)) <= MAX_DETAIL_BYTES else {},
-            rates_from=batch.rates_from,
-            cut_at=batch.cut_at,
-            batch=batch.number,
-        ),
-    )
-    return create(environment, operation, lock_keys(request, batch.moves), {"topics": len(batch.moves.topics)})
-
-
-def _end_crossings(environment: Environment, proposal: Proposal) -> None:
-    """End what crosses over out of a cluster that a forced move takes for dead: it is where it belongs then.
-
-    :raises RefusedError: it could not be ended.
-    """
-    request = proposal.request
-    for operation_id in sorted(set(proposal.crossings.values())):
-        environment.say(f"operation {operation_id} crosses over from {request.origin}: ending it without that")
-        report = resume(environment, operation_id, without_origin=request.unread or "wait", force=request.force)
+        chosen = chosen.judged_again(environment)
+    for ending in chosen.ends_first:
+        environment.say(f"operation {ending.operation} crosses over from a dead cluster: ending it without that")
+        report = resume(environment, ending.operation, without_origin=ending.unread, force=ending.force)
         if report.result != "succeeded":
-            raise RefusedError(f"The crossing of operation {operation_id} could not be ended: {report.error}")
+            raise RefusedError(f"The crossing of operation {ending.operation} could not be ended: {report.error}")
+    return begin(environment, chosen, operation_id)
 
 
 def run_step(environment: Environment, operation_id: str, step: str) -> Operation:
@@ -204,12 +144,10 @@ def interrupted_twin(environment: Environment, request: MoveRequest) -> Operatio
     """
     words = {"reason": request.reason, "drain_timeout_s": request.drain_timeout_s}
     for operation in running_operations(environment):
-        asked = operation.request
         if (
-            KINDS[operation.kind].continued
+            isinstance(operation, SwitchOperation)
             and operation.driver == "command"
-            and asked is not None
-            and asked.model_copy(update=words) == request
+            and operation.request.model_copy(update=words) == request
             and not is_held(environment, operation)
             and quiet_s(environment, operation) >= BEGUN_S
         ):
@@ -239,7 +177,7 @@ def attend(caretaking: Caretaking, operation_id: str) -> str:
     return f"{report.result} {report.error}".rstrip()
 
 
-def _to_the_end(journal: Journal, at_once: bool = False) -> Report:
+def _to_the_end(journal: Journal[Any], at_once: bool = False) -> Report:
     try:
         _drive(journal.environment, KINDS[journal.operation.kind].advance(journal, at_once))
     except FAILURES as error:

@@ -20,6 +20,7 @@ from ha_core.kafka.security import NO_SECURITY, load_profiles
 from ha_core.model import Cluster, Operation, View
 from ha_core.model.operation import Driver
 from ha_core.operations.errors import RefusedError
+from ha_core.plan.revision import AnyOperation
 from ha_core.store.store import Store
 from ha_core.wire.sasl import SecurityProfile
 
@@ -89,6 +90,11 @@ class Environment:
         """The operation's document; None if there is none, whatever was typed."""
         found = self.store.read(Operation, operation_id) if operation_id else None
         return found[0] if found else None
+
+    def operation_of(self, kind: type[AnyOperation], operation_id: str) -> AnyOperation | None:
+        """As `operation`; None too if it is of another kind."""
+        found = self.operation(operation_id)
+        return found if isinstance(found, kind) else None
 
     def clusters_with(self, topic: str, view: View) -> list[str]:
         """Names of the reachable clusters in which `topic` exists."""

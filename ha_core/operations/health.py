@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from ha_core.model import GatewayRecord, KnownTopic, Operation, View
+from ha_core.model import GatewayRecord, KnownTopic, MigrateOperation, Operation, View
 from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.creating import QUIET_S, held, quiet_s
 from ha_core.operations.crossing.ends import overdue
@@ -132,7 +132,7 @@ def _operations(environment: Environment, running: Collection[Operation]) -> Ite
             last = f"the last was done {duration(quiet_s(environment, operation))} ago"
             text = f"Nobody works on it, {last}; it is {operation.state}.{stands}"
             yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`")
-        elif operation.state == "crossing" and overdue(environment, operation):
+        elif isinstance(operation, MigrateOperation) and overdue(environment, operation):
             yield Problem(about, "It was to have crossed over by now.", f"{way} --finish-with-barrier")
 
 

@@ -6,15 +6,15 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from ha_core.kafka.admin import Admin
-from ha_core.model import HistoryEntry, MoveRequest, MoveSet, Operation
+from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, MoveSet, Operation
 from ha_core.model.operation import OperationState
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.sides import admin_of
-from ha_core.plan.revision import FINAL, asked
+from ha_core.plan.revision import FINAL, entering
 from ha_core.store.errors import StillHeldError, UnknownOperationError
 
 
@@ -42,10 +42,13 @@ ASKED_FOR = "asked for by the operator"
 """Why an operation is undone that did not fail."""
 
 
-class Journal:
+AnyOperation_co = TypeVar("AnyOperation_co", bound=Operation, covariant=True)
+
+
+class Journal(Generic[AnyOperation_co]):
     """Writes what happens to one operation, under the epoch of the executor that holds it."""
 
-    def __init__(self, environment: Environment, operation: Operation, epoch: int) -> None:
+    def __init__(self, environment: Environment, operation: AnyOperation_co, epoch: int) -> None:
         self.environment = environment
         self.operation = operation
         self.epoch = epoch
@@ -80,7 +83,7 @@ class Journal:
     def note(self, state: OperationState | None = None, **found: Any) -> None:
         """Keep what later steps need, each in its field of the operation's evidence."""
         noted = self.operation.noting(**found)
-        self.update(evidence=noted.evidence, state=state or noted.state)
+        self.update(evidence=noted.evidence, state=entering(noted, state or noted.state).state)
 
     def still_ours(self, for_s: float = 0.0) -> None:
         """Asked before what no write to ZooKeeper fences, as a request to a cluster; again after `for_s`.
@@ -93,20 +96,20 @@ class Journal:
             self._ours_at = now
 
     @property
-    def request(self) -> MoveRequest:
-        return asked(self.operation)[0]
+    def request(self: Journal[MoveOperation]) -> MoveRequest:
+        return self.operation.request
 
     @property
-    def moves(self) -> MoveSet:
-        return asked(self.operation)[1]
+    def moves(self: Journal[MoveOperation]) -> MoveSet:
+        return self.operation.moves
 
     @property
-    def origin(self) -> Admin:
+    def origin(self: Journal[MoveOperation]) -> Admin:
         """:raises RefusedError: the cluster is not registered any more, or its security profile is not known here."""
         return admin_of(self.environment, self.request.origin)
 
     @property
-    def target(self) -> Admin:
+    def target(self: Journal[MoveOperation]) -> Admin:
         """As `origin`."""
         return admin_of(self.environment, self.request.target)
 
@@ -148,7 +151,7 @@ class Journal:
     def finish(self, state: Literal["succeeded", "undone", "failed"], result: str) -> None:
         """Write the final state, then give the locks back. Safe to repeat."""
         if self.operation.state not in FINAL:
-            self.update(state=state, ended=self.environment.now(), result=result)
+            self.update(state=entering(self.operation, state).state, ended=self.environment.now(), result=result)
         self.release()
 
     def release(self) -> None:
@@ -157,7 +160,7 @@ class Journal:
 
 
 @contextmanager
-def held(environment: Environment, operation_id: str) -> Iterator[Journal]:
+def held(environment: Environment, operation_id: str) -> Iterator[Journal[Operation]]:
     """Take the operation over under a higher epoch and hold it; a holder that died is waited for.
 
     :raises RefusedError: no such operation, or somebody alive works on it.

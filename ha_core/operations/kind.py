@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ha_core.model.operation import OperationKind, Unread
+from ha_core.model.operation import Unread
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.journal import ASKED_FOR, Journal
 from ha_core.operations.report import Report
@@ -22,23 +22,21 @@ Work = Generator[str, Report, None]
 class Kind(ABC):
     """It keeps nothing: all that it knows of an operation is in the state."""
 
-    names: ClassVar[tuple[OperationKind, ...]]
+    names: ClassVar[tuple[str, ...]]
     """The kinds of operations that it is of."""
-    continued = False
-    """Whether one that a dead command has left is continued when the same is asked for again."""
 
     @abstractmethod
-    def advance(self, journal: Journal, at_once: bool = False) -> Work:
+    def advance(self, journal: Journal[Any], at_once: bool = False) -> Work:
         """Go on by what stands in the state, to the end or until it has to wait for others.
 
         :param at_once: end now, behind a fence, what would end by itself.
         """
 
     @abstractmethod
-    def take_back(self, journal: Journal, why: str) -> bool:
+    def take_back(self, journal: Journal[Any], why: str) -> bool:
         """Take back what was done, and end the operation as `undone`. False: there is only forward."""
 
-    def undo(self, journal: Journal) -> None:
+    def undo(self, journal: Journal[Any]) -> None:
         """Take it back as an operator asks for it; of one that has ended, only the locks.
 
         :raises RefusedError: there is no way back.
@@ -46,8 +44,8 @@ class Kind(ABC):
         operation = journal.operation
         if operation.state in {"cut", "succeeded"}:
             back = ""
-            if operation.request is not None:
-                back = f" with --from {operation.request.target} --to {operation.request.origin}"
+            if operation.route is not None:
+                back = f" with --from {operation.route[1]} --to {operation.route[0]}"
             raise RefusedError(
                 f"Operation {operation.id} has cut over in revision {operation.revision}: from there it only goes "
                 f"forward. `switchyard resume {operation.id}` ends it; the way back is a new `switchyard switch`{back}."
@@ -57,15 +55,15 @@ class Kind(ABC):
         else:
             self.take_back(journal, ASKED_FOR)
 
-    def release(self, journal: Journal) -> bool:
+    def release(self, journal: Journal[Any]) -> bool:
         """Leave neither a fence nor a lock, by the way back. False: it has to go on, as `advance` does."""
         return journal.operation.state != "cut" and self.take_back(journal, "released before its cut")
 
-    def run_task(self, journal: Journal, task: str) -> Work:
+    def run_task(self, journal: Journal[Any], task: str) -> Work:
         """One of the tasks that a run of Airflow makes of it. :raises RefusedError: it has none."""
         raise RefusedError(f"Operation {journal.operation.id} is a {journal.operation.kind}: it has no task {task!r}.")
 
-    def end_without_origin(self, journal: Journal, unread: Unread, force: bool) -> None:
+    def end_without_origin(self, journal: Journal[Any], unread: Unread, force: bool) -> None:
         """End what crosses over although its origin is dead. :raises RefusedError: nothing does."""
         operation = journal.operation
         raise RefusedError(

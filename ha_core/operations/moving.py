@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSettledError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.topics import TopicDescription
-from ha_core.model import Topic
+from ha_core.model import MoveOperation, Topic
 from ha_core.operations import dependents
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import BypassError, MoveError, NotServedError, StepFailedError
@@ -35,12 +35,13 @@ RETURN_S, RETURN_PAUSE_S = 15.0, 0.5
 """How long a gateway that has vanished is waited for. One that comes back later finds that its lease is another one: it
 does not acknowledge what it goes on with."""
 T = TypeVar("T")
+AnyMove = TypeVar("AnyMove", bound=MoveOperation)
 
 
-class MoveSteps:
+class MoveSteps(Generic[AnyMove]):
     """The effects of the planner's steps on one operation. What a step finds, later ones of the same process use."""
 
-    def __init__(self, journal: Journal, why: str = "") -> None:
+    def __init__(self, journal: Journal[AnyMove], why: str = "") -> None:
         """:param why: it is undone, for the result."""
         self.journal, self.environment, self.why = journal, journal.environment, why
         self._specs: list[TopicSpec] = []
@@ -86,7 +87,7 @@ class MoveSteps:
         """Create the topics that are missing in the target; which ones is remembered before the first is created."""
         journal = self.journal
         with journal.step("prepare") as seen:
-            known = journal.operation.move
+            known = journal.operation.evidence
             missing = tuple(name for name in journal.moves.topics if name not in self._there)
             live = {gateway.id for gateway in self.environment.store.gateways()}
             journal.note(
@@ -123,7 +124,7 @@ class MoveSteps:
             )
             require_served(environment, revision, NotServedError, way)
             self._take_leave()
-            if not journal.operation.move.origin_ends:
+            if not journal.operation.evidence.origin_ends:
                 seen["origin"] = "not asked"
                 return
             try:
@@ -136,7 +137,7 @@ class MoveSteps:
 
     def discard(self) -> None:
         """Delete created topics that are still empty; what stays, as the target may be out of reach, harms nobody."""
-        created, name = self.journal.operation.move.created, self.journal.request.target
+        created, name = self.journal.operation.evidence.created, self.journal.request.target
         if created:
             left = f"created topics may stay in {name} ({', '.join(created)})"
             self.undone_step("discard", left, lambda: {"deleted": self._delete(created)})
@@ -148,7 +149,7 @@ class MoveSteps:
         answer: they may be made yet.
         """
         request = self.journal.request
-        if self.journal.operation.move.pinned:
+        if self.journal.operation.evidence.pinned:
             left = f"{request.target} does not say which of the topics it still has, so maps to {request.origin} stay"
             self.undone_step("unpin", left, self._unpin)
 
@@ -173,8 +174,8 @@ class MoveSteps:
         return list(self.journal.target.delete_empty_topics(names, self.journal.still_ours))
 
     def _unpin(self) -> dict[str, Any]:
-        pinned = self.journal.operation.move.pinned
-        kept = {*self.journal.target.topics(pinned, offsets=False), *self.journal.operation.move.unsettled}
+        pinned = self.journal.operation.evidence.pinned
+        kept = {*self.journal.target.topics(pinned, offsets=False), *self.journal.operation.evidence.unsettled}
         touched = Touched.read(self.journal)
         maps = [touched.view.topics[name] for name in pinned if name not in kept and name in touched.view.topics]
         for some in in_batches(maps, {}):
@@ -187,7 +188,7 @@ class MoveSteps:
         request = self.journal.request
         if request.mode == "forced":
             return
-        for name, adopted in self.journal.operation.move.adopted.items():
+        for name, adopted in self.journal.operation.evidence.adopted.items():
             try:
                 self.journal.origin.leave(in_origin(name, adopted))
             except KafkaAdminError as error:
@@ -221,7 +222,7 @@ class MoveSteps:
 
     def _beyond(self) -> dict[Partition, tuple[int, int]]:
         """Partition → what lies beyond the cut, in the origin's own offsets."""
-        ends = self.journal.operation.move.origin_ends
+        ends = self.journal.operation.evidence.origin_ends
         known = {(topic, partition): end for topic, found in ends.items() for partition, end in found.items()}
         now = self.journal.origin.ends(known)
         return {key: (end, now[key].log_end) for key, end in sorted(known.items()) if now[key].log_end != end}
@@ -229,7 +230,7 @@ class MoveSteps:
     def _gone(self) -> tuple[str, ...]:
         """Gateways that lived when the operation prepared itself, and have no node now."""
         live = {gateway.id for gateway in self.environment.store.gateways()}
-        return tuple(name for name in self.journal.operation.move.gateways if name not in live)
+        return tuple(name for name in self.journal.operation.evidence.gateways if name not in live)
 
     def _await_return(self, gone: Collection[str]) -> None:
         """Until all of them follow the cut, or the patience is over: most have died, and never will."""
@@ -253,7 +254,7 @@ class MoveKind(Kind):
     taken_back: ClassVar[str]
     """What an error says then."""
 
-    def take(self, effects: MoveSteps, steps: Iterable[str]) -> Work:
+    def take(self, effects: MoveSteps[Any], steps: Iterable[str]) -> Work:
         """:raises StepFailedError: a step failed, and the operation was undone. Any other error: it was not."""
         journal = effects.journal
         for step in steps:
@@ -291,7 +292,7 @@ def patiently(environment: Environment, action: Callable[[], T]) -> T:
             environment.sleep(1.0)
 
 
-def specs(journal: Journal, origin: Admin | None, brokers: int) -> list[TopicSpec]:
+def specs(journal: Journal[MoveOperation], origin: Admin | None, brokers: int) -> list[TopicSpec]:
     """What the topics look like; of a dead origin as it was last seen, or as their maps say."""
     moves, name_of_origin = journal.moves, journal.request.origin
     if origin is not None:

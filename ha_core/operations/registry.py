@@ -18,7 +18,7 @@ from ha_core.operations.sides import no_such_cluster
 from ha_core.operations.single import Expected, run_single
 from ha_core.plan.facts import ClusterFacts
 from ha_core.plan.returned import gone_for_good
-from ha_core.plan.revision import FINAL
+from ha_core.plan.revision import FINAL, AnyOperation
 from ha_core.plan.verdict import listed
 from ha_core.store.usage import Sighting
 
@@ -66,11 +66,11 @@ def running_operations(environment: Environment) -> tuple[Operation, ...]:
     return tuple(o for o in environment.store.running() if o.state not in FINAL)
 
 
-def known_operation(environment: Environment, operation_id: str) -> Operation:
-    """:raises RefusedError: there is no such operation."""
-    found = environment.operation(operation_id)
+def known_operation(environment: Environment, operation_id: str, kind: type[AnyOperation]) -> AnyOperation:
+    """:raises RefusedError: there is no such operation of that kind."""
+    found = environment.operation_of(kind, operation_id)
     if found is None:
-        raise RefusedError(f"There is no operation {operation_id}. `switchyard history` lists them.")
+        raise RefusedError(f"There is no {kind.NOUN} {operation_id}. `switchyard history` lists what there is.")
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from ha_core.model import HistoryEntry, Operation, Topic
+from ha_core.model import HistoryEntry, MoveOperation, Operation, Topic
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.journal import ASKED_FOR
@@ -114,10 +114,10 @@ def partition_cuts(operation: Operation, topics: Iterable[Topic]) -> tuple[Parti
 
     :param topics: what it moves, as the maps are now.
     """
-    if operation.request is None:
+    if not isinstance(operation, MoveOperation):
         return ()
     origin, target = operation.request.origin, operation.request.target
-    rows = [(name, cut.partition, cut.start) for name, cuts in operation.move.cuts.items() for cut in cuts]
+    rows = [(name, cut.partition, cut.start) for name, cuts in operation.evidence.cuts.items() for cut in cuts]
     rows += [
         (topic.name, partition, ahead.start)
         for topic in topics
@@ -134,9 +134,9 @@ def report_of(environment: Environment, operation: Operation, error: str = "") -
     times: tuple[StepTime, ...] = ()
     try:
         times = step_times(environment.store.history(operation.id))
-        if operation.revision and result != "undone" and operation.moves is not None:
+        if operation.revision and result != "undone":
             topics = environment.store.load().topics
-            cuts = partition_cuts(operation, [topics[name] for name in operation.moves.topics if name in topics])
+            cuts = partition_cuts(operation, [topics[name] for name in operation.moved if name in topics])
     except StoreError as unread:
         # The result is known; that its details cannot be read now must not hide it.
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")

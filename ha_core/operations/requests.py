@@ -60,17 +60,6 @@ def parse_scope(entries: Iterable[str]) -> Scope:
     return scope
 
 
-def format_scope(scope: Scope) -> tuple[str, ...]:
-    """The entries of `scope`, as `parse_scope` reads them."""
-    return (
-        *(f"user:{_name(user)}" for user in scope.users),
-        *(f"user:{_name(user)}+{_name(instance)}" for user, instance in scope.instances),
-        *(f"user:{_name(user)}#{_name(topic)}" for user, topic in scope.user_topics),
-        *(f"user:{_name(user)}##{_name(group)}" for user, group in scope.user_groups),
-        *(f"topic:{format_topic(topic, scope.partitions.get(topic))}" for topic in scope.topics),
-    )
-
-
 def parse_topic(entry: str) -> tuple[str, tuple[int, ...] | None]:
     """`NAME` or `NAME:0,4-7` → the topic, and its partitions in ascending order; None: all of them.
 
@@ -94,28 +83,9 @@ def parse_topic(entry: str) -> tuple[str, tuple[int, ...] | None]:
     return unquote(name), tuple(sorted(found))
 
 
-def format_topic(name: str, partitions: tuple[int, ...] | None) -> str:
-    """The entry that `parse_topic` reads."""
-    if partitions is None:
-        return _name(name)
-    runs: list[list[int]] = []
-    for partition in partitions:
-        if runs and runs[-1][1] == partition - 1:
-            runs[-1][1] = partition
-        else:
-            runs.append([partition, partition])
-    return f"{_name(name)}:{','.join(str(low) if low == high else f'{low}-{high}' for low, high in runs)}"
-
-
 def _merged(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> tuple[int, ...] | None:
     """Partitions that were named in two entries; a topic that is named as a whole once is moved whole."""
     return None if one is None or other is None else tuple(sorted({*one, *other}))
-
-
-def _name(text: str) -> str:
-    for mark in "%+#":
-        text = text.replace(mark, f"%{ord(mark):02X}")
-    return text
 
 
 def make_request(scope: Iterable[str], origin: str, target: str, **options: Any) -> MoveRequest:
@@ -179,7 +149,7 @@ def fault_request(
     view = environment.store.load()
     topics = chosen_topics(environment, view, entries, origin)
     groups = tuple(_groups(environment, view, topics, origin)) if with_groups else ()
-    scope = format_scope(Scope(topics=topics, user_groups=groups))
+    scope = Scope(topics=topics, user_groups=groups).entries
     # A topic has one writer, and this one is dead: whoever uses it comes along or stands still.
     return make_request(scope, origin, target, mode="forced", include_followers=True, **options)
 

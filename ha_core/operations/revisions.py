@@ -10,30 +10,28 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ha_core.model import Document, Operation, Topic, View
+from ha_core.model import Document, MigrateOperation, Operation, Topic, View
 from ha_core.operations.journal import Journal
 from ha_core.plan.facts import Partition
-from ha_core.plan.move import touched
-from ha_core.plan.revision import Documents
-from ha_core.store.commits import Change, Key
+from ha_core.plan.revision import AnyOperation, Documents
+from ha_core.store.commits import Change, Key, key_of
 from ha_core.store.documents import to_bytes
 from ha_core.store.errors import TooLargeError
-from ha_core.store.paths import name_of
 
 
 @dataclass
 class Touched:
-    """What `touched(operation)` names, as it is in the store. After a commit it is as committed, without a read."""
+    """What the operation `writes`, as it is in the store. After a commit it is as committed, without a read."""
 
-    journal: Journal
+    journal: Journal[Any]
     documents: dict[Key, Document]
     versions: dict[Key, int | None]
 
     @classmethod
-    def read(cls, journal: Journal) -> Touched:
+    def read(cls, journal: Journal[Any]) -> Touched:
         """Read all of them side by side; the journal's operation becomes what is stored."""
         store = journal.environment.store
-        keys = touched(journal.operation)
+        keys = journal.operation.writes
         found = list(journal.environment.pool.map(lambda key: store.read(*key), keys))
         documents = {key: one[0] for key, one in zip(keys, found, strict=True) if one is not None}
         versions = {key: None if one is None else one[1] for key, one in zip(keys, found, strict=True)}
@@ -53,7 +51,7 @@ class Touched:
     def commit(self, documents: Documents, step: str) -> int:
         """Write `documents` as one revision of the operation, and return it. A step may make several."""
         journal, version = self.journal, self.versions[Operation, self.journal.operation.id]
-        written: list[Key] = [(type(put), name_of(put)) for put in documents.puts] + list(documents.deletes)
+        written: list[Key] = [key_of(put) for put in documents.puts] + list(documents.deletes)
         change = Change(
             puts=documents.puts,
             deletes=documents.deletes,
@@ -65,7 +63,7 @@ class Touched:
         )
         revision = journal.environment.store.commit(change)
         for put in documents.puts:
-            key = (type(put), name_of(put))
+            key = key_of(put)
             before = self.versions[key]
             self.documents[key] = put
             self.versions[key] = 0 if before is None else before + 1
@@ -77,7 +75,7 @@ class Touched:
         return revision
 
 
-def commit_now(journal: Journal, change: Callable[[Operation, View], Documents], step: str) -> int:
+def commit_now(journal: Journal[AnyOperation], change: Callable[[AnyOperation, View], Documents], step: str) -> int:
     """The revision in which `change` was made to the documents as they are now."""
     touched = Touched.read(journal)
     return touched.commit(change(journal.operation, touched.view), step)
@@ -92,7 +90,7 @@ MAX_DETAIL_BYTES = 100_000
 T = TypeVar("T")
 
 
-def in_revisions(journal: Journal, names: Iterable[str], topics: Mapping[str, Topic]) -> Iterator[list[str]]:
+def in_revisions(journal: Journal[Any], names: Iterable[str], topics: Mapping[str, Topic]) -> Iterator[list[str]]:
     """`names` in runs whose documents are written at once; what is too many all the same, `in_parts` writes."""
     run: list[str] = []
     of_operation = written = len(to_bytes(journal.operation))
@@ -121,8 +119,8 @@ def in_parts(names: Sequence[str], write: Callable[[Sequence[str]], None]) -> No
 
 def remaining_in(documents: Documents, names: Collection[str]) -> dict[str, Any]:
     """For the history: partitions of `names` that were added meanwhile, and remain in the origin."""
-    (operation,) = (put for put in documents.puts if isinstance(put, Operation))
-    found = {name: new for name, new in operation.crossing.remaining.items() if name in names}
+    (operation,) = (put for put in documents.puts if isinstance(put, MigrateOperation))
+    found = {name: new for name, new in operation.evidence.remaining.items() if name in names}
     return {"remaining_in_origin": found} if found else {}
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
-from ha_core.model import Document, Operation, Topic
-from ha_core.model.operation import Evidence, SingleKind
+from ha_core.model import Document, Operation, SingleOperation, Topic
+from ha_core.model.operation import SingleEvidence, SingleKind
 from ha_core.operations.environment import Environment
 from ha_core.operations.gateways import SERVED_S, name_them, serves, wait_for_all
 from ha_core.operations.journal import Journal, new_operation_id
 from ha_core.operations.kind import Kind, Work
 from ha_core.operations.report import Report, report_of
 from ha_core.operations.revisions import in_batches
-from ha_core.plan.revision import FINAL
+from ha_core.plan.revision import FINAL, entering
 from ha_core.plan.verdict import listed
 from ha_core.store.commits import Change
 from ha_core.store.errors import ConflictError, LockedError
@@ -43,14 +43,14 @@ def run_single(  # one change, spelled out
     """
     store = environment.store
     now = environment.now()
-    operation = Operation(
+    operation = SingleOperation(
         id=new_operation_id(kind, now),
         kind=kind,
         state="running",
         by=environment.by,
         reason=reason,
         started=now,
-        evidence=Evidence(about=tuple(lock_keys[:MAX_NAMED])),
+        evidence=SingleEvidence(about=tuple(lock_keys[:MAX_NAMED])),
     )
     epoch = store.create_operation(operation, lock_keys)
     journal = Journal(environment, operation, epoch)
@@ -73,7 +73,7 @@ class OneRevision(Kind):
 
     names = get_args(SingleKind)
 
-    def advance(self, journal: Journal, at_once: bool = False) -> Work:
+    def advance(self, journal: Journal[SingleOperation], at_once: bool = False) -> Work:
         yield from ()
         if journal.operation.state == "cut":
             settle(journal)
@@ -82,12 +82,12 @@ class OneRevision(Kind):
         else:
             journal.finish("undone", "interrupted before anything was changed")
 
-    def take_back(self, journal: Journal, why: str) -> bool:
+    def take_back(self, journal: Journal[SingleOperation], why: str) -> bool:
         journal.finish("undone", why)
         return True
 
 
-def settle(journal: Journal) -> None:
+def settle(journal: Journal[SingleOperation]) -> None:
     """From the committed change to the end: wait for the gateways, write the result, release the locks."""
     revision = journal.operation.revision
     with journal.step("serve") as seen:
@@ -104,12 +104,15 @@ def settle(journal: Journal) -> None:
 
 
 def _commit(
-    journal: Journal, puts: Sequence[Document], deletes: Sequence[tuple[type[Document], str]], expected: Expected
+    journal: Journal[SingleOperation],
+    puts: Sequence[Document],
+    deletes: Sequence[tuple[type[Document], str]],
+    expected: Expected,
 ) -> int:
     store, operation = journal.environment.store, journal.operation
     found = store.read(Operation, operation.id)
     assert found is not None, f"operation {operation.id} was created a moment ago"
-    cut = operation.model_copy(update={"state": "cut"})
+    cut = entering(operation, "cut")
     revision = store.commit(
         Change(
             puts=(*puts, cut),

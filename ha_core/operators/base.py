@@ -142,6 +142,7 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
 
     def finish_own(self, context: Context, environment: Environment) -> tuple[Report, ...]:
         """End the operations of one revision that a killed task of this run has left; reports of what they changed."""
+        from ha_core.model import SingleOperation
         from ha_core.operations import engine
         from ha_core.operations.registry import running_operations
 
@@ -149,7 +150,7 @@ class SwitchyardOperator(BaseOperator):  # type: ignore[misc]  # airflow is not 
         reports = [
             engine.resume(environment, operation.id)
             for operation in running_operations(environment)
-            if of_run(operation.by, owner) and operation.kind not in {"switch", "migrate"}
+            if of_run(operation.by, owner) and isinstance(operation, SingleOperation)
         ]
         return tuple(report for report in reports if report.result != "undone")
 

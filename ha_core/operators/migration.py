@@ -127,6 +127,7 @@ class MigrateBatchOperator(SwitchyardOperator):
     batch: Any = FormField("batch")
 
     def work(self, context: Context) -> str:
+        from ha_core.model import MoveOperation
         from ha_core.operations import engine
         from ha_core.operations.dependents import failure
         from ha_core.operations.errors import StepFailedError
@@ -138,14 +139,14 @@ class MigrateBatchOperator(SwitchyardOperator):
         show(context, f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else ""))
         with self.environment(context) as environment:
             operation_id = current_id(batch_base(context, batch.number), environment.operation)
-            operation = engine.start_batch(environment, batch, environment.by, operation_id)
+            operation = engine.start(environment, batch, operation_id)
             self.log.info("batch %d is operation %s", batch.number, operation.id)
             report = engine.resume(environment, operation.id)
-            ended = environment.operation(operation.id) or operation
+            ended = environment.operation_of(MoveOperation, operation.id)
         self.say_reports([report])
         if report.result not in {"succeeded", "crossing"} or report.error:
             raise StepFailedError(report.error or f"Operation {operation_id} has ended as {report.result}.")
-        if failure(ended):
+        if ended is not None and failure(ended):
             raise AirflowFailException(f"{operation_id}: {failure(ended)}")
         return operation_id
 
@@ -225,6 +226,7 @@ class ReportMigrationOperator(OutcomeOperator):
     """The run's result: a line for each batch, or the proposal where nothing was started."""
 
     def details(self, context: Context, found: Outcome) -> dict[str, Any]:
+        from ha_core.model import MoveOperation
         from ha_core.operations.dependents import words
         from ha_core.operations.migration.listing import migrations
         from ha_core.present.state import migrations_page
@@ -236,8 +238,10 @@ class ReportMigrationOperator(OutcomeOperator):
             ids = _operations_of(context, environment)
             if not ids:
                 return {"result": "nothing was changed", "proposal": proposal}
-            ended = [operation for one in ids if (operation := environment.operation(one)) is not None]
-            moved = {name for operation in ended if operation.moves is not None for name in operation.moves.topics}
+            ended = [
+                operation for one in ids if (operation := environment.operation_of(MoveOperation, one)) is not None
+            ]
+            moved = {name for operation in ended for name in operation.moved}
             shown = [one for one in migrations(environment) if one.status.topic in moved]
         self.say(migrations_page(shown))
         groups = {operation.id: words(operation) for operation in ended if words(operation)}

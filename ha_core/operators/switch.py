@@ -35,13 +35,14 @@ class _PlanOperator(SwitchyardOperator):
     drain_timeout_s: Any = FormField("drain_timeout_s", 10)
 
     def work(self, context: Context) -> dict[str, Any]:
+        from ha_core.model import MoveOperation
         from ha_core.operations import engine
         from ha_core.operations.switch.proposal import Proposal, plan
         from ha_core.present.moves import move_preview, proposal_page, would_move
 
         with self.environment(context) as environment:
-            own = environment.operation(current_operation(context, environment))
-            if own is not None and own.request is not None and own.moves is not None:
+            own = environment.operation_of(MoveOperation, current_operation(context, environment))
+            if own is not None:
                 self.log.info("operation %s of this run is %s; it goes on", own.id, own.state)
                 return self._hand_on(context, Proposal(request=own.request, revision=own.revision, moves=own.moves))
             request = self.request(environment)
@@ -150,7 +151,7 @@ class AcquireOperator(SwitchyardOperator):
         with self.environment(context) as environment:
             operation_id = current_operation(context, environment)
             try:
-                operation = engine.start(environment, shown, by=environment.by, operation_id=operation_id)
+                operation = engine.start(environment, shown, operation_id)
             except BaseException:
                 # Teardown does not run after a setup that failed, so what it got hold of is given back here.
                 engine.release(environment, operation_id)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ha_core.model import Operation, Topic
-from ha_core.model.operation import MoveEvidence
+from ha_core.model import Operation, SingleOperation, Topic
 from ha_core.plan.revision import FINAL
 
 AT_ONCE_S = 0.5
@@ -27,7 +26,7 @@ def patience_s(operation: Operation, topics: Mapping[str, Topic]) -> float | Non
 
     :param topics: its topics, where it is `crossing`; others are not looked at.
     """
-    if not isinstance(operation.evidence, MoveEvidence) or operation.state in FINAL:
+    if isinstance(operation, SingleOperation) or operation.state in FINAL:
         return SOON_S
     if operation.state in {"fenced", "undoing"}:
         return AT_ONCE_S

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from ha_core.model import Extent, Identity, Operation, Topic, Usage, View
+from ha_core.model import Extent, Identity, MigrateOperation, Operation, Topic, Usage, View
 from ha_core.plan.resolve import cluster_for_group
 from ha_core.plan.returned import gone_for_good
 from ha_core.plan.verdict import listed
@@ -67,13 +67,11 @@ def crossed(operations: Iterable[Operation]) -> dict[tuple[str, str], int]:
     """
     found: dict[tuple[str, str], int] = {}
     for operation in operations:
-        request, moves = operation.request, operation.moves
-        if operation.kind != "migrate" or operation.state == "undone" or operation.ended is None:
+        if not isinstance(operation, MigrateOperation) or operation.state == "undone" or operation.ended is None:
             continue
-        if request is not None and moves is not None:
-            ended_ms = int(datetime.fromisoformat(operation.ended).timestamp() * 1000)
-            for name in moves.topics:
-                found.setdefault((request.origin, name), ended_ms)
+        ended_ms = int(datetime.fromisoformat(operation.ended).timestamp() * 1000)
+        for name in operation.moved:
+            found.setdefault((operation.request.origin, name), ended_ms)
     return found
 
 

@@ -80,7 +80,7 @@ def closure(view: View, usage: Mapping[str, Usage], request: MoveRequest) -> Clo
     reasons = dict(sorted(reasons.items()))
     topics = tuple(key[6:] for key in reasons if key.startswith("topic:"))
     groups = tuple(key[6:] for key in reasons if key.startswith("group:"))
-    idle = [user for user in users_of(scope) if not any(_uses(usage, user))]
+    idle = [user for user in scope.named_users if not any(_uses(usage, user))]
     return Closure(
         moves=MoveSet(topics=topics, groups=groups, reasons=reasons),
         strangers=tuple(sorted(_strangers(view, usage, scope, "topic", set(topics)))),
@@ -145,18 +145,12 @@ def users_at(view: View, usage: Mapping[str, Usage], group: str, cluster: str) -
     )
 
 
-def users_of(scope: Scope) -> tuple[str, ...]:
-    """Every user that the scope names, once, in its order."""
-    pairs = (*scope.instances, *scope.user_topics, *scope.user_groups)
-    return tuple(dict.fromkeys([*scope.users, *(user for user, _ in pairs)]))
-
-
 def lock_keys(request: MoveRequest, moves: MoveSet) -> tuple[str, ...]:
     """Everything that the move writes: `user:NAME`, `topic:NAME`, `group:NAME`, sorted."""
     return tuple(
         sorted(
             {
-                *(f"user:{user}" for user in users_of(request.scope)),
+                *(f"user:{user}" for user in request.scope.named_users),
                 *(f"topic:{topic}" for topic in moves.topics),
                 *(f"group:{group}" for group in moves.groups),
             }

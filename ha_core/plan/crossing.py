@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from ha_core.model import Crossing, Document, Extent, Fence, Operation, Topic, View
+from ha_core.model import Crossing, Document, Extent, Fence, MigrateOperation, Topic, View
 from ha_core.model.extent import live
 from ha_core.model.operation import Cut
 from ha_core.plan.carry import Ended, carry_sequences
@@ -39,13 +39,13 @@ from ha_core.plan.crossing_stages import Stage, crossings, end_of, fenced, passe
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.moving import listed, moving, writer_after
 from ha_core.plan.pinning import require_unused
-from ha_core.plan.revision import FINAL, Documents, MoveDamagedError, all_partitions, asked, cut_at, require_state
+from ha_core.plan.revision import FINAL, Documents, MoveDamagedError, all_partitions, cut_at, entering, require_state
 
 Producers = Mapping[Partition, Sequence[ProducerFacts]]
 
 
 def propose_change(
-    operation: Operation,
+    operation: MigrateOperation,
     view: View,
     topics: Collection[str],
     ends: Mapping[Partition, PartitionEnds],
@@ -57,7 +57,7 @@ def propose_change(
     :param cuts: client offsets. May lack partitions whose cut stays.
     :raises MoveDamagedError: a cut is not above the end, or below the one before; the new copy is not empty.
     """
-    request, _ = asked(operation)
+    request = operation.request
     require_state(operation, "planned", "running", "crossing")
     puts: list[Document] = []
     for name in topics:
@@ -81,11 +81,11 @@ def propose_change(
                 }
             )
         )
-    return Documents((*puts, operation.model_copy(update={"state": "crossing"})))
+    return Documents((*puts, entering(operation, "crossing")))
 
 
 def open_change(
-    operation: Operation,
+    operation: MigrateOperation,
     view: View,
     topics: Collection[str],
     ends: Mapping[Partition, PartitionEnds],
@@ -97,7 +97,7 @@ def open_change(
     :raises MoveDamagedError: a cut was passed, partitions were added, or somebody wrote to the target.
     """
     require_state(operation, "crossing")
-    request, _ = asked(operation)
+    request = operation.request
     puts: list[Document] = []
     for name in topics:
         topic = at_stage(operation, view, name, "proposed")
@@ -112,7 +112,7 @@ def open_change(
 
 
 def settle_change(
-    operation: Operation,
+    operation: MigrateOperation,
     view: View,
     topics: Collection[str],
     ends: Mapping[Partition, PartitionEnds],
@@ -128,7 +128,7 @@ def settle_change(
     :raises MoveDamagedError: a partition has not reached its cut, or is missing.
     """
     require_state(operation, "crossing")
-    request, _ = asked(operation)
+    request = operation.request
     puts: list[Document] = []
     for name in topics:
         topic = at_stage(operation, view, name, "open")
@@ -142,7 +142,7 @@ def settle_change(
     return Documents((*puts, after_end(operation, view, puts)))
 
 
-def retreat_change(operation: Operation, view: View) -> Documents:
+def retreat_change(operation: MigrateOperation, view: View) -> Documents:
     """Make what is open `proposed` again, and mark the operation as being undone. May be repeated.
 
     :raises MoveDamagedError: a topic has crossed over already.
@@ -153,40 +153,40 @@ def retreat_change(operation: Operation, view: View) -> Documents:
         raise MoveDamagedError(f"operation {operation.id}: {', '.join(settled[:5])} crossed over, there is no way back")
     opened = [name for name, one in found.items() if one == "open"]
     puts = [_in_state(view.topics[name], "proposed") for name in opened]
-    noted = operation.noting(retreated=tuple(sorted({*operation.crossing.retreated, *opened})))
-    return Documents((*puts, noted.model_copy(update={"state": "undoing"})))
+    noted = operation.noting(retreated=tuple(sorted({*operation.evidence.retreated, *opened})))
+    return Documents((*puts, entering(noted, "undoing")))
 
 
-def reopen_change(operation: Operation, view: View) -> Documents:
+def reopen_change(operation: MigrateOperation, view: View) -> Documents:
     """Give up the way back: what was open is open again. Needs no look at ends, see the invariant."""
     puts = [
         _in_state(at_stage(operation, view, name, "proposed"), "open")
-        for name in operation.crossing.retreated
+        for name in operation.evidence.retreated
         if stage(operation, view.topics.get(name)) == "proposed"
     ]
     return Documents((*puts, operation.noting(retreated=()).model_copy(update={"state": "crossing"})))
 
 
-def withdraw_change(operation: Operation, view: View, ends: Mapping[Partition, PartitionEnds]) -> Documents:
+def withdraw_change(operation: MigrateOperation, view: View, ends: Mapping[Partition, PartitionEnds]) -> Documents:
     """Take the proposed cuts back: the maps end in the origin again. May be repeated.
 
     :param ends: the target's, read after every live gateway followed `proposed`, of topics that were open.
     :raises MoveDamagedError: a topic is open or has crossed over, or the target was written.
     """
-    request, _ = asked(operation)
+    request = operation.request
     puts: list[Document] = []
     for name, found in stages(operation, view.topics).items():
         if found == "ahead":
             continue
         topic = at_stage(operation, view, name, "proposed")
-        if name in operation.crossing.retreated:
+        if name in operation.evidence.retreated:
             require_base(topic, ends)
         partitions = {p: uncut(request, topic, p) if topic.crosses(p) else old for p, old in topic.partitions.items()}
         puts.append(topic.model_copy(update={"partitions": partitions, "crossing": None}))
-    return Documents((*puts, operation.model_copy(update={"state": "undoing"})))
+    return Documents((*puts, entering(operation, "undoing")))
 
 
-def hold_change(operation: Operation, view: View, topics: Collection[str], *wanted: Stage) -> Documents:
+def hold_change(operation: MigrateOperation, view: View, topics: Collection[str], *wanted: Stage) -> Documents:
     """Fence `topics`, which stand where it is `wanted` or are open, to end their crossing. May be repeated."""
     require_state(operation, "crossing", "fenced")
     puts = [
@@ -195,23 +195,23 @@ def hold_change(operation: Operation, view: View, topics: Collection[str], *want
         )
         for name in topics
     ]
-    return Documents((*puts, operation.model_copy(update={"state": "fenced"})))
+    return Documents((*puts, entering(operation, "fenced")))
 
 
-def lift_change(operation: Operation, view: View) -> Documents:
+def lift_change(operation: MigrateOperation, view: View) -> Documents:
     """Lift the fences: the crossing goes on as before. May be repeated."""
-    _, moves = asked(operation)
+    moves = operation.moves
     puts = [
         topic.model_copy(update={"fence": None})
         for name in moves.topics
         if (topic := view.topics.get(name)) is not None and fenced(operation, topic)
     ]
     state = "crossing" if operation.state == "fenced" else operation.state
-    return Documents((*puts, operation.model_copy(update={"state": state})))
+    return Documents((*puts, entering(operation, state)))
 
 
 def finish_change(
-    operation: Operation,
+    operation: MigrateOperation,
     view: View,
     topics: Collection[str],
     ends: Mapping[Partition, PartitionEnds],
@@ -225,7 +225,7 @@ def finish_change(
     :raises MoveDamagedError: the fence does not stand, or the target was written below a cut that was not reached.
     """
     require_state(operation, "fenced")
-    request, _ = asked(operation)
+    request = operation.request
     puts: list[Document] = []
     for name in topics:
         topic = at_stage(operation, view, name, "open")
@@ -248,7 +248,7 @@ def finish_change(
     return Documents((*puts, after_end(operation, view, puts)))
 
 
-def at_stage(operation: Operation, view: View, name: str, *wanted: Stage) -> Topic:
+def at_stage(operation: MigrateOperation, view: View, name: str, *wanted: Stage) -> Topic:
     """The topic. :raises MoveDamagedError: it stands at another stage."""
     topic = view.topics.get(name)
     found = stage(operation, topic)
@@ -268,7 +268,7 @@ def _in_state(topic: Topic, state: Literal["proposed", "open"]) -> Topic:
 
 
 def ended(
-    operation: Operation,
+    operation: MigrateOperation,
     topic: Topic,
     partitions: dict[int, tuple[Extent, ...]],
     view: View,
@@ -280,7 +280,7 @@ def ended(
 
     :param complete: `producers` has all that wrote below the cuts; else others may have written, too.
     """
-    request, _ = asked(operation)
+    request = operation.request
     writer = writer_after(request, topic, partitions)
     puts: list[Document] = [
         topic.model_copy(update={"writer": writer, "partitions": partitions, "crossing": None, "fence": None})
@@ -296,9 +296,9 @@ def ended(
     return puts
 
 
-def _with_cuts(operation: Operation, view: View, puts: Sequence[Document]) -> Operation:
+def _with_cuts(operation: MigrateOperation, view: View, puts: Sequence[Document]) -> MigrateOperation:
     """With its cuts as evidence, since later moves change the maps, and with the partitions that had none."""
-    cuts, remaining = dict(operation.crossing.cuts), dict(operation.crossing.remaining)
+    cuts, remaining = dict(operation.evidence.cuts), dict(operation.evidence.remaining)
     for put in puts:
         if isinstance(put, Topic):
             crossed = [partition for partition, _, _ in crossings(view.topics[put.name])]
@@ -309,11 +309,11 @@ def _with_cuts(operation: Operation, view: View, puts: Sequence[Document]) -> Op
     return operation.noting(cuts=cuts, remaining=remaining)
 
 
-def after_end(operation: Operation, view: View, puts: Sequence[Document]) -> Operation:
+def after_end(operation: MigrateOperation, view: View, puts: Sequence[Document]) -> MigrateOperation:
     """The operation after a revision that ends the crossing of some topics: `cut` with the last of them."""
     operation = _with_cuts(operation, view, puts)
     now = {**view.topics, **{put.name: put for put in puts if isinstance(put, Topic)}}
     if all(one == "settled" for one in stages(operation, now).values()):
-        return operation.model_copy(update={"state": "cut"})
+        return entering(operation, "cut")
     standing = any(fenced(operation, topic) for topic in now.values())
-    return operation.model_copy(update={"state": "fenced" if standing else "crossing"})
+    return entering(operation, "fenced" if standing else "crossing")

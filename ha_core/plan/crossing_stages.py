@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
-from ha_core.model import Extent, Operation, Topic
+from ha_core.model import Extent, MigrateOperation, Topic
 from ha_core.model.extent import live
 from ha_core.plan.facts import Partition, PartitionEnds
 from ha_core.plan.moving import places
-from ha_core.plan.revision import FINAL, MoveDamagedError, asked
+from ha_core.plan.revision import FINAL, MoveDamagedError
 
 Stage = Literal["ahead", "proposed", "open", "settled"]
 """`ahead`: the topic is written in the origin, as before. `settled`: in the target, and nothing is left to do."""
@@ -58,12 +58,12 @@ WITHOUT_ORIGIN: tuple[WithoutOrigin, ...] = ("hold", "drain", "written", "conclu
 """The parts of `end_without_origin`: the fence, gateways drained, what the target has, the last revision."""
 
 
-def stage(operation: Operation, topic: Topic | None) -> Stage:
+def stage(operation: MigrateOperation, topic: Topic | None) -> Stage:
     """Where a topic of the operation stands.
 
     :raises MoveDamagedError: somebody else has moved it, or moves it.
     """
-    request, _ = asked(operation)
+    request = operation.request
     if topic is None:
         return "ahead"
     if topic.crossing is not None:
@@ -75,7 +75,7 @@ def stage(operation: Operation, topic: Topic | None) -> Stage:
     if not topic.mapped:
         return "ahead"
     # What was added to the topic meanwhile remains in the origin: where it stands, its own cuts say.
-    cuts = operation.move.cuts.get(topic.name)
+    cuts = operation.evidence.cuts.get(topic.name)
     found = frozenset(live(topic.extents(cut.partition)).cluster for cut in cuts) if cuts else places(request, topic)
     if request.origin in found:
         return "ahead"
@@ -85,15 +85,15 @@ def stage(operation: Operation, topic: Topic | None) -> Stage:
     raise MoveDamagedError(f"topic {topic.name} is written in {there}, which operation {operation.id} never said")
 
 
-def stages(operation: Operation, topics: Mapping[str, Topic]) -> dict[str, Stage]:
+def stages(operation: MigrateOperation, topics: Mapping[str, Topic]) -> dict[str, Stage]:
     """Where each topic of the operation stands."""
-    _, moves = asked(operation)
+    moves = operation.moves
     return {name: stage(operation, topics.get(name)) for name in moves.topics}
 
 
-def resume(operation: Operation, topics: Mapping[str, Topic]) -> tuple[Step, ...]:
+def resume(operation: MigrateOperation, topics: Mapping[str, Topic]) -> tuple[Step, ...]:
     """What to do next with the operation, by what stands in the state. Each step may be repeated."""
-    _, moves = asked(operation)
+    moves = operation.moves
     if any(fenced(operation, topics.get(name)) for name in moves.topics):
         return ("lift",)
     if operation.state in FINAL:
@@ -108,7 +108,9 @@ def resume(operation: Operation, topics: Mapping[str, Topic]) -> tuple[Step, ...
     return ("settle",) if "open" in found else ("verify", "groups", "record")
 
 
-def plan(look: Callable[[], tuple[Operation, Mapping[str, Topic]]], at_once: Callable[[], bool]) -> Iterator[Step]:
+def plan(
+    look: Callable[[], tuple[MigrateOperation, Mapping[str, Topic]]], at_once: Callable[[], bool]
+) -> Iterator[Step]:
     """The steps of a crossing, until it has ended or has to wait for its logs.
 
     :param look: the documents as they are now.
@@ -125,7 +127,7 @@ def plan(look: Callable[[], tuple[Operation, Mapping[str, Topic]]], at_once: Cal
             yield "end"
 
 
-def plan_without_origin(look: Callable[[], tuple[Operation, Mapping[str, Topic]]]) -> Iterator[Step]:
+def plan_without_origin(look: Callable[[], tuple[MigrateOperation, Mapping[str, Topic]]]) -> Iterator[Step]:
     """The steps that end a crossing whose origin is dead, up to its cut; from there on `plan` goes on.
 
     A way back whose target was never written is gone to its end: the origin has nothing to say to it.
@@ -137,7 +139,7 @@ def plan_without_origin(look: Callable[[], tuple[Operation, Mapping[str, Topic]]
             yield "lift"
         elif operation.state != "undoing":
             break
-        elif operation.crossing.retreated:
+        elif operation.evidence.retreated:
             yield "reopen"
         else:
             yield from BACK[1:]
@@ -166,12 +168,12 @@ def passed(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> tuple[int, 
     )
 
 
-def fenced(operation: Operation, topic: Topic | None) -> bool:
+def fenced(operation: MigrateOperation, topic: Topic | None) -> bool:
     """Whether a fence of the operation stands on the topic."""
     return topic is not None and topic.fence is not None and topic.fence.operation == operation.id
 
 
-def require_fenced(operation: Operation, topic: Topic) -> None:
+def require_fenced(operation: MigrateOperation, topic: Topic) -> None:
     """:raises MoveDamagedError: the operation's fence does not stand on the topic."""
     if not fenced(operation, topic):
         raise MoveDamagedError(f"the fence of operation {operation.id} on topic {topic.name} does not stand any more")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ha_core.model import Document, Extent, MoveRequest, Operation, Topic, View
+from ha_core.model import Document, Extent, MigrateOperation, MoveRequest, Topic, View
 from ha_core.model.extent import live, skipping
 from ha_core.model.operation import Unread
 from ha_core.model.producer import client_id, is_gateway_id, upstream_id
@@ -27,7 +27,7 @@ from ha_core.plan.crossing_stages import crossings, require_fenced
 from ha_core.plan.cuts import forced_cut
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.moving import written_in
-from ha_core.plan.revision import Documents, MoveDamagedError, asked, cut_at, require_sound, require_state
+from ha_core.plan.revision import Documents, MoveDamagedError, cut_at, require_sound, require_state
 
 
 def crossing_out(request: MoveRequest, topic: Topic | None) -> str | None:
@@ -42,7 +42,7 @@ def crossing_out(request: MoveRequest, topic: Topic | None) -> str | None:
 
 
 def end_change(
-    operation: Operation,
+    operation: MigrateOperation,
     view: View,
     topics: Collection[str],
     ends: Mapping[Partition, PartitionEnds],
@@ -58,7 +58,7 @@ def end_change(
     :raises MoveDamagedError: the fence does not stand, ends were not read, or a map would be wrong.
     """
     require_state(operation, "fenced")
-    request, _ = asked(operation)
+    request = operation.request
     puts: list[Document] = []
     for name in topics:
         topic = at_stage(operation, view, name, "proposed", "open")

@@ -30,8 +30,8 @@ from ha_core.model import (
     Fence,
     Group,
     LastSequences,
+    MoveOperation,
     MoveRequest,
-    Operation,
     Topic,
     UserBindings,
     View,
@@ -39,7 +39,6 @@ from ha_core.model import (
 from ha_core.model.extent import live, skipping
 from ha_core.model.operation import AdoptedGroup, Cut
 from ha_core.plan.carry import Ended, carry_sequences, compose_aliases
-from ha_core.plan.closure import users_of
 from ha_core.plan.cuts import forced_cut
 from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.moving import listed, moving, places, writer_after
@@ -49,8 +48,8 @@ from ha_core.plan.revision import (
     Documents,
     MoveDamagedError,
     all_partitions,
-    asked,
     cut_at,
+    entering,
     require_sound,
     require_state,
 )
@@ -111,25 +110,13 @@ def steps(request: MoveRequest, task: Task | None = None) -> tuple[Step, ...]:
     return tuple(step for step in some if request.mode == "planned" or step not in {"adopt", "quiesce"})
 
 
-def touched(operation: Operation) -> tuple[tuple[type[Document], str], ...]:
-    """All documents that the revisions of the operation may write: the `view` of these is at their versions."""
-    request, moves = asked(operation)
-    return (
-        (Operation, operation.id),
-        *((Topic, topic) for topic in moves.topics),
-        *((LastSequences, topic) for topic in moves.topics),
-        *((Group, group) for group in moves.groups),
-        *((UserBindings, user) for user in users_of(request.scope)),
-    )
-
-
-def resume(operation: Operation, topics: Mapping[str, Topic], groups: Mapping[str, Group]) -> tuple[Step, ...]:
+def resume(operation: MoveOperation, topics: Mapping[str, Topic], groups: Mapping[str, Group]) -> tuple[Step, ...]:
     """The steps that are left of an operation whose executor is gone, by what stands in the state.
 
     A planned move that got as far as joining groups is undone: the members that it joined have expired meanwhile, and
     the consumers may have rebalanced. A forced one goes on, because its origin is dead either way.
     """
-    request, moves = asked(operation)
+    request, moves = operation.request, operation.moves
     forward = steps(request)
     fenced = any(_is_fenced(operation, topics.get(name)) for name in moves.topics) or any(
         _is_fenced(operation, groups.get(name)) for name in moves.groups
@@ -146,15 +133,15 @@ def resume(operation: Operation, topics: Mapping[str, Topic], groups: Mapping[st
         return UNDO
     if request.mode == "forced":
         return ("warm", *forward[forward.index("drain") :]) if fenced else forward
-    return UNDO if fenced or operation.state == "fenced" or operation.move.adopted else forward
+    return UNDO if fenced or operation.state == "fenced" or operation.evidence.adopted else forward
 
 
-def quiesce_change(operation: Operation, view: View, topics: Collection[str]) -> Documents:
+def quiesce_change(operation: MoveOperation, view: View, topics: Collection[str]) -> Documents:
     """Transaction fences on those of `topics` that move, and the operation as `fenced`.
 
     :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
     """
-    request, moves = asked(operation)
+    request, moves = operation.request, operation.moves
     require_state(operation, "planned", "running", "fenced")
     puts: list[Document] = [
         _unfenced(operation, request, view, name).model_copy(
@@ -163,15 +150,15 @@ def quiesce_change(operation: Operation, view: View, topics: Collection[str]) ->
         for name in moves.topics
         if name in topics
     ]
-    return Documents((*puts, operation.model_copy(update={"state": "fenced"})))
+    return Documents((*puts, entering(operation, "fenced")))
 
 
-def fence_change(operation: Operation, view: View) -> Documents:
+def fence_change(operation: MoveOperation, view: View) -> Documents:
     """Fences on all that moves, in place of its transaction fences, and the operation as `fenced`.
 
     :raises MoveDamagedError: something is fenced by another operation, or not written in the origin.
     """
-    request, moves = asked(operation)
+    request, moves = operation.request, operation.moves
     require_state(operation, "planned", "running", "fenced")
     fence = Fence(operation=operation.id)
     puts: list[Document] = []
@@ -182,11 +169,11 @@ def fence_change(operation: Operation, view: View) -> Documents:
         group = view.groups.get(name) or Group(name=name)
         _require_free(operation, f"group {name}", group.fence)
         puts.append(group.model_copy(update={"fence": fence}))
-    return Documents((*puts, operation.model_copy(update={"state": "fenced"})))
+    return Documents((*puts, entering(operation, "fenced")))
 
 
 def cut_change(
-    operation: Operation,
+    operation: MoveOperation,
     view: View,
     ends: Mapping[Partition, PartitionEnds],
     producers: Mapping[Partition, Sequence[ProducerFacts]],
@@ -201,7 +188,7 @@ def cut_change(
     :raises MoveDamagedError: a fence does not stand, partitions are missing, a new copy is not empty, or a map would be
         wrong.
     """
-    request, moves = asked(operation)
+    request, moves = operation.request, operation.moves
     require_state(operation, "fenced")
     puts: list[Document] = []
     cuts: dict[str, list[Cut]] = {}
@@ -236,15 +223,15 @@ def cut_change(
         cuts={name: tuple(some) for name, some in cuts.items()},
         unknown_ends={name: tuple(some) for name, some in unknown.items()},
     )
-    return Documents((*puts, noted.model_copy(update={"state": "cut"})))
+    return Documents((*puts, entering(noted, "cut")))
 
 
-def undo_change(operation: Operation, view: View) -> Documents:
+def undo_change(operation: MoveOperation, view: View) -> Documents:
     """The revision of the undo: the operation's fences end, and it is marked as being undone. May be repeated.
 
     :raises MoveDamagedError: the cut is published; the way back is another move.
     """
-    _, moves = asked(operation)
+    moves = operation.moves
     if operation.state == "cut" or _maps_show_cut(operation, view.topics):
         raise MoveDamagedError(
             f"operation {operation.id} has cut: it cannot be undone. Let it end, then move back with a new one."
@@ -266,15 +253,15 @@ def undo_change(operation: Operation, view: View) -> Documents:
             else:
                 deletes.append((Group, name))
     state = operation.state if operation.state in FINAL else "undoing"
-    return Documents((*puts, operation.model_copy(update={"state": state})), tuple(deletes))
+    return Documents((*puts, entering(operation, state)), tuple(deletes))
 
 
-def _require_free(operation: Operation, what: str, fence: Fence | None) -> None:
+def _require_free(operation: MoveOperation, what: str, fence: Fence | None) -> None:
     if fence is not None and fence.operation != operation.id:
         raise MoveDamagedError(f"{what} is fenced by operation {fence.operation}: resume or undo that one first")
 
 
-def _unfenced(operation: Operation, request: MoveRequest, view: View, name: str) -> Topic:
+def _unfenced(operation: MoveOperation, request: MoveRequest, view: View, name: str) -> Topic:
     """The topic's document, which may be new."""
     topic = view.topics.get(name) or Topic(name=name)
     _require_free(operation, f"topic {name}", topic.fence or topic.transaction_fence)
@@ -284,7 +271,7 @@ def _unfenced(operation: Operation, request: MoveRequest, view: View, name: str)
     return topic
 
 
-def _is_fenced(operation: Operation, document: Topic | Group | None) -> bool:
+def _is_fenced(operation: MoveOperation, document: Topic | Group | None) -> bool:
     """Whether a fence of either kind stands on it."""
     if document is None:
         return False
@@ -292,9 +279,9 @@ def _is_fenced(operation: Operation, document: Topic | Group | None) -> bool:
     return any(fence is not None and fence.operation == operation.id for fence in fences)
 
 
-def _maps_show_cut(operation: Operation, topics: Mapping[str, Topic]) -> bool:
+def _maps_show_cut(operation: MoveOperation, topics: Mapping[str, Topic]) -> bool:
     """Whether the maps contain the cut that the operation's evidence names: terms only ever grow by cuts."""
-    cuts = operation.move.cuts
+    cuts = operation.evidence.cuts
     return bool(cuts) and all(
         (topic := topics.get(name)) is not None
         and topic.mapped
@@ -345,7 +332,7 @@ def _sequences(
 def _bindings(request: MoveRequest, view: View) -> list[UserBindings]:
     scope, target = request.scope, request.target
     changed: list[UserBindings] = []
-    for user in users_of(scope):
+    for user in scope.named_users:
         old = view.bindings.get(user) or UserBindings(user=user)
         new = old.model_copy(
             update={

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ha_core.model import Document, Operation, Topic, View
+from ha_core.model import Document, MoveOperation, Topic, View
 from ha_core.model.extent import identity
 from ha_core.plan.facts import Partition, PartitionEnds
-from ha_core.plan.revision import Documents, MoveDamagedError, asked, require_state
+from ha_core.plan.revision import Documents, MoveDamagedError, entering, require_state
 
 
-def to_pin(operation: Operation, view: View) -> tuple[str, ...]:
+def to_pin(operation: MoveOperation, view: View) -> tuple[str, ...]:
     """Topics of the operation that have no map yet."""
-    _, moves = asked(operation)
+    moves = operation.moves
     return tuple(name for name in moves.topics if name not in view.topics or not view.topics[name].mapped)
 
 
@@ -27,12 +27,12 @@ def pinned_map(origin: str, name: str, partitions: int) -> Topic:
     return Topic(name=name, writer=origin, partitions={partition: identity(origin) for partition in range(partitions)})
 
 
-def pin_change(operation: Operation, view: View, partitions: Mapping[str, int]) -> Documents:
+def pin_change(operation: MoveOperation, view: View, partitions: Mapping[str, int]) -> Documents:
     """Identity maps for those topics of `partitions` (name → how many it has) that have none, and a note of which.
 
     :raises MoveDamagedError: something is fenced by another operation.
     """
-    request, _ = asked(operation)
+    request = operation.request
     require_state(operation, "planned", "running")
     puts: list[Document] = []
     for name in to_pin(operation, view):
@@ -42,20 +42,20 @@ def pin_change(operation: Operation, view: View, partitions: Mapping[str, int]) 
         if before is not None and (before.fence or before.transaction_fence):
             raise MoveDamagedError(f"topic {name} is fenced: resume or undo the operation that has done it first")
         puts.append(pinned_map(request.origin, name, partitions[name]))
-    pinned = [*operation.move.pinned, *(put.name for put in puts if isinstance(put, Topic))]
+    pinned = [*operation.evidence.pinned, *(put.name for put in puts if isinstance(put, Topic))]
     noted = operation.noting(pinned=tuple(dict.fromkeys(pinned)))
-    return Documents((*puts, noted.model_copy(update={"state": "running"})))
+    return Documents((*puts, entering(noted, "running")))
 
 
-def unpin_change(operation: Operation, view: View, alone: Collection[str]) -> Documents:
+def unpin_change(operation: MoveOperation, view: View, alone: Collection[str]) -> Documents:
     """The end of the identity maps of the operation, for the topics `alone`: those that exist in the origin only.
 
     The others keep theirs: a copy that is left would be a second topic for whoever is bound to its cluster.
     """
-    request, _ = asked(operation)
+    request = operation.request
     deletes: list[tuple[type[Document], str]] = []
     kept: list[str] = []
-    for name in operation.move.pinned:
+    for name in operation.evidence.pinned:
         topic = view.topics.get(name)
         if topic is None:
             continue
@@ -66,11 +66,11 @@ def unpin_change(operation: Operation, view: View, alone: Collection[str]) -> Do
     return Documents((operation.noting(pinned=tuple(kept)),), tuple(deletes))
 
 
-def require_unused(operation: Operation, topic: str, ends: Mapping[Partition, PartitionEnds]) -> None:
+def require_unused(operation: MoveOperation, topic: str, ends: Mapping[Partition, PartitionEnds]) -> None:
     """:raises MoveDamagedError: the copy that was made for the move, or was there without a map, is not empty."""
-    if topic not in {*operation.move.pinned, *operation.move.created}:
+    if topic not in {*operation.evidence.pinned, *operation.evidence.created}:
         return
-    request, _ = asked(operation)
+    request = operation.request
     for (name, partition), one in sorted(ends.items()):
         if name == topic and one.target:
             raise MoveDamagedError(

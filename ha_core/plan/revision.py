@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from ha_core.model import Document, Extent, MoveRequest, MoveSet, Operation, Topic
+from ha_core.model import Document, Extent, MoveRequest, Operation, Topic
 from ha_core.model.extent import append, check, live
+from ha_core.model.operation import OperationState
 from ha_core.plan.facts import Partition, PartitionEnds
 
+AnyOperation = TypeVar("AnyOperation", bound=Operation)
 FINAL = frozenset({"succeeded", "undone", "failed"})
 
 
 class Documents(NamedTuple):
-    """What one revision writes. Every put and delete is of a document in `touched`."""
+    """What one revision writes. Every put and delete is of a document that the operation `writes`."""
 
     puts: tuple[Document, ...]
     deletes: tuple[tuple[type[Document], str], ...] = ()
@@ -23,21 +25,24 @@ class MoveDamagedError(ValueError):
     """The state is not what the operation left: publishing now could break the invariant, so nothing is published."""
 
 
-def asked(operation: Operation) -> tuple[MoveRequest, MoveSet]:
-    """Request and move set of a move.
+def entering(operation: AnyOperation, state: OperationState) -> AnyOperation:
+    """The operation in another state.
 
-    :raises MoveDamagedError: the operation is of another kind.
+    :raises MoveDamagedError: no way leads there from where it is.
     """
-    if operation.request is None or operation.moves is None:
-        raise MoveDamagedError(f"operation {operation.id} is a {operation.kind} without a request: it moves nothing")
-    return operation.request, operation.moves
+    if state != operation.state and state not in operation.SUCCESSORS.get(operation.state, ()):
+        raise MoveDamagedError(f"operation {operation.id} is {_being(operation)}: it cannot become {state}")
+    return operation.model_copy(update={"state": state})
 
 
 def require_state(operation: Operation, *states: str) -> None:
     """:raises MoveDamagedError: the operation is in none of `states`."""
     if operation.state not in states:
-        being = "being undone" if operation.state == "undoing" else operation.state
-        raise MoveDamagedError(f"operation {operation.id} is {being}, not {' or '.join(states)}")
+        raise MoveDamagedError(f"operation {operation.id} is {_being(operation)}, not {' or '.join(states)}")
+
+
+def _being(operation: Operation) -> str:
+    return "being undone" if operation.state == "undoing" else operation.state
 
 
 def all_partitions(topic: Topic, ends: Mapping[Partition, PartitionEnds]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ha_core.model import HistoryEntry, MoveRequest, Operation
+from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, Operation
 from ha_core.operations.migration.planning import MigrationProposal
 from ha_core.operations.report import Report
 from ha_core.operations.switch.proposal import Preview, Proposal
@@ -153,9 +153,9 @@ def objections(verdicts: Collection[Verdict]) -> list[str]:
 
 def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
     """What a switch has done, and how long its clients waited."""
-    request, moves = operation.request, operation.moves
-    if request is None or moves is None:
+    if not isinstance(operation, MoveOperation):
         return f"{operation.id} has ended"
+    request, moves = operation.request, operation.moves
     waited = next((entry.detail["fenced_ms"] for entry in history if "fenced_ms" in entry.detail), None)
     what = _things(len(moves.topics), len(moves.groups))
     words = [f"moved {what} from {request.origin} to {request.target} in {operation.id}"]
@@ -163,11 +163,10 @@ def moved(operation: Operation, history: Iterable[HistoryEntry]) -> str:
     return "; ".join([*words, *_taken_for_dead(request)])
 
 
-def crossed(operations: Sequence[Operation]) -> str:
+def crossed(operations: Sequence[MoveOperation]) -> str:
     """What a run of migrations has done."""
-    topics = sum(len(one.moves.topics) for one in operations if one.moves is not None)
-    request = operations[0].request if operations else None
-    way = f" from {request.origin} to {request.target}" if request is not None else ""
+    topics = sum(len(one.moved) for one in operations)
+    way = f" from {operations[0].request.origin} to {operations[0].request.target}" if operations else ""
     return f"moved {_things(topics, 0)}{way} in {len(operations)} operations"
 
 

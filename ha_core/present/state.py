@@ -13,7 +13,6 @@ from ha_core.operations.health import Problem
 from ha_core.operations.inventory import Overview
 from ha_core.operations.migration.listing import Migration
 from ha_core.operations.registry import ClusterState
-from ha_core.operations.requests import format_scope
 from ha_core.plan.lag import GroupLag
 from ha_core.plan.masking import Affected
 from ha_core.plan.verdict import duration, listed
@@ -103,16 +102,15 @@ def usage_page(usage: Mapping[str, Usage]) -> Page:
 def operations_page(operations: Sequence[Operation]) -> Page:
     rows = []
     for one in operations:
-        between = (one.request.origin, one.request.target) if one.request is not None else ("", "")
-        rows.append((one.id, one.kind, one.state, one.started, _about(one), *between, one.by, one.reason, one.result))
+        about = (listed(one.about), *(one.route or ("", "")))
+        rows.append((one.id, one.kind, one.state, one.started, *about, one.by, one.reason, one.result))
     yield Table(("operation", "kind", "state", "started", "scope", "from", "to", "by", "reason", "result"), rows)
 
 
 def history_page(operation: Operation, entries: Collection[HistoryEntry]) -> Page:
     yield f"{operation.id}: {operation.kind}, {operation.state}, by {operation.by}: {operation.reason}"
-    request, about = operation.request, _about(operation)
-    if about:
-        yield f"scope: {about}{f', {request.origin} → {request.target}' if request is not None else ''}"
+    if about := listed(operation.about):
+        yield f"scope: {', '.join([about, *([' → '.join(operation.route)] if operation.route else [])])}"
     rows = [(e.at, e.epoch, e.step, e.outcome, "" if e.ms is None else f"{e.ms:.1f}", _json(e.detail)) for e in entries]
     yield Table(("at", "epoch", "step", "outcome", "ms", "detail"), rows)
 
@@ -223,12 +221,6 @@ def age_words(seconds: float) -> str:
         if seconds >= length_s:
             return f"{seconds // length_s:.0f} {unit} {seconds % length_s // next_s:.0f} {next_unit}"
     return f"{seconds:.0f} s"
-
-
-def _about(operation: Operation) -> str:
-    if operation.request is not None:
-        return listed(format_scope(operation.request.scope))
-    return listed(operation.evidence.about)
 
 
 def _json(detail: Mapping[str, object]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ha_core.model import Document, Operation
-from ha_core.model.document import Part
+from ha_core.model.document import KINDS, Part
 from ha_core.store import documents, paths
 from ha_core.store.documents import value_of
 from ha_core.store.errors import ConflictError, FencedOffError, StoreError, StoreUnavailableError, UnknownOperationError
@@ -33,6 +33,10 @@ from ha_core.store.tree import (
 
 Key = tuple[type[Document], str]
 """Kind and name of a document."""
+
+
+def key_of(document: Document) -> Key:
+    return KINDS[document.FOLDER], name_of(document)
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Change:
     @property
     def written(self) -> tuple[Key, ...]:
         """Keys of all puts, then of all deletes."""
-        return (*((type(document), name_of(document)) for document in self.puts), *self.deletes)
+        return (*map(key_of, self.puts), *self.deletes)
 
 
 KEPT = 1000

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ha_core.model import HistoryEntry, Operation, Topic
+from ha_core.model import HistoryEntry, MigrateOperation, Operation, Topic
 from stack.clients.recorder import name_in
 from stack.history.history import Cut, LogDump
 
@@ -104,8 +104,7 @@ def cuts_ahead(operations: Iterable[tuple[Operation, Iterable[HistoryEntry]]]) -
     """
     found: set[tuple[str, int, str, str]] = set()
     for operation, history in operations:
-        request = operation.request
-        if operation.kind != "migrate" or request is None:
+        if not isinstance(operation, MigrateOperation):
             continue
         proposed: set[tuple[str, int]] = set()
         lowered: set[tuple[str, int]] = set()
@@ -113,7 +112,7 @@ def cuts_ahead(operations: Iterable[tuple[Operation, Iterable[HistoryEntry]]]) -
             proposed |= _named(entry.detail.get("cuts"))
             lowered |= _named(entry.detail.get("lowered_to"))
         if operation.state == "succeeded":
-            found |= {(topic, part, request.origin, request.target) for topic, part in proposed - lowered}
+            found |= {(topic, part, *operation.route) for topic, part in proposed - lowered}
     return found
 
 

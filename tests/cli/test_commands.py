@@ -22,8 +22,6 @@ from ha_core.model import (
     KnownGroup,
     KnownTopic,
     MoveRequest,
-    MoveSet,
-    Operation,
     Scope,
     Topic,
 )
@@ -32,6 +30,7 @@ from ha_core.operations.environment import utc_now
 from ha_core.store.commits import Change
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
+from tests.kit.operations import a_migration, a_switch
 
 CLUSTERS = (
     Cluster(name="east", bootstrap="127.0.0.1:1", default=True),
@@ -226,9 +225,7 @@ def test_history_shows_scope_origin_and_target_of_an_operation(store: MemoryStor
     request = MoveRequest(
         scope=Scope(users=("ann",), topics=("a",), partitions={"a": (0, 1)}), origin="east", target="west", reason="t"
     )
-    moved = Operation(
-        id="switch-1", kind="switch", by="me", reason="t", started="2026-01-01T12:00:00Z", request=request
-    )
+    moved = a_switch(request=request)
     store.create_operation(moved, ["topic:a"])
     run("mask", "east", "--reason", "power failure")
     # When the history is shown
@@ -295,14 +292,10 @@ def test_the_status_check_names_an_abandoned_operation_but_not_an_open_crossing(
     # Given an operation abandoned under its fence, one that has just begun, and an open crossing
     monkeypatch.setattr(health, "LEFT_S", 0.8)
     left: dict[str, Any] = {"by": "cli:somebody", "reason": "test", "started": "2026-01-01T12:00:00Z"}
-    store.create_operation(Operation(id="switch-1", kind="switch", state="fenced", **left), ["topic:a"])
-    request = MoveRequest(scope=Scope(topics=("b",)), origin="east", target="west", reason="t", cut="predicted")
+    store.create_operation(a_switch(state="fenced", **left), ["topic:a"])
     waits = {**left, "started": utc_now()}
-    store.create_operation(Operation(id="switch-2", kind="switch", state="running", **waits), ["topic:c"])
-    crossing = Operation(
-        id="migrate-1", kind="migrate", state="crossing", request=request, moves=MoveSet(topics=("b",)), **left
-    )
-    store.create_operation(crossing, ["topic:b"])
+    store.create_operation(a_switch(id="switch-2", state="running", **waits), ["topic:c"])
+    store.create_operation(a_migration(state="crossing", **left), ["topic:b"])
     # When the status is checked
     found = problems()
     # Then the first one alone is named
@@ -320,7 +313,7 @@ def test_the_status_check_knows_a_live_executor_by_its_hold_not_by_its_history(
     lives, dies = store.client(), store.client()
     begun = {"by": "cli:somebody", "reason": "test", "state": "fenced"}
     for executor, name, at in ((lives, "switch-1", "2026-01-01T12:00:00Z"), (dies, "switch-2", utc_now())):
-        operation = Operation.model_validate({"id": name, "kind": "switch", "started": at, **begun})
+        operation = a_switch(id=name, started=at, **begun)
         executor.create_operation(operation, [f"topic:{name}"])
     with lives.hold("switch-1", 0), dies.hold("switch-2", 0):
         # When the status is checked while both have their sessions
@@ -337,7 +330,7 @@ def test_the_status_check_knows_a_live_executor_by_its_hold_not_by_its_history(
 def test_the_status_check_ignores_an_operation_that_is_taken_over_while_it_looks(store: MemoryStore) -> None:
     # Given an abandoned operation, which somebody takes over in a moment
     begun = {"by": "cli:somebody", "reason": "test", "state": "fenced", "started": utc_now()}
-    store.create_operation(Operation.model_validate({"id": "switch-1", "kind": "switch", **begun}), ["topic:a"])
+    store.create_operation(a_switch(**begun), ["topic:a"])
     looked, caretaker = threading.Event(), store.client()
     done = threading.Event()
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from ha_core.cli.app import build
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.probe import Probe
-from ha_core.model import Cluster, Document, KnownGroup, KnownTopic, Operation, Topic, UserBindings
+from ha_core.model import Cluster, Document, KnownGroup, KnownTopic, Topic, UserBindings
 from ha_core.model.extent import append, identity
 from ha_core.operations import single
 from ha_core.operations.environment import Environment
@@ -16,6 +16,7 @@ from ha_core.operations.report import Report
 from ha_core.store.commits import Change
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, run, seeded, use
+from tests.kit.operations import a_switch
 
 AT = "2026-11-21T10:00:00Z"
 CUT = 1_000_000
@@ -185,7 +186,7 @@ def test_giving_up_without_confirmation_is_refused(store: MemoryStore) -> None:
 
 
 def test_giving_up_is_refused_for_all_topics_when_an_operation_has_locked_one(store: MemoryStore) -> None:
-    running = Operation(id="switch-1", kind="switch", state="running", by="test", reason="test", started=AT)
+    running = a_switch(state="running")
     store.create_operation(running, ["topic:bills"])
     before = store.load()
 

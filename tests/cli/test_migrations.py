@@ -3,7 +3,7 @@
 import pytest
 
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH
-from ha_core.model import Cluster, Crossing, Extent, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.model import Cluster, Crossing, Extent, MigrateOperation, MoveRequest, MoveSet, Scope, Topic
 from ha_core.present.state import age_words
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, run, seeded, shown, use
@@ -28,9 +28,8 @@ NEVER = Topic(name="stays", writer="east", partitions={0: (Extent(cluster="east"
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     store = seeded(*CLUSTERS, CROSSING, MOVED, AGED, NEVER)
     request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="test", cut="predicted")
-    operation = Operation(
+    operation = MigrateOperation(
         id=OPERATION,
-        kind="migrate",
         state="crossing",
         by="cli:somebody",
         reason="test",

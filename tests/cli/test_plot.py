@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ha_core.cli.commands.plot import approaches_of, draw
-from ha_core.model import HistoryEntry, MoveRequest, Operation, Scope
+from ha_core.model import HistoryEntry
+from tests.kit.operations import a_migration
 
 STARTED = "2026-01-01T00:00:00.000Z"
-OPERATION = Operation(
-    id="migrate-1",
-    kind="migrate",
-    by="test",
-    reason="test",
-    started=STARTED,
-    request=MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="test", cut="predicted"),
-)
+OPERATION = a_migration(started=STARTED)
 
 
 def entry(second: int, step: str, **detail: Any) -> HistoryEntry:

@@ -26,15 +26,17 @@ from ha_core.operations.registry import add_cluster
 from ha_core.plan.crossing import propose_change
 from ha_core.plan.facts import PartitionEnds, ProducerFacts
 from ha_core.plan.move import cut_change, fence_change
-from ha_core.store.commits import Change
+from ha_core.store.commits import Change, key_of
 from ha_core.store.usage import Sighting, merge
 from stack.memory_store import MemoryStore
+from tests.kit.operations import a_migration
 
 NEW: dict[str, Any] = {"new": {"a": [1, 2]}}
 """A field of a version to come."""
 EXTENT = {"cluster": "east", "start": 0, "base": 0, "term": 0, **NEW}
 REQUEST = {"scope": {"topics": ["t"], **NEW}, "origin": "east", "target": "west", "reason": "r", **NEW}
 OPERATION = {"id": "op-1", "kind": "switch", "by": "t", "reason": "r", "started": "2026-11-22T07:00:00Z"}
+MOVE = {**OPERATION, "request": REQUEST, "moves": {"topics": ["t"], **NEW}}
 STORED: dict[type[Document], dict[str, Any]] = {
     Cluster: {
         "name": "east",
@@ -46,7 +48,7 @@ STORED: dict[type[Document], dict[str, Any]] = {
     LastSequences: {"name": "t", "terms": {"0": 1}},
     Group: {"name": "g", "cluster": "east", "aliases": {"1:m": {"member_id": "n", "generation": 2, **NEW}}},
     Usage: {"user": "ann", "topics": {"t": [{"instance": "", "how": "fetch", "since": "s", **NEW}]}},
-    Operation: {**OPERATION, "request": REQUEST, "moves": {"topics": ["t"], **NEW}},
+    Operation: MOVE,
 }
 
 
@@ -85,12 +87,12 @@ def test_evidence_is_of_its_kind_and_keeps_its_unknown_fields() -> None:
         "undoing": True,
         **NEW,
     }
-    data = json.dumps({**OPERATION, "kind": "migrate", "state": "undone", "evidence": evidence}).encode()
+    data = json.dumps({**MOVE, "kind": "migrate", "state": "undone", "evidence": evidence}).encode()
     # When it is read
     operation = Operation.from_bytes(data, "/operations/op-1")
     # Then known fields are typed, and all of it is written back
-    assert operation.crossing.cuts["t"][0].start == 10
-    assert operation.crossing.below == {"t": {0: None, 1: ((7, 0, 5, 1),)}}
+    assert operation.evidence.cuts["t"][0].start == 10
+    assert operation.evidence.below == {"t": {0: None, 1: ((7, 0, 5, 1),)}}
     assert kept(fields(operation)["evidence"], evidence)
 
 
@@ -110,7 +112,7 @@ def test_a_move_keeps_unknown_fields_of_every_document_it_writes() -> None:
         bindings={"ann": stored(UserBindings)},
         sequences={"t": stored(LastSequences)},
     )
-    fenced = {type(put): put for put in fence_change(operation, view).puts}
+    fenced = {key_of(put)[0]: put for put in fence_change(operation, view).puts}
     view = View(
         topics={"t": fenced[Topic]},  # type: ignore[dict-item]
         groups={"g": fenced[Group]},  # type: ignore[dict-item]
@@ -121,7 +123,7 @@ def test_a_move_keeps_unknown_fields_of_every_document_it_writes() -> None:
     producers = {("t", 0): (ProducerFacts(1 << 44, 0, 7, 1),)}
     documents = cut_change(fenced[Operation], view, {("t", 0): PartitionEnds(0, 5)}, producers, {})  # type: ignore[arg-type]
     # Then every document still has them
-    written = {type(put): fields(put) for put in documents.puts}
+    written = {key_of(put)[0]: fields(put) for put in documents.puts}
     assert written.keys() == {Topic, Group, UserBindings, LastSequences, Operation}
     assert all(one["new"] == NEW["new"] for one in written.values())
     assert written[Topic]["partitions"]["0"][0] == {**EXTENT, "end": 5, "ignored": False}
@@ -132,7 +134,7 @@ def test_a_crossing_keeps_unknown_fields_of_a_map() -> None:
     topic = stored(Topic).model_copy(update={"fence": None})
     ends = {("t", 0): PartitionEnds(0, 5)}
 
-    documents = propose_change(stored(Operation), View(topics={"t": topic}), ["t"], ends, {("t", 0): 9})
+    documents = propose_change(a_migration("t", state="running"), View(topics={"t": topic}), ["t"], ends, {("t", 0): 9})
 
     (after,) = [fields(put) for put in documents.puts if isinstance(put, Topic)]
     assert after["new"] == NEW["new"]

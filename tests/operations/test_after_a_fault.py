@@ -69,9 +69,9 @@ def aftermath(stack: Stack) -> Aftermath:
         stack.kill("cluster/east")
 
         proposal = plan(environment, a_fault(environment, *(f"t.{name}" for name in WAITING), with_groups=True))
-        run_to_success(environment, engine.start(environment, proposal, by="test:operator").id)
+        run_to_success(environment, engine.start(environment, proposal).id)
         skipping = plan(environment, a_fault(environment, "t.skip*", unread="skip"))
-        run_to_success(environment, engine.start(environment, skipping, by="test:operator").id)
+        run_to_success(environment, engine.start(environment, skipping).id)
 
         away = check_origins(environment)
         assert set(away.away) == {"east"}

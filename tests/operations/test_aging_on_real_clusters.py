@@ -56,7 +56,7 @@ def expire(stack: Stack, topic: str, offset: int = RECORDS, cluster: str = "east
 
 def move(environment: Environment, scope: str, origin: str = "east", target: str = "west") -> None:
     proposal = plan(environment, make_request([scope], origin, target, reason="test", include_followers=True))
-    run_to_success(environment, engine.start(environment, proposal, by="test:operator").id)
+    run_to_success(environment, engine.start(environment, proposal).id)
 
 
 def commit(environment: Environment, cluster: str, group: str, topic: str, offset: int) -> None:
@@ -240,7 +240,7 @@ def test_aging_skips_a_topic_that_another_operation_has_locked(environment: Envi
     # Given a moved topic that is about to move back
     move(environment, f"topic:{topic}")
     request = make_request([f"topic:{topic}"], "west", "east", reason="test")
-    begun = engine.start(environment, plan(environment, request), by="test:operator")
+    begun = engine.start(environment, plan(environment, request))
     # When it is aged
     try:
         result = age(environment, [topic])
@@ -260,7 +260,7 @@ def test_surplus_of_a_crossing_does_not_block_aging_but_later_writes_to_the_orig
     cut_at = {(topic, partition): RECORDS + ahead for partition in range(PARTITIONS)}
     proposal = plan_migration(environment, [topic], "east", "west", reason="test", cut="predicted", cut_at=cut_at)
     (batch,) = proposal.batches
-    operation = engine.start_batch(environment, batch, by="test:operator")
+    operation = engine.start(environment, batch)
     assert engine.resume(environment, operation.id).result == "crossing"
     produce(stack, "east", topic, ahead + surplus, idempotent=True)
     record(environment, ["east"])

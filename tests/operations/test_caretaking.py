@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from ha_core.model import Crossing, Document, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.model import Crossing, Document, Operation, Topic
 from ha_core.operations import engine
 from ha_core.operations.caretaking import Caretaking
 from ha_core.operations.environment import Environment
@@ -16,12 +17,11 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
 from ha_core.plan.move import fence_change
 from ha_core.plan.pinning import pinned_map
-from ha_core.store.commits import Change
+from ha_core.store.commits import Change, key_of
 from ha_core.store.errors import FencedOffError
 from ha_core.store.paths import name_of
 from stack.memory_store import MemoryStore
-
-REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")
+from tests.kit.operations import a_migration, a_switch
 
 
 @dataclass
@@ -39,16 +39,12 @@ def clock(environment: Environment) -> Clock:
     return clock
 
 
-def an_operation(state: str, **more: Any) -> Operation:
-    fields: dict[str, Any] = {"id": "op-20261121-100000-0001", "kind": "switch", "by": "cli:joe@ops1", "reason": "r"}
-    fields |= {"started": "2026-11-21T10:00:00Z", "request": REQUEST, "moves": MoveSet(topics=("orders",))}
-    return Operation(**{**fields, "state": state, **more})
+def an_operation(state: str, begin: Callable[..., Operation] = a_switch, **more: Any) -> Any:
+    return begin(**{"id": "op-20261121-100000-0001", "state": state, **more})
 
 
 def put(store: Any, document: Document, operation: Operation | None = None) -> None:
-    change = Change(
-        change_id=f"put-{name_of(document)}", puts=(document,), expected={(type(document), name_of(document)): None}
-    )
+    change = Change(change_id=f"put-{name_of(document)}", puts=(document,), expected={key_of(document): None})
     store.commit(change)
 
 
@@ -67,12 +63,12 @@ def due_within(caretaking: Caretaking, clock: Clock, seconds: float) -> float | 
     return None
 
 
-@pytest.mark.parametrize("kind", ["switch", "migrate"])
+@pytest.mark.parametrize("begin", [a_switch, a_migration])
 @pytest.mark.parametrize("state", ["fenced", "undoing", "cut"])
 def test_an_operation_abandoned_under_a_fence_is_due_within_a_second(
-    environment: Environment, clock: Clock, kind: str, state: str
+    environment: Environment, clock: Clock, begin: Callable[..., Operation], state: str
 ) -> None:
-    begun(environment.store, an_operation(state, kind=kind))
+    begun(environment.store, an_operation(state, begin))
 
     after_s = due_within(Caretaking(environment), clock, 10)
 
@@ -124,7 +120,7 @@ def test_a_crossing_is_due_while_its_cuts_are_only_proposed_and_not_once_it_is_o
     store: MemoryStore, environment: Environment, clock: Clock
 ) -> None:
     # Given an operation whose cuts are proposed and not open, and which nobody works on
-    operation = an_operation("crossing", kind="migrate")
+    operation = an_operation("crossing", a_migration)
     crossing = Crossing(operation=operation.id, state="proposed")
     topic = pinned_map("east", "orders", 1).model_copy(update={"crossing": crossing})
     put(store, topic)

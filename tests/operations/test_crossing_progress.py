@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ha_core.model import MoveRequest, MoveSet, Operation, Scope
 from ha_core.operations.crossing.ends import PartitionProgress, Progress, remaining_words
 from ha_core.operations.crossing.settling import Look
+from tests.kit.operations import a_migration
 
-CROSSING = Operation(id="migrate-1", kind="migrate", state="crossing", by="t", reason="t", started="now")
+CROSSING = a_migration(state="crossing")
 SHORT = tuple(PartitionProgress("orders", number, end=5, cut=10) for number in range(3))
 
 
@@ -25,16 +25,14 @@ def test_a_crossing_ended_by_a_barrier_says_its_result_and_not_its_progress() ->
 
 def test_partitions_added_during_a_crossing_are_named_with_the_command_that_moves_them() -> None:
     # Given an open crossing whose topic got three partitions
-    request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="t", cut="predicted")
-    asked = CROSSING.model_copy(update={"request": request, "moves": MoveSet(topics=("orders",))})
-    progress = Progress(asked, {"orders": "open"}, SHORT, added={"orders": (3, 4, 5)})
+    progress = Progress(CROSSING, {"orders": "open"}, SHORT, added={"orders": (3, 4, 5)})
     # When its progress is shown
     # Then it names them, and so does its end, with the command
     assert progress.words.endswith(
         "; orders:3-5 came to east meanwhile: clients see them when the crossing has ended, and they remain in east"
     )
-    assert remaining_words(asked) == ""
-    ended = asked.noting(remaining={"orders": (3, 4, 5)})
+    assert remaining_words(CROSSING) == ""
+    ended = CROSSING.noting(remaining={"orders": (3, 4, 5)})
     assert remaining_words(ended) == (
         "3 partitions that were added meanwhile remain in east: "
         "`switchyard migrate orders:3-5 --from east --to west` brings them after"

@@ -110,7 +110,7 @@ def propose(environment: Environment, *topics: str, **more: Any) -> MigrationPro
 
 def begin(environment: Environment, *topics: str, **more: Any) -> Operation:
     (batch,) = propose(environment, *topics, **more).batches
-    return engine.start_batch(environment, batch, "test:operator")
+    return engine.start(environment, batch)
 
 
 def cross(stack: Stack, environment: Environment, work: Work, operation: Operation) -> None:
@@ -158,7 +158,7 @@ def test_a_barrier_moves_a_group_without_members_in_the_revision_of_its_topic(
     assert (follower.group, follower.users, follower.members) == (work.group, (work.user,), 0)
     assert (follower.reads, follower.reads_too) == ((work.topic,), ())
     # When the topic migrates
-    operation = engine.start_batch(environment, proposal.batches[0], "test:operator")
+    operation = engine.start(environment, proposal.batches[0])
     report = engine.resume(environment, operation.id)
     # Then both are over in one cut
     assert report.result == "succeeded", report.error
@@ -188,7 +188,7 @@ def test_a_group_moves_in_an_operation_of_its_own_once_its_topic_has_crossed_ove
         stored_operation(environment, f"{operation.id}-groups"),
     )
     assert (followed.kind, followed.state) == ("switch", "succeeded")
-    assert ended.move.groups.moved == 1
+    assert ended.evidence.groups.moved == 1
     assert ended.result == f"crossed over and verified; 1 groups have followed in operation {followed.id}"
     (entry,) = [
         entry for entry in environment.store.history(operation.id) if (entry.step, entry.outcome) == ("groups", "done")
@@ -241,7 +241,7 @@ def test_dependent_groups_move_once_when_the_executor_dies_after_the_topics_have
     assert (died_at, writer) == ("cut", "west")
     assert (look.ended, look.error) == (True, "")
     assert_followed(environment, work)
-    assert stored_operation(environment, operation.id).move.groups.moved == 1
+    assert stored_operation(environment, operation.id).evidence.groups.moved == 1
     begun = [move for move in environment.store.operations(50) if move.id.startswith(f"{operation.id}-groups")]
     assert [move.state for move in begun if move.state != "undone"] == ["succeeded"]
     assert len(begun) == operations
@@ -348,7 +348,7 @@ def test_each_batch_moves_the_groups_whose_topics_have_all_arrived(
     batches = propose(environment, work.topic, other, cut="barrier", cut_at=None, topics_per_batch=1).batches
     # When they migrate, one after the other
     for batch, expected in zip(batches, ({work.group: "west"}, {work.group: "west", both: "west"}), strict=True):
-        operation = engine.start_batch(environment, batch, "test:operator")
+        operation = engine.start(environment, batch)
         assert engine.resume(environment, operation.id).result == "succeeded"
         # Then a group goes when all that it reads is there
         assert environment.store.load().bindings[work.user].groups == expected
@@ -382,7 +382,7 @@ def test_a_group_that_reads_topics_of_two_crossings_moves_after_the_later_one(
     other = topic_in_east(stack)
     commit(environment, work.group, other)
     first, second = (
-        engine.start_batch(environment, batch, "test:operator")
+        engine.start(environment, batch)
         for batch in propose(environment, work.topic, other, topics_per_batch=1).batches
     )
     for operation in (first, second):
@@ -391,12 +391,12 @@ def test_a_group_that_reads_topics_of_two_crossings_moves_after_the_later_one(
     produce(stack, "east", work.topic, AHEAD)
     assert engine.resume(environment, first.id).result == "succeeded"
     # Then the group waits for the other, which may be taken back yet
-    assert stored_operation(environment, first.id).move.groups.moved == 0
-    assert other in stored_operation(environment, first.id).move.groups.left_out[work.group]
+    assert stored_operation(environment, first.id).evidence.groups.moved == 0
+    assert other in stored_operation(environment, first.id).evidence.groups.left_out[work.group]
     # And comes with it
     produce(stack, "east", other, AHEAD)
     assert engine.resume(environment, second.id).result == "succeeded"
-    assert stored_operation(environment, second.id).move.groups.moved == 1
+    assert stored_operation(environment, second.id).evidence.groups.moved == 1
     assert_followed(environment, work)
     assert len(committed(environment, "west", work.group)) == 2 * PARTITIONS
 

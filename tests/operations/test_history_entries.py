@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from ha_core.model import Crossing, Extent, HistoryEntry, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.model import Crossing, Extent, HistoryEntry, SwitchOperation, Topic
 from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal, Lap
 from ha_core.operations.report import partition_cuts
-
-REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="test")
-
-
-def operation(**changes: object) -> Operation:
-    return Operation.model_validate(
-        {
-            "id": "switch-1",
-            "kind": "switch",
-            "by": "test",
-            "reason": "test",
-            "started": "2026-11-21T10:00:00.000Z",
-            "request": REQUEST,
-            "moves": MoveSet(topics=("orders",)),
-            **changes,
-        }
-    )
+from tests.kit.operations import a_migration, a_switch
 
 
-def held(environment: Environment) -> Journal:
-    begun = operation()
+def held(environment: Environment) -> Journal[SwitchOperation]:
+    begun = a_switch()
     return Journal(environment, begun, environment.store.create_operation(begun, ["topic:orders"]))
 
 
@@ -66,7 +50,7 @@ def test_the_failure_that_led_to_an_undo_is_recorded_with_its_own_time(environme
 
 def test_an_operation_reports_its_own_cuts_whatever_later_moves_did_to_the_maps() -> None:
     # Given an operation that cut at 10; since then the topic went back to east at 20, and to west again at 30
-    done = operation(state="succeeded", evidence={"cuts": {"orders": [[0, 10, 0, 1]]}})
+    done = a_switch(state="succeeded", evidence={"cuts": {"orders": [[0, 10, 0, 1]]}})
     now = Topic(
         name="orders",
         writer="west",
@@ -86,7 +70,7 @@ def test_an_operation_reports_its_own_cuts_whatever_later_moves_did_to_the_maps(
 
 def test_an_open_crossing_reports_its_cuts_as_the_maps_have_them() -> None:
     # Given an operation, and a map with its open crossing
-    ahead = operation(state="crossing")
+    ahead = a_migration(id="switch-1", state="crossing")
     crossing = Topic(
         name="orders",
         writer="east",

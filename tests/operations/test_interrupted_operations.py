@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.model import Operation, Scope
+from ha_core.model import MoveSet, Scope, SwitchOperation
 from ha_core.model.operation import Driver
-from ha_core.operations.creating import create
+from ha_core.operations.creating import begin
 from ha_core.operations.engine import interrupted_twin
 from ha_core.operations.environment import Environment
 from ha_core.operations.registry import running_operations
 from ha_core.operations.requests import make_request
+from ha_core.operations.switch.proposal import Proposal
 from stack.memory_store import MemoryStore
 
 
@@ -23,14 +24,14 @@ def test_an_interrupted_equal_operation_is_found_without_reading_ended_operation
         store = environment.store
         for n, (state, locked) in enumerate((("succeeded", False), ("undone", True), ("running", True))):
             name = f"switch-20261101-10000{n}-aa"
-            operation = Operation(
+            operation = SwitchOperation(
                 id=name,
-                kind="switch",
                 state=state,
                 by="t",
                 reason="r",
                 started=f"2026-11-01T10:00:0{n}Z",
                 request=request,
+                moves=MoveSet(),
             )
             epoch = store.create_operation(operation, [f"user:{n}"])
             if not locked:
@@ -56,10 +57,8 @@ def test_only_an_abandoned_command_with_an_equal_request_counts_as_interrupted(
     request = make_request(["user:ann"], "east", "west", reason="drill")
     begun = request.model_copy(update={"mode": mode, "reason": "another"})
     with Environment(MemoryStore(), by="test", driver=driver) as environment:
-        fields = {"id": "switch-1", "kind": "switch", "state": "running", "by": "t", "reason": "r"}
-        operation = Operation.model_validate({**fields, "started": "2026-11-01T10:00:00Z", "request": begun})
         environment.now = lambda: "2026-11-01T10:00:00Z"
-        create(environment, operation, ["user:ann"], {})
+        begin(environment, Proposal(request=begun, revision=0, moves=MoveSet()), "switch-1")
         environment.now = lambda: "2026-11-01T16:00:00Z"
 
         # When the same is asked for
@@ -73,10 +72,8 @@ def test_an_operation_held_by_a_live_command_never_counts_as_interrupted() -> No
     # Given an operation that has written nothing for six hours
     request = make_request(["user:ann"], "east", "west", reason="drill")
     with Environment(MemoryStore(), by="test") as environment:
-        fields = {"id": "switch-1", "kind": "switch", "state": "running", "by": "t", "reason": "r"}
-        operation = Operation.model_validate({**fields, "started": "2026-11-01T10:00:00Z", "request": request})
         environment.now = lambda: "2026-11-01T10:00:00Z"
-        create(environment, operation, ["user:ann"], {})
+        begin(environment, Proposal(request=request, revision=0, moves=MoveSet()), "switch-1")
         environment.now = lambda: "2026-11-01T16:00:00Z"
         # When it is held
         with environment.store.hold("switch-1", 0):

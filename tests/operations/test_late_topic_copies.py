@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotSettledError, RequestRefusedError
 from ha_core.kafka.facts import CreatedTopics, TopicSpec
-from ha_core.model import Cluster, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.model import Cluster, Operation, Topic
 from ha_core.model.extent import identity
 from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal
 from ha_core.operations.switch.steps import SwitchSteps
 from ha_core.plan.move import TASKS, UNDO
+from tests.kit.operations import a_switch
 
 SPEC = TopicSpec("orders", 1, 1, {})
 
@@ -58,9 +58,7 @@ def sides(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> dict[str
 
 @pytest.fixture
 def journal(environment: Environment) -> Journal:
-    request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")
-    fields: dict[str, Any] = {"id": "op", "kind": "switch", "by": "t", "reason": "r", "started": "now"}
-    operation = Operation(**fields, state="planned", request=request, moves=MoveSet(topics=("orders",)))
+    operation = a_switch()
     return Journal(environment, operation, environment.store.create_operation(operation, []))
 
 
@@ -114,8 +112,8 @@ def test_an_executor_that_resumes_after_an_undo_creates_a_topic_that_no_client_i
     # Given an executor that stands still between asking whether the operation is its own, and making the topic
     def undone_by_somebody() -> None:
         store = journal.environment.store
-        epoch = store.take_over("op")
-        found = store.read(Operation, "op")
+        epoch = store.take_over(journal.operation.id)
+        found = store.read(Operation, journal.operation.id)
         assert found is not None
         undo(Journal(journal.environment, found[0], epoch))
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model import Extent, LastSequences, MigrateOperation, MoveRequest, MoveSet, Scope, Topic, View
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal
@@ -20,6 +20,7 @@ from ha_core.plan.revision import Documents
 from ha_core.store.documents import to_bytes
 from ha_core.store.errors import TooLargeError
 from ha_core.store.tree import MAX_REQUEST_BYTES
+from tests.kit.operations import a_migration
 from tests.plan.revisions import written
 
 TOPICS, PARTITIONS = 1_000, 50
@@ -51,9 +52,8 @@ def sequences(name: str, producers: int) -> LastSequences:
     return LastSequences(name=name, partitions=dict(enumerate(of_one)), terms=dict.fromkeys(range(PARTITIONS), 1))
 
 
-def an_operation(environment: Environment) -> Journal:
-    operation = Operation(id="m-1", kind="migrate", state="crossing", by="t", reason="t", started="now")
-    return Journal(environment, operation, 0)
+def an_operation(environment: Environment) -> Journal[MigrateOperation]:
+    return Journal(environment, a_migration(state="crossing"), 0)
 
 
 def test_every_revision_of_every_batch_fits_into_one_write() -> None:
@@ -67,9 +67,8 @@ def test_every_revision_of_every_batch_fits_into_one_write() -> None:
     assert all(len(batch) <= 200 for batch in batches)
     for batch in batches[:2]:
         scope = Scope(topics=tuple(batch))
-        operation = Operation(
+        operation = MigrateOperation(
             id="m-1",
-            kind="migrate",
             state="running",
             by="t",
             reason="t",

@@ -79,7 +79,7 @@ def begin(environment: Environment, topic: str, ahead: int | None = AHEAD, **mor
     proposal = plan_migration(environment, [topic], "east", "west", reason=topic, **given)
     proposal.require_sound()
     (batch,) = proposal.batches
-    return engine.start_batch(environment, batch, "test:operator")
+    return engine.start(environment, batch)
 
 
 def begin_crossing(environment: Environment, topic: str, **more: Any) -> Operation:
@@ -130,7 +130,7 @@ def test_a_topic_crosses_over_once_every_partition_has_reached_its_cut(
     assert report.result == "crossing", report.error
     found = environment.operation(operation.id)
     assert found is not None
-    assert list(found.crossing.below[topic]) == [0]
+    assert list(found.evidence.below[topic]) == [0]
     assert environment.store.load().topics[topic] == document
     # And when the other has too, the topic is over
     write(stack, "east", topic, AHEAD, 1)
@@ -359,7 +359,7 @@ def test_a_topic_that_migrates_there_and_back_keeps_every_client_offset(
     cut_at = {(topic, 0): end + 4, (topic, 1): end + 4}
     proposal = plan_migration(environment, [topic], "west", "east", reason="back", cut="predicted", cut_at=cut_at)
     proposal.require_sound()
-    second = engine.start_batch(environment, proposal.batches[0], "test:operator")
+    second = engine.start(environment, proposal.batches[0])
     run_until_open(environment, second.id)
     write(stack, "west", topic, 4)
     run_to_success(environment, second.id)
@@ -522,6 +522,6 @@ def test_topics_with_transactions_migrate_by_a_barrier_and_a_verdict_says_so(
     (verdict,) = [v for v in proposal.verdicts if v.about == f"topic {transactional}"]
     assert "takes the barrier" in verdict.text
     assert {row.topic for row in proposal.partitions} == {topic}
-    operation = engine.start_batch(environment, proposal.batches[1], "test:operator")
+    operation = engine.start(environment, proposal.batches[1])
     assert engine.resume(environment, operation.id).result == "succeeded"
     assert environment.store.load().topics[transactional].writer == "west"

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.model import Extent, HistoryEntry, KnownTopic, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model import (
+    Extent,
+    HistoryEntry,
+    KnownTopic,
+    MoveRequest,
+    MoveSet,
+    Scope,
+    Topic,
+    View,
+)
 from ha_core.operations.environment import Environment
 from ha_core.operations.switch.proposal import expected_fence, preview
 from ha_core.plan.facts import Facts, GroupFacts, TopicFacts
 from ha_core.present.moves import preview_lines
+from tests.kit.operations import a_switch
 
 SCOPE = Scope(users=("alice",))
 REQUEST = MoveRequest(scope=SCOPE, origin="east", target="west", reason="a test")
@@ -71,9 +81,7 @@ def test_the_expected_fence_time_is_the_median_of_recent_moves(environment: Envi
     # Given three moves, and none before them
     before = expected_fence(environment)
     for number, fenced_ms in enumerate([30.0, 40.0, 90.0]):
-        operation = Operation(
-            id=f"switch-2026112{number}-100000-abcd", kind="switch", by="t", reason="t", started="2026-11-22T10:00:00Z"
-        )
+        operation = a_switch(id=f"switch-2026112{number}-100000-abcd")
         epoch = environment.store.create_operation(operation, (f"topic:t{number}",))
         done = HistoryEntry(at="now", epoch=epoch, step="cut_over", outcome="done", detail={"fenced_ms": fenced_ms})
         environment.store.append_history(operation.id, epoch, done)

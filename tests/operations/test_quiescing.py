@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from ha_core.model import Fence, GatewayRecord, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.model import Fence, GatewayRecord, MoveRequest, MoveSet, Scope, SwitchOperation, Topic
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.journal import Journal
@@ -50,8 +50,8 @@ def journal(environment: Environment) -> Journal:
         scope=Scope(topics=("orders", "plain")), origin="east", target="west", reason="test", drain_timeout_s=2
     )
     moves = MoveSet(topics=("orders", "plain"))
-    operation = Operation(
-        id="op", kind="switch", state="running", by="me", reason="test", started="now", request=request, moves=moves
+    operation = SwitchOperation(
+        id="op", state="running", by="me", reason="test", started="now", request=request, moves=moves
     )
     epoch = environment.store.create_operation(operation, lock_keys(request, moves))
     return Journal(environment, operation, epoch)

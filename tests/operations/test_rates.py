@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ha_core.model import Crossing, MoveRequest, MoveSet, Operation, Scope, Topic
+from ha_core.model import Crossing, MigrateOperation, MoveRequest, MoveSet, Scope, Topic
 from ha_core.model.extent import append, identity
 from ha_core.operations.crossing import ends
 from ha_core.operations.crossing.cuts import from_summary
@@ -120,9 +120,8 @@ def test_the_progress_of_a_crossing_estimates_when_its_cut_is_reached_and_says_f
         "opened": "2026-11-21T10:00:00Z",
         "opened_at": {"orders": {"0": 100}},
     }
-    operation = Operation(
+    operation = MigrateOperation(
         id="migrate-1",
-        kind="migrate",
         state="crossing",
         by="test",
         reason="test",

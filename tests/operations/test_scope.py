@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from ha_core.model import Scope
 from ha_core.operations.errors import RefusedError
-from ha_core.operations.requests import format_scope, parse_scope
+from ha_core.operations.requests import parse_scope
 
 names = st.text(min_size=1, max_size=20).filter(lambda text: text == text.strip())
 
@@ -57,7 +57,7 @@ def test_a_formatted_scope_is_parsed_back_whatever_its_names(
         topics=("last",),
     )
 
-    assert parse_scope(format_scope(scope)) == scope
+    assert parse_scope(scope.entries) == scope
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_partitions_of_a_scope_are_given_as_numbers_and_ranges(
 ) -> None:
     scope = parse_scope(entries)
     assert scope.partitions == partitions
-    assert list(format_scope(scope)) == written
+    assert list(scope.entries) == written
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from ha_core.bindings_file import parse
-from ha_core.model import Cluster, GatewayRecord, Operation, Use, UserBindings
+from ha_core.model import Cluster, GatewayRecord, SingleOperation, Use, UserBindings
 from ha_core.operations import engine, registry, single
 from ha_core.operations.bindings import apply_bindings, plan_bindings, with_level
 from ha_core.operations.environment import Environment
@@ -167,7 +167,7 @@ def test_an_operation_interrupted_before_its_revision_is_undone_and_unlocked(
     environment: Environment, end: Callable[[Environment, str], Report | None]
 ) -> None:
     # Given an operation with its lock and without a revision
-    operation = Operation(
+    operation = SingleOperation(
         id="mask-1", kind="mask", state="running", by="test", reason="test", started=environment.now()
     )
     environment.store.create_operation(operation, ["cluster:east"])

@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
-from ha_core.model.operation import CrossingEvidence
+from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, SwitchOperation, Topic, View
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.operations.migration.judging import Moving
 from ha_core.operations.migration.planning import _bytes
@@ -22,6 +21,7 @@ from ha_core.plan.revision import Documents
 from ha_core.store.documents import to_bytes
 from ha_core.store.paths import name_of, path_of
 from ha_core.store.tree import MAX_REQUEST_BYTES, Create, check_size
+from tests.kit.operations import a_migration
 from tests.plan.revisions import written
 
 DAY_MS = 86_400_000
@@ -39,9 +39,8 @@ def check(documents: Documents) -> int:
 def an_operation(names: list[str]) -> Operation:
     request = MoveRequest(scope=Scope(topics=tuple(names)), origin="east", target="west", reason="r", cut="predicted")
     moves = MoveSet(topics=tuple(names), reasons={f"topic:{name}": "named in the scope" for name in names})
-    return Operation(
+    return SwitchOperation(
         id="switch-20261122-070000-abcd",
-        kind="switch",
         state="running",
         by="t",
         reason="r",
@@ -70,7 +69,6 @@ def a_cut(topics: int, partitions: int, producers: int, extents: int = 1) -> tup
     names = [f"orders-of-team-{number:04d}" for number in range(topics)]
     keys = [(name, p) for name in names for p in range(partitions)]
     operation = an_operation(names)
-    assert operation.request is not None
     assert operation.moves is not None
     maps = {name: Topic(name=name, writer="east", partitions=_stays(partitions, extents, seed)) for name in names}
     view = View(topics=maps if extents > 1 else {})
@@ -143,7 +141,6 @@ def test_a_move_too_large_for_one_write_is_refused_by_preflight_with_a_way_out()
     # Given 45,000 partitions, and a topic with many producers
     names = [f"t{n}" for n in range(900)]
     operation = an_operation(names)
-    assert operation.request is not None
     assert operation.moves is not None
     facts = Facts(
         topics={("east", name): TopicFacts(True, 50, producers=10_000 if name == "t7" else 0) for name in names},
@@ -163,7 +160,7 @@ def test_a_move_too_large_for_one_write_is_refused_by_preflight_with_a_way_out()
 
 def settled(partitions: int, producers: int) -> tuple[Documents, LastSequences]:
     keys = [("orders", p) for p in range(partitions)]
-    operation = an_operation(["orders"]).model_copy(update={"kind": "migrate", "evidence": CrossingEvidence()})
+    operation = a_migration(state="running")
     ends = dict.fromkeys(keys, PartitionEnds(0, 10))
     operation, view = written(propose_change(operation, View(), ["orders"], ends, dict.fromkeys(keys, 20)))
     operation, view = written(open_change(operation, view, ["orders"], ends, {"orders": partitions}), view)

@@ -96,7 +96,7 @@ def work(stack: Stack, environment: Environment) -> Workload:
 
 def begin(environment: Environment, work: Workload, origin: str = "east", target: str = "west", **more: Any) -> str:
     request = make_request([f"user:{work.user}"], origin, target, reason="test", **more)
-    return engine.start(environment, plan(environment, request), by="test:operator").id
+    return engine.start(environment, plan(environment, request)).id
 
 
 def assert_nothing_left(environment: Environment, operation_id: str, work: Workload) -> None:
@@ -364,7 +364,7 @@ def test_a_switch_of_a_user_without_topics_or_groups_waits_for_no_gateway(enviro
     with live_gateway(environment, "gw-1"):
         # When it moves
         proposal = plan(environment, make_request(["user:idle"], "east", "west", reason="test"))
-        report = engine.resume(environment, engine.start(environment, proposal, by="test:operator").id)
+        report = engine.resume(environment, engine.start(environment, proposal).id)
     # Then its binding does, at once
     assert report.result == "succeeded", report.error
     assert environment.store.load().bindings["idle"].cluster == "west"
@@ -490,7 +490,9 @@ def test_a_forced_switch_cuts_above_everything_the_dead_cluster_can_have_acknowl
         assert topic.partitions[0][-1].start >= RECORDS + 5
         assert topic.partitions[0][-1].base == RECORDS
         assert_nothing_left(environment, operation_id, work)
-        assert stored_operation(environment, operation_id).move.unknown_ends == {work.topic: tuple(range(PARTITIONS))}
+        assert stored_operation(environment, operation_id).evidence.unknown_ends == {
+            work.topic: tuple(range(PARTITIONS))
+        }
     finally:
         stack.restart("cluster/west")
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from ha_core.kafka.facts import LogEnds
-from ha_core.model import GatewayRecord, MoveRequest, MoveSet, Operation, Scope
+from ha_core.model import GatewayRecord
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import BypassError
 from ha_core.operations.journal import Journal
 from ha_core.operations.moving import RETURN_S, MoveSteps
 from stack.memory_store import MemoryStore
+from tests.kit.operations import a_switch
 
 KEY = ("orders", 0)
 CUT = 10
@@ -41,11 +42,8 @@ class Scene:
         self.store, self.origin = store, Origin(end, lambda: self.clock)
         self.at: dict[float, Callable[[], Any]] = {}
         monkeypatch.setattr(environment, "admin", lambda _cluster: self.origin)
-        request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")
         evidence = {"origin_ends": {"orders": {"0": CUT}}, "gateways": ["gw-1", "gw-2"]}
-        fields: dict[str, Any] = {"id": "op-1", "kind": "switch", "by": "t", "reason": "r", "started": "now"}
-        moves = MoveSet(topics=("orders",))
-        operation = Operation(**fields, state="cut", revision=1, request=request, moves=moves, evidence=evidence)
+        operation = a_switch(state="cut", revision=1, evidence=evidence)
         self.journal = Journal(environment, operation, environment.store.create_operation(operation, []))
 
     def register(self, name: str) -> None:
@@ -88,7 +86,7 @@ def test_verifying_reports_exactly_what_a_gateway_that_returns_after_the_cut_has
     assert "orders-0 from 10 to 12" in str(raised.value)
     assert "gw-2 vanished during the move" in str(raised.value)
     assert scene.clock < 6
-    (_, failed) = scene.journal.environment.store.history("op-1")
+    (_, failed) = scene.journal.environment.store.history(scene.journal.operation.id)
     assert failed.detail["beyond"] == {"orders": {"0": [10, 12]}}
 
 

@@ -7,6 +7,7 @@ import pytest
 from ha_core.model import Operation
 from ha_core.model.operation import OperationState
 from tests.dags import airflow_home
+from tests.kit.operations import a_switch
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
@@ -27,7 +28,7 @@ class Operations:
         state = self.known.get(operation_id)
         if state is None:
             return None
-        return Operation(id=operation_id, kind="switch", state=state, by="test", reason="test", started="now")
+        return a_switch(id=operation_id, state=state)
 
 
 def test_the_operation_id_of_a_run_is_stable_and_differs_between_runs() -> None:
@@ -39,7 +40,7 @@ def test_the_operation_id_of_a_run_is_stable_and_differs_between_runs() -> None:
 def test_the_id_of_the_last_attempt_is_a_legal_operation_id() -> None:
     operations = Operations(*["undone"] * (MAX_ATTEMPTS - 1))
 
-    Operation(id=current_id(base_id(*RUN), operations.read), kind="switch", by="test", reason="test", started="now")
+    a_switch(id=current_id(base_id(*RUN), operations.read))
 
 
 @pytest.mark.parametrize("state", ["planned", "running", "fenced", "cut", "succeeded", "failed"])

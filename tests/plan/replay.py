@@ -22,6 +22,7 @@ from ha_core.model import (
     MoveSet,
     Operation,
     Scope,
+    SwitchOperation,
     Topic,
     UserBindings,
     View,
@@ -106,7 +107,7 @@ class World:
         self.gateways = [Gateway(self.view) for _ in range(3)]
         self.sent = 0
         self.locks: dict[str, Lock] = {}
-        self.operation: Operation
+        self.operation: SwitchOperation
         self.begin(origin, target)
 
     def begin(self, origin: str, target: str, unread: str = "wait") -> None:
@@ -120,9 +121,8 @@ class World:
             unread=unread,  # type: ignore[arg-type]
         )
         moves = MoveSet(topics=(TOPIC,), groups=(GROUP,))
-        self.operation = Operation(
+        self.operation = SwitchOperation(
             id=f"op-{self.revision}",
-            kind="switch",
             by="t",
             reason="replay",
             started="now",
@@ -261,7 +261,6 @@ class World:
 
     @property
     def _sides(self) -> tuple[str, str]:
-        assert self.operation.request is not None
         return self.operation.request.origin, self.operation.request.target
 
     def _pin(self) -> Iterator[str]:
@@ -365,7 +364,7 @@ class World:
 
     def _discard(self) -> Iterator[str]:
         _, target = self._sides
-        if self.operation.move.created and target in self.topics:
+        if self.operation.evidence.created and target in self.topics:
             yield "about to discard"
             if self.stubborn:
                 return

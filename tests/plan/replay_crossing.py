@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal, NamedTuple
 
-from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model import Extent, LastSequences, MigrateOperation, MoveRequest, MoveSet, Operation, Scope, Topic, View
 from ha_core.model.extent import check, identity, live
 from ha_core.model.producer import FIRST_CLIENT_ID, client_id, upstream_id
 from ha_core.plan import crossing_without_origin as without_origin
@@ -44,7 +44,7 @@ from ha_core.plan.facts import Partition, PartitionEnds, ProducerFacts, Surplus
 from ha_core.plan.moving import of_all
 from ha_core.plan.pinning import pin_change, to_pin, unpin_change
 from ha_core.plan.returned import confirmed, look_at, unconfirmed
-from ha_core.plan.revision import Documents, MoveDamagedError, asked
+from ha_core.plan.revision import Documents, MoveDamagedError
 
 TOPIC, ORIGIN, TARGET = "orders", "east", "west"
 PARTITIONS = (0, 1)
@@ -172,9 +172,8 @@ class World:
         named = {TOPIC: self.moving} if shape == "single" else {}
         scope = Scope(topics=(TOPIC,), partitions=named)
         request = MoveRequest(scope=scope, origin=ORIGIN, target=TARGET, reason="replay")
-        self.operation = Operation(
+        self.operation = MigrateOperation(
             id="op-1",
-            kind="migrate",
             by="t",
             reason="replay",
             started="now",
@@ -412,7 +411,7 @@ class World:
 
     def _propose_cuts(self, found: dict[Partition, PartitionEnds], *topics: str) -> Iterator[str]:
         known = self.view.topics.get(TOPIC)
-        keys = of_all(asked(self.operation)[0], self.view.topics, found)
+        keys = of_all(self.operation.request, self.view.topics, found)
         cuts = {key: (found[key].origin or 0) + 1 + self.random.randrange(6) for key in keys}
         if known is not None and known.crossing is not None:
             cuts = {key: cut for key, cut in cuts.items() if key[1] in passed(known, found)}

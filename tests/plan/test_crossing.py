@@ -10,6 +10,7 @@ from ha_core.model import (
     Crossing,
     Extent,
     GatewayRecord,
+    MigrateOperation,
     MoveRequest,
     MoveSet,
     Operation,
@@ -49,10 +50,9 @@ ONE = {"orders": 1, "payments": 1}
 """Partitions of each topic."""
 
 
-def an_operation(*topics: str, state: str = "running", **evidence: Any) -> Operation:
-    return Operation(
+def an_operation(*topics: str, state: str = "running", **evidence: Any) -> MigrateOperation:
+    return MigrateOperation(
         id="m-1",
-        kind="migrate",
         state=state,  # type: ignore[arg-type]
         by="t",
         reason="t",
@@ -128,7 +128,7 @@ def test_a_topic_settles_with_the_sequences_below_its_cut() -> None:
     done, settled = written(settle_change(operation, view, ["orders"], ends(100), ONE, producers), view)
     # Then the target is the writer, and the last sequences are stored with their term
     assert done.state == "cut"
-    assert done.move.cuts == {"orders": (Cut(0, 100, 7, 1),)}
+    assert done.evidence.cuts == {"orders": (Cut(0, 100, 7, 1),)}
     topic = settled.topics["orders"]
     assert (topic.writer, topic.crossing) == ("west", None)
     assert shape(settled) == [("east", 0, 100, 0, 0), ("west", 100, None, 7, 1)]
@@ -151,7 +151,7 @@ def test_partitions_added_during_a_crossing_stay_in_the_origin_when_it_settles()
     topic = settled.topics["orders"]
     assert (done.state, stage(done, topic)) == ("cut", "settled")
     assert (topic.writer, topic.partitions[1], topic.partitions[2]) == ("east", identity("east"), identity("east"))
-    assert done.crossing.remaining == {"orders": (1, 2)}
+    assert done.evidence.remaining == {"orders": (1, 2)}
     assert shape(settled)[-1][0] == "west"
 
 
@@ -162,7 +162,7 @@ def test_partitions_added_during_a_crossing_stay_in_the_origin_when_a_barrier_en
     done, over = written(finish_change(held, fenced, ["orders"], ends(60), {"orders": 2}, {}), fenced)
 
     assert (over.topics["orders"].writer, over.topics["orders"].partitions[1]) == ("east", identity("east"))
-    assert (done.state, done.crossing.remaining) == ("cut", {"orders": (1,)})
+    assert (done.state, done.evidence.remaining) == ("cut", {"orders": (1,)})
 
 
 def test_a_crossing_is_not_opened_when_partitions_were_added_since_its_proposal() -> None:
@@ -192,7 +192,7 @@ def test_a_barrier_lowers_a_cut_that_was_not_reached_to_the_log_end() -> None:
         finish_change(held, fenced, ["orders"], ends(60, target=8), ONE, {})
     # When it ends below its cut
     done, over = written(finish_change(held, fenced, ["orders"], ends(60), ONE, {}), fenced)
-    assert done.move.cuts == {"orders": (Cut(0, 60, 7, 1),)}
+    assert done.evidence.cuts == {"orders": (Cut(0, 60, 7, 1),)}
     # Then the cut is where the log ends
     assert done.state == "cut"
     assert shape(over) == [("east", 0, 60, 0, 0), ("west", 60, None, 7, 1)]
@@ -241,7 +241,7 @@ def test_an_abandoned_undo_opens_the_crossing_again_as_it_was() -> None:
     again, now = written(reopen_change(back, retreated), retreated)
 
     assert now == view
-    assert (again.state, again.crossing.retreated) == ("crossing", ())
+    assert (again.state, again.evidence.retreated) == ("crossing", ())
 
 
 def test_the_crossing_of_another_operation_is_not_changed() -> None:

@@ -17,6 +17,7 @@ from ha_core.model import (
     MoveSet,
     Operation,
     Scope,
+    SwitchOperation,
     Topic,
     UserBindings,
     View,
@@ -27,8 +28,9 @@ from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.carry import MAX_ALIASES, MAX_SEQUENCES, Ended, carry_sequences, compose_aliases, merge_sequences
 from ha_core.plan.cuts import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE
 from ha_core.plan.facts import PartitionEnds, ProducerFacts
-from ha_core.plan.move import UNDO, cut_change, fence_change, quiesce_change, resume, steps, touched, undo_change
+from ha_core.plan.move import UNDO, cut_change, fence_change, quiesce_change, resume, steps, undo_change
 from ha_core.plan.revision import Documents, MoveDamagedError
+from ha_core.store.commits import key_of
 from tests.plan.maps import cut
 
 FENCE = Fence(operation="op")
@@ -39,13 +41,13 @@ FORCED = PLANNED.model_copy(update={"mode": "forced"})
 P1, P2 = FIRST_CLIENT_ID + 1, FIRST_CLIENT_ID + 2
 
 
-def operation(state: OperationState = "planned", scope: Scope = Scope(users=("u",)), **changes: Any) -> Operation:  # noqa: B008
+def operation(state: OperationState = "planned", scope: Scope = Scope(users=("u",)), **changes: Any) -> SwitchOperation:  # noqa: B008
     request = MoveRequest(
         scope=scope, **{"origin": "east", "target": "west", "reason": "r", **changes.pop("request", {})}
     )
     moves = changes.pop("moves", MoveSet(topics=("t",), groups=("g",)))
-    fields: dict[str, Any] = {"id": "op", "kind": "switch", "by": "me", "reason": "r", "started": "now"}
-    return Operation(**fields, state=state, request=request, moves=moves, **changes)
+    fields: dict[str, Any] = {"id": "op", "by": "me", "reason": "r", "started": "now"}
+    return SwitchOperation(**fields, state=state, request=request, moves=moves, **changes)
 
 
 def fenced_view(topic: Topic | None = None, group: Group | None = None, **more: Any) -> View:
@@ -63,7 +65,7 @@ def the(documents: Documents, kind: type[D]) -> D:
     return found
 
 
-def cut_now(op: Operation, view: View, ends: Any = None, producers: Any = None, adopted: Any = None) -> Documents:
+def cut_now(op: SwitchOperation, view: View, ends: Any = None, producers: Any = None, adopted: Any = None) -> Documents:
     return cut_change(op, view, ends or ENDS, producers or {}, adopted or {})
 
 
@@ -79,17 +81,15 @@ def test_a_forced_move_has_the_steps_of_a_planned_one_except_those_that_wait_for
 def test_every_written_document_is_among_those_that_the_move_named_before() -> None:
     # Given the documents that a move names, and its state when it is cut or undone
     op = operation("fenced")
-    named = set(touched(op))
+    named = set(op.writes)
     view = fenced_view()
     producers = {("t", 0): [ProducerFacts(P1, 0, 5, 1)]}
 
     # When its revisions are made
     first = (quiesce_change(operation(), View(), ["t"]), fence_change(operation(), View()))
     for documents in (*first, cut_now(op, view, producers=producers), undo_change(op, view)):
-        names = {"Operation": "id", "UserBindings": "user"}
         # Then each writes and deletes some of them only
-        written = {(type(d), getattr(d, names.get(type(d).__name__, "name"))) for d in documents.puts}
-        assert written | set(documents.deletes) <= named
+        assert {*map(key_of, documents.puts), *documents.deletes} <= named
 
 
 def test_the_fence_is_set_on_every_moving_document_and_keeps_its_other_fields() -> None:
@@ -109,7 +109,7 @@ def test_the_transaction_fence_is_set_on_moving_topics_only_and_replaced_by_the_
     first = quiesce_change(operation("running"), View(topics={"t": mapped}), ["t", "elsewhere"])
     second = fence_change(the(first, Operation), View(topics={"t": the(first, Topic)}))
 
-    assert [type(put) for put in first.puts] == [Topic, Operation]
+    assert [type(put) for put in first.puts] == [Topic, SwitchOperation]
     assert the(first, Topic) == mapped.model_copy(update={"transaction_fence": FENCE})
     assert the(first, Operation).state == "fenced"
     assert the(second, Topic) == mapped.model_copy(update={"fence": FENCE})
@@ -156,7 +156,7 @@ def test_the_cut_writes_maps_groups_and_bindings_and_lifts_the_fences_in_one_rev
     assert the(documents, UserBindings) == UserBindings(user="u", cluster="west")
     op = the(documents, Operation)
     assert op.state == "cut"
-    assert op.move.cuts == {"t": (Cut(0, 10, 0, 1), Cut(1, 0, 3, 1))}
+    assert op.evidence.cuts == {"t": (Cut(0, 10, 0, 1), Cut(1, 0, 3, 1))}
 
 
 def test_each_kind_of_scope_binds_its_own_level_and_keeps_the_others() -> None:
@@ -242,7 +242,7 @@ def test_a_forced_cut_lies_above_every_known_seen_or_read_end(ends: PartitionEnd
 
     assert live(the(documents, Topic).partitions[0]).start == expected
     assert the(documents, Topic).partitions[0][0].known_end is not None
-    unknown = the(documents, Operation).move.unknown_ends
+    unknown = the(documents, Operation).evidence.unknown_ends
     assert unknown == ({"t": (0,)} if ends.origin is None else {})
 
 
@@ -277,7 +277,7 @@ def test_an_undo_lifts_only_its_own_fences_and_leaves_no_empty_documents() -> No
     assert quiet.deletes == ((Topic, "t"),)
     assert the(held, Topic) == mapped
     assert the(kept, Group).fence is None
-    assert [type(d) for d in others.puts] == [Operation]
+    assert [type(d) for d in others.puts] == [SwitchOperation]
     assert the(fresh, Operation).state == "undoing"
 
 

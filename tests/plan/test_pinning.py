@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ha_core.model import Fence, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model import Fence, MoveRequest, MoveSet, Scope, SwitchOperation, Topic, View
 from ha_core.model.extent import append, identity
 from ha_core.model.operation import OperationState
 from ha_core.plan.crossing import propose_change
@@ -20,18 +20,18 @@ OLD = Topic(name="old", writer="east", partitions={0: append(append(identity("ea
 REQUEST = MoveRequest(scope=Scope(topics=TOPICS), origin="east", target="west", reason="r")
 
 
-def operation(state: OperationState = "planned", topics: tuple[str, ...] = TOPICS, **evidence: Any) -> Operation:
-    fields: dict[str, Any] = {"id": "op", "kind": "switch", "by": "me", "reason": "r", "started": "now"}
+def operation(state: OperationState = "planned", topics: tuple[str, ...] = TOPICS, **evidence: Any) -> SwitchOperation:
+    fields: dict[str, Any] = {"id": "op", "by": "me", "reason": "r", "started": "now"}
     moves = MoveSet(topics=topics)
-    return Operation(**fields, state=state, request=REQUEST, moves=moves, evidence=evidence)
+    return SwitchOperation(**fields, state=state, request=REQUEST, moves=moves, evidence=evidence)
 
 
 def topics_in(documents: Documents) -> dict[str, Topic]:
     return {put.name: put for put in documents.puts if isinstance(put, Topic)}
 
 
-def operation_in(documents: Documents) -> Operation:
-    (found,) = [put for put in documents.puts if isinstance(put, Operation)]
+def operation_in(documents: Documents) -> SwitchOperation:
+    (found,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
     return found
 
 
@@ -44,7 +44,7 @@ def test_pinning_gives_topics_without_a_map_one_that_keeps_them_in_the_origin() 
     assert to_pin(operation(), view) == ("new", "own")
     assert topics_in(documents) == {"new": pinned_map("east", "new", 2), "own": pinned_map("east", "own", 1)}
     assert topics_in(documents)["new"].partitions == {0: identity("east"), 1: identity("east")}
-    assert operation_in(documents).move.pinned == ("new", "own")
+    assert operation_in(documents).evidence.pinned == ("new", "own")
     assert operation_in(documents).state == "running"
 
 
@@ -54,7 +54,7 @@ def test_many_topics_are_pinned_in_several_revisions() -> None:
     second = pin_change(operation_in(first), View(topics=topics_in(first)), {"new": 1, "own": 1})
 
     assert topics_in(second).keys() == {"own"}
-    assert operation_in(second).move.pinned == ("new", "own")
+    assert operation_in(second).evidence.pinned == ("new", "own")
 
 
 def test_a_topic_fenced_by_another_operation_is_not_pinned() -> None:
@@ -71,7 +71,7 @@ def test_unpinning_deletes_only_the_maps_of_topics_whose_copy_is_gone() -> None:
     documents = unpin_change(operation("running", pinned=["new", "own"], undoing=True), view, ("new", "old"))
     # Then only that topic is without a map again
     assert documents.deletes == ((Topic, "new"),)
-    assert operation_in(documents).move.pinned == ("own",)
+    assert operation_in(documents).evidence.pinned == ("own",)
 
 
 def test_unpinning_keeps_maps_with_a_move_or_a_fence() -> None:

@@ -16,7 +16,6 @@ BEYOND = 400
 
 def start(world: World) -> tuple[Step, ...]:
     """All steps of the move."""
-    assert world.operation.request is not None
     return steps(world.operation.request)
 
 

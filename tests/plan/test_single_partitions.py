@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from ha_core.model import Crossing, Extent, MoveRequest, MoveSet, Operation, Scope, Topic, View
+from ha_core.model import (
+    Crossing,
+    Extent,
+    MigrateOperation,
+    MoveRequest,
+    Scope,
+    SwitchOperation,
+    Topic,
+    View,
+)
 from ha_core.model.extent import append, identity, live
 from ha_core.plan.crossing import open_change, propose_change, settle_change
 from ha_core.plan.crossing_stages import passed, stage
@@ -15,6 +24,7 @@ from ha_core.plan.migration_status import status_of
 from ha_core.plan.move import cut_change, fence_change
 from ha_core.plan.moving import moving, of_all
 from ha_core.plan.revision import MoveDamagedError
+from tests.kit.operations import a_migration, a_switch
 from tests.plan.preflight_case import HERE, Case
 from tests.plan.revisions import written
 
@@ -22,27 +32,20 @@ ENDS = {("orders", p): PartitionEnds(target=7, origin=10 * (p + 1)) for p in ran
 CUTS = dict.fromkeys(ENDS, 100)
 
 
-def asked(*partitions: int, origin: str = "east", target: str = "west") -> Operation:
+def asked(*partitions: int, origin: str = "east", target: str = "west") -> MigrateOperation:
     """An operation that moves these partitions of `orders`; none: all of it."""
     scope = Scope(topics=("orders",), partitions={"orders": partitions} if partitions else {})
-    return Operation(
-        id="m-1",
-        kind="migrate",
-        state="running",
-        by="t",
-        reason="t",
-        started="now",
-        request=MoveRequest(scope=scope, origin=origin, target=target, reason="t"),
-        moves=MoveSet(topics=("orders",)),
-    )
+    request = MoveRequest(scope=scope, origin=origin, target=target, reason="t")
+    return a_migration(state="running", request=request)
 
 
-def moved(operation: Operation, topic: Topic | None, ends: dict[tuple[str, int], PartitionEnds] = ENDS) -> Topic:
+def moved(operation: MigrateOperation, topic: Topic | None, ends: dict[tuple[str, int], PartitionEnds] = ENDS) -> Topic:
     """The topic after a barrier."""
     view = View(topics={topic.name: topic} if topic else {})
-    (fenced, running) = fence_change(operation, view).puts
+    behind_a_fence = a_switch(request=operation.request)
+    (fenced, running) = fence_change(behind_a_fence, view).puts
     assert isinstance(fenced, Topic)
-    assert isinstance(running, Operation)
+    assert isinstance(running, SwitchOperation)
     (after, *_) = cut_change(running, View(topics={"orders": fenced}), ends, {}, {}).puts
     assert isinstance(after, Topic)
     return after

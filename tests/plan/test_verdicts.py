@@ -273,7 +273,7 @@ def test_nothing_to_move_is_an_error() -> None:
     settled = replace(SOUND, bindings=(UserBindings(user="alice", cluster="west"),))
     case = settled.with_topic("east", NOWHERE).with_topic("west", HERE)
 
-    only(case, "error", "user alice", "Nothing is to move from east to west")
+    only(case, "error", "user:alice", "Nothing is to move from east to west")
 
 
 def test_committed_offsets_of_a_topic_that_the_target_lacks_are_an_error() -> None:

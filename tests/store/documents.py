@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 from ha_core.model import Document, GatewayRecord, HistoryEntry, Operation, UserBindings
-from ha_core.store.commits import Change
-from ha_core.store.paths import name_of
+from ha_core.store.commits import Change, key_of
+from tests.kit.operations import a_switch
 
 _numbers = itertools.count()
 
@@ -22,14 +22,14 @@ def put(
     return Change(
         change_id=change_id or f"change-{next(_numbers)}",
         puts=documents,
-        expected={(type(document), name_of(document)): at for document in documents},
+        expected={key_of(document): at for document in documents},
         operation=fence[0] if fence else None,
         epoch=fence[1] if fence else None,
     )
 
 
 def operation(name: str = "switch-1", started: str = "2026-11-21T10:00:00Z") -> Operation:
-    return Operation(id=name, kind="switch", by="cli:joe@ops1", reason="drill", started=started)
+    return a_switch(id=name, by="cli:joe@ops1", reason="drill", started=started)
 
 
 def entry(step: str, epoch: int = 0) -> HistoryEntry:

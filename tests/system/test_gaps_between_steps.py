@@ -28,7 +28,7 @@ def environment(stack: Stack) -> Iterator[Environment]:
 
 def begin(environment: Environment, topic: str) -> str:
     request = make_request([f"topic:{topic}"], "east", "west", reason="test", include_followers=True)
-    return moves.start(environment, plan(environment, request), "test:operator").id
+    return moves.start(environment, plan(environment, request)).id
 
 
 def test_a_user_bound_to_the_target_writes_to_the_origin_until_the_cut(

@@ -21,6 +21,7 @@ from ha_core.cli.command import (
     option,
 )
 from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE
+from ha_core.model import MoveOperation
 from ha_core.operations import engine
 from ha_core.operations.crossing.migrate import would_roll_back
 from ha_core.operations.crossing.settling import crossing_operations, wait_for
@@ -128,7 +129,7 @@ def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_
     for batch in proposal.batches:
         if reports and pause_s:
             environment.sleep(pause_s)
-        operation = engine.start_batch(environment, batch, environment.by, recheck=recheck)
+        operation = engine.start(environment, batch, recheck=recheck)
         which = f"batch {batch.number} of {len(proposal.batches)}"
         out.progress(f"{which}: operation {operation.id}, {len(batch.moves.topics)} topics")
         report = engine.resume(environment, operation.id)
@@ -143,7 +144,9 @@ def _carry_out(session: Session, proposal: MigrationProposal, wait: bool, pause_
         wait_for(environment, crossing)
         reports = [engine.resume(environment, one.operation) if one.operation in crossing else one for one in reports]
         code = code or code_of(*reports)
-    ended = [one for report in reports if (one := environment.operation(report.operation)) is not None]
+    ended = [
+        one for report in reports if (one := environment.operation_of(MoveOperation, report.operation)) is not None
+    ]
     for one in ended:
         if failure(one):
             out.error(f"{one.id}: {failure(one)}")

@@ -125,6 +125,6 @@ def _carry_out(session: Session, request: MoveRequest, dry_run: bool, yes: bool)
     proposal = plan(environment, request, read=True)
     if answer := session.judge(proposal, proposal_page(proposal), "Move them now?", dry_run, yes):
         return answer
-    operation = engine.start(environment, proposal, by=environment.by, recheck=not yes)
+    operation = engine.start(environment, proposal, recheck=not yes)
     session.out.progress(f"operation {operation.id}")
     return of_report(engine.resume(environment, operation.id))

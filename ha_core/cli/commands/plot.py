@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ha_core.cli.command import Answer, OperationId, Session, command, option
-from ha_core.model import HistoryEntry, Operation
+from ha_core.model import HistoryEntry, MigrateOperation
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.registry import known_operation
 
@@ -37,7 +37,7 @@ class Approach:
 @command("plot", "Draw how the logs of a migration ran into their cuts.")
 def plot(session: Session, operation: OperationId, out: Annotated[Path, option("The picture, a PNG.")]) -> Answer:
     environment = session.environment
-    found = known_operation(environment, operation)
+    found = known_operation(environment, operation, MigrateOperation)
     entries = environment.store.history(operation)
     approaches = approaches_of(found, entries)
     if not approaches:
@@ -50,7 +50,7 @@ def plot(session: Session, operation: OperationId, out: Annotated[Path, option("
     return Answer({"operation": operation, "plot": str(where), "partitions": count}, [f"{count} partitions: {where}"])
 
 
-def approaches_of(operation: Operation, entries: Iterable[HistoryEntry]) -> tuple[Approach, ...]:
+def approaches_of(operation: MigrateOperation, entries: Iterable[HistoryEntry]) -> tuple[Approach, ...]:
     """One for each partition whose cut and ends are recorded, all in client offsets, whatever became of the maps. A cut
     that was lowered behind a fence, because its log would not have got there, is drawn where it came to lie."""
     started = datetime.fromisoformat(operation.started)
@@ -65,13 +65,12 @@ def approaches_of(operation: Operation, entries: Iterable[HistoryEntry]) -> tupl
     return tuple(Approach(*key, cut, ends[key]) for key, cut in sorted(cuts.items()) if key in ends)
 
 
-def draw(operation: Operation, approaches: Iterable[Approach], entries: Iterable[HistoryEntry]) -> Figure:
+def draw(operation: MigrateOperation, approaches: Iterable[Approach], entries: Iterable[HistoryEntry]) -> Figure:
     """Log ends over time, counted from each partition's cut."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     request = operation.request
-    assert request is not None
     figure = Figure(figsize=(9, 5.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()

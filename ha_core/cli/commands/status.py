@@ -9,7 +9,7 @@ from typer import Argument
 
 from ha_core.cli.command import Answer, Cluster, Session, command, option, plain
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
-from ha_core.model import KnownGroup, KnownTopic
+from ha_core.model import KnownGroup, KnownTopic, Operation
 from ha_core.operations import registry
 from ha_core.operations.health import problems
 from ha_core.operations.inventory import lag_of, lags, look_at_groups, overview
@@ -64,7 +64,7 @@ def history(
         operations = store.operations(limit, before)
         older = [f"older ones: switchyard history --before {operations[-1].id}"] if len(operations) == limit else []
         return Answer({"operations": [plain(one) for one in operations]}, [*operations_page(operations), *older])
-    found = registry.known_operation(session.environment, operation)
+    found = registry.known_operation(session.environment, operation, Operation)
     entries = store.history(operation)
     document = {"operation": plain(found), "history": [plain(entry) for entry in entries]}
     return Answer(document, history_page(found, entries))

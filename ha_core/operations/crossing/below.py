@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import UnsupportedByClusterError
-from ha_core.model import Operation, Topic
+from ha_core.model import MigrateOperation, Topic
 from ha_core.operations.crossing.ends import Progress
 from ha_core.operations.errors import StepFailedError
 from ha_core.operations.journal import Journal
@@ -71,7 +71,7 @@ def physical_cuts(topics: Mapping[str, Topic], names: Collection[str]) -> dict[P
     return cuts
 
 
-def keep_below(journal: Journal, topics: Mapping[str, Topic], progress: Progress) -> None:
+def keep_below(journal: Journal[MigrateOperation], topics: Mapping[str, Topic], progress: Progress) -> None:
     """Read what producers had below cuts that were reached since the last look, of topics that others keep open."""
     if not unread_below(journal.operation, progress):
         return
@@ -87,11 +87,11 @@ def keep_below(journal: Journal, topics: Mapping[str, Topic], progress: Progress
     journal.append("reached", "note", detail={"partitions": [f"{name}-{part}" for name, part in sorted(cuts)]})
 
 
-def unread_below(operation: Operation, progress: Progress) -> bool:
+def unread_below(operation: MigrateOperation, progress: Progress) -> bool:
     """Whether a cut was reached since the last look, of a topic that other partitions keep open."""
-    if operation.crossing.below_is_full:
+    if operation.evidence.below_is_full:
         return False
-    kept = operation.crossing.below
+    kept = operation.evidence.below
     return any(
         one.reached and one.partition not in kept.get(one.topic, {})
         for one in progress.partitions
@@ -99,11 +99,11 @@ def unread_below(operation: Operation, progress: Progress) -> bool:
     )
 
 
-def kept_below(journal: Journal, wanted: Collection[Partition] | None = None) -> Below:
+def kept_below(journal: Journal[MigrateOperation], wanted: Collection[Partition] | None = None) -> Below:
     """What earlier looks have left with the operation, of the partitions that are `wanted`, or of all."""
     return {
         (name, partition): None if found is None else tuple(ProducerFacts(*row) for row in found)
-        for name, partitions in journal.operation.crossing.below.items()
+        for name, partitions in journal.operation.evidence.below.items()
         for partition, found in partitions.items()
         if wanted is None or (name, partition) in wanted
     }
@@ -114,9 +114,9 @@ def known_below(below: Below) -> dict[Partition, tuple[ProducerFacts, ...]]:
     return {key: found for key, found in below.items() if found is not None}
 
 
-def without_below(operation: Operation, names: Collection[str]) -> Operation:
+def without_below(operation: MigrateOperation, names: Collection[str]) -> MigrateOperation:
     """The operation without what is kept of `names`: it is written with their sequences now."""
-    left = {name: kept for name, kept in operation.crossing.below.items() if name not in names}
+    left = {name: kept for name, kept in operation.evidence.below.items() if name not in names}
     return operation.noting(below=left)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ha_core.kafka.admin import Admin
-from ha_core.model import Topic
+from ha_core.model import MigrateOperation, Topic
 from ha_core.model.topic import client_end
 from ha_core.operations.crossing.ends import Sides
 from ha_core.operations.environment import Environment
@@ -27,7 +27,7 @@ OUTRUN = 4
 """A log that passed its cut is given so many times what it has grown since the cut was chosen."""
 
 
-def client_ends(journal: Journal, topics: Mapping[str, Topic], sides: Sides) -> dict[Partition, int]:
+def client_ends(journal: Journal[MigrateOperation], topics: Mapping[str, Topic], sides: Sides) -> dict[Partition, int]:
     """The origin's ends of what moves, as client offsets: other partitions of a topic may be elsewhere."""
     request = journal.request
     return {
@@ -36,14 +36,14 @@ def client_ends(journal: Journal, topics: Mapping[str, Topic], sides: Sides) -> 
     }
 
 
-def first_cuts(journal: Journal, sides: Sides) -> dict[Partition, int]:
+def first_cuts(journal: Journal[MigrateOperation], sides: Sides) -> dict[Partition, int]:
     """A cut for each partition: the one that was asked for, else by its rate.
 
     :raises StepFailedError: a log has passed the cut that was asked for.
     """
     request = journal.request
     topics = Touched.read(journal).view.topics
-    given = journal.operation.crossing.cut_at
+    given = journal.operation.evidence.cut_at
     cuts: dict[Partition, int] = {}
     for (name, partition), end in client_ends(journal, topics, sides).items():
         asked_for = given.get(name, {}).get(partition)
@@ -58,7 +58,7 @@ def first_cuts(journal: Journal, sides: Sides) -> dict[Partition, int]:
 
 
 def higher_cuts(
-    journal: Journal,
+    journal: Journal[MigrateOperation],
     topics: Mapping[str, Topic],
     ends: Mapping[Partition, int],
     late: Collection[Partition],
@@ -74,7 +74,7 @@ def higher_cuts(
     :param attempt: how many proposals have failed.
     """
     request = journal.request
-    given = journal.operation.crossing.cut_at
+    given = journal.operation.evidence.cut_at
     cuts: dict[Partition, int] = {}
     for name in {name for name, _ in late}:
         proposed = {partition: target.start for partition, _, target in crossings(topics[name])}
@@ -91,9 +91,9 @@ def higher_cuts(
     return cuts
 
 
-def _rate(journal: Journal, key: Partition) -> float:
+def _rate(journal: Journal[MigrateOperation], key: Partition) -> float:
     """Records per second; what has none counts as idle."""
-    return journal.operation.crossing.rates.get(key[0], {}).get(key[1], 0.0)
+    return journal.operation.evidence.rates.get(key[0], {}).get(key[1], 0.0)
 
 
 LOOKS_APART_S = 3.0

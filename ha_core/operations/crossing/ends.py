@@ -9,17 +9,16 @@ from dataclasses import dataclass, field
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.kafka.facts import LogEnds
-from ha_core.model import Operation, Topic
+from ha_core.model import MigrateOperation, Topic
+from ha_core.model.scope import format_topic
 from ha_core.model.topic import client_end
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import StepFailedError
-from ha_core.operations.requests import format_topic
 from ha_core.operations.sides import admin_of, described
 from ha_core.plan.crossing_maps import added
 from ha_core.plan.crossing_stages import Stage, crossing_partitions, crossings, stage
 from ha_core.plan.cuts import reached_words
 from ha_core.plan.facts import Partition, PartitionEnds
-from ha_core.plan.revision import asked
 
 ENDS_S = 30.0
 NAMED = 5
@@ -46,7 +45,7 @@ class Sides:
 
 
 def read_sides(
-    environment: Environment, operation: Operation, topics: Collection[str], timeout_s: float = ENDS_S
+    environment: Environment, operation: MigrateOperation, topics: Collection[str], timeout_s: float = ENDS_S
 ) -> Sides:
     """Ends of all partitions of `topics`, the target's before the origin's.
 
@@ -57,7 +56,7 @@ def read_sides(
 
 
 def read_ends(
-    environment: Environment, operation: Operation, partitions: Collection[Partition], timeout_s: float = ENDS_S
+    environment: Environment, operation: MigrateOperation, partitions: Collection[Partition], timeout_s: float = ENDS_S
 ) -> Sides:
     """As `read_sides`, of partitions that are known to exist on both sides: those that cross over, whatever their topic
     has got since; and behind a fence every question counts."""
@@ -66,8 +65,8 @@ def read_ends(
     return Sides(origin.ends(partitions, timeout_s=timeout_s), there)
 
 
-def _admins(environment: Environment, operation: Operation) -> tuple[Admin, Admin]:
-    request, _ = asked(operation)
+def _admins(environment: Environment, operation: MigrateOperation) -> tuple[Admin, Admin]:
+    request = operation.request
     return admin_of(environment, request.origin), admin_of(environment, request.target)
 
 
@@ -119,7 +118,7 @@ class PartitionProgress:
 class Progress:
     """One look at a crossing. `ends` are the origin's replicated ones."""
 
-    operation: Operation
+    operation: MigrateOperation
     stages: Mapping[str, Stage]
     partitions: tuple[PartitionProgress, ...] = ()
     ends: Mapping[Partition, PartitionEnds] = field(default_factory=dict)
@@ -157,17 +156,17 @@ class Progress:
         return text
 
 
-def look(environment: Environment, operation: Operation) -> Progress:
+def look(environment: Environment, operation: MigrateOperation) -> Progress:
     """How far the operation's crossing is. Changes nothing, and takes nothing over."""
-    _, moves = asked(operation)
+    moves = operation.moves
     found = environment.pool.map(lambda name: environment.store.read(Topic, name), moves.topics)
     topics = {one[0].name: one[0] for one in found if one is not None}
     return progress_of(environment, operation, topics)
 
 
-def progress_of(environment: Environment, operation: Operation, topics: Mapping[str, Topic]) -> Progress:
+def progress_of(environment: Environment, operation: MigrateOperation, topics: Mapping[str, Topic]) -> Progress:
     """`look` on documents that were read already."""
-    request, moves = asked(operation)
+    request, moves = operation.request, operation.moves
     at = {name: stage(operation, topics.get(name)) for name in moves.topics}
     crossing = [name for name, one in at.items() if one in {"proposed", "open"}]
     if not crossing:
@@ -186,11 +185,11 @@ def progress_of(environment: Environment, operation: Operation, topics: Mapping[
 
 def _rows(
     environment: Environment,
-    operation: Operation,
+    operation: MigrateOperation,
     topics: Iterable[Topic],
     ends: Mapping[Partition, PartitionEnds],
 ) -> Iterable[PartitionProgress]:
-    known = operation.crossing
+    known = operation.evidence
     open_s = environment.age_s(known.opened) if known.opened is not None else 0.0
     for topic in topics:
         for partition, _, target in crossings(topic):
@@ -206,19 +205,19 @@ def _rows(
             yield PartitionProgress(topic.name, partition, end, target.start, rate or 0.0, source if rate else "")
 
 
-def withheld_words(operation: Operation, grown: Mapping[str, Collection[int]]) -> str:
+def withheld_words(operation: MigrateOperation, grown: Mapping[str, Collection[int]]) -> str:
     """What becomes of partitions that topics have got while they cross over."""
-    request, _ = asked(operation)
+    request = operation.request
     return (
         f"{_listed(grown)} came to {request.origin} meanwhile: clients see them when the crossing has ended, and they "
         f"remain in {request.origin}"
     )
 
 
-def remaining_words(operation: Operation) -> str:
+def remaining_words(operation: MigrateOperation) -> str:
     """Which partitions remain in the origin because they were added meanwhile, and how they follow; else empty."""
-    request, _ = asked(operation)
-    remaining = operation.crossing.remaining
+    request = operation.request
+    remaining = operation.evidence.remaining
     if not remaining:
         return ""
     some = [shlex.quote(format_topic(name, new)) for name, new in list(remaining.items())[:NAMED]]
@@ -234,19 +233,19 @@ def _listed(grown: Mapping[str, Collection[int]]) -> str:
     return named + (f" and those of {len(grown) - NAMED} more topics" if len(grown) > NAMED else "")
 
 
-def way_on(operation: Operation) -> str:
+def way_on(operation: MigrateOperation) -> str:
     """The way out where the origin of a crossing does not answer."""
-    request, _ = asked(operation)
+    request = operation.request
     return (
         f"If {request.origin} is lost: `switchyard resume {operation.id} --without-origin --unread wait|skip`, or "
         f"`switchyard migrate-from-fault`, ends the crossing without it."
     )
 
 
-def overdue(environment: Environment, operation: Operation) -> bool:
+def overdue(environment: Environment, operation: MigrateOperation) -> bool:
     """Whether the crossing was to have ended by now."""
-    request, _ = asked(operation)
-    opened = operation.crossing.opened
+    request = operation.request
+    opened = operation.evidence.opened
     if request.finish_after_s is None or opened is None:
         return False
     return environment.age_s(opened) >= request.finish_after_s

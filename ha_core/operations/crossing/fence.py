@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+from ha_core.model import MigrateOperation
 from ha_core.model.topic import client_end
 from ha_core.operations.crossing.below import Below, kept_below, known_below, physical_cuts, read_below, without_below
 from ha_core.operations.crossing.ends import Sides, read_ends
@@ -31,7 +32,7 @@ class FencedEnd(ABC):
     standing: ClassVar[tuple[Stage, ...]]
     """Where the topics may stand."""
 
-    def __init__(self, journal: Journal, names: Sequence[str]) -> None:
+    def __init__(self, journal: Journal[MigrateOperation], names: Sequence[str]) -> None:
         self.journal, self.environment, self.names = journal, journal.environment, names
         self.touched = Touched.read(journal)
         self.before = self.touched.view.topics
@@ -76,7 +77,7 @@ class BehindFence(FencedEnd):
     parts = BEHIND_FENCE
     standing = ("open",)
 
-    def __init__(self, journal: Journal, names: Sequence[str]) -> None:
+    def __init__(self, journal: Journal[MigrateOperation], names: Sequence[str]) -> None:
         super().__init__(journal, names)
         self.cuts = physical_cuts(self.before, names)
         # What can be read before the fence is: surplus is long, and producers wait behind it.
@@ -116,7 +117,7 @@ class BehindFence(FencedEnd):
         return detail, f"{len(lowered)} cuts lowered"
 
 
-def lift(journal: Journal) -> None:
+def lift(journal: Journal[MigrateOperation]) -> None:
     """Take away a fence that an executor has left: the crossing goes on as before."""
     revision = commit_now(journal, lift_change, "lift")
     journal.append("lift", "undone", detail={"revision": revision})

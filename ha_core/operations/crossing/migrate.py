@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ha_core.kafka.errors import ClusterUnreachableError
-from ha_core.model import Operation, Topic
+from ha_core.model import MigrateOperation, Topic
 from ha_core.model.operation import Unread
 from ha_core.operations.crossing.ends import overdue, read_ends, way_on
 from ha_core.operations.crossing.fence import lift
@@ -23,7 +23,7 @@ from ha_core.operations.kind import Work
 from ha_core.operations.moving import MoveKind
 from ha_core.operations.revisions import Touched
 from ha_core.plan.crossing_stages import BACK, crossing_partitions, crossings, fenced, plan, stages
-from ha_core.plan.revision import FINAL, asked
+from ha_core.plan.revision import FINAL
 from ha_core.plan.verdict import listed
 
 
@@ -33,7 +33,7 @@ class Migrate(MoveKind):
     names = ("migrate",)
     taken_back = "The migration was undone: nothing has moved, no lock is left."
 
-    def advance(self, journal: Journal, at_once: bool = False) -> Work:
+    def advance(self, journal: Journal[MigrateOperation], at_once: bool = False) -> Work:
         """
         :raises MoveError, KafkaAdminError, MoveDamagedError: before the crossing was open it is undone; after that it
             goes on another time.
@@ -43,7 +43,7 @@ class Migrate(MoveKind):
             effects, plan(effects.look, lambda: at_once or overdue(journal.environment, journal.operation))
         )
 
-    def take_back(self, journal: Journal, why: str) -> bool:
+    def take_back(self, journal: Journal[MigrateOperation], why: str) -> bool:
         """From wherever the crossing is.
 
         :raises StepFailedError: the target was written, or gateways do not follow: the crossing goes on as it was.
@@ -53,7 +53,7 @@ class Migrate(MoveKind):
             effects.perform(step)
         return True
 
-    def undo(self, journal: Journal) -> None:
+    def undo(self, journal: Journal[MigrateOperation]) -> None:
         """:raises RefusedError: a topic has crossed over, or has records in the target; the crossing goes on."""
         if journal.operation.state in FINAL - {"succeeded"}:
             return
@@ -63,22 +63,22 @@ class Migrate(MoveKind):
         require_way_back(journal.environment, journal.operation, topics)
         self.take_back(journal, ASKED_FOR)
 
-    def release(self, journal: Journal) -> bool:
+    def release(self, journal: Journal[MigrateOperation]) -> bool:
         """What has proposed its cuts goes on: it holds nobody up, and keeps its locks until it ends."""
         proposed = journal.operation.state not in {"planned", "running"}
         return not proposed and self.take_back(journal, "released before its cuts were proposed")
 
-    def end_without_origin(self, journal: Journal, unread: Unread, force: bool) -> None:
+    def end_without_origin(self, journal: Journal[MigrateOperation], unread: Unread, force: bool) -> None:
         end_without_origin(journal, unread, force)
 
 
-def require_way_back(environment: Environment, operation: Operation, topics: Mapping[str, Topic]) -> None:
+def require_way_back(environment: Environment, operation: MigrateOperation, topics: Mapping[str, Topic]) -> None:
     """Changes nothing.
 
     :raises RefusedError: a topic has crossed over, or has records in the target.
     """
-    request, _ = asked(operation)
-    if operation.state in {"cut", "succeeded"} and operation.moves is not None:
+    request = operation.request
+    if operation.state in {"cut", "succeeded"}:
         raise RefusedError(_no_way_back(operation.id, list(operation.moves.topics), request.origin, request.target))
     at = stages(operation, topics)
     over = [name for name, stage in at.items() if stage == "settled"]
@@ -102,15 +102,15 @@ def would_roll_back(environment: Environment, operation_id: str) -> str:
 
     :raises RefusedError: no such operation, or there is no way back; the text names the move that does the same job.
     """
-    operation = environment.operation(operation_id)
-    if operation is None or operation.kind not in Migrate.names:
+    operation = environment.operation_of(MigrateOperation, operation_id)
+    if operation is None:
         raise RefusedError(
             f"Nothing was changed. There is no migration {operation_id!r}. `switchyard migrations` lists them."
         )
     if operation.state in FINAL - {"succeeded"}:
         return f"{operation_id} has ended as {operation.state}: nothing is to be taken back"
     require_way_back(environment, operation, environment.store.load().topics)
-    request, moves = asked(operation)
+    request, moves = operation.request, operation.moves
     return f"would take back {len(moves.topics)} topics of {operation_id} from {request.target} to {request.origin}"
 
 

@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import Operation
-from ha_core.model.operation import CrossingEvidence
+from ha_core.model import MigrateOperation, MoveOperation
 from ha_core.operations import engine
 from ha_core.operations.crossing.below import unread_below
 from ha_core.operations.crossing.ends import Progress, look, overdue
@@ -32,7 +31,7 @@ SAY_EVERY_S = 2.0
 class Look:
     """What came of one look at an operation."""
 
-    operation: Operation
+    operation: MoveOperation
     progress: Progress | None = None
     report: Report | None = None
     """Where something was done."""
@@ -54,26 +53,25 @@ def crossing_operations(environment: Environment) -> tuple[str, ...]:
     """Ids of the migrations that cross over, or were interrupted on the way."""
     found = running_operations(environment)
     return tuple(
-        o.id
-        for o in found
-        if isinstance(o.evidence, CrossingEvidence) and o.state in {"crossing", "fenced", "undoing", "cut"}
+        o.id for o in found if isinstance(o, MigrateOperation) and o.state in {"crossing", "fenced", "undoing", "cut"}
     )
 
 
 def settle_once(environment: Environment, operation_id: str) -> Look:
     """Look at the operation, and go on with it where there is something to do. Errors are in the answer."""
-    operation = known_operation(environment, operation_id)
+    operation = known_operation(environment, operation_id, MoveOperation)
     if operation.state in FINAL:
         return Look(operation, error=failure(operation, environment.store.load()))
     progress = None
     try:
-        progress = look(environment, operation)
-        if not _due(environment, operation, progress):
-            return Look(operation, progress)
+        if isinstance(operation, MigrateOperation):
+            progress = look(environment, operation)
+            if not _due(environment, operation, progress):
+                return Look(operation, progress)
         report = engine.resume(environment, operation_id)
     except (MoveError, KafkaAdminError, MoveDamagedError, StoreError) as error:
         return Look(operation, progress, error=str(error))
-    now = environment.operation(operation_id) or operation
+    now = environment.operation_of(MoveOperation, operation_id) or operation
     return Look(now, progress, report, report.error or failure(now))
 
 
@@ -88,7 +86,9 @@ def anything_due(environment: Environment, operation_ids: Collection[str]) -> bo
         return True
     for operation in left:
         with suppress(MoveError, KafkaAdminError, MoveDamagedError):
-            if _due(environment, operation, look(environment, operation)):
+            if not isinstance(operation, MigrateOperation) or _due(
+                environment, operation, look(environment, operation)
+            ):
                 return True
     return False
 
@@ -120,7 +120,7 @@ def wait_for(environment: Environment, operation_ids: Collection[str], timeout_s
         environment.sleep(pause_s)
 
 
-def _due(environment: Environment, operation: Operation, progress: Progress) -> bool:
+def _due(environment: Environment, operation: MigrateOperation, progress: Progress) -> bool:
     """Whether there is something to do: an interruption to mend, a cut that was reached, or a deadline."""
     if operation.state != "crossing":
         return True

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import Operation, Topic
+from ha_core.model import MigrateOperation, Topic
 from ha_core.model.topic import client_end
 from ha_core.operations import dependents
 from ha_core.operations.crossing.below import (
@@ -44,10 +44,10 @@ MAX_PROPOSALS = 5
 """Each one lies twice as far ahead as the one before."""
 
 
-class CrossingSteps(MoveSteps):
+class CrossingSteps(MoveSteps[MigrateOperation]):
     """The effects of a crossing's steps."""
 
-    def __init__(self, journal: Journal, why: str = "") -> None:
+    def __init__(self, journal: Journal[MigrateOperation], why: str = "") -> None:
         super().__init__(journal, why)
         self.proposals = 0
         """How many were looked at, of this process."""
@@ -57,7 +57,7 @@ class CrossingSteps(MoveSteps):
     def has_way_back(self, step: str) -> bool:
         return step in BEFORE_OPEN
 
-    def look(self) -> tuple[Operation, Mapping[str, Topic]]:
+    def look(self) -> tuple[MigrateOperation, Mapping[str, Topic]]:
         """The documents as they are now."""
         topics = Touched.read(self.journal).view.topics
         return self.journal.operation, topics
@@ -153,14 +153,14 @@ class CrossingSteps(MoveSteps):
         try:
             with journal.step("withdraw") as seen:
                 ends: Mapping[Partition, PartitionEnds] = {}
-                if journal.operation.crossing.retreated:
+                if journal.operation.evidence.retreated:
                     self._await_gateways()
                     _, topics = self.look()
                     keys = crossing_partitions(topics, self.at("proposed", topics))
                     ends = read_ends(self.environment, journal.operation, keys).ends
                 seen["revision"] = commit_now(journal, partial(withdraw_change, ends=ends), "withdraw")
         except (MoveDamagedError, NotDrainedError, KafkaAdminError) as error:
-            if not journal.operation.crossing.retreated:
+            if not journal.operation.evidence.retreated:
                 raise
             self.why = str(error)
             self.reopen()

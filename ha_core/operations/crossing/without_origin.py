@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import MoveSet, Topic
+from ha_core.model import MigrateOperation, MoveSet, Topic
 from ha_core.model.operation import Unread
 from ha_core.operations.crossing.below import known_below, without_below
 from ha_core.operations.crossing.fence import FencedEnd
@@ -30,7 +30,7 @@ READ_S = 120.0
 DYING_S = 2.0
 
 
-def end_without_origin(journal: Journal, unread: Unread, force: bool) -> None:
+def end_without_origin(journal: Journal[MigrateOperation], unread: Unread, force: bool) -> None:
     """End the crossing of every topic of the operation that stands in it; what has crossed over stays as it is.
 
     :param unread: what readers below the cuts do.
@@ -52,7 +52,7 @@ def end_without_origin(journal: Journal, unread: Unread, force: bool) -> None:
 class StepsWithoutOrigin(CrossingSteps):
     """The effects of steps to which the origin says nothing."""
 
-    def __init__(self, journal: Journal, unread: Unread) -> None:
+    def __init__(self, journal: Journal[MigrateOperation], unread: Unread) -> None:
         super().__init__(journal, "interrupted on the way back")
         self.unread = unread
 
@@ -76,7 +76,7 @@ def _afterwards(origin: str) -> str:
     return f"Its topics are those of {origin} again: `switchyard migrate-from-fault` gives them a new home."
 
 
-def _require_lost(journal: Journal, force: bool) -> None:
+def _require_lost(journal: Journal[MigrateOperation], force: bool) -> None:
     environment, request = journal.environment, journal.request
     cluster = environment.store.load().clusters.get(request.origin)
     if force or cluster is None or cluster.masked is not None:
@@ -97,7 +97,7 @@ class EndWithoutOrigin(FencedEnd):
     parts = WITHOUT_ORIGIN
     standing = ("proposed", "open")
 
-    def __init__(self, journal: Journal, names: Sequence[str], unread: Unread) -> None:
+    def __init__(self, journal: Journal[MigrateOperation], names: Sequence[str], unread: Unread) -> None:
         super().__init__(journal, names)
         self.unread, self.origin = unread, journal.request.origin
         self.sides = {(name, p): (here, there) for name in names for p, here, there in crossings(self.before[name])}

@@ -11,7 +11,7 @@ from typing import Any
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
 from ha_core.kafka.topics import TopicDescription
-from ha_core.model import Extent, KnownTopic, Operation, Topic, View
+from ha_core.model import Extent, KnownTopic, SingleOperation, Topic, View
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.inventory import Commits, commits
@@ -288,7 +288,7 @@ def delete_left_behind(
     """
     store, cluster, now = environment.store, admin.cluster.name, environment.now()
     id_ = new_operation_id("age", now)
-    operation = Operation(id=id_, kind="age", state="running", by=environment.by, reason=reason, started=now)
+    operation = SingleOperation(id=id_, kind="age", state="running", by=environment.by, reason=reason, started=now)
     epoch = store.create_operation(operation, [f"topic:{name}" for name in names])
     journal = Journal(environment, operation, epoch)
     try:

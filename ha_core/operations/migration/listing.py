@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import Crossing, Operation, Topic, View
-from ha_core.model.operation import CrossingEvidence
+from ha_core.model import Crossing, MigrateOperation, MoveOperation, Operation, Topic, View
 from ha_core.operations.crossing.ends import Progress, overdue, progress_of
 from ha_core.operations.dependents import failure, words
 from ha_core.operations.environment import Environment
@@ -26,7 +25,7 @@ class Migration:
     """A topic that was moved, or moves."""
 
     status: TopicStatus
-    operation: Operation | None
+    operation: MoveOperation | None
     """The last one that moved it; None if it is not among the newest operations."""
     age_s: float | None
     """Since that operation was started."""
@@ -38,7 +37,7 @@ class Migration:
     @property
     def cut(self) -> str:
         """How the cut was found."""
-        if self.operation is None or self.operation.request is None:
+        if self.operation is None:
             return ""
         request = self.operation.request
         return "forced" if request.mode == "forced" else request.cut
@@ -89,7 +88,7 @@ def migrations(environment: Environment, running_only: bool = False) -> tuple[Mi
         elif isinstance(look, str):
             blocks = (f"its logs cannot be looked at: {look}",)
         else:
-            late = operation is not None and overdue(environment, operation)
+            late = isinstance(operation, MigrateOperation) and overdue(environment, operation)
             when = {partition: f", reached {row.when}" for partition, row in rows.items()}
             blocks = tuple(_held_up(topic, topic.crossing, status, when, late))
         if operation is None:
@@ -108,31 +107,32 @@ def _looks(
     """Operation → how far it is, or why that is not known."""
     crossing = {topic.crossing.operation for topic in topics.values() if topic.crossing is not None}
     for operation in operations:
-        if operation.id in crossing:
+        if operation.id in crossing and isinstance(operation, MigrateOperation):
             try:
                 yield operation.id, progress_of(environment, operation, topics)
             except (KafkaAdminError, MoveError, MoveDamagedError) as error:
                 yield operation.id, str(error)
 
 
-def _groups(operation: Operation, view: View) -> str:
-    if operation.request is None or operation.request.groups == "leave":
+def _groups(operation: MoveOperation, view: View) -> str:
+    if operation.request.groups == "leave":
         return ""
-    if operation.request.scope.user_groups and operation.moves is not None:
+    if operation.request.scope.user_groups:
         return f"{len(operation.moves.groups)} groups in the same revision"
     if failure(operation, view) or operation.state == "failed":
         return "did not follow"
     return words(operation, view) or "come along when the topics have crossed over"
 
 
-def _last_operations(operations: Iterable[Operation]) -> dict[str, Operation]:
+def _last_operations(operations: Iterable[Operation]) -> dict[str, MoveOperation]:
     """Topic → the newest operation that has moved it, or moves it."""
-    found: dict[str, Operation] = {}
+    found: dict[str, MoveOperation] = {}
     for operation in operations:
-        back = operation.state == "undoing" and not isinstance(operation.evidence, CrossingEvidence)
-        if operation.moves is not None and operation.state not in {"planned", "running", "undone"} and not back:
-            for name in operation.moves.topics:
-                found.setdefault(name, operation)
+        back = operation.state == "undoing" and not isinstance(operation, MigrateOperation)
+        if back or not isinstance(operation, MoveOperation) or operation.state in {"planned", "running", "undone"}:
+            continue
+        for name in operation.moved:
+            found.setdefault(name, operation)
     return found
 
 

@@ -6,7 +6,8 @@ Batches are bounded so that each of their revisions fits into one write of ZooKe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
@@ -15,23 +16,25 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ha_core.model import MoveRequest, MoveSet, Topic, View
-from ha_core.model.operation import CutMode, GroupsChoice
+from ha_core.model import MigrateOperation, MoveOperation, MoveRequest, MoveSet, SwitchOperation, Topic, View
+from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice
+from ha_core.operations.creating import Startable
 from ha_core.operations.crossing.cuts import from_summary, looked_at
 from ha_core.operations.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
 from ha_core.operations.environment import Environment
 from ha_core.operations.migration.judging import Judged, Moving, scoped
-from ha_core.operations.report import BaseProposal
+from ha_core.operations.report import BaseProposal, require_sound
 from ha_core.operations.requests import make_request, migrating_topics
-from ha_core.operations.revisions import MAX_REVISION_BYTES, by_topic
-from ha_core.operations.switch.proposal import expected_fence
+from ha_core.operations.revisions import MAX_DETAIL_BYTES, MAX_REVISION_BYTES, by_topic
+from ha_core.operations.switch.proposal import Proposal, expected_fence
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
+from ha_core.plan.closure import lock_keys
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records, reached_words
 from ha_core.plan.facts import Partition
 from ha_core.plan.preflight import CUT_RULES, judge
 from ha_core.plan.preflight.cuts import Cuts
 from ha_core.plan.preflight.sizes import SEQUENCE_BYTES
-from ha_core.plan.verdict import Verdict, error
+from ha_core.plan.verdict import error
 
 TOPICS_PER_BATCH = 200
 _BYTES_PER_PARTITION = 200
@@ -59,10 +62,8 @@ class PartitionPlan(BaseModel):
         return reached_words(self.cut - self.end, self.expected_per_s)
 
 
-class Batch(BaseModel):
-    """The topics of one operation."""
-
-    model_config = ConfigDict(frozen=True)
+class Batch(Startable):
+    """The topics of one operation. Behind a barrier it is a switch."""
 
     number: int
     request: MoveRequest
@@ -73,6 +74,43 @@ class Batch(BaseModel):
     """The same, as the logs are expected to go on."""
     rates_from: str = ""
     cut_at: dict[str, dict[int, int]] = Field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return "switch" if self.request.cut == "barrier" else "migrate"
+
+    def begun(self, **common: Any) -> MoveOperation:
+        common.update(reason=self.request.reason, request=self.request, moves=self.moves)
+        if self.kind == "switch":
+            return SwitchOperation(**common)
+        evidence = CrossingEvidence(
+            rates=self.rates,
+            expected=self.expected if len(json.dumps(self.expected)) <= MAX_DETAIL_BYTES else {},
+            rates_from=self.rates_from,
+            cut_at=self.cut_at,
+            batch=self.number,
+        )
+        return MigrateOperation(**common, evidence=evidence)
+
+    @property
+    def lock_keys(self) -> Sequence[str]:
+        return lock_keys(self.request, self.moves)
+
+    @property
+    def waits_for(self) -> Collection[str]:
+        return [f"user:{user}" for user in self.request.scope.named_users]
+
+    @property
+    def told(self) -> dict[str, Any]:
+        return {} if self.kind == "switch" else {"topics": len(self.moves.topics)}
+
+    def judged_again(self, environment: Environment) -> Startable:
+        if self.kind == "switch":
+            return Proposal(request=self.request, revision=0, moves=self.moves).judged_again(environment)
+        judged = Judged(environment, environment.store.load(), self.request)
+        judged.judge(self.moves.topics)
+        require_sound(judged.sorted_verdicts)
+        return self
 
 
 class MigrationProposal(BaseProposal):
@@ -172,13 +210,6 @@ def plan_migration(
         left_out=left_out,
         verdicts=judged.sorted_verdicts,
     )
-
-
-def judged_again(environment: Environment, batch: Batch) -> list[Verdict]:
-    """What speaks against the batch by now."""
-    judged = Judged(environment, environment.store.load(), batch.request)
-    judged.judge(batch.moves.topics)
-    return list(judged.sorted_verdicts)
 
 
 def _rates(

@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError
+from ha_core.model import MoveOperation
 from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.environment import Environment
 from ha_core.operations.journal import Journal
 from ha_core.operations.sides import in_origin, in_target
 
 
-def adopt_groups(journal: Journal) -> None:
+def adopt_groups(journal: Journal[MoveOperation]) -> None:
     """A group that is just rebalancing is not adopted: its members join once more after the cut."""
     groups = journal.moves.groups
     if not groups:
@@ -24,7 +25,7 @@ def adopt_groups(journal: Journal) -> None:
         seen.update(adopted={name: len(one.members) for name, one in adopted.items()}, left_out=left_out)
 
 
-def _forget_stale(journal: Journal, groups: Collection[str]) -> dict[str, int]:
+def _forget_stale(journal: Journal[MoveOperation], groups: Collection[str]) -> dict[str, int]:
     """What the groups committed in the target in an earlier stay, and have not in the origin: it would come alive.
 
     Before anybody joins there: a coordinator keeps the offsets of topics that members are subscribed to.
@@ -77,9 +78,9 @@ def still_adopted(origin: Admin, target: Admin, groups: Mapping[str, AdoptedGrou
     return alive
 
 
-def renew_adoption(journal: Journal, origin: Admin, target: Admin) -> None:
+def renew_adoption(journal: Journal[MoveOperation], origin: Admin, target: Admin) -> None:
     """Adopt again what has rebalanced or expired since it was adopted; the evidence becomes what holds now."""
-    adopted = journal.operation.move.adopted
+    adopted = journal.operation.evidence.adopted
     alive = still_adopted(origin, target, adopted)
     stale = [name for name in journal.moves.groups if name not in alive]
     if not stale:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ha_core.model import KnownTopic, MoveRequest, MoveSet, Operation, View
+from ha_core.model import KnownTopic, MoveRequest, MoveSet, SwitchOperation, View
 from ha_core.model.topic import client_end
-from ha_core.operations.creating import create
+from ha_core.operations.creating import Ending, Startable
 from ha_core.operations.environment import Environment
+from ha_core.operations.errors import RefusedError
 from ha_core.operations.gather import FORCED_S, PATIENCE_S, gather_all
-from ha_core.operations.journal import new_operation_id
 from ha_core.operations.report import BaseProposal
-from ha_core.operations.requests import format_scope
 from ha_core.plan.closure import closure, lock_keys
 from ha_core.plan.facts import Facts
 from ha_core.plan.preflight import REVISION_RULES, Case, preflight
 
 
-class Proposal(BaseProposal):
+class Proposal(BaseProposal, Startable):
     """A move as it would be made on the state at `revision`. JSON-able: it travels between tasks and to people."""
 
     request: MoveRequest
@@ -35,8 +35,41 @@ class Proposal(BaseProposal):
     @property
     def title(self) -> str:
         request = self.request
-        scope = " ".join(format_scope(request.scope))
+        scope = " ".join(request.scope.entries)
         return f"{scope}: {request.origin} → {request.target}, {request.mode}, on revision {self.revision}"
+
+    @property
+    def kind(self) -> str:
+        return "switch"
+
+    def begun(self, **common: Any) -> SwitchOperation:
+        return SwitchOperation(**common, reason=self.request.reason, request=self.request, moves=self.moves)
+
+    @property
+    def lock_keys(self) -> Sequence[str]:
+        return sorted({*lock_keys(self.request, self.moves), *(f"topic:{name}" for name in self.crossings)})
+
+    @property
+    def ends_first(self) -> Sequence[Ending]:
+        """What crosses over out of a cluster that a forced move takes for dead: it is where it belongs then."""
+        unread, force = self.request.unread or "wait", self.request.force
+        return [Ending(operation_id, unread, force) for operation_id in sorted(set(self.crossings.values()))]
+
+    @property
+    def told(self) -> dict[str, Any]:
+        return {"ended_without_origin": dict(self.crossings)} if self.crossings else {}
+
+    def judged_again(self, environment: Environment) -> Proposal:
+        """:raises RefusedError: a verdict is an error, or what moves has changed."""
+        again = plan(environment, self.request)
+        again.require_sound()
+        if again.moves.reasons.keys() != self.moves.reasons.keys():
+            changed = sorted(again.moves.reasons.keys() ^ self.moves.reasons.keys())
+            raise RefusedError(
+                f"Nothing was changed. What moves is not what was proposed any more: {', '.join(changed)}. "
+                "Look at a new proposal."
+            )
+        return again
 
 
 def plan(environment: Environment, request: MoveRequest, read: bool = False) -> Proposal:
@@ -72,26 +105,6 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
         verdicts=tuple(preflight(case, *REVISION_RULES)),
         preview=preview(environment, view, request, moves, facts) if read else None,
     )
-
-
-def begin_switch(environment: Environment, proposal: Proposal, by: str, operation_id: str | None) -> Operation:
-    """Create the operation of a proposal that was judged.
-
-    :raises RefusedError: another operation has a lock.
-    """
-    request, now = proposal.request, environment.now()
-    operation = Operation(
-        id=operation_id or new_operation_id("switch", now),
-        kind="switch",
-        by=by,
-        reason=request.reason,
-        started=now,
-        request=request,
-        moves=proposal.moves,
-    )
-    keys = {*lock_keys(request, proposal.moves), *(f"topic:{name}" for name in proposal.crossings)}
-    ended = {"ended_without_origin": dict(proposal.crossings)} if proposal.crossings else {}
-    return create(environment, operation, sorted(keys), ended)
 
 
 MOVES_LOOKED_AT, OPERATIONS_LOOKED_AT, ENTRIES_LOOKED_AT = 5, 50, 20
@@ -141,7 +154,7 @@ def expected_fence(environment: Environment) -> str:
     """What the last moves have cost their clients."""
     store, found = environment.store, []
     for operation in store.operations(OPERATIONS_LOOKED_AT):
-        if operation.kind == "switch" and operation.state == "succeeded":
+        if isinstance(operation, SwitchOperation) and operation.state == "succeeded":
             entries = store.history(operation.id, ENTRIES_LOOKED_AT)
             found += [entry.detail["fenced_ms"] for entry in entries if entry.detail.get("fenced_ms") is not None]
         if len(found) >= MOVES_LOOKED_AT:

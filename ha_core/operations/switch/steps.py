@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from typing import ClassVar
 
 from ha_core.kafka.facts import Adopted
-from ha_core.model import Usage
+from ha_core.model import SwitchOperation, Usage
 from ha_core.model.operation import AdoptedGroup
 from ha_core.operations import dependents
 from ha_core.operations.errors import MoveError, StepFailedError
@@ -29,7 +29,7 @@ from ha_core.operations.revisions import Touched, by_topic
 from ha_core.operations.sides import described, in_target, origin_of
 from ha_core.operations.switch.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.switch.window import Window
-from ha_core.plan.closure import closure, users_of
+from ha_core.plan.closure import closure
 from ha_core.plan.move import TASKS, UNDO, Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
 from ha_core.plan.moving import of_all
 from ha_core.plan.revision import MoveDamagedError
@@ -44,10 +44,10 @@ KEEP_ALIVE_S = 3.0
 NAMED = 5
 
 
-class SwitchSteps(MoveSteps):
+class SwitchSteps(MoveSteps[SwitchOperation]):
     """The effects of a switch's steps. `window`, and what it has found, are of one run of `cut_over`."""
 
-    def __init__(self, journal: Journal, why: str = "") -> None:
+    def __init__(self, journal: Journal[SwitchOperation], why: str = "") -> None:
         super().__init__(journal, why)
         self.begun = self.fenced_at = self.environment.monotonic()
         self.fence_revision: int | None = None
@@ -114,7 +114,7 @@ class SwitchSteps(MoveSteps):
         self._refuse_latecomers()
 
     def ends(self) -> None:
-        window, adopted = self.window, self.journal.operation.move.adopted
+        window, adopted = self.window, self.journal.operation.evidence.adopted
         with self.journal.lap("ends") as seen:
             checked = None
             if adopted and window.origin is not None:
@@ -126,7 +126,7 @@ class SwitchSteps(MoveSteps):
 
     def offsets(self) -> None:
         """Groups that have changed since they were adopted are given up: their members join once more."""
-        adopted = self.journal.operation.move.adopted
+        adopted = self.journal.operation.evidence.adopted
         with self.journal.lap("offsets") as seen:
             for name in adopted.keys() - self.alive.keys():
                 self.window.target.leave(in_target(name, adopted[name]))
@@ -171,7 +171,7 @@ class SwitchSteps(MoveSteps):
 
     def leave(self) -> None:
         """Take adopted members out."""
-        adopted = self.journal.operation.move.adopted
+        adopted = self.journal.operation.evidence.adopted
 
         def left() -> dict[str, list[str]]:
             for joined in _joined(adopted).values():
@@ -222,7 +222,7 @@ class SwitchSteps(MoveSteps):
                     "whose producer is gone is aborted by its coordinator after the producer's transaction.timeout.ms."
                 )
             if now - alive_at > KEEP_ALIVE_S and window.origin is not None:
-                still_adopted(window.origin, window.target, self.journal.operation.move.adopted)
+                still_adopted(window.origin, window.target, self.journal.operation.evidence.adopted)
                 alive_at = now
             environment.sleep(PAUSE_S)
 
@@ -234,7 +234,7 @@ class SwitchSteps(MoveSteps):
         :raises StepFailedError: names them. A forced move goes on: nothing waits for what is dead.
         """
         environment, request, moves = self.environment, self.journal.request, self.journal.moves
-        read = environment.pool.map(lambda user: environment.store.read(Usage, user), users_of(request.scope))
+        read = environment.pool.map(lambda user: environment.store.read(Usage, user), request.scope.named_users)
         usage = {found[0].user: found[0] for found in read if found is not None}
         judged = moves.reasons.keys() | set(moves.left_out)
         late = sorted(closure(self.touched.view, usage, request).moves.reasons.keys() - judged)
@@ -254,18 +254,17 @@ class Switch(MoveKind):
     """Clients, topics and groups, behind a fence of some milliseconds."""
 
     names = ("switch",)
-    continued = True
     task_of: ClassVar[Mapping[str, str]] = {step: task for task, some in TASKS.items() for step in some}
     taken_back = "The operation was undone: no fence and no lock is left."
 
-    def advance(self, journal: Journal, at_once: bool = False) -> Work:
+    def advance(self, journal: Journal[SwitchOperation], at_once: bool = False) -> Work:
         left = _left(journal)
         if left == UNDO:
             self.take_back(journal, "interrupted before its cut")
         else:
             yield from self.take(SwitchSteps(journal), left)
 
-    def run_task(self, journal: Journal, task: str) -> Work:
+    def run_task(self, journal: Journal[SwitchOperation], task: str) -> Work:
         """Behind a fence that an earlier one left, the planner decides."""
         operation = journal.operation
         left = steps(journal.request)
@@ -287,7 +286,7 @@ class Switch(MoveKind):
         if after_cut or journal.operation.state != "cut":
             yield from self.take(SwitchSteps(journal), [step for step in left if self.task_of.get(step) == task])
 
-    def take_back(self, journal: Journal, why: str) -> bool:
+    def take_back(self, journal: Journal[SwitchOperation], why: str) -> bool:
         effects = SwitchSteps(journal, why)
 
         def back() -> None:
@@ -309,7 +308,7 @@ class Switch(MoveKind):
         return True
 
 
-def _left(journal: Journal) -> tuple[Step, ...]:
+def _left(journal: Journal[SwitchOperation]) -> tuple[Step, ...]:
     """The steps that are left, by what stands in the state."""
     view = journal.environment.store.load()
     return resume(journal.operation, view.topics, view.groups)

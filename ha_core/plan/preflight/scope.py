@@ -69,21 +69,10 @@ def nothing_to_move(case: Case) -> Iterator[Verdict]:
     if bound <= {request.target}:
         yield error(
             "nothing-to-move",
-            listed(_entries(request.scope)) or "scope",
+            listed(request.scope.entries) or "scope",
             f"Nothing is to move from {request.origin} to {request.target}.",
             "Check the scope, --from and --to; `switchyard status` helps.",
         )
-
-
-def _entries(scope: Scope) -> tuple[str, ...]:
-    """The scope in words."""
-    return (
-        *(f"user {user}" for user in scope.users),
-        *(f"user {user}+{instance}" for user, instance in scope.instances),
-        *(f"user {user}#{topic}" for user, topic in scope.user_topics),
-        *(f"user {user}##{group}" for user, group in scope.user_groups),
-        *(f"topic {topic}" for topic in scope.topics),
-    )
 
 
 def _identities(scope: Scope) -> tuple[tuple[str, str], ...]:

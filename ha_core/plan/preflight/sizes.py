@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from ha_core.model import MoveRequest, MoveSet, View
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
-from ha_core.plan.closure import users_of
 from ha_core.plan.facts import Facts
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdict, error
@@ -37,7 +36,7 @@ def revision_bytes(view: View, request: MoveRequest, moves: MoveSet, facts: Fact
     return (
         sum(topic_bytes(view, request, name, facts) for name in moves.topics)
         + sum(_group_bytes(request, name, facts) for name in moves.groups)
-        + _PER_USER * len(users_of(request.scope))
+        + _PER_USER * len(request.scope.named_users)
         + 2 * _PER_DOCUMENT
     )
 

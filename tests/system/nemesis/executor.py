@@ -36,7 +36,7 @@ def start(environment: Environment, told: dict[str, Any]) -> Operation:
             drain_timeout_s=30.0,
             include_followers=True,
         )
-        return engine.start(environment, plan(environment, request), "test", operation_id)
+        return engine.start(environment, plan(environment, request), operation_id)
     proposal = plan_migration(
         environment,
         [topic],
@@ -48,7 +48,7 @@ def start(environment: Environment, told: dict[str, Any]) -> Operation:
         drain_timeout_s=30.0,
     )
     proposal.require_sound()
-    return engine.start_batch(environment, proposal.batches[0], "test", operation_id)
+    return engine.start(environment, proposal.batches[0], operation_id)
 
 
 def carry_out(environment: Environment, step: str, told: dict[str, Any]) -> str:

@@ -1,0 +1,56 @@
+"""Scopes: what a move is about, as operators name it (`user:NAME##GROUP`, `topic:NAME:0,4-7`)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ha_core.model.document import Part
+
+
+class Scope(Part):
+    """What is to move. Each entry is written as operators write it."""
+
+    users: tuple[str, ...] = ()
+    instances: tuple[tuple[str, str], ...] = ()
+    """(user, client id)."""
+    user_topics: tuple[tuple[str, str], ...] = ()
+    user_groups: tuple[tuple[str, str], ...] = ()
+    topics: tuple[str, ...] = ()
+    partitions: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """Partitions to move, for topics that move only in part."""
+
+    @property
+    def named_users(self) -> tuple[str, ...]:
+        """Every user that it names, once, in its order."""
+        pairs = (*self.instances, *self.user_topics, *self.user_groups)
+        return tuple(dict.fromkeys([*self.users, *(user for user, _ in pairs)]))
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """As operators write them."""
+        return (
+            *(f"user:{_name(user)}" for user in self.users),
+            *(f"user:{_name(user)}+{_name(instance)}" for user, instance in self.instances),
+            *(f"user:{_name(user)}#{_name(topic)}" for user, topic in self.user_topics),
+            *(f"user:{_name(user)}##{_name(group)}" for user, group in self.user_groups),
+            *(f"topic:{format_topic(topic, self.partitions.get(topic))}" for topic in self.topics),
+        )
+
+
+def format_topic(name: str, partitions: tuple[int, ...] | None) -> str:
+    """`NAME` or `NAME:0,4-7`, percent-encoded where it has to be."""
+    if partitions is None:
+        return _name(name)
+    runs: list[list[int]] = []
+    for partition in partitions:
+        if runs and runs[-1][1] == partition - 1:
+            runs[-1][1] = partition
+        else:
+            runs.append([partition, partition])
+    return f"{_name(name)}:{','.join(str(low) if low == high else f'{low}-{high}' for low, high in runs)}"
+
+
+def _name(text: str) -> str:
+    for mark in "%+#":
+        text = text.replace(mark, f"%{ord(mark):02X}")
+    return text
