@@ -25,6 +25,7 @@ from ha_core.kafka.errors import (
 from ha_core.kafka.facts import LIVE, RecordTimes
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster
+from ha_core.model.portions import portions
 from ha_core.plan.facts import Partition
 from ha_core.wire.sasl import SecurityProfile
 
@@ -294,7 +295,7 @@ def _ask_clusters(
             return [refused(row, error) for row in asked]
         answers: list[Answer] = []
         try:
-            left = _portions(asked, size, most)
+            left = [*portions(asked, most, size)]
             while left:
                 portion = left.pop()
                 try:
@@ -316,19 +317,6 @@ def _ask_clusters(
         with ThreadPoolExecutor(min(CLUSTERS_AT_ONCE, len(by_cluster)), "ask") as pool:
             for answers in pool.map(ask_cluster, by_cluster.items()):
                 yield from answers
-
-
-def _portions(rows: Sequence[Row], size: Callable[[Row], int], most: int) -> list[list[Row]]:
-    portions: list[list[Row]] = []
-    filled = most
-    for row in rows:
-        one = size(row)
-        if filled + one > most:
-            portions.append([])
-            filled = 0
-        portions[-1].append(row)
-        filled += one
-    return portions
 
 
 def _now_ms() -> int:

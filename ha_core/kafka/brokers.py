@@ -48,6 +48,10 @@ class Again:
     why: str
 
 
+Answers = Iterator[tuple[K, T | Again]]
+"""By what was asked for."""
+
+
 class _Slot:
     """One broker's connection; its lock makes callers of several threads take turns."""
 
@@ -183,7 +187,7 @@ class Asking:
             self._brokers.learn(nodes)
         return answer
 
-    def controller(self, keys: Iterable[K]) -> Iterator[tuple[K, int | Again]]:
+    def controller(self, keys: Iterable[K]) -> Answers[K, int]:
         """Locates every key at the controller, see `rounds`."""
         node = self.metadata()["controller_id"]
         for key in keys:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ha_core.kafka.brokers import Again, Asking, OnBrokers
+from ha_core.kafka.brokers import Answers, Asking, OnBrokers
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.errors import (
     AuthenticationRefusedError,
@@ -128,7 +128,7 @@ class _Creating:
         wanted = {spec.name: spec for spec in specs}
         unanswered: set[str] = set()
 
-        def ask(node: int, names: list[str]) -> Iterator[tuple[str, _Answer | Again]]:
+        def ask(node: int, names: list[str]) -> Answers[str, _Answer]:
             def talk(connection: Connection) -> dict[str, Any]:
                 if not validate_only:
                     self._still_ours()

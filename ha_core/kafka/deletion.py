@@ -8,10 +8,10 @@ can delete a topic of the same name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ha_core.kafka.brokers import Again, Asking, OnBrokers, pages
+from ha_core.kafka.brokers import Answers, Asking, OnBrokers, pages
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.errors import ClusterUnreachableError, StandsInTheWayError
 from ha_core.kafka.facts import LogEnds
@@ -84,7 +84,7 @@ def _delete(
 def _request(asking: Asking, ids: Mapping[str, bytes], still_ours: Callable[[], None]) -> None:
     names = {topic_id: name for name, topic_id in ids.items()}
 
-    def ask(node: int, left: list[str]) -> Iterator[tuple[str, bool | Again]]:
+    def ask(node: int, left: list[str]) -> Answers[str, bool]:
         def talk(connection: Connection) -> dict[str, Any]:
             message = {
                 "topics": [{"topic_id": ids[name]} for name in left],

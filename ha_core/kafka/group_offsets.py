@@ -6,14 +6,15 @@ epoch asks the new leader to validate it: -1 switches that off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from ha_core.kafka.brokers import Again, Asking, OnBrokers, by_topic, pages, partitions_of
+from ha_core.kafka.brokers import Again, Answers, Asking, OnBrokers, by_topic, pages, partitions_of
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.errors import KafkaAdminError, StandsInTheWayError, refusal
 from ha_core.kafka.groups import at_coordinator, at_coordinators
 from ha_core.model.group import Member
+from ha_core.model.portions import portions
 from ha_core.plan.facts import Partition
 from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
@@ -52,7 +53,13 @@ class GroupOffsets(OnBrokers):
         :raises StandsInTheWayError: what is read back differs.
         """
         asking = self._asking(timeout_s)
-        for portion in _portions(group, committed):
+        each_bytes = len(group.encode()) + _OVERHEAD_BYTES
+
+        def size(entry: tuple[Partition, Committed]) -> int:
+            (topic, _), (_, metadata) = entry
+            return each_bytes + len(topic) + len(metadata.encode())
+
+        for portion in portions(committed.items(), _MAX_COMMIT_BYTES, size):
             message = _commit(group, portion, member or _NO_MEMBER)
 
             def ask(node: int, message: dict[str, Any] = message) -> bool | Again:
@@ -105,7 +112,7 @@ class GroupOffsets(OnBrokers):
 
 
 def _read(asking: Asking, groups: Collection[str], stable: bool = True) -> dict[str, dict[Partition, Committed]]:
-    def ask(node: int, asked: list[str]) -> Iterator[tuple[str, dict[Partition, Committed] | Again]]:
+    def ask(node: int, asked: list[str]) -> Answers[str, dict[Partition, Committed]]:
         for group in asking.converse(node, lambda connection: _fetch(connection, asked, stable)):
             name, parts = group["group_id"], dict(partitions_of(group["topics"]))
             codes = {group["error_code"], *(part["error_code"] for part in parts.values())} - {0}
@@ -136,7 +143,7 @@ def _fetch(connection: Connection, groups: list[str], stable: bool) -> list[dict
     return answers
 
 
-def _commit(group: str, offsets: Mapping[Partition, Committed], member: Member) -> dict[str, Any]:
+def _commit(group: str, offsets: Iterable[tuple[Partition, Committed]], member: Member) -> dict[str, Any]:
     parts = (
         (
             topic,
@@ -147,7 +154,7 @@ def _commit(group: str, offsets: Mapping[Partition, Committed], member: Member) 
                 "committed_metadata": metadata,
             },
         )
-        for (topic, index), (offset, metadata) in offsets.items()
+        for (topic, index), (offset, metadata) in offsets
     )
     return {
         "group_id": group,
@@ -155,20 +162,6 @@ def _commit(group: str, offsets: Mapping[Partition, Committed], member: Member) 
         "member_id": member.member_id,
         "topics": by_topic(parts),
     }
-
-
-def _portions(group: str, offsets: Mapping[Partition, Committed]) -> Iterator[dict[Partition, Committed]]:
-    portion: dict[Partition, Committed] = {}
-    size = 0
-    for key, value in offsets.items():
-        added = len(group.encode()) + len(key[0]) + len(value[1].encode()) + _OVERHEAD_BYTES
-        if portion and size + added > _MAX_COMMIT_BYTES:
-            yield portion
-            portion, size = {}, 0
-        portion[key] = value
-        size += added
-    if portion:
-        yield portion
 
 
 def _refused(cluster: str, group: str, code: int, key: Partition, member: Member | None) -> KafkaAdminError:

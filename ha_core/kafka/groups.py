@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
-from ha_core.kafka.brokers import Again, Asking, OnBrokers, pages
+from ha_core.kafka.brokers import Again, Answers, Asking, OnBrokers, pages
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.errors import GroupNotStableError
 from ha_core.kafka.facts import GroupDescription, MemberDescription
@@ -32,7 +32,7 @@ class Groups(OnBrokers):
         asking = self._asking(timeout_s)
         asking.metadata()
 
-        def ask(node: int, _: object) -> Iterator[tuple[int, dict[str, str] | Again]]:
+        def ask(node: int, _: object) -> Answers[int, dict[str, str]]:
             answer = asking.call(node, ApiKey.LIST_GROUPS, {})
             states = {
                 group["group_id"]: group.get("group_state", "")
@@ -68,7 +68,7 @@ def at_coordinator(asking: Asking, what: str, group: str, ask: Callable[[int], T
     return at_coordinators(asking, what, [group], lambda node, _: [(group, ask(node))])[group]
 
 
-def _coordinators(asking: Asking, groups: set[str]) -> Iterator[tuple[str, int | Again]]:
+def _coordinators(asking: Asking, groups: set[str]) -> Answers[str, int]:
     if not asking.nodes:
         asking.metadata()
     for told in asking.converse(None, lambda connection: _find(connection, sorted(groups))):
@@ -95,7 +95,7 @@ def _find(connection: Connection, groups: list[str]) -> list[dict[str, Any]]:
 def describe(asking: Asking, groups: Collection[str]) -> dict[str, GroupDescription]:
     """State and members of `groups`, batched by coordinator."""
 
-    def ask(node: int, asked: list[str]) -> Iterator[tuple[str, GroupDescription | Again]]:
+    def ask(node: int, asked: list[str]) -> Answers[str, GroupDescription]:
         for some in pages(asked, _MAX_PER_REQUEST):
             for group in asking.call(node, ApiKey.DESCRIBE_GROUPS, {"groups": some})["groups"]:
                 name = group["group_id"]

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ha_core.kafka.brokers import Again, Asking, OnBrokers, pages, partitions_of
+from ha_core.kafka.brokers import Again, Answers, Asking, OnBrokers, pages, partitions_of
 from ha_core.kafka.connection import Connection
 from ha_core.kafka.errors import TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds
@@ -52,7 +52,7 @@ class Leaders:
         self._asking = asking
         self.epochs: dict[Partition, int] = {}
 
-    def locate(self, wanted: set[Partition]) -> Iterator[tuple[Partition, int | Again]]:
+    def locate(self, wanted: set[Partition]) -> Answers[Partition, int]:
         """:raises TopicMissingError: a topic or partition does not exist."""
         topics = self._asking.metadata({topic for topic, _ in wanted})["topics"]
         for topic in topics:
@@ -87,7 +87,7 @@ def ends(asking: Asking, partitions: Collection[Partition], partial: bool = Fals
     """
     leaders = Leaders(asking)
 
-    def ask(node: int, asked: list[Partition]) -> Iterator[tuple[Partition, LogEnds | Again]]:
+    def ask(node: int, asked: list[Partition]) -> Answers[Partition, LogEnds]:
         for page in pages(asked, _MAX_PER_REQUEST):
             read: dict[Partition, list[int]] = {key: [] for key in page}
             for reading in _READINGS:

@@ -8,11 +8,11 @@ given what is replicated only, so a region whose last records are not is asked f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ha_core.kafka.brokers import Again, Asking, OnBrokers, by_topic, pages, partitions_of
+from ha_core.kafka.brokers import Again, Answers, Asking, OnBrokers, by_topic, pages, partitions_of
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.offsets import Leaders
 from ha_core.plan.facts import Partition, ProducerFacts, Surplus
@@ -38,7 +38,7 @@ class Producers(OnBrokers):
         """
         asking = self._asking(timeout_s)
 
-        def ask(node: int, asked: list[Partition]) -> Iterator[tuple[Partition, tuple[ProducerFacts, ...] | Again]]:
+        def ask(node: int, asked: list[Partition]) -> Answers[Partition, tuple[ProducerFacts, ...]]:
             for some in pages(asked, _MAX_PER_REQUEST):
                 message = {"topics": by_topic(some, "partition_indexes")}
                 for key, part in partitions_of(asking.call(node, ApiKey.DESCRIBE_PRODUCERS, message)["topics"]):
@@ -59,7 +59,7 @@ class Producers(OnBrokers):
         leaders = Leaders(asking)
         walks = {key: _Walk(asking, key, start, end) for key, (start, end) in regions.items()}
 
-        def ask(node: int, asked: list[Partition]) -> Iterator[tuple[Partition, Surplus | Again]]:
+        def ask(node: int, asked: list[Partition]) -> Answers[Partition, Surplus]:
             for key in asked:
                 yield key, walks[key].on(node, leaders.epochs[key])
 

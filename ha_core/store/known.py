@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 from ha_core.model import KnownGroup, KnownTopic
 from ha_core.model.known import known_key
+from ha_core.model.portions import portions
 from ha_core.store import documents, paths
 from ha_core.store.documents import nodes_of, readable
 from ha_core.store.errors import StoreUnavailableError
@@ -25,9 +26,9 @@ class Known(OnTree):
         """Replace all that is known of a cluster's topics, or groups, by what was just `seen`. It is no revision."""
         wanted = {paths.path_of(kind, one.key): documents.to_bytes(one) for one in seen}
         gone = dict.fromkeys(path for path in self._all_known(kind, cluster) if path not in wanted)
-        for batch in _batches({**wanted, **gone}):
+        for batch in portions({**wanted, **gone}.items(), BATCH_BYTES, _size, BATCH_NODES):
             # Whoever looks at the same time has seen the same cluster: the last one may win.
-            once(self._tree, f"what is known of {cluster}", partial(self._replace, batch))
+            once(self._tree, f"what is known of {cluster}", partial(self._replace, dict(batch)))
 
     def known(self, kind: type[K], cluster: str, names: Collection[str] | None = None) -> dict[str, K]:
         """What was last seen of topics or groups of `cluster` (None: all), by name; unreadable ones are left out."""
@@ -81,15 +82,5 @@ class Known(OnTree):
             self._tree.write(ops)
 
 
-def _batches(wanted: Mapping[str, bytes | None]) -> Iterator[dict[str, bytes | None]]:
-    batch: dict[str, bytes | None] = {}
-    size = 0
-    for path, data in wanted.items():
-        length = len(path) + len(data or b"")
-        if batch and (size + length > BATCH_BYTES or len(batch) >= BATCH_NODES):
-            yield batch
-            batch, size = {}, 0
-        batch[path] = data
-        size += length
-    if batch:
-        yield batch
+def _size(node: tuple[str, bytes | None]) -> int:
+    return len(node[0]) + len(node[1] or b"")
