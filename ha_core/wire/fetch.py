@@ -150,10 +150,6 @@ class FetchShift(NamedTuple):
 Feed = tuple[Any, int, int]
 
 
-class _ShortError(Exception):
-    """What is to be read is not yet all in the buffer."""
-
-
 class FetchPatcher:
     """Patches one frame. `feed` it what the buffer holds; forward what it releases and keep the rest for the next feed.
 
@@ -292,22 +288,6 @@ def _patch_partition(b: Any, p: int, version: int, shift: FetchShift) -> None:
         _LONG.pack_into(b, p + 16, start)
 
 
-def _uvarint(b: Any, p: int, end: int) -> tuple[int, int]:
-    if p < end and b[p] < 128:
-        return b[p], p + 1
-    try:
-        return read_uvarint(bytes(b[p : min(end, p + 5)]), 0)[0], p + _width(b, p, end)
-    except IndexError:
-        raise _ShortError from None
-
-
-def _width(b: Any, p: int, end: int) -> int:
-    width = 1
-    while b[p + width - 1] > 127 and p + width < end:
-        width += 1
-    return width
-
-
 def _count(b: Any, p: int, end: int, tagged: bool) -> Generator[int, Feed, tuple[int, Feed]]:
     """A count or the length of records; null counts as 0."""
     if tagged:
@@ -322,13 +302,14 @@ def _count(b: Any, p: int, end: int, tagged: bool) -> Generator[int, Feed, tuple
 
 
 def _number(b: Any, p: int, end: int) -> Generator[int, Feed, tuple[int, Feed]]:
-    while True:
+    while p >= end or b[p] > 127:
         try:
-            value, after = _uvarint(b, p, end)
-        except _ShortError:
+            value, width = read_uvarint(bytes(b[p : min(end, p + 5)]), 0)
+        except IndexError:
             b, p, end = yield p
         else:
-            return value, (b, after, end)
+            return value, (b, p + width, end)
+    return b[p], (b, p + 1, end)
 
 
 def _name(b: Any, p: int, end: int, tagged: bool) -> Generator[int, Feed, tuple[bytes, Feed]]:
