@@ -11,16 +11,24 @@ from pydantic import Field
 from ha_core.model.document import Document
 
 
-class KnownTopic(Document):
-    """`/known_topics/{cluster}:{name}`. Offsets are the cluster's own."""
-
-    FOLDER = "/known_topics"
+class _Known(Document):
     KEY = "key"
 
     cluster: str
     name: str
     at: str
     """UTC, ISO 8601: before the first of the offsets was read."""
+
+    @property
+    def key(self) -> str:
+        return known_key(self.cluster, self.name)
+
+
+class KnownTopic(_Known):
+    """`/known_topics/{cluster}:{name}`. Offsets are the cluster's own."""
+
+    FOLDER = "/known_topics"
+
     partitions: int
     replication: int
     config: dict[str, str] = Field(default_factory=dict)
@@ -30,20 +38,12 @@ class KnownTopic(Document):
     look_s: float = 0.0
     """How long before it was written the first of the offsets was read, at most; by a clock that nobody sets."""
 
-    @property
-    def key(self) -> str:
-        return known_key(self.cluster, self.name)
 
-
-class KnownGroup(Document):
+class KnownGroup(_Known):
     """`/known_groups/{cluster}:{name}`: what a group had committed, in client offsets."""
 
     FOLDER = "/known_groups"
-    KEY = "key"
 
-    cluster: str
-    name: str
-    at: str
     state: str = ""
     """As the coordinator said it; empty where it did not."""
     offsets: dict[str, dict[int, int]] = Field(default_factory=dict)
@@ -53,10 +53,6 @@ class KnownGroup(Document):
     def committed(self) -> dict[tuple[str, int], int]:
         """The same by (topic, partition)."""
         return {(topic, p): offset for topic, offsets in self.offsets.items() for p, offset in offsets.items()}
-
-    @property
-    def key(self) -> str:
-        return known_key(self.cluster, self.name)
 
 
 def known_key(cluster: str, name: str) -> str:

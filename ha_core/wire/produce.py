@@ -62,18 +62,18 @@ def scan_produce(buf: Any, pos: int, end: int, version: int, body_at: int, frame
         transactional_id, acks, timeout_ms, count, p = head(buf, body_at, end, frame_end)
         p = topics(buf, p, end, frame_end, count, partitions)
     except _LastTagsError:
-        return ProduceScan(acks, timeout_ms, transactional_id, partitions, True)
+        p = frame_end
     except _NotYetError:
         if end >= frame_end:
             raise RemoteProtocolError(f"produce request of {frame_end - pos} bytes ends inside a field") from None
         if partitions:
-            return ProduceScan(acks, timeout_ms, transactional_id, partitions, False)
+            return ProduceScan(acks, timeout_ms, transactional_id, partitions, complete=False)
         if end - body_at > _MAX_BEFORE_PARTITION:
             raise RemoteProtocolError(f"produce request names no partition in its first {end - pos} bytes") from None
         return None
     if p != frame_end:
         raise RemoteProtocolError(f"{frame_end - p} bytes follow the produce request")
-    return ProduceScan(acks, timeout_ms, transactional_id, partitions, True)
+    return ProduceScan(acks, timeout_ms, transactional_id, partitions, complete=True)
 
 
 Head = tuple[bytes | None, int, int, int, int]
