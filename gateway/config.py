@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
+from ha_core.kafka.errors import SecurityProfileError
+from ha_core.kafka.security import profiles
 from ha_core.wire.limits import Limits as WireLimits
 from ha_core.wire.sasl import SecurityProfile
 
@@ -98,28 +100,6 @@ class Authentication(_Section):
         return self
 
 
-class ServiceAccount(_Section):
-    """How the gateway itself logs in to a cluster; clusters name their profile."""
-
-    mechanism: Literal["PLAIN"] | None = None
-    username: str = ""
-    password_file: Path | None = None
-    """Its text, without the line end; relative to the configuration file."""
-    _password: str = PrivateAttr(default="")
-
-    @property
-    def profile(self) -> SecurityProfile:
-        return SecurityProfile(self.mechanism, self.username, self._password)
-
-    @model_validator(mode="after")
-    def _whole_or_nothing(self) -> Self:
-        if self.mechanism is not None and (not self.username or self.password_file is None):
-            raise ValueError(f"mechanism {self.mechanism} needs username and password_file")
-        if self.mechanism is None and (self.username or self.password_file is not None):
-            raise ValueError("username and password_file are of no use without a mechanism; add `mechanism: PLAIN`")
-        return self
-
-
 class Limits(_Section):
     """Bounds on what clients can make the gateway hold."""
 
@@ -154,17 +134,19 @@ class Config(_Section):
     http: Http = Http()
     authentication: Authentication
     """No default: whether strangers may come in is for the operator to say."""
-    security_profiles: dict[str, ServiceAccount] = Field(default_factory=lambda: {"none": ServiceAccount()})
+    security_profiles: dict[str, Any] = Field(default_factory=dict, repr=False, exclude=True)
+    """How the gateway itself logs in to clusters, as in a security file (`ha_core/kafka/security`)."""
     limits: Limits = Limits()
     zone: Annotated[str, Field(max_length=255)] = ""
     record_facts_s: Annotated[int, Field(ge=0, le=86_400)] = 60
     """How often one of the gateways records what each cluster holds; 0: never this one."""
     log: Log = Log()
+    _profiles: Mapping[str, SecurityProfile] = PrivateAttr(default_factory=dict)
 
     @property
-    def profiles(self) -> dict[str, SecurityProfile]:
+    def profiles(self) -> Mapping[str, SecurityProfile]:
         """The accounts of `security_profiles`, by name."""
-        return {name: account.profile for name, account in self.security_profiles.items()}
+        return self._profiles
 
     @model_validator(mode="after")
     def _ports_do_not_collide(self) -> Self:
@@ -194,10 +176,10 @@ def load(path: Path | str) -> Config:
     auth = config.authentication
     if auth.users_file is not None:
         auth._users = _users(folder / auth.users_file, f"{file}: authentication.users_file")
-    for name, account in config.security_profiles.items():
-        if account.password_file is not None:
-            key = f"{file}: security_profiles.{name}.password_file"
-            account._password = _password(folder / account.password_file, key)
+    try:
+        config._profiles = profiles(config.security_profiles, f"{file}: security_profiles", folder)
+    except SecurityProfileError as error:
+        raise ConfigError(str(error)) from None
     return config
 
 
@@ -211,13 +193,6 @@ def _users(file: Path, key: str) -> dict[str, str]:
             raise ConfigError(f"{file}: {user}: the password is not text; put it in quotes")
         users[user] = password
     return users
-
-
-def _password(file: Path, key: str) -> str:
-    password = _text(file, key).rstrip("\r\n")
-    if not password:
-        raise ConfigError(f"{key}: {file}: the file is empty; write the password into it")
-    return password
 
 
 def _text(file: Path, key: str) -> str:
@@ -269,9 +244,7 @@ def _short(value: object) -> str:
 def _instead(place: tuple[int | str, ...]) -> str:
     model: type[BaseModel] = Config
     for part in place[:-1]:
-        if model is Config and part == "security_profiles":
-            model = ServiceAccount
-        elif part in model.model_fields:
+        if part in model.model_fields:
             kind = model.model_fields[str(part)].annotation
             if isinstance(kind, type) and issubclass(kind, BaseModel):
                 model = kind

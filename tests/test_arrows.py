@@ -36,6 +36,8 @@ _BELOW = ("ha_core.model", "ha_core.plan", "ha_core.wire", "ha_core.store", "ha_
 _SHOWN = ("ha_core.model", "ha_core.plan", "ha_core.operations", "ha_core.bindings_file")
 
 
+_PROFILES = ("ha_core.kafka.security.profiles", "ha_core.kafka.errors.SecurityProfileError")
+
 RULES = (
     Rule("ha_core/model", (), ("pydantic",), IMPURE, clock=False),
     Rule("ha_core/plan", ("ha_core.model",), (), IMPURE, clock=False),
@@ -43,7 +45,7 @@ RULES = (
     Rule("ha_core/store", ("ha_core.model",), ("kazoo",)),
     Rule("ha_core/kafka", ("ha_core.model", "ha_core.plan.facts", "ha_core.wire"), None),
     Rule("spark_jobs", ("ha_core.model", "ha_core.plan", "ha_core.wire", "ha_core.kafka", "ha_core.store"), None),
-    Rule("gateway", ("ha_core.wire", "ha_core.model", "ha_core.plan", "ha_core.store"), None),
+    Rule("gateway", ("ha_core.wire", "ha_core.model", "ha_core.plan", "ha_core.store", *_PROFILES), None),
     Rule("gateway/session", None, None, SESSION_IMPURE, clock=False),
     Rule("gateway/composed", None, None, SESSION_IMPURE, clock=False),
     Rule("ha_core/operations", _BELOW, None),

@@ -62,7 +62,7 @@ class Clients:
     def entered(self, connection: Connection) -> None:
         """It has said who it is."""
         self.strangers.entered(connection)
-        user, most = connection.session.user or ANONYMOUS, self._most_per_user
+        user, most = connection.session.entry.user or ANONYMOUS, self._most_per_user
         if not self._shares.take(connection, user, most):
             connection.leave(Cause.TOO_MANY, f"the user has {most} connections here, and may have no more")
 
@@ -73,10 +73,8 @@ class Clients:
         self.ended[cause.value] += 1
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
         if not ordinary and self._damped.lets(f"closed connections, cause={cause.value}", clock.now()):
-            session = connection.session
-            _log.info(
-                "closed a connection: cause=%s user=%s port=%s %s", cause.value, session.user, session.port, detail
-            )
+            user, port = connection.session.entry.user, connection.session.port
+            _log.info("closed a connection: cause=%s user=%s port=%s %s", cause.value, user, port, detail)
 
     async def sweep(self) -> None:
         """Ends those that are overdue or idle, for ever."""

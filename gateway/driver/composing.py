@@ -20,7 +20,7 @@ from gateway.driver.listings import Listings, lists_all, placement
 from gateway.heavy import beside, free, heavy
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
-from gateway.upstream.clusters import Upstream
+from gateway.upstream.clusters import Clusters
 from ha_core.wire import decode, encode, inline
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ def _advance_and_encode(work: Handler, answer: Any, api_key: int, version: int) 
 
 
 class Composer:
-    def __init__(self, upstream: Upstream, nodes: NodeBook) -> None:
+    def __init__(self, upstream: Clusters, nodes: NodeBook) -> None:
         self._upstream, self._nodes = upstream, nodes
         self._listings = Listings()
         self._joint = Joint[list[Reply]]()

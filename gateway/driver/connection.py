@@ -11,13 +11,13 @@ import asyncio
 import logging
 import math
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, Protocol
 
 from gateway import clock
 from gateway.counts import Counts
-from gateway.driver.wire import BUFFER, BrokerWire, Wire
+from gateway.driver.channel import BUFFER, BrokerChannel, Channel
 from gateway.session.commands import (
     AwaitLease,
     BrokerLane,
@@ -33,6 +33,7 @@ from gateway.session.commands import (
     ToUpstream,
     Wake,
 )
+from gateway.session.life import Open
 from gateway.session.session import Session
 from gateway.session.snapshot import Snapshot
 from gateway.upstream.dial import BrokerSocket
@@ -78,12 +79,12 @@ class Connection:
         """:param address: where the client comes from, without its port."""
         self.host = host
         self.address = address
-        self.stranger = not session.entered
+        self.stranger = not session.entry.entered
         """It has not said yet who it is."""
-        self.user = session.user
+        self.user = session.entry.user
         self.session = session
-        self.client = Wire(host.loop, sock)
-        self.brokers: dict[BrokerLane, BrokerWire] = {}
+        self.client = Channel(host.loop, sock)
+        self.brokers: dict[BrokerLane, BrokerChannel] = {}
         self.used_at = clock.now()
         self.ended = False
         self._closing: Close | None = None
@@ -102,8 +103,9 @@ class Connection:
         kept = len(session.carry)
         if kept:
             BUFFER[:kept] = session.carry
+        room = _VIEW[kept:] if session.entry.entered else _VIEW[kept:][:STRANGERS_READ_BYTES]
         try:
-            count = self.client.sock.recv_into(_VIEW[kept:] if session.entered else _VIEW[kept:][:STRANGERS_READ_BYTES])
+            count = self.client.sock.recv_into(room)
         except BlockingIOError:
             return
         except OSError:
@@ -128,8 +130,9 @@ class Connection:
             self._look_who_it_is()
 
     def _look_who_it_is(self) -> None:
-        if self.session.user != self.user and not self.ended:
-            self.stranger, self.user = False, self.session.user
+        user = self.session.entry.user
+        if user != self.user and not self.ended:
+            self.stranger, self.user = False, user
             self.host.entered(self)
 
     def _client_gone(self, now: float) -> None:
@@ -150,16 +153,16 @@ class Connection:
         else:
             self._want()
 
-    def _upstream_readable(self, broker: BrokerWire) -> None:
+    def _upstream_readable(self, broker: BrokerChannel) -> None:
         self.follow()
         upstream = self.session.upstreams.get(broker.lane)
-        if upstream is None or broker.wire is None:
+        if upstream is None or broker.channel is None:
             return
         kept = len(upstream.carry)
         if kept:
             BUFFER[:kept] = upstream.carry
         try:
-            count = broker.wire.sock.recv_into(_VIEW[kept:])
+            count = broker.channel.sock.recv_into(_VIEW[kept:])
         except BlockingIOError:
             return
         except OSError as error:
@@ -176,18 +179,18 @@ class Connection:
             if broker.outdated:
                 self._renew(broker)
 
-    def _upstream_writable(self, broker: BrokerWire) -> None:
-        if broker.wire is None or not self._may_send(broker):
+    def _upstream_writable(self, broker: BrokerChannel) -> None:
+        if broker.channel is None or not self._may_send(broker):
             return
         try:
-            broker.wire.flush()
+            broker.channel.flush()
             broker.finish()
         except OSError as error:
             self._lost(broker, error)
             return
         self._want()
 
-    def _lost(self, broker: BrokerWire, error: Exception | str) -> None:
+    def _lost(self, broker: BrokerChannel, error: Exception | str) -> None:
         why = (isinstance(error, OSError) and error.strerror) or str(error)
         self.brokers.pop(broker.lane, None)
         broker.close()
@@ -201,7 +204,7 @@ class Connection:
         if self.session.snapshot is not snapshot and not self.ended:
             self._carry_out(self.session.follow, snapshot, clock.now())
 
-    def answered(self, token: int, body: dict[str, Any] | bytes | None, now: float) -> None:
+    def answered(self, token: Hashable, body: dict[str, Any] | bytes | None, now: float) -> None:
         """The result of a composed request."""
         self._feed(self.session.answered, token, body, now)
 
@@ -215,7 +218,7 @@ class Connection:
 
     def hurry(self, now: float) -> None:
         """An operation waits for what is in flight here, but not for a client that does nothing for it."""
-        if self.client.stuck_s(now) >= STUCK_S and not self.session.left:
+        if self.client.stuck_s(now) >= STUCK_S and self.session.life.told:
             self._client_gone(now)
         self._feed(self.session.hurry, now)
         self.host.progressed(self)
@@ -258,25 +261,25 @@ class Connection:
                 self._other(command)
             if self.ended:
                 return
-        if gone and not self.session.left:
+        life = self.session.life
+        if gone and life.told:
             self._client_gone(clock.now())
             return
-        if self.session.leaving is not None and self._linger is None:
-            leaving = self.session.leaving
-            self._linger = self.host.loop.call_later(LINGER_S, self.end, leaving.cause, leaving.detail)
+        if life.parts and self._linger is None and not isinstance(life, Open):
+            self._linger = self.host.loop.call_later(LINGER_S, self.end, life.cause, life.detail)
         self._want()
 
     def _to_upstream(self, command: ToUpstream) -> None:
         broker = self.brokers.get(command.lane)
         if broker is None:
-            broker = self.brokers[command.lane] = BrokerWire(command.lane)
+            broker = self.brokers[command.lane] = BrokerChannel(command.lane)
             broker.dialling = self.host.loop.create_task(self._dial(broker))
         try:
             broker.send(command.data, self.host.lease_generation)
         except OSError as error:
             self._lost_later(broker, error)
 
-    def _may_send(self, broker: BrokerWire) -> bool:
+    def _may_send(self, broker: BrokerChannel) -> bool:
         """Whether what was kept may still be sent. It may be a write that was accepted under a lease that has run out:
         then the connection ends."""
         if self.session.busy and (broker.generation is None or broker.generation != self.host.lease_generation()):
@@ -284,7 +287,7 @@ class Connection:
             return False
         return True
 
-    def _shut(self, broker: BrokerWire) -> None:
+    def _shut(self, broker: BrokerChannel) -> None:
         broker.shut = True
         try:
             broker.finish()
@@ -311,10 +314,10 @@ class Connection:
             self.host.inquire(command)
         elif isinstance(command, Close):
             self._closing = command
-            if not self.client.pending or self.session.left:
+            if not self.client.pending or not self.session.life.told:
                 self.end(command.cause, command.detail)
 
-    def _lost_later(self, broker: BrokerWire, error: OSError) -> None:
+    def _lost_later(self, broker: BrokerChannel, error: OSError) -> None:
         # Never from inside a command: the session is not reentrant.
         self.host.loop.call_soon(lambda: None if self.ended else self._lost(broker, error))
 
@@ -330,7 +333,7 @@ class Connection:
         if due_at is not None and self._wake is None and not self.ended:
             self._wake = self.host.loop.call_later(due_at - now, self._tick)
 
-    async def _dial(self, broker: BrokerWire) -> None:
+    async def _dial(self, broker: BrokerChannel) -> None:
         try:
             sock = await self.host.open(broker.lane)
         except Exception as error:
@@ -343,7 +346,7 @@ class Connection:
             sock.close()
             return
         try:
-            broker.begin(Wire(self.host.loop, sock))
+            broker.begin(Channel(self.host.loop, sock))
         except OSError as error:
             self._lost(broker, error)
             return
@@ -351,7 +354,7 @@ class Connection:
             broker.renewal = self.host.loop.call_later(sock.renew_after_s, self._renew, broker)
         self._want()
 
-    def _renew(self, broker: BrokerWire) -> None:
+    def _renew(self, broker: BrokerChannel) -> None:
         """The login of a broker's connection ends soon."""
         broker.outdated = True
         if not self.ended and self.brokers.get(broker.lane) is broker and self.session.release(broker.lane):
@@ -362,26 +365,28 @@ class Connection:
         """Whether the client has to wait until what it has asked for, or was told, is on its way."""
         if self._closing is not None or self.client.pending:
             return True
-        return any(broker.wire is None or broker.wire.pending for broker in self.brokers.values())
+        return any(broker.channel is None or broker.channel.pending for broker in self.brokers.values())
 
     def _want(self) -> None:
         session = self.session
-        clogged = self._clogged()
-        if session.held and not clogged and not self._going_on and session.may_go_on:
+        told, clogged = session.life.told, self._clogged()
+        if session.waits_for is not None and not clogged and not self._going_on and session.may_go_on:
             # Not at once: others have their turn in between.
             self._going_on = True
             self.host.loop.call_soon(self._go_on)
         client = self.client
-        client.want(not (clogged or session.paused or session.left), self._client_readable, self._client_writable)
-        free = not client.pending or session.left
+        client.want(told and not (clogged or session.paused), self._client_readable, self._client_writable)
+        free = not client.pending or not told
         for broker in self.brokers.values():
-            wire = broker.wire
-            if wire is None:
+            channel = broker.channel
+            if channel is None:
                 continue
             upstream = session.upstreams.get(broker.lane)
             reading = free and upstream is not None and not upstream.blocked
-            if reading != wire.reading or bool(wire.pending) != wire.writing:
-                wire.want(reading, partial(self._upstream_readable, broker), partial(self._upstream_writable, broker))
+            if reading != channel.reading or bool(channel.pending) != channel.writing:
+                channel.want(
+                    reading, partial(self._upstream_readable, broker), partial(self._upstream_writable, broker)
+                )
 
     def end(self, cause: Cause, detail: str = "") -> None:
         """Closes all sockets."""
@@ -393,7 +398,8 @@ class Connection:
                 timer.cancel()
         for broker in self.brokers.values():
             broker.close()
-        if self.session.leaving is not None and not self.session.left:
+        life = self.session.life
+        if life.parts and life.told:
             self.host.farewell(self.client.release())
         else:
             self.client.close()

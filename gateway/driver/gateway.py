@@ -35,7 +35,7 @@ from gateway.session.session import Session
 from gateway.session.settings import Authentication, Settings
 from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
 from gateway.topology import Topology
-from gateway.upstream.clusters import Upstream
+from gateway.upstream.clusters import Clusters
 from gateway.upstream.dial import BrokerSocket
 from ha_core.model import GatewayRecord, View
 from ha_core.store.store import Store
@@ -65,7 +65,7 @@ class Gateway:
         self.clients = Clients(self.loop, config, self._connect)
         self.self_node: NodeAddress | None = None
         self.cluster_id = ""
-        self.upstream = Upstream(
+        self.upstream = Clusters(
             config.profiles,
             client_id=f"switchyard-{config.id}",
             on_topology=self._topology,

@@ -16,7 +16,7 @@ from gateway.session.commands import Inquire, LookAfter, LookUp, Question
 from gateway.session.open_transactions import Holders, told
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
-from gateway.upstream.clusters import Upstream
+from gateway.upstream.clusters import Clusters
 from ha_core.model import View
 from ha_core.model.producer import TERM_STRIDE, client_id
 from ha_core.wire import ApiKey
@@ -41,7 +41,7 @@ class Inquiries:
     """Carries them out, each no more often than is of use."""
 
     def __init__(
-        self, upstream: Upstream, terms: Terms, recalled: Recalled, transactions: Holders, view: Callable[[], View]
+        self, upstream: Clusters, terms: Terms, recalled: Recalled, transactions: Holders, view: Callable[[], View]
     ) -> None:
         self._upstream = upstream
         self._terms = terms

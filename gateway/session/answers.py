@@ -23,7 +23,7 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
     upstream.carry = b""
     view = memoryview(buf)
     pos = 0
-    while session.closed is None and pos < end:
+    while session.life.goes_on and pos < end:
         answer = upstream.answer
         if answer is None:
             if end - pos < _HEAD.size:
@@ -33,7 +33,7 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             upstream.blocked = True
             break
         stop = answer.feed(view, pos, end)
-        if answer.to_client and stop > pos and not session.left:
+        if answer.to_client and stop > pos and session.life.told:
             session.out.append(ToClient(view[pos:stop]))
         pos = stop
         if answer.missing:
@@ -45,7 +45,7 @@ def receive(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             session.flush()
         elif isinstance(answer, Gathering):
             exchange.collect(session, answer.pending, upstream.lane, answer.frame)
-    if session.closed is None and pos < end:
+    if session.life.goes_on and pos < end:
         upstream.carry = bytes(view[pos:end])
 
 
@@ -75,7 +75,7 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
 
 def lost(session: ConnectionState, upstream: Upstream) -> bool:
     """What becomes of the requests in flight to a broker that is gone. False if the client has to ask again."""
-    if not upstream.shut and (upstream.missing or upstream.mute):
+    if not upstream.ended_in_order():
         return False
     surviving: list[Gathered] = []
     for pending in upstream.queue:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.session.commands import Cause
+from gateway.session.entry import Proving
 from gateway.session.pending import Ready
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
@@ -28,7 +29,7 @@ def api_versions(session: ConnectionState, request: Request) -> None:
 
 def admit(session: ConnectionState, request: Request) -> bool:
     """Lets a request be handled at this point of the connection. False: the session is closed."""
-    if session.entered or request.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+    if session.entry.entered or request.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         return True
     session.close(
         Cause.NOT_AUTHENTICATED,
@@ -40,11 +41,12 @@ def admit(session: ConnectionState, request: Request) -> bool:
 def handshake(session: ConnectionState, request: Request) -> None:
     """The client names its mechanism: for the first time, or to authenticate anew (KIP-368)."""
     mechanism = request.decode()["mechanism"]
-    sasl = session.sasl or SaslServer(session.settings.limits)
+    entry = session.entry
+    sasl = entry.sasl if isinstance(entry, Proving) else SaslServer(session.settings.limits)
     error = sasl.handshake(mechanism, request.api_version)
     session.reply(request, {"error_code": int(error), "mechanisms": list(sasl.mechanisms)})
-    if error is ErrorCode.NONE:
-        session.sasl = sasl
+    if error is ErrorCode.NONE and not isinstance(entry, Proving):
+        session.entry = entry.prove(sasl)
     elif error is ErrorCode.ILLEGAL_SASL_STATE:
         session.close(Cause.AUTHENTICATION_FAILED, "a second SaslHandshake before the first was followed by a token")
 
@@ -52,12 +54,12 @@ def handshake(session: ConnectionState, request: Request) -> None:
 def authenticate(session: ConnectionState, request: Request) -> None:
     """The client proves who it is."""
     token = request.decode()["auth_bytes"]
-    sasl, session.sasl = session.sasl, None
-    if sasl is None:
+    entry = session.entry
+    if not isinstance(entry, Proving):
         _answer(session, request, ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake first")
         session.close(Cause.AUTHENTICATION_FAILED, "SaslAuthenticate without SaslHandshake")
         return
-    fault = _fault(session, sasl, token)
+    fault = _fault(session, entry, token)
     if fault is None:
         _answer(session, request, ErrorCode.NONE, None)
     else:
@@ -66,7 +68,7 @@ def authenticate(session: ConnectionState, request: Request) -> None:
         session.close(Cause.AUTHENTICATION_FAILED, fault)
 
 
-def raw_token(session: ConnectionState, sasl: SaslServer, buf: bytearray, pos: int, end: int) -> int:
+def raw_token(session: ConnectionState, entry: Proving, buf: bytearray, pos: int, end: int) -> int:
     """After a SaslHandshake of version 0 (brokers before 1.0) tokens and answers are bare frames. There is none for a
     refusal: the connection ends.
 
@@ -75,8 +77,7 @@ def raw_token(session: ConnectionState, sasl: SaslServer, buf: bytearray, pos: i
     stop = pos + 4 + frame_size(buf, pos, session.settings.limits.max_sasl_bytes, 0)
     if stop > end:
         return pos
-    session.sasl = None
-    fault = _fault(session, sasl, bytes(memoryview(buf)[pos + 4 : stop]))
+    fault = _fault(session, entry, bytes(memoryview(buf)[pos + 4 : stop]))
     if fault is not None:
         session.close(Cause.AUTHENTICATION_FAILED, fault)
     else:
@@ -85,20 +86,20 @@ def raw_token(session: ConnectionState, sasl: SaslServer, buf: bytearray, pos: i
     return stop
 
 
-def _fault(session: ConnectionState, sasl: SaslServer, token: bytes) -> str | None:
+def _fault(session: ConnectionState, entry: Proving, token: bytes) -> str | None:
     """Judges a token; None: the client is who it says."""
     try:
-        claim = sasl.receive(token)
+        claim = entry.sasl.receive(token)
     except RemoteProtocolError as unreadable:
         return str(unreadable)
     valid = session.settings.authentication.accepts(claim.user, claim.password) and claim.authzid in ("", claim.user)
-    if session.user not in (None, claim.user):
+    if entry.user not in (None, claim.user):
         valid = False  # KIP-368: a connection may authenticate anew, but not as somebody else
     if not valid:
-        sasl.refuse()
+        entry.sasl.refuse()
         return f"user {claim.user!r}"
-    sasl.accept()
-    session.enter(claim.user)
+    entry.sasl.accept()
+    session.enter(entry, claim.user)
     return None
 
 

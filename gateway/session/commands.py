@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ class Shut(NamedTuple):
 class Compose(NamedTuple):
     """Let a composed handler answer, to `Session.answered`."""
 
-    token: int
+    token: Hashable
     api_key: int
     api_version: int
     identity: Identity

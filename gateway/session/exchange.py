@@ -44,7 +44,7 @@ def collect(session: ConnectionState, pending: Gathered, lane: BrokerLane, frame
 def proceed(session: ConnectionState) -> None:
     """Resumes what stands in line, in its order: there is a new state, or time has passed."""
     line = session.line
-    while line and session.closed is None and not line[0].awaited:
+    while line and session.life.goes_on and not line[0].awaited:
         head = line[0]
         _resume(session, head, None)
         if line and line[0] is head:

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 from gateway.session.commands import BrokerLane
 from gateway.session.request import Request
-from ha_core.wire.apis import Effect
 from ha_core.wire.fetch import FetchShift
 
 Basis = tuple[int, int]
@@ -71,14 +70,6 @@ class Answer(NamedTuple):
 
 Exchange = Generator[Send | StandInLine | Wait, Any, Answer | None]
 """Returns None where nobody waits for an answer."""
-
-
-class Turn(NamedTuple):
-    """What a request has to wait for."""
-
-    effect: Effect
-    lane: BrokerLane | None
-    """Where it goes; None: to several brokers, or by connections that are not the client's."""
 
 
 # -- what the client waits for --------------------------------------------------------------------------------------

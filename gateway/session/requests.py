@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from gateway.session import authentication, groups, streaming, transactions, turns
 from gateway.session.commands import Cause
+from gateway.session.entry import Proving
 from gateway.session.fetch.handle import fetch
 from gateway.session.produce.handle import produce, stream_produce
+from gateway.session.reading import Beginning, Full, HalfSent
 from gateway.session.request import Request
 from gateway.session.state import MAX_GIVEN_BYTES, ConnectionState
-from gateway.session.upstream import Upstream
 from ha_core.wire import APIS, ApiKey, RemoteProtocolError, Route, read_request_header
 from ha_core.wire.frames import frame_size
 
@@ -28,26 +29,27 @@ Handler = Callable[[ConnectionState, Request], None]
 
 def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
     """The client's bytes `buf[:end]`. What cannot be used yet stays in `session.carry`."""
-    if session.closed is not None or session.leaving is not None:
+    if not session.life.takes:
         return
-    pos = 0
-    if session.streaming is not None:
-        pos = _go_on_streaming(session, session.streaming, memoryview(buf)[:end])
-    elif session.gather is not None:
-        pos = _go_on_gathering(session, session.gather, memoryview(buf)[:end])
+    pos, reading = 0, session.reading
+    if isinstance(reading, HalfSent):
+        pos = _stream(session, reading, memoryview(buf)[:end])
+    elif reading is not None:
+        pos = _gather(session, reading, memoryview(buf)[:end])
     limits = session.settings.limits
     handled = 0
-    while session.closed is None and session.leaving is None and not session.held and end - pos >= 4:
+    while session.life.takes and session.waits_for is None and end - pos >= 4:
         if handled >= MAX_REQUESTS or session.full() or session.given_bytes >= MAX_GIVEN_BYTES:
-            session.held = True
+            session.waits_for = Full.FULL
             break
         handled += 1
-        if session.sasl is not None and session.sasl.raw_tokens:
-            token_at, pos = pos, authentication.raw_token(session, session.sasl, buf, pos, end)
+        entry = session.entry
+        if entry.raw_tokens and isinstance(entry, Proving):
+            token_at, pos = pos, authentication.raw_token(session, entry, buf, pos, end)
             if pos == token_at:
                 break
             continue
-        most = limits.max_request_bytes if session.entered else limits.max_login_bytes
+        most = limits.max_request_bytes if entry.entered else limits.max_login_bytes
         size = frame_size(buf, pos, most, MIN_REQUEST_BYTES)
         frame_end = pos + 4 + size
         stop = min(end, frame_end)
@@ -58,62 +60,52 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             break
         request = Request(header, buf, pos, stop, limits, frame_end - stop)
         if not request.missing:
-            if not _take_turn(session, request):
+            if not turns.take(session, request):
                 break
             _handle(session, request)
             request.forget()
             pos = frame_end
             continue
-        if session.left or (header.api_key == ApiKey.PRODUCE and not _take_turn(session, request)):
+        if not session.life.told or (header.api_key == ApiKey.PRODUCE and not turns.take(session, request)):
             break
         if not _handle_beginning(session, request):
-            session.gather = bytearray(request.frame)
-            session.wanted = 4 + size
+            session.reading = Beginning(bytearray(request.frame), 4 + size)
         request.forget()
         return
-    if session.closed is None and pos < end:
+    if session.life.goes_on and pos < end:
         session.carry = bytes(memoryview(buf)[pos:end])
 
 
-def _go_on_streaming(session: ConnectionState, upstream: Upstream, chunk: memoryview) -> int:
-    if not session.stands(upstream.basis):
+def _stream(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
+    if not session.stands(half.basis):
         streaming.leave(session, Cause.LEASE_LOST, "the rest of a request came after the lease had been lost")
         return 0
-    return streaming.go_on(session, upstream, chunk)
+    return streaming.go_on(session, half, chunk)
 
 
-def _go_on_gathering(session: ConnectionState, gather: bytearray, chunk: memoryview) -> int:
-    taken = min(session.wanted - len(gather), len(chunk))
-    gather += chunk[:taken]
-    if len(gather) == session.wanted:
-        header = read_request_header(gather, 4, len(gather))
-        if header is None or header.body_at > len(gather):
+def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -> int:
+    taken = beginning.take(chunk)
+    frame = beginning.frame
+    if len(frame) == beginning.size:
+        header = read_request_header(frame, 4, len(frame))
+        if header is None or header.body_at > len(frame):
             raise RemoteProtocolError("a request ends inside its header")
-        request = Request(header, gather, 0, len(gather), session.settings.limits)
-        if _take_turn(session, request):
-            session.gather = None
+        request = Request(header, frame, 0, len(frame), session.settings.limits)
+        if turns.take(session, request):
+            session.reading = None
             _handle(session, request)
             request.forget()
     return taken
 
 
-def _take_turn(session: ConnectionState, request: Request) -> bool:
-    """Lets a request begin. False: it is held, and all after it."""
-    if not session.queue and not session.unacknowledged:
-        session.only_produce = request.api_key == ApiKey.PRODUCE
-        return True
-    session.held = not turns.take(session, request)
-    return not session.held
-
-
 def _handle(session: ConnectionState, request: Request) -> None:
     """A complete request."""
     key, version = request.api_key, request.api_version
-    line = APIS.get(key)
+    api = APIS.get(key)
     if key == ApiKey.API_VERSIONS:
         authentication.api_versions(session, request)
         return
-    if line is None or line.route is Route.HIDDEN or not line.min_version <= version <= line.max_version:
+    if api is None or api.route is Route.HIDDEN or not api.min_version <= version <= api.max_version:
         why = "is not offered by this gateway; the client did not follow the ApiVersions answer"
         session.close(Cause.UNSUPPORTED, f"API key {key} version {version} {why}")
         return
@@ -126,16 +118,16 @@ def _handle(session: ConnectionState, request: Request) -> None:
         common = f"the clusters have {low} to {high} in common" if low <= high else "not every cluster has it"
         streaming.leave(session, Cause.UNSUPPORTED, f"API key {key} version {version}: {common}")
         return
-    handle = HANDLERS.get(key) or _BY_ROUTE.get(line.route, _compose)
+    handle = HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose)
     handle(session, request)
 
 
 def _handle_beginning(session: ConnectionState, request: Request) -> bool:
     """A request of which something is missing. True if it is already on its way to a broker."""
-    if request.api_key != ApiKey.PRODUCE or session.closed is not None:
+    if request.api_key != ApiKey.PRODUCE or not session.life.goes_on:
         return False
     low, high = session.snapshot.offered.get(request.api_key, _NONE)
-    if not session.entered or not low <= request.api_version <= high:
+    if not session.entry.entered or not low <= request.api_version <= high:
         return False
     return stream_produce(session, request)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum, auto
 from typing import NamedTuple
 from urllib.parse import quote
@@ -96,6 +97,10 @@ class Routes:
                 self._topics.clear()
             route = self._topics[name] = self._judge_topic(name)
         return route
+
+    def reads(self, topics: Iterable[bytes]) -> bool:
+        """Whether a fetch of these is forwarded as it is."""
+        return not self.closed and all(self.topic(topic).fetch is Way.PASS for topic in topics)
 
     def _judge_topic(self, raw: bytes) -> TopicRoute:
         view = self.snapshot.view

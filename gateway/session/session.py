@@ -6,13 +6,14 @@ handler. Answers leave in the order of the requests (`pending`). All else belong
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from gateway.session import answers, exchange, groups, requests, streaming, transactions, turns
 from gateway.session.commands import BrokerLane, Cause, Command
 from gateway.session.fetch.handle import forget_gaps, wake_readers
-from gateway.session.pending import InFlight, Passed, Ready, concerns
-from gateway.session.request import text
+from gateway.session.pending import Composed, InFlight, Passed, Ready, concerns
+from gateway.session.reading import Full, HalfSent
 from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
 from ha_core.wire import ApiKey, RemoteProtocolError, WireError
@@ -25,21 +26,21 @@ class Session(ConnectionState):
     :ivar queue: requests that the client waits for, in order.
     """
 
+    __slots__ = ("__weakref__",)
+
     def __repr__(self) -> str:
-        state = self.closed.value if self.closed else "leaving" if self.left else "open"
-        return f"<Session {state} port={self.port} user={self.user!r} waiting={len(self.queue)}>"
+        return f"<Session {self.life} port={self.port} user={self.entry.user!r} waiting={len(self.queue)}>"
 
     # -- events -------------------------------------------------------------------------------------------------
 
     def receive(self, buf: bytearray, end: int, now: float) -> list[Command]:
         """Client bytes `buf[:end]`, which start with what `carry` held. The buffer may be reused afterwards.
 
-        If `held` is set afterwards, `carry` is to be given again, with nothing after it, when the session `may_go_on`.
+        If `waits_for` is set afterwards, `carry` is to be given again, alone, when the session `may_go_on`.
         """
         self.now = now
         self.carry = b""
-        self.held = False
-        self.turn = None
+        self.waits_for = None
         try:
             requests.receive(self, buf, end)
         except RemoteProtocolError as error:
@@ -66,16 +67,17 @@ class Session(ConnectionState):
             self.close(Cause.UPSTREAM_LOST, f"{lane.cluster}:{lane.broker}: {why}")
         return self._take()
 
-    def answered(self, token: int, body: dict[str, Any] | bytes | None, now: float) -> list[Command]:
+    def answered(self, token: Hashable, body: dict[str, Any] | bytes | None, now: float) -> list[Command]:
         """The result of a `Compose`, encoded where it is long; None if it failed in a way that has no answer."""
         self.now = now
-        pending = self.composed.pop(token, None)
-        if pending is not None and body is None:
-            self.close(Cause.UPSTREAM_LOST, "the request could not be answered")
-        elif pending is not None and body is not None:
-            if pending.ends is not None and isinstance(body, dict) and not transactions.stays_open(body):
-                self.transactions.ended(pending.ends)
-            self.complete(pending, pending.ready(pending.request.answer(body)))
+        if isinstance(token, Composed) and token in self.composed:
+            self.composed.remove(token)
+            if body is None:
+                self.close(Cause.UPSTREAM_LOST, "the request could not be answered")
+                return self._take()
+            if token.ends is not None and isinstance(body, dict) and not transactions.stays_open(body):
+                self.transactions.ended(token.ends)
+            self.complete(token, token.ready(token.request.answer(body)))
         return self._take()
 
     def follow(self, snapshot: Snapshot, now: float) -> list[Command]:
@@ -90,8 +92,8 @@ class Session(ConnectionState):
             wake_readers(self, before.view)
             groups.wake_joiners(self)
             streaming.probe(self)
-            if any(text(topic) in snapshot.view.topics for topic in self.fetch_topics):
-                self.fetch_reset = True
+            if self.fetch_session is not None:
+                self.fetch_session.follow(snapshot.view)
         answers.give_up_unresponsive(self)
         exchange.proceed(self)
         return self._take()
@@ -108,8 +110,9 @@ class Session(ConnectionState):
     def client_left(self, now: float) -> list[Command]:
         """The client closed its connection, or it broke."""
         self.now = now
-        self.left = True
-        streaming.give_up_rest(self)
+        self.life = self.life.client_left()
+        if self.life.goes_on:
+            streaming.give_up_rest(self)
         return self._take()
 
     def leave(self, cause: Cause, detail: str, now: float) -> list[Command]:
@@ -125,7 +128,7 @@ class Session(ConnectionState):
         for scope in self.snapshot.fences.scopes.values():
             if scope.quiet and self.port.cluster is not None:
                 self.out += self.transactions.to_look_after(self.port.cluster, scope.quiet, now)
-        if self.streaming is not None and now - self.streaming.arrived_at >= streaming.STALLED_S:
+        if isinstance(self.reading, HalfSent) and now - self.reading.arrived_at >= streaming.STALLED_S:
             streaming.leave(self, Cause.STALLED, "the rest of a request did not come, and an operation waits for it")
         return self._take()
 
@@ -142,14 +145,14 @@ class Session(ConnectionState):
     @property
     def paused(self) -> bool:
         """No more client bytes, please: too much is in flight."""
-        return self.held or self.leaving is not None or self.full()
+        return self.waits_for is not None or not self.life.takes or self.full()
 
     @property
     def may_go_on(self) -> bool:
         """Whether what is held is to be given again. Not for every answer, since each time the rest is copied."""
-        if not self.held or self.leaving is not None:
+        if self.waits_for is None or not self.life.takes:
             return False
-        return not self.full(share=2) if self.turn is None else turns.has_come(self, self.turn)
+        return not self.full(share=2) if self.waits_for is Full.FULL else turns.has_come(self, self.waits_for)
 
     @property
     def idle(self) -> bool:
@@ -192,14 +195,15 @@ class Session(ConnectionState):
             self._unblock()
         except WireError as error:
             self.close(Cause.UPSTREAM_MALFORMED, str(error))
-        if self.left and self.closed is None and not self.busy and not self.held:
+        life = self.life
+        if life.goes_on and not life.told and not self.busy and self.waits_for is None:
             self.close(Cause.CLIENT_LEFT)
         streaming.end_if_done(self)
         return self.take()
 
     def _unblock(self) -> None:
         """An answer that waited for its turn streams now."""
-        while self.queue and self.closed is None:
+        while self.queue and self.life.goes_on:
             head = self.queue[0]
             upstream = self.upstreams.get(head.lane) if isinstance(head, Passed) and head.lane is not None else None
             if upstream is None or not upstream.blocked or upstream.queue[0] is not head:

@@ -17,9 +17,14 @@ from gateway.session.commands import (
     ToUpstream,
     Wake,
 )
+from gateway.session.damping import Damping
+from gateway.session.entry import Entry, Proving, Unknown
+from gateway.session.fetch.known import FetchSession
 from gateway.session.fetch.plan import Gap
+from gateway.session.life import OPEN, Life, Over
 from gateway.session.open_transactions import OpenTransactions
-from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready, Turn
+from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
+from gateway.session.reading import Beginning, Full, HalfSent, Turn
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
@@ -28,7 +33,7 @@ from gateway.session.snapshot import Port, Snapshot
 from gateway.session.upstream import Upstream
 from ha_core.model import Identity, identify
 from ha_core.plan.facts import Partition
-from ha_core.wire import APIS, SaslServer
+from ha_core.wire import APIS
 
 MAX_QUESTIONS = 8
 """Composed requests of one connection that are worked on at once: each may end in an answer of megabytes."""
@@ -39,44 +44,6 @@ MAX_GIVEN_BYTES = 256 << 10
 MAX_SEEN = 10_000
 """Topics and groups whose use is told, of one connection."""
 
-AT_ONCE = 8
-"""Refusals in a row that are not damped: more than a pipelining client has on its way when a leader changes (5)."""
-DELAYS_S = (0.005, 0.01, 0.02, 0.05, 0.1)
-"""Delays of the refusals after them; the last one holds for all that follow."""
-MAX_COUNTED = 10_000
-"""Names come from the wire."""
-
-
-class Damping:
-    """Refusals in a row on one connection, by what was refused: a partition, or a kind of request.
-
-    Some clients ask again at once, in a loop, and only a loop is damped. A producer without idempotence sends what is
-    refused after whatever it has sent meanwhile, so every refusal that is held back puts its records after later ones.
-    """
-
-    def __init__(self) -> None:
-        self._counts: dict[Hashable, int] = {}
-
-    def refused(self, refused: Iterable[Hashable]) -> float:
-        """Counts a refusal of all these; seconds to wait before it is said."""
-        longest_row = 0
-        for what in refused:
-            if len(self._counts) >= MAX_COUNTED:
-                self._counts.clear()
-            row = self._counts[what] = self._counts.get(what, 0) + 1
-            longest_row = max(longest_row, row)
-        over = longest_row - AT_ONCE
-        return DELAYS_S[min(over, len(DELAYS_S)) - 1] if over > 0 else 0.0
-
-    def forwarded(self, what: Hashable) -> None:
-        """Something of it was not refused: the row has ended."""
-        if self._counts:
-            self._counts.pop(what, None)
-
-    def begin_anew(self) -> None:
-        """A new view: whatever the refusals rested on may have changed."""
-        self._counts.clear()
-
 
 class ConnectionState:
     """One client connection, as its handlers see it.
@@ -84,6 +51,12 @@ class ConnectionState:
     :ivar queue: requests that the client waits for, in order.
     :ivar out: commands that the driver has not been given yet.
     """
+
+    __slots__ = (
+        "_awaits_lease", "_waking", "carry", "composed", "damping", "entry", "fetch_session", "gaps", "given_bytes",
+        "here", "kept_bytes", "known_routes", "life", "line", "now", "only_produce", "out", "port", "queue",
+        "reading", "seen", "settings", "snapshot", "transactions", "unacknowledged", "upstreams", "waits_for",
+    )  # fmt: skip
 
     def __init__(self, port: Port, settings: Settings, snapshot: Snapshot) -> None:
         self.port = port
@@ -94,43 +67,28 @@ class ConnectionState:
         self.queue: deque[Pending] = deque()
         self.upstreams: dict[BrokerLane, Upstream] = {}
         self.carry: bytes = b""
-        self.closed: Cause | None = None
-        self.left = False
-        """The client is gone; what is in flight is still awaited, because it may yet be appended."""
-        self.leaving: Close | None = None
-        """Nothing more is taken from the client: the session ends so when what is in flight is answered."""
-        self.user: str | None = None
-        self.sasl: SaslServer | None = None
-        """While the client proves who it is."""
+        self.life: Life = OPEN
+        self.entry: Entry = Unknown(settings.authentication.anonymous)
         self.damping = Damping()
         self.seen: set[int] = set()
         """Hashes of what was told to be used."""
-        self.fetch_topics: set[bytes] = set()
-        """Of the client's fetch session with the broker, as far as requests named them."""
-        self.fetch_reset = False
-        """The next fetch must be a full one: the fetch session may hold topics that are translated now."""
+        self.fetch_session: FetchSession | None = None
         self.gaps: dict[Partition, Gap] = {}
         """By partition, where it is read now."""
         self._awaits_lease = False
         self.here = port.lane
         """The port's broker, where it has one."""
-        self.turn: Turn | None = None
-        """What the first of the held requests waits for (`turns`)."""
         self.only_produce = False
         """Nothing but produce is in flight, to the port's broker first: more of it is in order by itself."""
         self.unacknowledged = False
         """Something was sent that has no answer."""
-        self.streaming: Upstream | None = None
-        """Where the next client bytes go: the rest of a request that is forwarded while it arrives."""
-        self.gather: bytearray | None = None
-        """The beginning of a request that is handled when all of it is there, `wanted` bytes."""
-        self.wanted = 0
+        self.reading: Beginning | HalfSent | None = None
+        """What the next client bytes belong to; None: the next request."""
+        self.waits_for: Turn | Full | None = None
+        """What the first request in `carry` waits for."""
         self.known_routes: dict[str | None, Routes] = {}
-        self.composed: dict[int, Composed] = {}
-        """By token of their `Compose`."""
-        self._token = 0
-        self.held = False
-        """`carry` holds requests that wait for earlier ones to be answered."""
+        self.composed: set[Composed] = set()
+        """Those that the driver works on."""
         self.given_bytes = 0
         """Answers in `out`."""
         self._waking = False
@@ -146,23 +104,19 @@ class ConnectionState:
         assert self.here is not None
         return self.here
 
-    @property
-    def entered(self) -> bool:
-        """Whether the client has proved who it is, or need not."""
-        return self.user is not None or (self.settings.authentication.anonymous and self.sasl is None)
-
     def emit(self, command: Command) -> None:
         self.out.append(command)
 
     def close(self, cause: Cause, detail: str = "") -> None:
         """Ends the session; nothing more is decided."""
-        if self.closed is None:
-            self.closed = cause
+        if not isinstance(self.life, Over):
+            self.life = self.life.end(cause, detail)
             self.out.append(Close(cause, detail))
 
-    def enter(self, user: str) -> None:
+    def enter(self, entry: Proving, user: str) -> None:
         """The client has proved who it is."""
-        self.user = self.transactions.user = user
+        self.entry = entry.known(user)
+        self.transactions.user = user
         self.known_routes.clear()
 
     def routes(self, client_id: str | None) -> Routes:
@@ -171,7 +125,8 @@ class ConnectionState:
         if routes is None:
             if len(self.known_routes) >= 16:
                 self.known_routes.clear()
-            routes = self.known_routes[client_id] = Routes(self.snapshot, identify(self.user, client_id), self.port)
+            identity = identify(self.entry.user, client_id)
+            routes = self.known_routes[client_id] = Routes(self.snapshot, identity, self.port)
         return routes
 
     def identity(self, client_id: str | None) -> Identity:
@@ -209,7 +164,7 @@ class ConnectionState:
     ) -> None:
         """:param complete: whether `topics` are all that the request names."""
         upstream = self.send(lane, data)
-        upstream.mute = self.unacknowledged = True
+        self.unacknowledged = True
         upstream.unacknowledged.add(topics, complete, self.snapshot.view.revision)
 
     def unsure(self) -> bool:
@@ -267,7 +222,7 @@ class ConnectionState:
     def vouch(self, basis: Basis) -> bool:
         """Lets the answer to what was forwarded then go to the client. False: it waits for the lease, or the session
         ends: an operation may have read the end of the log before the record was in it."""
-        if self.left:
+        if not self.life.told:
             return True  # nobody is told
         standing = self.stands(basis)
         if standing is None and not self._awaits_lease:
@@ -329,11 +284,10 @@ class ConnectionState:
         :param ends: the transaction that it ends.
         """
         pending = Composed(request, ends)
-        self._token += 1
-        self.composed[self._token] = pending
+        self.composed.add(pending)
         self.enqueue(pending)
         identity = self.identity(request.client_id)
-        self.emit(Compose(self._token, request.api_key, request.api_version, identity, message))
+        self.emit(Compose(pending, request.api_key, request.api_version, identity, message))
 
     def complete(self, pending: Pending, ready: Ready) -> None:
         """The answer of `pending` is there."""
@@ -355,6 +309,6 @@ class ConnectionState:
             if ready.basis is not None and not self.vouch(ready.basis):
                 return
             queue.popleft()
-            if ready.frame and not self.left:
+            if ready.frame and self.life.told:
                 self.given_bytes += len(ready.frame)
                 self.out.append(ToClient(ready.frame))

@@ -10,11 +10,13 @@ Invariants:
 
 from __future__ import annotations
 
-from gateway.session.commands import BrokerLane, Cause, Close, Shut
+from gateway.session.commands import BrokerLane, Cause, Shut
+from gateway.session.life import Leaving, Open
 from gateway.session.pending import Discarded, InFlight, concerns
+from gateway.session.reading import HalfSent
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
-from gateway.session.upstream import Upstream
+from gateway.session.upstream import BETWEEN, Upstream
 from ha_core.wire import ApiKey
 
 STALLED_S = 1.0
@@ -27,25 +29,21 @@ def begin(session: ConnectionState, lane: BrokerLane, missing: int, pending: InF
 
     :param pending: None if it has no answer.
     """
-    upstream = session.upstreams[lane]
-    upstream.missing = missing
-    upstream.half = pending
-    upstream.basis = session.basis()
-    upstream.arrived_at = session.now
-    session.streaming = upstream
+    half = session.reading = HalfSent(lane, missing, pending, session.basis(), session.now)
+    session.upstreams[lane].begin(half)
 
 
-def go_on(session: ConnectionState, upstream: Upstream, chunk: memoryview) -> int:
+def go_on(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
     """Client bytes: how many of them belong to the request."""
-    taken = min(upstream.missing, len(chunk))
-    upstream.missing -= taken
-    upstream.arrived_at = session.now
-    session.send(upstream.lane, chunk[:taken])
-    if not upstream.missing:
-        session.streaming = upstream.half = None
-        later, upstream.later = upstream.later, []
-        for pending, frame in later:
-            session.forward(pending, upstream.lane, frame)
+    taken = min(half.missing, len(chunk))
+    half.missing -= taken
+    half.arrived_at = session.now
+    upstream = session.send(half.lane, chunk[:taken])
+    if not half.missing:
+        session.reading = None
+        upstream.complete(half)
+        for pending, frame in half.later:
+            session.forward(pending, half.lane, frame)
         probe(session)
     return taken
 
@@ -56,24 +54,22 @@ def cut_off(session: ConnectionState) -> None:
     What was sent before is still answered. A broker sees the end of a connection when it has executed all that came
     before it; so when it ends the connection in turn, what has no answer is executed, too.
     """
-    upstream, session.streaming = session.streaming, None
-    if upstream is None:
+    half, session.reading = session.reading, None
+    if not isinstance(half, HalfSent):
         return
-    if upstream.half is not None:
-        session.queue.remove(upstream.half)
-        upstream.queue.remove(upstream.half)
-        upstream.half = None
-    upstream.shut = True
-    session.emit(Shut(upstream.lane))
+    if half.pending is not None:
+        session.queue.remove(half.pending)
+    session.upstreams[half.lane].shut(half)
+    session.emit(Shut(half.lane))
 
 
 def forward(session: ConnectionState, pending: InFlight, lane: BrokerLane, frame: bytes | memoryview) -> None:
     """As `session.forward`, but waits while a request to that broker is half sent."""
     upstream = session.upstreams.get(lane)
-    if upstream is not None and upstream.missing:
-        upstream.later.append((pending, frame))
-    else:
+    if upstream is None or upstream.writing is BETWEEN:
         session.forward(pending, lane, frame)
+    elif isinstance(upstream.writing, HalfSent):
+        upstream.writing.later.append((pending, frame))
 
 
 def probe(session: ConnectionState, everything: bool = False) -> None:
@@ -91,11 +87,11 @@ def holds_back(upstream: Upstream, topics: frozenset[bytes], since: int) -> bool
         return True
     # Before `since` was followed all else was asked for: only after a request that is half-way nothing can be.
     unacknowledged = upstream.unacknowledged
-    return upstream.missing > 0 and unacknowledged.revision < since and unacknowledged.touches(topics)
+    return upstream.writing is not BETWEEN and unacknowledged.revision < since and unacknowledged.touches(topics)
 
 
 def ask_for_the_end(session: ConnectionState, upstream: Upstream) -> None:
-    if not upstream.unacknowledged or upstream.missing:
+    if not upstream.unacknowledged or upstream.writing is not BETWEEN:
         return
     question = Request.own(ApiKey.API_VERSIONS, 0, session.settings.limits)
     session.send(upstream.lane, question.rewritten({}))
@@ -110,8 +106,8 @@ def leave(session: ConnectionState, cause: Cause, detail: str = "") -> None:
 
     Closed at once, the client would send it again: a producer without idempotence would write it twice.
     """
-    if session.closed is None and session.leaving is None:
-        session.leaving = Close(cause, detail)
+    if isinstance(session.life, Open):
+        session.life = session.life.leave(cause, detail)
         give_up_rest(session)
 
 
@@ -124,6 +120,6 @@ def give_up_rest(session: ConnectionState) -> None:
 
 def end_if_done(session: ConnectionState) -> None:
     """Ends a session that leaves, if nothing of it is in flight any more."""
-    leaving = session.leaving
-    if leaving is not None and session.closed is None and not session.queue and not session.unsure():
+    leaving = session.life
+    if isinstance(leaving, Leaving) and not session.queue and not session.unsure():
         session.close(leaving.cause, leaving.detail)

@@ -61,6 +61,11 @@ def transaction(session: ConnectionState, request: Request) -> None:
         session.refuse(request, handler.message, refusal, handler.fence)
 
 
+def ends_here(session: ConnectionState, request: Request) -> bool:
+    """Whether an END_TXN goes to the port's broker, and to no other."""
+    return Transactional(session, request).ends_here
+
+
 class Transactional:
     """One request. What handles it returns the refusal, if it is refused.
 
@@ -183,12 +188,16 @@ class Transactional:
             self.session.reply(self.request, {"error_code": 0})
         elif self.issued.cluster is None:
             return Refusal.FOREIGN_PRODUCER
-        elif not self.unable and self.ours and not self.routes.closed:
+        elif self.ends_here:
             self.message["producer_id"] = self.issued.own
             exchange.begin(self.session, self.request, self._ended(), transactions.topics(name))
         else:
             self.session.compose(self.request, self.message, ends=name)
         return None
+
+    @property
+    def ends_here(self) -> bool:
+        return not self.unable and self.ours and not self.routes.closed
 
     def _ended(self) -> Exchange:
         answer = yield from self._ask()

@@ -11,38 +11,41 @@ from __future__ import annotations
 
 from gateway.session import streaming
 from gateway.session.commands import BrokerLane
-from gateway.session.pending import Ready, Turn
+from gateway.session.fetch.handle import reads_here
+from gateway.session.pending import Ready
+from gateway.session.reading import Turn
 from gateway.session.request import Request
-from gateway.session.routes import Way
 from gateway.session.state import ConnectionState
+from gateway.session.transactions import ends_here
 from ha_core.wire import APIS, ApiKey, Route
-from ha_core.wire.fetch import scan_fetch_request
 
 _PRODUCE = int(ApiKey.PRODUCE)
 _WRITES = APIS[_PRODUCE].effect
 
 
 def take(session: ConnectionState, request: Request) -> bool:
-    """Lets a request be handled now. False: `session.turn` says what it waits for, and brokers are asked for the end of
-    what they do not answer.
+    """Lets a request be handled now. False: it is held, and all after it: `session.waits_for` says what for. Brokers
+    are asked for the end of what they do not answer.
 
     Of a produce, whose way needs no look at it, the rest may be missing.
     """
     produce = request.api_key == _PRODUCE
+    if not session.queue and not session.unacknowledged:
+        session.only_produce = produce
+        return True
     if produce and session.only_produce:
         return True
-    line = APIS.get(request.api_key)
-    if line is None or not line.min_version <= request.api_version <= line.max_version or not session.entered:
+    api = APIS.get(request.api_key)
+    if api is None or not api.min_version <= request.api_version <= api.max_version or not session.entry.entered:
         return True  # it goes nowhere
-    effect = line.effect
-    turn = Turn(effect, None)
+    turn = Turn(api.effect, None)
     if not has_come(session, turn):
-        turn = Turn(effect, _lane(session, request))
+        turn = Turn(api.effect, _lane(session, request, api.route))
         if turn.lane is None or not has_come(session, turn):
             for upstream in session.upstreams.values():
-                if effect.clashes(_WRITES) and upstream.lane != turn.lane:
+                if api.effect.clashes(_WRITES) and upstream.lane != turn.lane:
                     streaming.ask_for_the_end(session, upstream)
-            session.turn = turn
+            session.waits_for = turn
             return False
     session.only_produce = produce and all(
         pending.request.api_key == _PRODUCE for pending in session.queue if not isinstance(pending, Ready)
@@ -62,23 +65,14 @@ def has_come(session: ConnectionState, turn: Turn) -> bool:
     return not any(upstream.unsure() for upstream in session.upstreams.values() if upstream.lane != turn.lane)
 
 
-def _lane(session: ConnectionState, request: Request) -> BrokerLane | None:
-    """Where a request goes, as far as it is known before it is handled."""
-    key = request.api_key
-    here = session.here
-    if key == ApiKey.PRODUCE:
-        return here
-    if key == ApiKey.FETCH:
-        routes = session.routes(request.client_id)
-        if routes.plain:
-            return here
-        topics = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version).topics
-        passes = not routes.closed and all(routes.topic(topic).fetch is Way.PASS for topic in topics)
-        return here if passes else None
-    route = request.api.route
+def _lane(session: ConnectionState, request: Request, route: Route) -> BrokerLane | None:
+    """Where a request goes. What is decided for that stays decided when it is handled (`Request.passes`)."""
     if route is Route.GROUP:
         return session.routes(request.client_id).group(request.group()).coordinator
-    if key == ApiKey.END_TXN:
-        producer_id = request.decode()["producer_id"]
-        return here if session.settings.issued(producer_id).cluster == session.port.cluster else None
-    return here if route in (Route.NODE, Route.TRANSACTION) else None
+    if request.api_key == ApiKey.FETCH:
+        request.passes = reads_here(session, request)
+    elif request.api_key == ApiKey.END_TXN:
+        request.passes = ends_here(session, request)
+    else:
+        request.passes = route in (Route.TOPIC, Route.NODE, Route.TRANSACTION)
+    return session.here if request.passes else None

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from gateway.session.arriving import Arriving
 from gateway.session.commands import BrokerLane
-from gateway.session.pending import NO_LEASE, Basis, Discarded, InFlight
+from gateway.session.pending import Discarded, InFlight
+from gateway.session.reading import HalfSent
 
 MAX_UNACKNOWLEDGED = 10_000
 """Of more topics none is kept, and any may be meant: names come from the wire."""
@@ -17,12 +18,14 @@ MAX_UNACKNOWLEDGED = 10_000
 class Unacknowledged:
     """Topics of requests without an answer (acks=0) that may still be on their way."""
 
-    __slots__ = ("_any", "_topics", "revision")
+    __slots__ = ("_any", "_topics", "ever", "revision")
 
     def __init__(self) -> None:
         self._topics: set[bytes] = set()
         self._any = False
         """Others may be meant: a request was streamed before all was seen, or there were too many."""
+        self.ever = False
+        """Something went over the connection: only its end would tell of a failure."""
         self.revision = 0
         """Of the state on which the last of them was sent."""
 
@@ -31,6 +34,7 @@ class Unacknowledged:
 
     def add(self, topics: Iterable[bytes], complete: bool, revision: int) -> None:
         """:param complete: whether the request names no others."""
+        self.ever = True
         self.revision = revision
         self._topics.update(topics)
         if not complete or len(self._topics) > MAX_UNACKNOWLEDGED:
@@ -48,9 +52,20 @@ class Unacknowledged:
         return topics
 
 
+class Between:
+    """Whole requests were written: the next one may be."""
+
+
+class Shut:
+    """Nothing more is written: the broker ends the connection when it has done what came before."""
+
+
+BETWEEN, SHUT = Between(), Shut()
+
+
 @dataclass(slots=True, eq=False)
 class Upstream:
-    """Requests in flight, the answer that is being read, and the request that is being written."""
+    """Requests in flight, the answer that is being read, and what may be written."""
 
     lane: BrokerLane
     queue: deque[InFlight | Discarded] = field(default_factory=deque)
@@ -60,28 +75,35 @@ class Upstream:
     """Bytes received but not yet used: to be put in front of the next chunk."""
     blocked: bool = False
     """Its answer must not go to the client yet: nothing more is read until it may."""
-    missing: int = 0
-    """Bytes of the request that is being written which the client has not sent yet: nothing else may be written."""
-    half: InFlight | None = None
-    """That request, if it has an answer."""
-    basis: Basis = (NO_LEASE, 0)
-    """What its beginning was written on."""
-    arrived_at: float = 0.0
-    """When the last bytes of it came."""
-    later: list[tuple[InFlight, bytes | memoryview]] = field(default_factory=list)
-    """The gateway's own questions that wait for its rest."""
-    shut: bool = False
-    """Nothing more is written: the broker ends the connection when it has done what came before."""
-    mute: bool = False
-    """Something without an answer went over it: only its end would tell of a failure."""
+    writing: Between | HalfSent | Shut = BETWEEN
     unacknowledged: Unacknowledged = field(default_factory=Unacknowledged)
 
+    def begin(self, half: HalfSent) -> None:
+        """The beginning of a request was written."""
+        assert self.writing is BETWEEN
+        self.writing = half
+
+    def complete(self, half: HalfSent) -> None:
+        """The rest of it was."""
+        assert self.writing is half
+        self.writing = BETWEEN
+
+    def shut(self, half: HalfSent) -> None:
+        """Its rest never will be. A request that was not sent whole is not executed."""
+        assert self.writing is half
+        if half.pending is not None:
+            self.queue.remove(half.pending)
+        self.writing = SHUT
+
     def unused(self) -> bool:
-        busy = self.queue or self.missing or self.later or self.unacknowledged
-        return not (busy or self.mute or self.shut)
+        return self.writing is BETWEEN and not self.queue and not self.unacknowledged.ever
 
     def unsure(self) -> bool:
         """Whether something without an answer may still be on its way."""
         return bool(self.unacknowledged) or any(
             isinstance(pending, Discarded) and pending.topics != () for pending in self.queue
         )
+
+    def ended_in_order(self) -> bool:
+        """Whether its end tells of no failure of what had no answer, or was not sent whole."""
+        return self.writing is SHUT or (self.writing is BETWEEN and not self.unacknowledged.ever)

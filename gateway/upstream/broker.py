@@ -47,7 +47,7 @@ def _untimed(limit: asyncio.Timeout | None) -> Iterator[None]:
         limit.reschedule(loop.time() + left_s)
 
 
-class _Line:
+class _Pipe:
     """One opened connection: what is asked goes out at once, and a task hands each answer to whoever waits for it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: Client) -> None:
@@ -123,19 +123,19 @@ class BrokerConnection:
         self._decoder = decoder
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
         self._opening = asyncio.Lock()
-        self._line: _Line | None = None
-        self._retired: set[_Line] = set()
+        self._pipe: _Pipe | None = None
+        self._retired: set[_Pipe] = set()
         self.api_versions: Mapping[int, ApiRange] = {}
         """What the broker offers; empty before the first connection, kept after the last."""
 
     @property
     def connected(self) -> bool:
-        return self._line is not None and self._line.open
+        return self._pipe is not None and self._pipe.open
 
     def unanswered_s(self) -> float:
         """For how long the broker has owed an answer without giving any."""
-        line = self._line
-        return asyncio.get_running_loop().time() - line.unanswered_since if line is not None and line.busy else 0.0
+        pipe = self._pipe
+        return asyncio.get_running_loop().time() - pipe.unanswered_since if pipe is not None and pipe.busy else 0.0
 
     async def connect(self) -> None:
         """Opens the connection unless it is open. Dial errors pass through."""
@@ -148,20 +148,20 @@ class BrokerConnection:
             except BaseException:
                 sock.close()
                 raise
-            line = self._line = _Line(reader, writer, Client(self._client_id, self._limits))
+            pipe = self._pipe = _Pipe(reader, writer, Client(self._client_id, self._limits))
             if sock.renew_after_s < math.inf:
-                asyncio.get_running_loop().call_later(sock.renew_after_s, self._retire, line)
+                asyncio.get_running_loop().call_later(sock.renew_after_s, self._retire, pipe)
             try:
                 async with asyncio.timeout(_HELLO_S):
-                    await line.learn_versions()
+                    await pipe.learn_versions()
             except TimeoutError:
                 raise BrokerLostError(f"connected, but no answer to ApiVersions within {_HELLO_S:.0f} s") from None
             except WireError as error:
                 raise BrokerLostError(str(error)) from error
             finally:
-                if not line.client.versions:
-                    line.end("the broker did not answer ApiVersions")
-            self.api_versions = line.client.versions
+                if not pipe.client.versions:
+                    pipe.end("the broker did not answer ApiVersions")
+            self.api_versions = pipe.client.versions
 
     async def request(self, api_key: int, message: Message, limit: asyncio.Timeout | None = None) -> Message:
         """Asks in the highest common version and waits for the answer; the caller bounds the time.
@@ -183,31 +183,31 @@ class BrokerConnection:
 
     def close(self, why: str) -> None:
         """Closes the connection; what is in flight fails with `why`."""
-        for line in (self._line, *self._retired):
-            if line is not None:
-                line.end(why)
+        for pipe in (self._pipe, *self._retired):
+            if pipe is not None:
+                pipe.end(why)
 
-    def _retire(self, line: _Line) -> None:
+    def _retire(self, pipe: _Pipe) -> None:
         """A login ends soon: the next question goes by another connection, this one ends with its last answer."""
-        if self._line is not line or not line.open:
+        if self._pipe is not pipe or not pipe.open:
             return
-        self._line = None
-        if line.busy:
-            line.retired = True
-            self._retired.add(line)
-            line.reading.add_done_callback(lambda _: self._retired.discard(line))
+        self._pipe = None
+        if pipe.busy:
+            pipe.retired = True
+            self._retired.add(pipe)
+            pipe.reading.add_done_callback(lambda _: self._retired.discard(pipe))
         else:
-            line.end("its login has ended")
+            pipe.end("its login has ended")
 
     async def _exchange(self, api_key: int, message: Message) -> Answer:
-        line = self._line
-        if line is not None and line.open:
-            version = line.client.version(api_key)
+        pipe = self._pipe
+        if pipe is not None and pipe.open:
+            version = pipe.client.version(api_key)
             body: Message | bytes = message
             if heavy(message):
                 body = await beside(codec.encode, api_key, version, "request", message)
-            if self._line is line and line.open:
-                return await line.ask(line.client.request(api_key, body, version))
+            if self._pipe is pipe and pipe.open:
+                return await pipe.ask(pipe.client.request(api_key, body, version))
         raise BrokerLostError("the connection was closed")
 
 

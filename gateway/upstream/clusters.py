@@ -1,4 +1,4 @@
-"""Upstream to all clusters that the view names."""
+"""Clusters to all clusters that the view names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ha_core.wire.sasl import SecurityProfile
 _log = logging.getLogger(__name__)
 
 
-class Upstream:
+class Clusters:
     """One `UpstreamCluster` per cluster of the view, and the topology of all. Used on one event loop only."""
 
     def __init__(

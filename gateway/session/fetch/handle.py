@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from gateway.session import answers, exchange
 from gateway.session.commands import BrokerLane, Refresh
+from gateway.session.fetch.known import FetchSession
 from gateway.session.fetch.plan import FetchPlan, Gap, merge, part_of, stands
 from gateway.session.pending import Answer, Exchange, Passed, Patched, Send
 from gateway.session.request import Message, Request, text
-from gateway.session.routes import Routes, Way
+from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
 from ha_core.model import View
 from ha_core.plan.facts import Partition
@@ -20,10 +21,6 @@ CROSSING_WAIT_MS = 20
 COLD_WAIT_MS = 500
 STALE_DELAY_S = 0.1
 MAX_DELAY_S = 1.0
-MAX_NAME_BYTES = 249
-"""Of a topic that can exist."""
-MAX_IN_SESSION = 40_000
-"""Topics of a fetch session: a client that names more is asked to begin anew."""
 MAX_COLD_BYTES = 16 << 20
 """That one request reads from a closed extent: that answer is held in memory whole."""
 
@@ -37,32 +34,41 @@ def fetch(session: ConnectionState, request: Request) -> None:
     routes = session.routes(request.client_id)
     incremental = scan.session_id != 0 and scan.session_epoch > 0
     if not incremental:
-        session.fetch_topics.clear()
-        session.fetch_reset = False
+        session.fetch_session = None
     topics = scan.topics
     for topic in topics:
         session.notice(request, "topic", topic, "fetch")
-    passes = routes.plain or all(routes.topic(topic).fetch is Way.PASS for topic in topics)
-    if passes and not session.fetch_reset and not routes.closed:
+    passes = request.passes
+    if passes is None:
+        passes = routes.plain or routes.reads(topics)
+    ends = session.fetch_session is not None and session.fetch_session.ends
+    if passes and not ends:
         _pass(session, request, scan, topics)
     elif incremental:
         # KIP-227: the client now sends all its partitions, and the answer switches its session off.
-        session.fetch_reset = False
-        session.fetch_topics.clear()
+        session.fetch_session = None
         session.reply(request, _empty(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     else:
         _read(session, request, request.decode(), routes)
 
 
+def reads_here(session: ConnectionState, request: Request) -> bool:
+    """Whether a fetch goes to the port's broker as it is."""
+    routes = session.routes(request.client_id)
+    scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
+    return routes.plain or routes.reads(scan.topics)
+
+
 def _pass(session: ConnectionState, request: Request, scan: FetchScan, topics: list[bytes]) -> None:
-    in_session = scan.session_epoch >= 0
+    in_session, reads = scan.session_epoch >= 0, tuple(topics)
     if in_session:
-        session.fetch_topics.update(topic for topic in topics if len(topic) <= MAX_NAME_BYTES)
-        session.fetch_reset = len(session.fetch_topics) > MAX_IN_SESSION
+        if session.fetch_session is None:
+            session.fetch_session = FetchSession()
+        session.fetch_session.add(topics)
+        reads = tuple(session.fetch_session.topics)
     if scan.rack_bytes:
         # KIP-392: a broker would send this consumer to a replica by its own node id, which is no virtual node.
         request.buf[scan.rack_at : scan.rack_at + scan.rack_bytes] = b"-" * scan.rack_bytes
-    reads = tuple(session.fetch_topics if in_session else topics)
     session.pass_on(Passed(request, reads=reads, in_session=in_session), session.broker, request.frame)
 
 

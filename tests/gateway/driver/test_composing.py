@@ -16,7 +16,7 @@ from gateway.driver.composing import Body, Composer
 from gateway.nodes import NodeBook
 from gateway.session.commands import Compose
 from gateway.topology import ClusterTopology, Topology
-from gateway.upstream.clusters import Upstream
+from gateway.upstream.clusters import Clusters
 from ha_core.model import Cluster, Identity, UserBindings, View
 from ha_core.wire import RemoteProtocolError, decode, encode
 
@@ -33,7 +33,7 @@ def said(count: int, leader: int = 1) -> dict[str, Any]:
     return {"throttle_time_ms": 0, "brokers": brokers, "cluster_id": "c", "controller_id": 1, "topics": topics}
 
 
-class Clusters:
+class Answers:
     """Answers every question with what `answer` holds."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
@@ -55,8 +55,8 @@ class FakeHost:
     """A composer, the clients that ask it, and who has made answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int = MANY) -> None:
-        self.clusters = Clusters(said(count))
-        self.composer = Composer(cast(Upstream, self.clusters), cast(NodeBook, Book()))
+        self.clusters = Answers(said(count))
+        self.composer = Composer(cast(Clusters, self.clusters), cast(NodeBook, Book()))
         self.view = View(1, {"east": Cluster(name="east", bootstrap="h:1", default=True)})
         known = ClusterTopology("east", True, {1: ("h", 1), 2: ("h", 2)}, {f"t{n}": {0: 1} for n in range(count)})
         self.topology = Topology({"east": known})

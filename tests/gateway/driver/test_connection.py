@@ -9,6 +9,7 @@ from gateway import clock
 from gateway.driver.connection import STUCK_S
 from gateway.driver.farewell import part
 from gateway.session.commands import Cause
+from gateway.session.life import Open
 from gateway.session.streaming import STALLED_S
 from ha_core.wire import encode, encode_request, encode_response
 from tests.gateway.driver.loopback import Loopback, frame, played
@@ -61,7 +62,7 @@ async def test_a_stop_answers_what_is_in_flight_and_forwards_nothing_more(host: 
 async def test_a_client_that_dies_in_the_middle_of_a_request_leaves_no_connection_behind(host: Loopback) -> None:
     broker = await asked(host, request(1))
     host.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
-    await host.until(lambda: host.connection.session.streaming is not None)
+    await host.until(lambda: host.connection.session.reading is not None)
     # When it dies with one whole request in flight, and half of another
     host.sock.close()
     # Then the broker sees the end behind the half, and is awaited for the whole one only
@@ -82,10 +83,10 @@ def _rest(broker: Any) -> bytes:
 async def test_a_client_that_stalls_in_the_middle_of_a_request_gets_its_answers_and_the_end(host: Loopback) -> None:
     broker = await asked(host, request(1))
     host.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
-    await host.until(lambda: host.connection.session.streaming is not None)
+    await host.until(lambda: host.connection.session.reading is not None)
     # When an operation waits for it longer than for a moment
     host.connection.hurry(clock.now())
-    assert host.connection.session.leaving is None
+    assert isinstance(host.connection.session.life, Open)
     host.connection.hurry(clock.now() + STALLED_S)
     broker.send(answer(1))
     # Then the client has to send that request again, to where its topic is by then
@@ -101,11 +102,11 @@ async def test_a_client_that_takes_no_answers_holds_no_operation_up(host: Loopba
     host.connection.client.pending.append(memoryview(b"what the socket does not take"))
     now = clock.now()
     host.connection.hurry(now)
-    assert not host.connection.session.left
+    assert host.connection.session.life.told
     # When an operation waits longer than for a moment
     host.connection.hurry(now + STUCK_S)
     # Then the client counts as gone, and what brokers say is read to the end
-    assert host.connection.session.left
+    assert not host.connection.session.life.told
     broker.send(answer(1))
     await host.until(lambda: bool(host.ended))
     assert host.causes == [Cause.CLIENT_LEFT]
@@ -148,9 +149,9 @@ async def test_what_a_broker_did_not_take_before_the_lease_was_lost_is_not_sent_
     large = memoryview(request(2, payload=b"y" * 8_000_000))
     sent = 0
     upstream = next(iter(host.connection.brokers.values()))
-    assert upstream.wire is not None
+    assert upstream.channel is not None
     async with asyncio.timeout(5):
-        while not upstream.wire.pending:
+        while not upstream.channel.pending:
             try:
                 sent += host.sock.send(large[sent:])
             except BlockingIOError:

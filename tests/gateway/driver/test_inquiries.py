@@ -14,7 +14,7 @@ from gateway.session.commands import Inquire, LookAfter, LookUp
 from gateway.session.open_transactions import Holders, OpenTransactions
 from gateway.session.produce.recalled import Held, Known, Recalled
 from gateway.session.produce.terms import Terms
-from gateway.upstream.clusters import Upstream
+from gateway.upstream.clusters import Clusters
 from ha_core.model import Crossing, Extent, Topic, View
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.wire.codes import ApiKey
@@ -31,7 +31,7 @@ CROSSING = Topic(name="orders", writer="west", partitions={0: STAYS}, crossing=C
 
 
 class Brokers:
-    """Upstream to clusters of which the east holds a batch at 30."""
+    """Clusters to clusters of which the east holds a batch at 30."""
 
     def __init__(self) -> None:
         self.topology = topology(east={"orders": {0: 1}}, west={"orders": {0: 1}})
@@ -66,7 +66,7 @@ def test_a_look_up_searches_the_terms_before_the_one_that_is_written_and_tells_a
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Upstream, brokers), Terms(), recalled, Holders(), lambda: view)
+        inquiries = Inquiries(cast(Clusters, brokers), Terms(), recalled, Holders(), lambda: view)
         inquiries.ask(LookUp(wanted()))
         inquiries.ask(LookUp(wanted()))
         await asyncio.sleep(0.05)
@@ -81,7 +81,7 @@ def test_only_so_many_look_ups_run_at_once() -> None:
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Upstream, brokers), Terms(), recalled, Holders(), lambda: view)
+        inquiries = Inquiries(cast(Clusters, brokers), Terms(), recalled, Holders(), lambda: view)
         for number in range(5 * MAX_AT_ONCE):
             inquiries.ask(LookUp(wanted(number)))
         await asyncio.sleep(0)
@@ -99,7 +99,7 @@ def test_a_look_up_waits_for_no_other_questions() -> None:
 
     async def play() -> None:
         view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Upstream, brokers), Terms(), recalled, Holders(), lambda: view)
+        inquiries = Inquiries(cast(Clusters, brokers), Terms(), recalled, Holders(), lambda: view)
         for partition in range(MAX_AT_ONCE):
             inquiries.ask(Inquire("east", "other", partition))
         # When a batch comes again that an earlier term holds, then it is looked up at once
@@ -132,7 +132,7 @@ def test_transactions_that_are_looked_after_are_asked_about_now_and_then_and_a_f
         known = OpenTransactions(holders)
         for number in range(3 * MAX_AT_ONCE):
             known.begun(f"tx-{number}", [b"orders"], 0.0)
-        inquiries = Inquiries(cast(Upstream, Coordinators()), Terms(), Recalled(), holders, View)
+        inquiries = Inquiries(cast(Clusters, Coordinators()), Terms(), Recalled(), holders, View)
         # When each is looked after again and again
         for _ in range(20):
             for number in range(3 * MAX_AT_ONCE):

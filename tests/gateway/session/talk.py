@@ -11,6 +11,7 @@ from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
 from gateway.session.produce.terms import Terms
+from gateway.session.reading import Turn
 from gateway.session.session import Session
 from gateway.session.settings import Authentication, Settings
 from gateway.session.snapshot import Lease, Port, Snapshot
@@ -211,6 +212,6 @@ class Talk:
                 self.woken.append(command.at)
             else:
                 self.others.append(command)
-        if self.session.turn is not None and self.session.may_go_on:
+        if isinstance(self.session.waits_for, Turn) and self.session.may_go_on:
             buf = bytearray(self.session.carry)
             self.take(self.session.receive(buf, len(buf), self.now))

@@ -45,7 +45,7 @@ def test_a_wrong_claim_is_told_the_same_whatever_is_wrong_and_the_connection_end
     talk = Talk(users=USERS)
     assert log_in(talk, token) == [0, FAILED]
     assert is_turned_away(talk)
-    assert talk.session.user is None
+    assert talk.session.entry.user is None
 
 
 @pytest.mark.parametrize(("user", "error"), [("app", ErrorCode.NONE), ("other", FAILED)])
@@ -54,7 +54,7 @@ def test_a_client_may_authenticate_anew_but_not_as_somebody_else(user: str, erro
     assert log_in(talk, plain_token("app", "secret")) == [0, 0]
     assert log_in(talk, plain_token(user, "secret")) == [0, error]
     assert is_turned_away(talk) is (error is FAILED)
-    assert talk.session.user == "app"
+    assert talk.session.entry.user == "app"
 
 
 STEPS: dict[int, dict[str, Any]] = {
@@ -106,7 +106,7 @@ def test_a_client_of_old_brokers_logs_in_with_a_bare_token_and_goes_on(size: int
     assert talk.to_client[:4] == bytes(4)
     del talk.to_client[:4]
     assert talk.answers()[0]["error_code"] == 0
-    assert talk.session.user == "app"
+    assert talk.session.entry.user == "app"
     assert talk.closed is None
 
 
@@ -120,7 +120,7 @@ def test_a_bare_token_that_is_wrong_ends_the_connection_without_an_answer(token:
     talk.send(len(token).to_bytes(4, "big") + token)
     assert is_turned_away(talk)
     assert not talk.to_client
-    assert talk.session.user is None
+    assert talk.session.entry.user is None
 
 
 def test_a_bare_token_that_is_too_long_is_not_waited_for() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from gateway.session.commands import Cause, Compose, ToClient, Wake
 from gateway.session.requests import MAX_REQUESTS
 from gateway.session.state import MAX_GIVEN_BYTES, MAX_QUESTIONS
@@ -15,13 +17,13 @@ PRODUCE, METADATA, VERSIONS, HEARTBEAT = 0, 3, 18, 12
 NO_TOPICS = {"brokers": [], "controller_id": 1, "topics": []}
 
 
-def questions(talk: Talk) -> list[int]:
+def questions(talk: Talk) -> list[Hashable]:
     found = [command.token for command in talk.others if isinstance(command, Compose)]
     talk.others.clear()
     return found
 
 
-def answered(talk: Talk, token: int) -> None:
+def answered(talk: Talk, token: Hashable) -> None:
     talk.take(talk.session.answered(token, NO_TOPICS, talk.now))
 
 
@@ -81,7 +83,7 @@ def test_answers_made_here_stop_at_a_bound_until_the_driver_asks_for_more() -> N
     told = sum(len(c.data) for c in talk.session.receive(buf, len(buf), talk.now) if isinstance(c, ToClient))
     # Then what is answered at once fits a socket's buffers, and the rest is not lost
     assert told < MAX_GIVEN_BYTES + 2_000
-    assert talk.session.held
+    assert talk.session.waits_for
     assert talk.session.may_go_on
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gateway.session.damping import AT_ONCE, DELAYS_S
 from gateway.session.snapshot import Port
-from gateway.session.state import AT_ONCE, DELAYS_S
 from ha_core.model import Fence, Topic
 from ha_core.wire import ErrorCode
 from tests.gateway.session.batch import batch

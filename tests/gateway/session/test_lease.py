@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from gateway.session.commands import AwaitLease, Cause, Compose
+from gateway.session.life import Open
 from gateway.session.pending import Passed
 from gateway.session.snapshot import Lease, Port, Snapshot
 from ha_core.model import UserBindings, View
@@ -163,8 +164,8 @@ def test_the_rest_of_a_request_is_not_forwarded_after_the_lease_was_lost(acks: i
     talk.send(rest)
     # Then it is never whole, so never executed, and the client asks again where the topic is by then
     assert talk.upstream[EAST] == sent
-    assert talk.session.leaving is not None
-    assert talk.session.leaving.cause is Cause.LEASE_LOST
+    assert not isinstance(talk.session.life, Open)
+    assert talk.session.life.cause is Cause.LEASE_LOST
 
 
 def test_half_of_an_answer_does_not_acknowledge() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.session.commands import Cause, Shut
+from gateway.session.life import Open
 from gateway.session.snapshot import Port
 from gateway.session.streaming import STALLED_S
 from ha_core.model import Fence, Topic, View
@@ -41,6 +42,17 @@ def test_the_rest_of_a_half_sent_request_never_goes_to_another_connection(acks: 
     assert talk.closed.cause is Cause.UPSTREAM_LOST
     talk.send(rest)
     assert talk.upstream[EAST] == sent
+
+
+def test_a_client_that_leaves_after_the_broker_of_its_half_sent_request_was_lost_is_nobody_elses_concern() -> None:
+    # Given half of a request, whose broker connection has broken
+    talk = Talk(state())
+    half(talk, ("orders", 0, batch(payload=LARGE)), acks=-1)
+    talk.lose(EAST)
+    # When the client goes before it was told
+    talk.take(talk.session.client_left(talk.now))
+    # Then the broker, which is gone, is told nothing
+    assert Shut(EAST) not in talk.others
 
 
 def test_the_end_of_a_connection_that_gave_no_answers_is_the_end_of_the_clients() -> None:
@@ -174,7 +186,7 @@ def test_a_request_whose_rest_does_not_come_is_given_up_when_an_operation_waits_
     (before,) = talk.asked(EAST)
     rest = half(talk, ("orders", 0, batch(payload=LARGE)), acks=-1)
     talk.take(talk.session.hurry(talk.now + STALLED_S / 2))
-    assert talk.session.leaving is None
+    assert isinstance(talk.session.life, Open)
     # When an operation has waited for it for a while
     talk.take(talk.session.hurry(talk.now + STALLED_S))
     # Then nothing of it is executed any more, whatever still comes

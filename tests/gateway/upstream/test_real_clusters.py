@@ -1,4 +1,4 @@
-"""Upstream and composed answers against two real clusters of different versions that ask for a login."""
+"""Clusters and composed answers against two real clusters of different versions that ask for a login."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from gateway.composed import HANDLERS
 from gateway.composed.ask import AnyBroker, ClusterUnavailableError, Controller
 from gateway.composed.handlers import BrokerKey, Context, NeedNodes, NodeAddress
-from gateway.upstream.clusters import Upstream
+from gateway.upstream.clusters import Clusters
 from ha_core.model import Cluster, Extent, Identity, Topic, View
 from ha_core.wire import APIS, Route, advertised
 from ha_core.wire.codes import ApiKey
@@ -38,7 +38,7 @@ def stack() -> Iterator[Stack]:
 class Running:
     """What a driver is to the handlers."""
 
-    def __init__(self, upstream: Upstream, clusters: dict[str, Cluster]) -> None:
+    def __init__(self, upstream: Clusters, clusters: dict[str, Cluster]) -> None:
         self.upstream = upstream
         self.view = View(clusters=clusters)
         self.nodes: dict[BrokerKey, int] = {}
@@ -94,7 +94,7 @@ async def running_clusters(stack: Stack, password: str | None = None) -> AsyncIt
         name: Cluster(name=name, bootstrap=c["bootstrap"], security="sasl", default=name == "east")
         for name, c in stack.clusters.items()
     }
-    upstream = Upstream({"sasl": profile}, client_id="switchyard-test")
+    upstream = Clusters({"sasl": profile}, client_id="switchyard-test")
     upstream.apply(clusters)
     try:
         await upstream.refresh()

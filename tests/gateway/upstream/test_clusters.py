@@ -10,7 +10,7 @@ import pytest
 
 from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError
 from gateway.topology import Topology
-from gateway.upstream.clusters import Upstream
+from gateway.upstream.clusters import Clusters
 from ha_core.model import Cluster, Mask
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.sasl import SecurityProfile
@@ -23,12 +23,12 @@ def named(name: str, broker: FakeBroker, **more: Any) -> Cluster:
     return Cluster(name=name, bootstrap=f"127.0.0.1:{broker.port}", **more)
 
 
-def play(scenario: Callable[[Upstream, FakeBroker, FakeBroker, list[Topology]], Awaitable[None]]) -> None:
+def play(scenario: Callable[[Clusters, FakeBroker, FakeBroker, list[Topology]], Awaitable[None]]) -> None:
     async def run() -> None:
         seen: list[Topology] = []
         east, west = await FakeBroker(1).start(), await FakeBroker(1).start()
         east.topics, west.topics = {"a": {0: 1}, "b": {0: 1}}, {"b": {0: 1}}
-        upstream = Upstream({"none": SecurityProfile()}, client_id="switchyard-gw", on_topology=seen.append)
+        upstream = Clusters({"none": SecurityProfile()}, client_id="switchyard-gw", on_topology=seen.append)
         try:
             upstream.apply({"east": named("east", east), "west": named("west", west)})
             await scenario(upstream, east, west, seen)
@@ -44,7 +44,7 @@ ASK_ALL = tuple(Ask(c, AnyBroker(), ApiKey.METADATA, {"topics": None}) for c in 
 
 
 def test_the_topology_of_all_clusters_is_told_whenever_it_changes() -> None:
-    async def scenario(upstream: Upstream, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
         await upstream.refresh()
 
         assert seen[-1] is upstream.topology
@@ -58,7 +58,7 @@ def test_the_topology_of_all_clusters_is_told_whenever_it_changes() -> None:
 
 
 def test_asks_that_run_together_are_answered_in_their_places_and_a_failure_is_one_of_the_answers() -> None:
-    async def scenario(upstream: Upstream, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
         await upstream.refresh()
         await east.stop()
 
@@ -72,7 +72,7 @@ def test_asks_that_run_together_are_answered_in_their_places_and_a_failure_is_on
 
 
 def test_a_masked_cluster_is_left_alone_and_comes_back_when_it_is_unmasked() -> None:
-    async def scenario(upstream: Upstream, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
         await upstream.refresh()
         upstream.apply({"east": named("east", east, masked=MASK), "west": named("west", west)})
         masked = seen[-1].clusters["east"]
@@ -91,7 +91,7 @@ def test_a_masked_cluster_is_left_alone_and_comes_back_when_it_is_unmasked() -> 
 
 
 def test_a_cluster_that_is_removed_or_registered_elsewhere_is_let_go() -> None:
-    async def scenario(upstream: Upstream, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
         await upstream.refresh()
         before = upstream.clusters["east"]
 
@@ -119,7 +119,7 @@ def test_a_cluster_that_is_removed_or_registered_elsewhere_is_let_go() -> None:
     ],
 )
 def test_a_cluster_that_cannot_be_linked_says_why_and_leaves_the_others_alone(cluster: Cluster, why: str) -> None:
-    async def scenario(upstream: Upstream, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
         upstream.apply({"east": named("east", east), "bad": cluster})
         await upstream.refresh()
 
@@ -134,7 +134,7 @@ def test_a_cluster_that_cannot_be_linked_says_why_and_leaves_the_others_alone(cl
 
 
 def test_a_badly_registered_cluster_is_linked_once_it_is_corrected() -> None:
-    async def scenario(upstream: Upstream, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
         upstream.apply({"bad": Cluster(name="bad", bootstrap="host:port")})
 
         upstream.apply({"bad": named("bad", east)})

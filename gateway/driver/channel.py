@@ -13,7 +13,7 @@ BUFFER = bytearray(256 * 1024)
 """Shared by all connections of the process: nothing in it outlives one event."""
 
 
-class Wire:
+class Channel:
     """One socket: what could not be sent yet, and which events are wanted."""
 
     __slots__ = ("_stuck", "fd", "loop", "pending", "reading", "sock", "writing")
@@ -105,17 +105,17 @@ class Wire:
         self.pending.clear()
 
 
-class BrokerWire:
+class BrokerChannel:
     """What is not with the broker yet was accepted under a lease, and is sent under the same one only.
 
     A request of which a part was never sent is never executed.
     """
 
-    __slots__ = ("dialling", "early", "generation", "lane", "outdated", "renewal", "shut", "wire")
+    __slots__ = ("channel", "dialling", "early", "generation", "lane", "outdated", "renewal", "shut")
 
     def __init__(self, lane: BrokerLane) -> None:
         self.lane = lane
-        self.wire: Wire | None = None
+        self.channel: Channel | None = None
         self.dialling: asyncio.Task[None] | None = None
         self.early: list[bytes] = []
         """Requests for a connection that is not open yet."""
@@ -131,15 +131,15 @@ class BrokerWire:
         """:param lease: its generation while it holds: asked for only where something is kept.
         :raises OSError: the connection broke.
         """
-        wire = self.wire
-        if wire is None:
+        channel = self.channel
+        if channel is None:
             if not self.early:
                 self.generation = lease()
             self.early.append(bytes(data))
             return
-        kept = bool(wire.pending)
-        wire.send(data)
-        if wire.pending and not kept:
+        kept = bool(channel.pending)
+        channel.send(data)
+        if channel.pending and not kept:
             self.generation = lease()
 
     def close(self) -> None:
@@ -147,19 +147,19 @@ class BrokerWire:
             self.dialling.cancel()
         if self.renewal is not None:
             self.renewal.cancel()
-        if self.wire is not None:
-            self.wire.close()
-            self.wire = None
+        if self.channel is not None:
+            self.channel.close()
+            self.channel = None
 
-    def begin(self, wire: Wire) -> None:
+    def begin(self, channel: Channel) -> None:
         """The connection is there. OSError if it broke."""
-        self.wire = wire
+        self.channel = channel
         early, self.early = self.early, []
         for data in early:
-            wire.send(data)
+            channel.send(data)
         self.finish()
 
     def finish(self) -> None:
         """Ends its own direction when all that was to be sent is. OSError if the connection broke."""
-        if self.shut and self.wire is not None:
-            self.wire.finish()
+        if self.shut and self.channel is not None:
+            self.channel.finish()

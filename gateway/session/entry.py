@@ -1,0 +1,61 @@
+"""Who the client is: a class per state, whose methods lead to the legal next ones.
+
+Unknown    it has not said
+    .prove()    Proving
+Proving    it has named its mechanism: for the first time, or to authenticate anew (KIP-368)
+    .known()    Known
+Known
+    .prove()    Proving
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ha_core.wire import SaslServer
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """:ivar entered: whether its requests are handled: here that of somebody anonymous."""
+
+    user: ClassVar = None
+    raw_tokens: ClassVar = False
+    entered: bool
+
+    def prove(self, sasl: SaslServer) -> Proving:
+        return Proving(sasl, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Proving:
+    """:ivar user: who it is so far."""
+
+    sasl: SaslServer
+    user: str | None
+
+    @property
+    def entered(self) -> bool:
+        return self.user is not None
+
+    @property
+    def raw_tokens(self) -> bool:
+        """Whether what comes next is a bare token."""
+        return self.sasl.raw_tokens
+
+    def known(self, user: str) -> Known:
+        return Known(user)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    raw_tokens: ClassVar = False
+    entered: ClassVar = True
+    user: str
+
+    def prove(self, sasl: SaslServer) -> Proving:
+        return Proving(sasl, self.user)
+
+
+Entry = Unknown | Proving | Known

@@ -1,0 +1,68 @@
+"""Whether a session goes on: a class per state, whose methods lead to the legal next ones.
+
+Open       requests are taken, and answered
+    .leave()   Leaving
+    .end()     Over
+Leaving    nothing more is taken; it ends when what is in flight is answered, and what has no answer is executed
+    .end()     Over
+Over       nothing more is decided
+
+In each the client may go (`client_left`). What is in flight is awaited all the same, because it may yet be appended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from gateway.session.commands import Cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Life:
+    """:ivar takes: whether requests are taken.
+    :ivar goes_on: whether anything is decided.
+    :ivar told: whether the client is there to be told anything.
+    :ivar parts: whether it is to get its last answers before its connection is closed.
+    """
+
+    takes: ClassVar = False
+    goes_on: ClassVar = True
+    told: bool = True
+
+    def client_left(self) -> Self:
+        return replace(self, told=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Over(_Life):
+    goes_on: ClassVar = False
+    cause: Cause
+    detail: str
+    parts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving(_Life):
+    parts: ClassVar = True
+    cause: Cause
+    detail: str
+
+    def end(self, cause: Cause, detail: str) -> Over:
+        return Over(cause, detail, parts=True, told=self.told)
+
+
+@dataclass(frozen=True, slots=True)
+class Open(_Life):
+    takes: ClassVar = True
+    parts: ClassVar = False
+
+    def leave(self, cause: Cause, detail: str) -> Leaving:
+        return Leaving(cause, detail, told=self.told)
+
+    def end(self, cause: Cause, detail: str) -> Over:
+        return Over(cause, detail, parts=False, told=self.told)
+
+
+Life = Open | Leaving | Over
+OPEN = Open()

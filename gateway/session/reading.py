@@ -1,0 +1,58 @@
+"""What has come of the client's next request, where that is not enough to handle it; and why it has to wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from gateway.session.commands import BrokerLane
+from gateway.session.pending import Basis, InFlight
+from ha_core.wire.apis import Effect
+
+
+@dataclass(slots=True, eq=False)
+class Beginning:
+    """Of a request that is handled when all of it is there, `size` bytes."""
+
+    frame: bytearray
+    size: int
+
+    def take(self, chunk: memoryview) -> int:
+        """Takes what belongs to it; how many bytes that was."""
+        taken = min(self.size - len(self.frame), len(chunk))
+        self.frame += chunk[:taken]
+        return taken
+
+
+@dataclass(slots=True, eq=False)
+class HalfSent:
+    """A request of which the beginning was sent to a broker. Its rest goes there as it comes.
+
+    :ivar missing: bytes that the client has not sent yet: nothing else may be written to the broker before them.
+    :ivar pending: None if it has no answer.
+    :ivar basis: what its beginning was written on.
+    :ivar arrived_at: when the last bytes of it came.
+    :ivar later: the gateway's own questions that wait for its rest.
+    """
+
+    lane: BrokerLane
+    missing: int
+    pending: InFlight | None
+    basis: Basis
+    arrived_at: float
+    later: list[tuple[InFlight, bytes | memoryview]] = field(default_factory=list, init=False)
+
+
+class Turn(NamedTuple):
+    """What a request has to wait for."""
+
+    effect: Effect
+    lane: BrokerLane | None
+    """Where it goes; None: to several brokers, or by connections that are not the client's."""
+
+
+class Full(Enum):
+    """It waits because too much is under way."""
+
+    FULL = "full"
