@@ -137,7 +137,7 @@ def _events(
     async def a_leader(_: int) -> None:
         before = gateway.snapshot.topology
         await _ask(broker, "")
-        gateway.refresh()
+        gateway.upstream.refresh_soon()
         async with asyncio.timeout(60):
             while gateway.snapshot.topology is before or not gateway.following.done:  # noqa: ASYNC110
                 await asyncio.sleep(0)

@@ -64,8 +64,8 @@ class Metrics:
             dialled
             for name, upstream in dict(self._gateway.upstream.clusters).items()
             for dialled in (
-                ([name, "connected"], upstream.dials - upstream.failed_dials),
-                ([name, "failed"], upstream.failed_dials),
+                ([name, "connected"], upstream.dialling.begun - upstream.dialling.failed),
+                ([name, "failed"], upstream.dialling.failed),
             )
         ]
         one = ["cluster"]

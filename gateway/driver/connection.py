@@ -19,19 +19,15 @@ from gateway import clock
 from gateway.counts import Counts
 from gateway.driver.channel import BUFFER, BrokerChannel, Channel
 from gateway.session.commands import (
-    AwaitLease,
     BrokerLane,
     Cause,
     Close,
     Command,
-    Compose,
-    Question,
-    Refresh,
-    Saw,
     Shut,
     ToClient,
     ToUpstream,
     Wake,
+    Wish,
 )
 from gateway.session.life import Open
 from gateway.session.session import Session
@@ -60,13 +56,9 @@ class ConnectionHost(Protocol):
     """The newest."""
 
     async def open(self, lane: BrokerLane) -> BrokerSocket: ...
-    def compose(self, connection: Connection, command: Compose) -> None: ...
-    def saw(self, command: Saw) -> None: ...
-    def refresh(self) -> None: ...
+    def fulfil(self, connection: Connection, wish: Wish) -> None: ...
     def entered(self, connection: Connection) -> None: ...
-    def inquire(self, command: Question) -> None: ...
     def lease_generation(self) -> int | None: ...
-    def await_lease(self, connection: Connection) -> None: ...
     def closed(self, connection: Connection, cause: Cause, detail: str) -> None: ...
     def farewell(self, client: socket.socket) -> None: ...
     def progressed(self, connection: Connection) -> None: ...
@@ -294,28 +286,20 @@ class Connection:
         except OSError as error:
             self._lost_later(broker, error)
 
-    def _other(self, command: Command) -> None:
+    def _other(self, command: Shut | Wake | Close | Wish) -> None:
         if isinstance(command, Shut):
             self._shut(self.brokers[command.lane])
-        elif isinstance(command, Compose):
-            self.host.compose(self, command)
-        elif isinstance(command, AwaitLease):
-            self.host.await_lease(self)
         elif isinstance(command, Wake):
             if self._wake is not None:
                 self._wake.cancel()
             delay_s = max(0.0, command.at - clock.now())
             self._wake = self.host.loop.call_later(delay_s, self._tick)
-        elif isinstance(command, Saw):
-            self.host.saw(command)
-        elif isinstance(command, Refresh):
-            self.host.refresh()
-        elif isinstance(command, Question):
-            self.host.inquire(command)
         elif isinstance(command, Close):
             self._closing = command
             if not self.client.pending or not self.session.life.told:
                 self.end(command.cause, command.detail)
+        else:
+            self.host.fulfil(self, command)
 
     def _lost_later(self, broker: BrokerChannel, error: OSError) -> None:
         # Never from inside a command: the session is not reentrant.

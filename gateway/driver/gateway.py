@@ -26,7 +26,7 @@ from gateway.driver.producer_ids import ProducerIds
 from gateway.driver.rounds import Rounds
 from gateway.driver.sightings import Sightings
 from gateway.nodes import NodeBook, gateway_key
-from gateway.session.commands import BrokerLane, Cause, Compose
+from gateway.session.commands import AwaitLease, BrokerLane, Cause, Compose, Refresh, Saw, Wish
 from gateway.session.open_transactions import Holders
 from gateway.session.produce.producer_order import ProducerOrder
 from gateway.session.produce.recalled import Recalled
@@ -82,7 +82,9 @@ class Gateway:
         self.inquiries = Inquiries(self.upstream, self.terms, self.recalled, transactions, lambda: self.snapshot.view)
         self.composer = Composer(self.upstream, self.nodes)
         self.errands = Errands[Connection](self.loop)
-        self._without_lease = leases.Waiting[Connection](self.loop, Connection.lease_is_back)
+        self._without_lease: set[Connection] = set()
+        """Those with an answer that may be given under the lease only."""
+        self._resuming = Rounds[Connection](self.loop, Connection.lease_is_back)
         self.following = Rounds[Connection](self.loop, self._follows)
         self._catching_up = Rounds[bytes](self.loop, self.terms.catch_up)
         self._viewed_last: View | None = None
@@ -107,9 +109,6 @@ class Gateway:
         # What connections need (`ConnectionHost`) and a part does by itself:
         self.entered = self.clients.entered
         self.farewell = self.clients.farewells.take
-        self.saw = self.sightings.saw
-        self.inquire = self.inquiries.ask
-        self.await_lease = self._without_lease.add
         self.progressed = self.drains.progressed
         self.failed = asyncio.Event()
         self._bound: set[int] = set()
@@ -130,7 +129,7 @@ class Gateway:
         await self.members.register()
         self.producer_ids.refill()
         self._watcher = self.store.watch(self._viewed, self._zookeeper)
-        lease_ms, confirm, resume = config.zookeeper.lease_ms, self.store.confirm, self._without_lease.resume
+        lease_ms, confirm, resume = config.zookeeper.lease_ms, self.store.confirm, self._resume
         self._spawn(leases.keep(self.lease, confirm, self._current, lease_ms, resume))
         self._spawn(self.sightings.keep())
         self._spawn(self.members.watch(self._allocated, self.lease_holds))
@@ -275,9 +274,10 @@ class Gateway:
     def lease_holds(self) -> bool:
         return self.lease.holds(clock.now())
 
-    def refresh(self) -> None:
-        for cluster in self.snapshot.view.clusters:
-            self.upstream.refresh_soon(cluster)
+    def _resume(self) -> None:
+        """The lease holds."""
+        self._resuming.begin(tuple(self._without_lease))
+        self._without_lease.clear()
 
     def closed(self, connection: Connection, cause: Cause, detail: str) -> None:
         self._without_lease.discard(connection)
@@ -285,8 +285,18 @@ class Gateway:
         self.clients.closed(connection, cause, detail)
         self.drains.progressed(connection)
 
-    def compose(self, connection: Connection, command: Compose) -> None:
-        self.errands.begin(connection, self._compose(connection, command), APIS[command.api_key].changes)
+    def fulfil(self, connection: Connection, wish: Wish) -> None:
+        match wish:
+            case Compose():
+                self.errands.begin(connection, self._compose(connection, wish), APIS[wish.api_key].changes)
+            case AwaitLease():
+                self._without_lease.add(connection)
+            case Saw():
+                self.sightings.saw(wish)
+            case Refresh():
+                self.upstream.refresh_soon()
+            case _:
+                self.inquiries.ask(wish)
 
     async def _compose(self, connection: Connection, command: Compose) -> None:
         body = None

@@ -128,4 +128,6 @@ class Close(NamedTuple):
 
 Question = Inquire | LookUp | LookAfter
 """To clusters, about what all sessions share."""
-Command = ToClient | ToUpstream | Shut | Compose | AwaitLease | Wake | Saw | Refresh | Question | Close
+Wish = Compose | AwaitLease | Saw | Refresh | Question
+"""What the gateway around a connection does; all else the connection does itself."""
+Command = ToClient | ToUpstream | Shut | Wake | Close | Wish

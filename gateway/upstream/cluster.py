@@ -58,8 +58,8 @@ class UpstreamCluster:
         self._bootstrap = parse_bootstrap(bootstrap)
         self._on_topology = on_topology
         self._masked: str | None = None
-        self._dialling = Dialling(profile, client_id)
-        self._lanes = Lanes(self._dialling, client_id, limits)
+        self.dialling = Dialling(profile, client_id)
+        self._lanes = Lanes(self.dialling, client_id, limits)
         self._controller: int | None = None
         """As the last survey was told. No part of the topology: KRaft brokers name any broker, each time another."""
         self._learnt: tuple[object, object] = (None, None)
@@ -71,15 +71,6 @@ class UpstreamCluster:
         self._surveyed_at = _NEVER
         self._wake = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
-
-    @property
-    def dials(self) -> int:
-        """How many connections were dialled."""
-        return self._dialling.begun
-
-    @property
-    def failed_dials(self) -> int:
-        return self._dialling.failed
 
     def start(self) -> None:
         """Surveys the cluster now and then, until `close`."""
@@ -99,7 +90,7 @@ class UpstreamCluster:
             return
         self._masked = reason
         if reason is None:
-            self._dialling.forgive()
+            self.dialling.forgive()
             self.refresh_soon()
         else:
             self._drop_connections("the cluster was masked")
@@ -152,7 +143,7 @@ class UpstreamCluster:
             self.refresh_soon()
             raise ClusterUnavailableError(self.name, f"it has no broker {broker_id}")
         try:
-            return await self._dialling.for_client(address)
+            return await self.dialling.for_client(address)
         except DialError as error:
             self.refresh_soon()
             raise ClusterUnavailableError(self.name, str(error)) from error
@@ -203,7 +194,7 @@ class UpstreamCluster:
     def _any(self) -> Address:
         """Round robin over the brokers that are not known to be away, connected ones first."""
         known = tuple(self.topology.brokers.values()) or self._bootstrap
-        able = [a for a in known if not self._dialling.rests(a)] or list(known)
+        able = [a for a in known if not self.dialling.rests(a)] or list(known)
         live = [a for a in able if self._lanes.connected(a)]
         choice = live or able
         self._turn += 1
@@ -304,7 +295,7 @@ class UpstreamCluster:
     async def _metadata(self, address: Address) -> Message:
         connection = self._lanes.connection(address, Pace.QUICK)
         # The survey has pauses of its own, and what it finds is what ends everyone else's.
-        self._dialling.forgive(address)
+        self.dialling.forgive(address)
         await connection.connect()
         try:
             async with asyncio.timeout(_ANSWER_MS / 1000) as limit:
@@ -332,8 +323,8 @@ class UpstreamCluster:
         """Learns what each broker offers, and lets go of brokers that are no more."""
         addresses = set(seen.brokers.values())
         self._lanes.keep(addresses)
-        self._dialling.keep(addresses)
-        self._dialling.forgive()
+        self.dialling.keep(addresses)
+        self.dialling.forgive()
         away = [
             self._lanes.connection(address, Pace.QUICK) for address in addresses if not self._lanes.connected(address)
         ]

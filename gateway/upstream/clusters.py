@@ -79,11 +79,10 @@ class Clusters:
             *(self._clusters[n].refresh() for n, c in self._registered.items() if n in self._clusters and not c.masked)
         )
 
-    def refresh_soon(self, cluster: str) -> None:
-        """Surveys one cluster shortly, if the view names it."""
-        upstream = self._clusters.get(cluster)
-        if upstream is not None:
-            upstream.refresh_soon()
+    def refresh_soon(self) -> None:
+        """Surveys all clusters shortly."""
+        for cluster in self._clusters.values():
+            cluster.refresh_soon()
 
     async def close(self) -> None:
         for name in list(self._registered):

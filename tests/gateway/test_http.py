@@ -30,7 +30,7 @@ def gateway(reasons: list[str]) -> Any:
         snapshot=Snapshot(View(revision=17, clusters=clusters), topology),
         lease=Lease(),
         clients=SimpleNamespace(open={1, 2}, accepted=5, turned_away=1, ended=Counter({"idle": 2})),
-        upstream=SimpleNamespace(clusters={"east": SimpleNamespace(dials=4, failed_dials=1)}),
+        upstream=SimpleNamespace(clusters={"east": SimpleNamespace(dialling=SimpleNamespace(begun=4, failed=1))}),
         members=SimpleNamespace(
             recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}),
         ),

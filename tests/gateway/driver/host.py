@@ -11,7 +11,7 @@ from gateway import clock
 from gateway.counts import Counts
 from gateway.driver.connection import Connection
 from gateway.driver.farewell import Farewells
-from gateway.session.commands import BrokerLane, Cause, Compose, Inquire, Saw
+from gateway.session.commands import AwaitLease, BrokerLane, Cause, Wish
 from gateway.session.session import Session
 from gateway.session.settings import Settings
 from gateway.session.snapshot import Port
@@ -52,23 +52,16 @@ class FakeHost:
         self.brokers.append(theirs)
         return ours
 
-    def compose(self, connection: Connection, command: Compose) -> None: ...
-
-    def saw(self, command: Saw) -> None: ...
-
-    def refresh(self) -> None: ...
+    def fulfil(self, connection: Connection, wish: Wish) -> None:
+        if isinstance(wish, AwaitLease):
+            self.without_lease.append(connection)
 
     def entered(self, connection: Connection) -> None:
         self.in_house.append(connection)
 
-    def inquire(self, command: Inquire) -> None: ...
-
     def lease_generation(self) -> int | None:
         lease = self.settings.lease
         return lease.generation if lease.holds(clock.now()) else None
-
-    def await_lease(self, connection: Connection) -> None:
-        self.without_lease.append(connection)
 
     def closed(self, connection: Connection, cause: Cause, detail: str) -> None:
         self.ended.append((cause, detail))

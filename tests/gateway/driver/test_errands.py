@@ -55,7 +55,7 @@ def test_what_only_reads_ends_with_its_connection_and_what_has_an_effect_is_carr
             (gone, 2, ApiKey.DELETE_TOPICS),
             (stays, 3, ApiKey.METADATA),
         ):
-            gateway.compose(connection, Compose(token, key, 1, identity, {}))
+            gateway.fulfil(connection, Compose(token, key, 1, identity, {}))
         await asyncio.sleep(0)
         # When one of them goes
         gone.end(Cause.CLIENT_LEFT)

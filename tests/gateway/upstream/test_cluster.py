@@ -158,7 +158,7 @@ def test_a_dead_cluster_is_not_dialled_by_asks() -> None:
         for broker in brokers:
             await broker.stop()
         await cluster.refresh()
-        dials = cluster.dials
+        dials = cluster.dialling.begun
 
         for _ in range(50):
             with pytest.raises(ClusterUnavailableError, match=r"cluster east is not available: 127\.0\.0\.1:\d+: "):
@@ -166,7 +166,7 @@ def test_a_dead_cluster_is_not_dialled_by_asks() -> None:
             with pytest.raises(ClusterUnavailableError):
                 await cluster.open(1)
 
-        assert cluster.dials == dials
+        assert cluster.dialling.begun == dials
         assert not cluster.topology.reachable
         assert cluster.topology.topics == {"orders": {0: 1, 1: 2}}
 
