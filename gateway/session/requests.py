@@ -33,7 +33,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         return
     pos, reading = 0, session.reading
     if isinstance(reading, HalfSent):
-        pos = _stream(session, reading, memoryview(buf)[:end])
+        pos = streaming.go_on(session, reading, memoryview(buf)[:end])
     elif reading is not None:
         pos = _gather(session, reading, memoryview(buf)[:end])
     limits = session.settings.limits
@@ -74,13 +74,6 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         return
     if session.life.goes_on and pos < end:
         session.carry = bytes(memoryview(buf)[pos:end])
-
-
-def _stream(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
-    if not session.stands(half.basis):
-        streaming.leave(session, Cause.LEASE_LOST, "the rest of a request came after the lease had been lost")
-        return 0
-    return streaming.go_on(session, half, chunk)
 
 
 def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -> int:

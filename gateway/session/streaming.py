@@ -35,6 +35,9 @@ def begin(session: ConnectionState, lane: BrokerLane, missing: int, pending: InF
 
 def go_on(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
     """Client bytes: how many of them belong to the request."""
+    if not session.stands(half.basis):
+        leave(session, Cause.LEASE_LOST, "the rest of a request came after the lease had been lost")
+        return 0
     taken = min(half.missing, len(chunk))
     half.missing -= taken
     half.arrived_at = session.now
@@ -46,21 +49,6 @@ def go_on(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
             session.forward(pending, half.lane, frame)
         probe(session)
     return taken
-
-
-def cut_off(session: ConnectionState) -> None:
-    """The rest of the request will not come, or must not go on. Nothing more can be written to its connection.
-
-    What was sent before is still answered. A broker sees the end of a connection when it has executed all that came
-    before it; so when it ends the connection in turn, what has no answer is executed, too.
-    """
-    half, session.reading = session.reading, None
-    if not isinstance(half, HalfSent):
-        return
-    if half.pending is not None:
-        session.queue.remove(half.pending)
-    session.upstreams[half.lane].shut(half)
-    session.emit(Shut(half.lane))
 
 
 def forward(session: ConnectionState, pending: InFlight, lane: BrokerLane, frame: bytes | memoryview) -> None:
@@ -113,8 +101,19 @@ def leave(session: ConnectionState, cause: Cause, detail: str = "") -> None:
 
 def give_up_rest(session: ConnectionState) -> None:
     """Nothing more comes from the client: what is half sent is given up, and brokers are asked for the end of what they
-    do not answer."""
-    cut_off(session)
+    do not answer.
+
+    Nothing more can be written to the connection of what is half sent. What was sent before is still answered. A broker
+    sees the end of a connection when it has executed all that came before it; so when it ends the connection in turn,
+    what has no answer is executed, too.
+    """
+    half = session.reading
+    if isinstance(half, HalfSent):
+        session.reading = None
+        if half.pending is not None:
+            session.queue.remove(half.pending)
+        session.upstreams[half.lane].shut(half)
+        session.emit(Shut(half.lane))
     probe(session, everything=True)
 
 

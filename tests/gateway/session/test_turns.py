@@ -187,3 +187,16 @@ def test_what_is_answered_here_waits_for_nothing() -> None:
     talk.versions.append((7, 18, 0))
     talk.send(encode_request(18, 0, 7, "app", b""))
     assert not talk.session.paused
+
+
+def test_a_request_that_came_in_pieces_before_its_client_left_is_executed_in_its_turn() -> None:
+    # Given a commit in two pieces, behind a question about groups, from a client that is gone already
+    talk = Talk(bound_elsewhere(), chunks=lambda data: [data[:20], data[20:]])
+    talk.ask(int(ApiKey.LIST_GROUPS), 4, {"states_filter": []})
+    talk.ask(COMMIT, 8, commit())
+    (asking,) = asked_elsewhere(talk)
+    talk.take(talk.session.client_left(talk.now))
+    # When its turn comes
+    answered(talk, asking, {"groups": []})
+    # Then it reaches the coordinator
+    assert talk.asked(WEST)[0][0] == COMMIT
