@@ -22,13 +22,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple
 
 from gateway.composed.handlers import BrokerKey, NodeAddress
+from gateway.upstream.broker import BrokerConnection, BrokerLostError
+from gateway.upstream.decoding import Decoder
+from gateway.upstream.dial import DialError, dial
 from ha_core.model import GatewayRecord, Identity
-from ha_core.wire import ApiKey, encode, encode_request
+from ha_core.wire.limits import DEFAULT_LIMITS
+from ha_core.wire.sasl import SecurityProfile
 
 
 class Peer(NamedTuple):
@@ -78,8 +82,6 @@ SILENCES = 2
 KEPT_S = 60.0
 """Longer than a restart takes. Not for ever: who asks every listed node (Java's AdminClient, for groups) gets no answer
 from this one."""
-_QUESTION = encode_request(ApiKey.API_VERSIONS, 0, 0, None, encode(ApiKey.API_VERSIONS, 0, "request", {}))
-"""Every gateway answers it, before any login too."""
 
 
 class Answering:
@@ -110,23 +112,18 @@ class Answering:
 
     async def _silence(self, peer: Peer) -> int:
         """What is added to its silences; 0 when it has answered."""
-        writer = None
+        address = peer.address.host, peer.address.port
+        dialled = partial(dial, address, SecurityProfile(), self._own_id, int(1000 * self._timeout_s))
+        connection = BrokerConnection(dialled, self._own_id, DEFAULT_LIMITS, Decoder(DEFAULT_LIMITS))
         try:
             async with asyncio.timeout(self._timeout_s):
-                reader, writer = await asyncio.open_connection(peer.address.host, peer.address.port)
-                writer.write(_QUESTION)
-                await reader.readexactly(4)
-        except ConnectionRefusedError:
-            return SILENCES
-        except (OSError, TimeoutError, asyncio.IncompleteReadError):
-            return 1
+                await connection.connect()  # every gateway tells its versions before any login
+        except (DialError, BrokerLostError, TimeoutError) as error:
+            return SILENCES if isinstance(error.__cause__, ConnectionRefusedError) else 1
         else:
             return 0
         finally:
-            if writer is not None:
-                writer.close()
-                with suppress(OSError):
-                    await writer.wait_closed()
+            connection.close("nothing more is asked")
 
 
 class Lately:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from gateway.composed.handlers import NodeAddress
 from gateway.driver.peers import Answering, Lately, Peer
+from ha_core.wire import encode, encode_response, read_request_header
 
 TIMEOUT_S = 0.2
 
@@ -17,9 +18,12 @@ async def listening(answers: bool = True, port: int = 0) -> AsyncIterator[int]:
     """A gateway's listener; its port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1000)
-        if answers:
-            writer.write(b"\0\0\0\4\0\0\0\0")
+        frame = bytearray(await reader.read(1000))
+        header = read_request_header(frame, 4, len(frame))
+        if answers and header is not None:
+            api_key, version, correlation, *_ = header
+            body = encode(api_key, version, "response", {"error_code": 0, "api_keys": []})
+            writer.write(encode_response(api_key, version, correlation, body))
         else:
             await reader.read()  # until the caller hangs up
         writer.close()
