@@ -111,10 +111,10 @@ class Clients:
         self.accepted += 1
         connection = self._connect(sock, place, host)
         self.open.add(connection)
-        if connection.stranger:
-            self.strangers.came(connection, clock.now())
-        else:
+        if connection.session.entry.entered:
             self.entered(connection)
+        else:
+            self.strangers.came(connection, clock.now())
 
     def _end_idle(self, connection: Connection) -> None:
         idle_s = clock.now() - connection.used_at

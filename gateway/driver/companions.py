@@ -31,6 +31,7 @@ from ha_core.model import GatewayRecord
 
 _log = logging.getLogger(__name__)
 
+SILENT_S = 60.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 """After a process that died; doubled while none has been of use."""
 _MAX_LINE_BYTES = 4 * 1024 * 1024
@@ -63,7 +64,7 @@ class Companion(ABC):
         self,
         told: bytes,
         changed: Callable[[], None],
-        silent_s: float,
+        silent_s: float = SILENT_S,
         command: Sequence[str] = (),
         first_pause_s: float = FIRST_PAUSE_S,
         enabled: bool = True,
@@ -160,7 +161,6 @@ class Companion(ABC):
 
 
 CARETAKERS = 2
-CARETAKER_SILENT_S = 60.0
 
 
 def elected_caretakers(records: Iterable[GatewayRecord]) -> tuple[str, ...]:
@@ -172,11 +172,6 @@ class Caretaker(Companion):
     """Runs the process while this gateway is one of the elected."""
 
     doing, module = "taking care of operations without an executor", "ha_core.operations.caretaker"
-
-    def __init__(
-        self, told: bytes, changed: Callable[[], None], *, silent_s: float = CARETAKER_SILENT_S, **settings: Any
-    ) -> None:
-        super().__init__(told, changed, silent_s, **settings)
 
     def take(self, said: Mapping[str, Any]) -> bool:
         """`{"operation": …, "outcome": …}`, or nothing but that it still looks."""

@@ -29,7 +29,7 @@ from gateway.session.commands import (
     Wake,
     Wish,
 )
-from gateway.session.life import Open
+from gateway.session.life import Open, Over
 from gateway.session.session import Session
 from gateway.session.snapshot import Snapshot
 from gateway.upstream.dial import BrokerSocket
@@ -71,15 +71,12 @@ class Connection:
         """:param address: where the client comes from, without its port."""
         self.host = host
         self.address = address
-        self.stranger = not session.entry.entered
-        """It has not said yet who it is."""
         self.user = session.entry.user
         self.session = session
         self.client = Channel(host.loop, sock)
         self.brokers: dict[BrokerLane, BrokerChannel] = {}
         self.used_at = clock.now()
         self.ended = False
-        self._closing: Close | None = None
         self._wake: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._going_on = False
@@ -124,7 +121,7 @@ class Connection:
     def _look_who_it_is(self) -> None:
         user = self.session.entry.user
         if user != self.user and not self.ended:
-            self.stranger, self.user = False, user
+            self.user = user
             self.host.entered(self)
 
     def _client_gone(self, now: float) -> None:
@@ -140,8 +137,9 @@ class Connection:
         except OSError:
             self._client_gone(clock.now())
             return
-        if self._closing is not None and not self.client.pending:
-            self.end(self._closing.cause, self._closing.detail)
+        life = self.session.life
+        if isinstance(life, Over) and not self.client.pending:
+            self.end(life.cause, life.detail)
         else:
             self._want()
 
@@ -279,23 +277,20 @@ class Connection:
             return False
         return True
 
-    def _shut(self, broker: BrokerChannel) -> None:
-        broker.shut = True
-        try:
-            broker.finish()
-        except OSError as error:
-            self._lost_later(broker, error)
-
     def _other(self, command: Shut | Wake | Close | Wish) -> None:
         if isinstance(command, Shut):
-            self._shut(self.brokers[command.lane])
+            broker = self.brokers[command.lane]
+            broker.shut = True
+            try:
+                broker.finish()
+            except OSError as error:
+                self._lost_later(broker, error)
         elif isinstance(command, Wake):
             if self._wake is not None:
                 self._wake.cancel()
             delay_s = max(0.0, command.at - clock.now())
             self._wake = self.host.loop.call_later(delay_s, self._tick)
         elif isinstance(command, Close):
-            self._closing = command
             if not self.client.pending or not self.session.life.told:
                 self.end(command.cause, command.detail)
         else:
@@ -310,12 +305,9 @@ class Connection:
         if not self.ended:
             now = clock.now()
             self._feed(self.session.tick, now)
-            self._rewake(now)
-
-    def _rewake(self, now: float) -> None:
-        due_at = self.session.next_wakeup()
-        if due_at is not None and self._wake is None and not self.ended:
-            self._wake = self.host.loop.call_later(due_at - now, self._tick)
+            due_at = self.session.next_wakeup()
+            if due_at is not None and self._wake is None and not self.ended:
+                self._wake = self.host.loop.call_later(due_at - now, self._tick)
 
     async def _dial(self, broker: BrokerChannel) -> None:
         try:
@@ -347,7 +339,7 @@ class Connection:
 
     def _clogged(self) -> bool:
         """Whether the client has to wait until what it has asked for, or was told, is on its way."""
-        if self._closing is not None or self.client.pending:
+        if not self.session.life.goes_on or self.client.pending:
             return True
         return any(broker.channel is None or broker.channel.pending for broker in self.brokers.values())
 

@@ -33,14 +33,10 @@ class Clusters:
         self._client_id = client_id
         self._on_topology = on_topology
         self._limits = limits
-        self._clusters: dict[str, UpstreamCluster] = {}
+        self.clusters: dict[str, UpstreamCluster] = {}
         self._registered: dict[str, Cluster] = {}
         self._faults: dict[str, str] = {}
         self._closing: set[asyncio.Task[None]] = set()
-
-    @property
-    def clusters(self) -> Mapping[str, UpstreamCluster]:
-        return self._clusters
 
     def apply(self, clusters: Mapping[str, Cluster]) -> None:
         """Follows a view: connects to new clusters, lets go of removed ones, masks and unmasks."""
@@ -51,11 +47,11 @@ class Clusters:
             known = self._registered.get(name)
             if known is not None and (known.bootstrap, known.security) != (cluster.bootstrap, cluster.security):
                 self._remove(name)
-            if name not in self._clusters and name not in self._faults:
+            if name not in self.clusters and name not in self._faults:
                 self._add(cluster)
             self._registered[name] = cluster
-            if name in self._clusters:
-                self._clusters[name].mask(cluster.masked.reason if cluster.masked else None)
+            if name in self.clusters:
+                self.clusters[name].mask(cluster.masked.reason if cluster.masked else None)
         if self.topology is not before:
             self._on_topology(self.topology)
 
@@ -76,12 +72,12 @@ class Clusters:
     async def refresh(self) -> None:
         """Surveys all clusters that are not masked; returns when all have answered or failed to."""
         await asyncio.gather(
-            *(self._clusters[n].refresh() for n, c in self._registered.items() if n in self._clusters and not c.masked)
+            *(self.clusters[n].refresh() for n, c in self._registered.items() if n in self.clusters and not c.masked)
         )
 
     def refresh_soon(self) -> None:
         """Surveys all clusters shortly."""
-        for cluster in self._clusters.values():
+        for cluster in self.clusters.values():
             cluster.refresh_soon()
 
     async def close(self) -> None:
@@ -90,7 +86,7 @@ class Clusters:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def _cluster(self, cluster: str) -> UpstreamCluster:
-        upstream = self._clusters.get(cluster)
+        upstream = self.clusters.get(cluster)
         if upstream is None:
             raise ClusterUnavailableError(cluster, self._faults.get(cluster, "no cluster of this name is registered"))
         return upstream
@@ -118,7 +114,7 @@ class Clusters:
             self._faults[cluster.name] = str(error)
             topology = ClusterTopology(cluster.name, why=str(error))
         else:
-            self._clusters[cluster.name] = upstream
+            self.clusters[cluster.name] = upstream
             upstream.start()
         self.topology = Topology({**self.topology.clusters, cluster.name: topology})
 
@@ -134,7 +130,7 @@ class Clusters:
     def _remove(self, name: str) -> None:
         self._registered.pop(name, None)
         self._faults.pop(name, None)
-        upstream = self._clusters.pop(name, None)
+        upstream = self.clusters.pop(name, None)
         if upstream is not None:
             task = asyncio.get_running_loop().create_task(upstream.close())
             self._closing.add(task)
@@ -142,6 +138,6 @@ class Clusters:
         self.topology = Topology({n: t for n, t in self.topology.clusters.items() if n != name})
 
     def _changed(self, cluster: ClusterTopology) -> None:
-        if cluster.name in self._clusters:
+        if cluster.name in self.clusters:
             self.topology = Topology({**self.topology.clusters, cluster.name: cluster})
             self._on_topology(self.topology)
