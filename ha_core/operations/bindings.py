@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ha_core.bindings_file import Declared, Difference, compare, levels
-from ha_core.model import Scope, Usage, UserBindings, View
+from ha_core.model import Document, Scope, Usage, UserBindings, View
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
@@ -51,14 +51,14 @@ def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
         )
     for difference in differences:
         _check_clusters(difference, view)
-    expected: dict[tuple[type[UserBindings], str], int | None] = {}
+    expected: dict[tuple[type[Document], str], int | None] = {}
     for difference in differences:
         found = environment.store.read(UserBindings, difference.user)
         if (found[0] if found else None) != difference.before:
             raise RefusedError(f"The bindings of {difference.user} are changing right now. Run it again.")
         expected[UserBindings, difference.user] = found[1] if found else None
     usage = environment.store.usage() if differences else {}
-    return BindingsPlan(view.revision, differences, expected, _warnings(differences, usage))  # type: ignore[arg-type]
+    return BindingsPlan(view.revision, differences, expected, _warnings(differences, usage))
 
 
 def apply_bindings(environment: Environment, plan: BindingsPlan, reason: str = _UNSAID) -> Report:

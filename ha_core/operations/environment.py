@@ -63,7 +63,6 @@ class Environment:
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     session_timeout_s: float = DEFAULT_SESSION_TIMEOUT_S
-    log: logging.Logger = _log
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "moves"))
     _admins: dict[tuple[str, str, str], Admin] = field(default_factory=dict)
 
@@ -119,7 +118,7 @@ class Environment:
 
     def say(self, text: str) -> None:
         """One line for people and for the log."""
-        self.log.info("%s", text)
+        _log.info("%s", text)
         self.progress(text)
 
     def __enter__(self) -> Self:

@@ -15,7 +15,7 @@ from ha_core.operations.crossing.ends import overdue
 from ha_core.operations.environment import Environment
 from ha_core.operations.registry import ClusterState
 from ha_core.plan.abandoned import patience_s
-from ha_core.plan.masking import affected
+from ha_core.plan.masking import affected, holders_of
 from ha_core.plan.returned import unconfirmed
 from ha_core.plan.verdict import duration, listed
 
@@ -78,10 +78,7 @@ def _masked(environment: Environment, view: View, clusters: Collection[ClusterSt
     masked = [state.cluster.name for state in clusters if state.cluster.masked is not None]
     if not masked:
         return
-    holders: dict[str, set[str]] = {}
-    for cluster in view.clusters:
-        for topic in environment.store.known(KnownTopic, cluster):
-            holders.setdefault(topic, set()).add(cluster)
+    holders = holders_of({cluster: environment.store.known(KnownTopic, cluster) for cluster in view.clusters})
     usage = environment.store.usage()
     for name in masked:
         written = affected(view, usage, name, holders).written

@@ -14,7 +14,7 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.report import Report
 from ha_core.operations.sides import answering, no_such_cluster
 from ha_core.operations.single import Expected, run_single
-from ha_core.plan.masking import Affected, affected
+from ha_core.plan.masking import Affected, affected, holders_of
 from ha_core.plan.returned import unconfirmed
 from ha_core.plan.verdict import error, listed
 
@@ -134,11 +134,7 @@ def _holders(environment: Environment, view: View) -> dict[str, set[str]]:
             environment.say(f"the topics of {cluster} cannot be asked: {error}")
         return environment.store.known(KnownTopic, cluster)
 
-    holders: dict[str, set[str]] = {}
-    for cluster, found in zip(view.clusters, environment.pool.map(names, view.clusters), strict=True):
-        for name in found:
-            holders.setdefault(name, set()).add(cluster)
-    return holders
+    return holders_of(dict(zip(view.clusters, environment.pool.map(names, view.clusters), strict=True)))
 
 
 def _read(environment: Environment, name: str) -> tuple[Cluster, int]:

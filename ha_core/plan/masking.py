@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,15 @@ class Affected:
         """Lists throughout: Airflow shows a tuple as one word in brackets."""
         users = {user: list(uses) for user, uses in self.users.items()}
         return {"written": [*self.written], "older": [*self.older], "groups": [*self.groups], "users": users}
+
+
+def holders_of(topics: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    """Topic → clusters that have it. `topics`: cluster → its topics."""
+    holders: dict[str, set[str]] = {}
+    for cluster, names in topics.items():
+        for name in names:
+            holders.setdefault(name, set()).add(cluster)
+    return holders
 
 
 def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapping[str, Collection[str]]) -> Affected:

@@ -50,8 +50,9 @@ def an_operation(names: list[str]) -> Operation:
     )
 
 
-def case(request: MoveRequest, facts: Facts) -> Case:
-    return Case(View(), request, closure(View(), {}, request), facts)
+def case(request: MoveRequest, facts: Facts, view: View | None = None) -> Case:
+    view = view or View()
+    return Case(view, request, closure(view, {}, request), facts)
 
 
 def producers_of(keys: list[tuple[str, int]], count: int) -> dict[tuple[str, int], tuple[ProducerFacts, ...]]:
@@ -75,7 +76,7 @@ def a_cut(topics: int, partitions: int, producers: int, extents: int = 1) -> tup
     facts = Facts(
         topics={("east", n): TopicFacts(True, partitions, producers=partitions * producers) for n in names},
     )
-    expected = revision_bytes(view, operation.request, operation.moves, facts)
+    expected = revision_bytes(case(operation.request, facts, view))
     at = {key: view.topics[key[0]].partitions[key[1]][-1].base if extents > 1 else 0 for key in keys}
     there = seed.randrange(10**11) if extents > 1 else 0
     ends = {key: PartitionEnds(there, at[key] + seed.randrange(10**11)) for key in keys}

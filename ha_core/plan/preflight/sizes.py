@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ha_core.model import MoveRequest, MoveSet, View
 from ha_core.plan.carry import MAX_TOPIC_SEQUENCES
-from ha_core.plan.facts import Facts
 from ha_core.plan.preflight.case import Case
 from ha_core.plan.verdict import Verdict, error
 
@@ -31,36 +29,34 @@ _PER_MEMBER = 160
 _PER_USER = 400
 
 
-def revision_bytes(view: View, request: MoveRequest, moves: MoveSet, facts: Facts) -> int:
+def revision_bytes(case: Case) -> int:
     """About what the revision of the cut takes."""
-    return (
-        sum(topic_bytes(view, request, name, facts) for name in moves.topics)
-        + sum(_group_bytes(request, name, facts) for name in moves.groups)
-        + _PER_USER * len(request.scope.named_users)
-        + 2 * _PER_DOCUMENT
-    )
+    request = case.request
+    size = 2 * _PER_DOCUMENT + _PER_USER * len(request.scope.named_users)
+    for name in case.moves.groups:
+        found = case.facts.group(request.origin, name)
+        size += _PER_DOCUMENT + 2 * len(name) + _PER_MEMBER * (len(found.members) if found is not None else 0)
+    return size + sum(topic_bytes(case, name) for name in case.moves.topics)
 
 
-def topic_bytes(view: View, request: MoveRequest, name: str, facts: Facts) -> int:
+def topic_bytes(case: Case, name: str) -> int:
     """About what one topic adds to it: its map, its evidence, and the last sequences of its producers."""
-    here, document = facts.topic(request.origin, name), view.topics.get(name)
+    here, document, old = case.here(name), case.view.topics.get(name), case.view.sequences.get(name)
     known = document.partitions if document is not None else {}
     partitions = max(len(known), here.partitions if here is not None else 0)
-    extents = sum(map(len, known.values()))
-    old = view.sequences.get(name)
     producers = (here.producers if here is not None else 0) + sum(map(len, old.partitions.values() if old else ()))
-    size = _PER_DOCUMENT + 3 * len(name) + _PER_PARTITION * partitions + _PER_EXTENT * extents
+    size = _PER_DOCUMENT + 3 * len(name) + _PER_PARTITION * partitions + _PER_EXTENT * sum(map(len, known.values()))
     if producers:
         size += _PER_DOCUMENT + len(name) + _PER_ASKED * partitions
     return size + SEQUENCE_BYTES * min(producers, MAX_TOPIC_SEQUENCES)
 
 
 def too_large(case: Case) -> Iterator[Verdict]:
-    view, request, moves, facts = case.view, case.request, case.moves, case.facts
-    size = revision_bytes(view, request, moves, facts)
+    size = revision_bytes(case)
     if size <= REVISION_BYTES:
         return
-    sizes = {name: topic_bytes(view, request, name, facts) for name in moves.topics}
+    request, moves = case.request, case.moves
+    sizes = {name: topic_bytes(case, name) for name in moves.topics}
     largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
     yield error(
         "too-large",
@@ -71,9 +67,3 @@ def too_large(case: Case) -> Iterator[Verdict]:
         f"Move the topics first, in as many revisions as they need: `switchyard migrate TOPIC… --from {request.origin} "
         f"--to {request.target}`; then what is left of this. Or name fewer, or single partitions: topic:NAME:0-24.",
     )
-
-
-def _group_bytes(request: MoveRequest, name: str, facts: Facts) -> int:
-    found = facts.group(request.origin, name)
-    members = len(found.members) if found is not None else 0
-    return _PER_DOCUMENT + 2 * len(name) + _PER_MEMBER * members
