@@ -81,16 +81,15 @@ class Caretaking:
         return [(operation, holding.epoch) for operation, holding in holdings if holding and not holding.held]
 
     def _known(self, operation: Operation, epoch: int, now: float) -> _Seen:
-        before = self._seen.get(operation.id)
-        if before is not None and (before.epoch, before.state) == (epoch, operation.state):
-            if operation.state != "crossing":
-                before.patience_s = patience_s(operation, {})
-            return before
-        if before is not None and before.epoch != epoch:
-            before = None  # somebody has worked on it since
-        topics = self._topics(operation) if operation.state == "crossing" else {}
-        attempts = before.attempts if before is not None else 0
-        return _Seen(epoch, now, operation.state, attempts, patience_s(operation, topics))
+        seen = self._seen.get(operation.id)
+        if seen is None or (seen.epoch, seen.state) != (epoch, operation.state):
+            # Under another epoch somebody has worked on it since.
+            attempts = seen.attempts if seen is not None and seen.epoch == epoch else 0
+            topics = self._topics(operation) if operation.state == "crossing" else {}
+            return _Seen(epoch, now, operation.state, attempts, patience_s(operation, topics))
+        if operation.state != "crossing":
+            seen.patience_s = patience_s(operation, {})
+        return seen
 
     def _topics(self, operation: Operation) -> dict[str, Topic]:
         """Who changes them changes the operation's document, under its epoch: they are read once."""

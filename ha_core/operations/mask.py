@@ -42,13 +42,18 @@ def who_depends(environment: Environment, name: str) -> Affected:
     return affected(view, environment.store.usage(), name, _holders(environment, view))
 
 
+def move_first(name: str) -> str:
+    """What to do with topics that are written in the cluster."""
+    return f"Move them first (`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead)"
+
+
 def objections(environment: Environment, name: str, change: str, depends: Affected, force: bool = False) -> str:
     """What speaks against the `change` ("mask" or "unmask"), with the way out. Changes nothing."""
     cluster, _ = _read(environment, name)
     if change == "mask" and cluster.masked is None and depends.written and not force:
         return (
-            f"{len(depends.written)} topics are written in {name} and nowhere else: {listed(depends.written)}. Move "
-            f"them first (`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead), or say --force "
+            f"{len(depends.written)} topics are written in {name} and nowhere else: {listed(depends.written)}. "
+            f"{move_first(name)}, or say --force "
             f"(in the form *Even if it is written*): then nobody can write them until {name} is "
             f"unmasked or they have moved."
         )

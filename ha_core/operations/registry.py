@@ -12,7 +12,7 @@ from ha_core.model.cluster import parse_bootstrap
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.gather import gather
-from ha_core.operations.mask import who_depends
+from ha_core.operations.mask import move_first, who_depends
 from ha_core.operations.report import Report
 from ha_core.operations.sides import no_such_cluster
 from ha_core.operations.single import Expected, run_single
@@ -154,9 +154,8 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
     if written:
         raise RefusedError(
             f"Nothing was changed. {len(written)} topics that never moved are written in {name}: {listed(written)}. "
-            f"Without it their clients are led to another cluster, and begin them anew there. Move them first "
-            f"(`switchyard switch`, or `switchyard migrate-from-fault` if {name} is dead). If nobody needs them, say "
-            "--force."
+            f"Without it their clients are led to another cluster, and begin them anew there. {move_first(name)}. If "
+            "nobody needs them, say --force."
         )
     key, detail = (Cluster, name), {"cluster": name, "bootstrap": found[0].bootstrap}
     report = run_single(

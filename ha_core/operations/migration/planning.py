@@ -216,12 +216,12 @@ def _rates(
     environment: Environment, view: View, request: MoveRequest, keys: Collection[Partition], summary: Path | None
 ) -> Rates:
     """Recorded rates; of what has none, those of two looks."""
-    recorded = from_summary(summary, request.origin) if summary is not None else None
-    left = [key for key in keys if recorded is None or key not in recorded.per_s]
-    if recorded is not None and not left:
+    recorded = from_summary(summary, request.origin) if summary is not None else Rates({}, "")
+    left = [key for key in keys if key not in recorded.per_s]
+    if summary is not None and not left:
         return recorded
     looked = looked_at(environment, environment.admin(view.clusters[request.origin]), left)
-    if recorded is None:
+    if summary is None:
         return looked
     if len(left) == len(keys):
         return replace(looked, words=f"{looked.words} (nothing is recorded of them)")
