@@ -41,10 +41,8 @@ class Closure:
     """Of topics."""
     shared_groups: tuple[Stranger, ...] = ()
     """Uses of moving groups by identities whose binding does not move."""
-    unknown_users: tuple[str, ...] = ()
-    """Users of the scope without a binding, a declared use or a seen one."""
     unseen: tuple[str, ...] = ()
-    """Users of the scope that are bound, but of which no use is known."""
+    """Users of the scope of which no use is known, seen or declared."""
     users: Mapping[str, Mapping[tuple[str, str], None]] = field(default_factory=dict)
     """`topic:NAME` or `group:NAME` → the (user, instance) of the scope that use it."""
 
@@ -80,13 +78,11 @@ def closure(view: View, usage: Mapping[str, Usage], request: MoveRequest) -> Clo
     reasons = dict(sorted(reasons.items()))
     topics = tuple(key[6:] for key in reasons if key.startswith("topic:"))
     groups = tuple(key[6:] for key in reasons if key.startswith("group:"))
-    idle = [user for user in scope.named_users if not any(_uses(usage, user))]
     return Closure(
         moves=MoveSet(topics=topics, groups=groups, reasons=reasons),
         strangers=tuple(sorted(_strangers(view, usage, scope, "topic", set(topics)))),
         shared_groups=tuple(sorted(_strangers(view, usage, scope, "group", set(groups)))),
-        unknown_users=tuple(user for user in idle if _bindings(view, user).empty),
-        unseen=tuple(user for user in idle if not _bindings(view, user).empty),
+        unseen=tuple(user for user in scope.named_users if not any(_uses(usage, user))),
         users=users,
     )
 

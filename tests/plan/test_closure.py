@@ -162,15 +162,10 @@ def test_a_group_with_members_of_a_user_who_stays_is_shared() -> None:
     assert together.shared_groups == ()
 
 
-def test_unknown_users_and_users_known_only_by_bindings_are_distinguished() -> None:
-    found = close(
-        Scope(users=("alice", "ghost"), instances=(("bound", "i"),)),
-        ALICE,
-        bindings=(UserBindings(user="bound", cluster="east"),),
-    )
+def test_users_of_the_scope_of_which_no_use_is_known_are_named() -> None:
+    found = close(Scope(users=("alice", "ghost"), instances=(("bound", "i"),)), ALICE)
 
-    assert found.unknown_users == ("ghost",)
-    assert found.unseen == ("bound",)
+    assert found.unseen == ("ghost", "bound")
 
 
 def test_the_closure_keeps_who_uses_each_topic_and_group() -> None:

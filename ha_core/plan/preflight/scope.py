@@ -12,20 +12,16 @@ from ha_core.plan.verdict import Verdict, error, info, listed, warning
 
 
 def users(case: Case) -> Iterator[Verdict]:
-    for user in case.closure.unknown_users:
-        yield error(
-            "unknown-user",
-            f"user {user}",
-            f"User {user} is not known: it has no binding and no use, seen or declared.",
-            "Correct the name, or declare what it uses: `switchyard usage declare`.",
-        )
     for user in case.closure.unseen:
-        yield warning(
-            "unseen-user",
-            f"user {user}",
-            f"Nothing is known of what {user} uses: only its binding changes.",
-            "Declare its topics and groups if it has any: `switchyard usage declare`.",
-        )
+        about, bound = f"user {user}", case.view.bindings.get(user)
+        if bound is None or bound.empty:
+            text = f"User {user} is not known: it has no binding and no use, seen or declared."
+            way = "Correct the name, or declare what it uses: `switchyard usage declare`."
+            yield error("unknown-user", about, text, way)
+        else:
+            text = f"Nothing is known of what {user} uses: only its binding changes."
+            way = "Declare its topics and groups if it has any: `switchyard usage declare`."
+            yield warning("unseen-user", about, text, way)
 
 
 def bindings(case: Case) -> Iterator[Verdict]:

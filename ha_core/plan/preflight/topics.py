@@ -58,8 +58,8 @@ def _in_target(case: Case, topic: str) -> Iterator[Verdict]:
     count = here.partitions if here is not None else max(document.partitions) + 1 if document is not None else None
     held = _held(document, target) if document is not None else {}
     if there is None:
-        text, way = f"It is not known whether topic {topic} exists in {target}.", f"Look at what {target} answers"
-        yield error("unknown-in-target", about, text, f"{way}, then try again.")
+        text = f"It is not known whether topic {topic} exists in {target}."
+        yield error("unknown-in-target", about, text, f"Look at what {target} answers, then try again.")
     elif not there.exists and held:
         text = f"Topic {topic} was deleted in {target}, but its map says that records of it lie there."
         yield error("deleted-in-target", about, text, f"Restore it in {target}, or choose another target.")
