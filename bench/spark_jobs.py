@@ -237,7 +237,7 @@ def _within_spark(partitions: int, folder: str) -> dict[str, float]:
             maps[key] = Topic(
                 name=key, writer=moved[1].cluster, partitions=dict.fromkeys(range(TOPIC_PARTITIONS), moved)
             )
-        verdicts = aging.report(aging.pipeline(ask, maps, {}, history, now_ms, 3600.0), Folder(folder), now_ms).summary
+        verdicts = aging.report(aging.pipeline(ask, maps, {}, history, now_ms), Folder(folder), now_ms, {}).summary
         mark("aging")
     for what in (cuts["partitions"], verdicts["extents"]):
         if what != figures["partitions"]:

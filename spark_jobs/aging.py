@@ -1,14 +1,14 @@
 """Job `aging`: is the origin of each moved partition still needed? A verdict with evidence for every closed extent.
 
-The rules are those of `ha_core.plan.aging`. This job brings them the facts of many clusters at once: logs and producers
-of the origins, commits of all groups, earlier ends from the history. Of a cluster that cannot be asked for its groups
-the last known commits are taken, if there are any.
+The rules, and what they are given, are those of `ha_core.plan.aging`. This job brings the facts of many clusters at
+once: logs and producers of the origins, commits of all groups, earlier ends from the history. Of a cluster that cannot
+be asked for its groups, or is masked, the last known commits are taken, if it was ever looked at completely.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -16,12 +16,11 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, functions
 
 from ha_core.model import Extent, Topic
-from ha_core.model.extent import live
-from ha_core.plan.aging import GONE, Commit, LogFacts, blocks, closed, without_surplus
+from ha_core.plan.aging import Block, Commit, LogFacts, blocks, closed, log_of
 from spark_jobs.asking import TopicAsked
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, History
-from spark_jobs.questions import Questions, by_partition, groups_listed
+from spark_jobs.questions import Questions, by_partition, errors, groups_listed
 from spark_jobs.report import MAX_ROWS, Outcome, table
 from spark_jobs.rows import frame_of, map_rows
 
@@ -29,6 +28,7 @@ WORST_CASES = 10
 EARLIER_MS = 2 * 24 * 3600 * 1000
 """How far back an earlier end is looked for."""
 _PARTITION = ["topic", "partition"]
+_TOPIC = ["cluster", "topic"]
 _LOG = ["cluster", *_PARTITION]
 _EXTENTS: TypeAdapter[tuple[Extent, ...]] = TypeAdapter(tuple[Extent, ...])
 
@@ -41,8 +41,8 @@ class Closed(NamedTuple):
     cluster: str
     term: int
     end: int
-    writing: bool
-    """Its cluster is the partition's writer again."""
+    mapped_end: int | None
+    """Where the map's last extent of its cluster ends there; None: its cluster is the partition's writer again."""
     extents: str
     """JSON of all extents of the partition."""
     crossed_ms: int
@@ -66,14 +66,17 @@ class Judged(NamedTuple):
     end: int
     extents: str
     crossed_ms: int
-    exists: bool | None
-    """The topic, in that cluster. None: it could not be asked."""
+    partitions: int | None
+    """Of the topic, in that cluster; 0: it is not there. None: it could not be asked."""
     config: str | None
     log_start: int | None
     log_end: int | None
-    earlier_end: int | None
-    earlier_at_ms: int | None
+    looked_ms: list[int] | None
+    """When its end was recorded before; the next list belongs to it."""
+    ends: list[int] | None
     newest_record_ms: int | None
+    untold: bool | None
+    """Its leader does not say who writes there."""
     groups: list[str] | None
     """Of the commits below the end; the next three lists belong to it."""
     coordinators: list[str] | None
@@ -105,6 +108,7 @@ def closed_extents(topics: Iterable[Topic], crossed: Mapping[tuple[str, str], in
     for topic in topics:
         for partition, extent in closed(topic):
             extents = topic.partitions[partition]
+            last = next(one for one in reversed(extents) if one.cluster == extent.cluster)
             assert extent.end is not None
             yield Closed(
                 topic=topic.name,
@@ -112,44 +116,41 @@ def closed_extents(topics: Iterable[Topic], crossed: Mapping[tuple[str, str], in
                 cluster=extent.cluster,
                 term=extent.term,
                 end=extent.end,
-                writing=live(extents).cluster == extent.cluster,
+                mapped_end=last.physical_end,
                 extents=_EXTENTS.dump_json(extents).decode(),
                 crossed_ms=crossed.get((extent.cluster, topic.name), 0),
             )
 
 
-def judge(now_ms: int, unasked: frozenset[str], masked: Mapping[str, str], rows: Iterable[Judged]) -> Iterator[Verdict]:
+def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, rows: Iterable[Judged]) -> Iterator[Verdict]:
     """Applies the rules to each row.
 
-    :param unasked: clusters of whose groups nothing is known.
-    :param masked: clusters out of service, and why.
+    :param against: `blocks`, with all that it has to know of clusters.
     """
     for row in rows:
         extents = _EXTENTS.validate_json(row.extents)
         extent = next(one for one in extents if one.term == row.term)
         parts = (row.groups or (), row.coordinators or (), row.offsets or (), row.lives or ())
         commits = [Commit(*one) for one in zip(*parts, strict=True)]
-        found = blocks(extents, extent, _log(row), commits, now_ms, unasked, masked=masked)
+        found = against(extents, extent, _log(row, now_ms), commits, now_ms)
         reasons: list[str] = list(dict.fromkeys(one.reason for one in found))
         why = "; ".join(one.text for one in found)
         log = (row.log_start, row.log_end, row.newest_record_ms)
         yield Verdict(*row[:5], not found, reasons, why, *log, len(commits))
 
 
-def _log(row: Judged) -> LogFacts | None:
-    if row.exists is False:
-        return GONE
-    if row.log_start is None or row.log_end is None:
-        return None
+def _log(row: Judged, now_ms: int) -> LogFacts | None:
+    told = None if row.log_start is None or row.log_end is None or row.untold else (row.log_start, row.log_end)
+    looks = zip(row.looked_ms or (), row.ends or (), strict=True)
     config = json.loads(row.config or "{}")
-    log = LogFacts(row.log_start, row.log_end, row.earlier_end, row.newest_record_ms, config)
-    return without_surplus(log, row.earlier_at_ms, row.crossed_ms)
+    written_ms = row.newest_record_ms or 0
+    return log_of(row.partition, row.partitions, told, config, looks, written_ms, now_ms, row.crossed_ms)
 
 
 def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> DataFrame:
     """The commits below the end of each closed extent, as lists.
 
-    The condition is `at_home` of `ha_core.plan.aging`, as a join.
+    The condition is `counts` of `ha_core.plan.aging`, as a join.
     """
     at_home = homes.groupBy("group").agg(functions.collect_set("home").alias("homes"))
     counting = (
@@ -173,33 +174,34 @@ def evidence(
     """`Judged` rows: each closed extent with all that was found out about it."""
     ends = by_partition(topics).withColumnsRenamed({"start": "log_start", "end": "log_end"})
     return (
-        closed.join(topics.select("cluster", "topic", "exists", "config"), ["cluster", "topic"], "left")
+        closed.join(
+            topics.where("exists is not null").select("cluster", "topic", "partitions", "config"), _TOPIC, "left"
+        )
         .join(ends, _LOG, "left")
-        .join(producers.select(*_LOG, "newest_record_ms"), _LOG, "left")
+        .join(producers.selectExpr(*_LOG, "newest_record_ms", "error is not null as untold"), _LOG, "left")
         .join(earlier, _LOG, "left")
         .join(below, [*_PARTITION, "end"], "left")
     )
 
 
-def read_commits(ask: Questions, history: History | None) -> tuple[DataFrame, frozenset[str]]:
-    """Commits of all groups of all clusters, and the clusters of whose groups nothing is known.
-
-    Where a cluster cannot be asked for all of them, what was known of its others at the last look is taken as well.
+def read_commits(
+    ask: Questions, history: History | None, masked: Collection[str]
+) -> tuple[DataFrame, frozenset[str], frozenset[str]]:
+    """Commits of all groups of all clusters, the clusters of whose groups nothing is known, and those that could not be
+    asked for all of them, of whose others what was known at the last look is taken. Masked ones nobody asks.
     """
-    listed = ask.list_clusters()
+    listed = ask.list_clusters(without=masked)
     told = ask.read_commits(groups_listed(listed))
-    refused = listed.select("cluster", "error").unionByName(told.select("cluster", "error"))
-    troubled = [row["cluster"] for row in refused.where("error is not null").select("cluster").distinct().collect()]
     fresh = told.where("error is null").select(*COMMITS.row._fields)
-    if not troubled:
-        return fresh, frozenset()
-    if history is None:
-        return fresh, frozenset(troubled)
-    looked = {row["cluster"] for row in history.last(ask.spark, LOOKS).select("cluster").collect()}
-    asked = told.where("error is null").select("cluster", "group").distinct()
-    older = history.last(ask.spark, COMMITS).where(functions.col("cluster").isin(troubled))
-    known = older.join(asked, ["cluster", "group"], "left_anti").select(*COMMITS.row._fields)
-    return fresh.unionByName(known), frozenset(troubled) - looked
+    refused = errors(listed, told).select("cluster").distinct().collect()
+    troubled = frozenset(masked).union(row["cluster"] for row in refused)
+    if not troubled or history is None:
+        return fresh, troubled, frozenset()
+    looks = history.last(ask.spark, LOOKS).where("errors = 0")
+    looked = troubled.intersection(row["cluster"] for row in looks.select("cluster").collect())
+    older = history.last(ask.spark, COMMITS).where(functions.col("cluster").isin(list(troubled)))
+    known = older.join(fresh.select("cluster", "group").distinct(), ["cluster", "group"], "left_anti")
+    return fresh.unionByName(known.select(*COMMITS.row._fields)), troubled - looked, looked
 
 
 def pipeline(
@@ -208,45 +210,39 @@ def pipeline(
     homes: Mapping[str, frozenset[str]],
     history: History | None,
     now_ms: int,
-    apart_s: float,
     crossed: Mapping[tuple[str, str], int] | None = None,
 ) -> DataFrame:
-    """`Verdict` rows of all closed extents of `maps`; earlier ends are at least `apart_s` old.
-
-    Topics that an operation works on are left out: their extents are about to change.
-    """
+    """`Verdict` rows of all closed extents of `maps`, which are `candidates`."""
     spark = ask.spark
-    chosen = [topic for topic in maps.values() if topic.fence is None and topic.crossing is None]
-    closed_frame = frame_of(spark, Closed, closed_extents(chosen, crossed or {}))
+    masked = {name: one.masked.reason for name, one in ask.reach.clusters.items() if one.masked is not None}
+    closed_frame = frame_of(spark, Closed, closed_extents(maps.values(), crossed or {}))
     # The size of a request counts all partitions of a topic, wherever they were moved from.
     asked = {
-        TopicAsked(extent.cluster, topic.name, len(topic.partitions)) for topic in chosen for _, extent in closed(topic)
+        TopicAsked(extent.cluster, topic.name, len(topic.partitions))
+        for topic in maps.values()
+        for _, extent in closed(topic)
+        if extent.cluster not in masked
     }
     topics = ask.read_topics(frame_of(spark, TopicAsked, sorted(asked)))
-    there = by_partition(topics).select(*_LOG)
-    sent_to = closed_frame.where("not writing").select(*_LOG).distinct().join(there, _LOG)
-    producers = ask.read_producers(sent_to)
-    commits, unasked = read_commits(ask, history)
-    before_ms = now_ms - int(apart_s * 1000)
-    recorded = history.read(spark, ENDS, before_ms - EARLIER_MS) if history else frame_of(spark, ENDS.row, [])
-    earlier = (
-        recorded.where(f"read_at_ms <= {before_ms}")
-        .join(sent_to, _LOG, "left_semi")
-        .groupBy(*_LOG)
-        .agg(
-            functions.max_by("end", "read_at_ms").alias("earlier_end"),
-            functions.max("read_at_ms").alias("earlier_at_ms"),
-        )
+    there = by_partition(topics).select(*_LOG, "end")
+    passed = closed_frame.select(*_LOG, "mapped_end").distinct().join(there, _LOG).where("end > mapped_end")
+    gone_on = passed.select(*_LOG)
+    producers = ask.read_producers(gone_on)
+    commits, unasked, last_seen = read_commits(ask, history, masked)
+    recorded = history.read(spark, ENDS, now_ms - EARLIER_MS) if history else frame_of(spark, ENDS.row, [])
+    looks = recorded.join(gone_on, _LOG, "left_semi").groupBy(*_LOG)
+    earlier = looks.agg(
+        functions.collect_list("read_at_ms").alias("looked_ms"), functions.collect_list("end").alias("ends")
     )
     known = frame_of(spark, Home, (Home(group, one) for group, found in homes.items() for one in sorted(found)))
     below = commits_below(closed_frame.select(*_PARTITION, "end").distinct(), commits, known)
     rows = evidence(closed_frame, topics, producers, earlier, below)
-    masked = {name: one.masked.reason for name, one in ask.reach.clusters.items() if one.masked is not None}
-    return map_rows(rows, partial(judge, now_ms, unasked, masked), Judged, Verdict)
+    against = partial(blocks, unasked=unasked, masked=masked, last_seen=last_seen)
+    return map_rows(rows, partial(judge, against, now_ms), Judged, Verdict)
 
 
-def report(rows: DataFrame, output: Folder, now_ms: int) -> Outcome:
-    """Writes the verdicts and sums them up."""
+def report(rows: DataFrame, output: Folder, now_ms: int, put_off: Mapping[str, str]) -> Outcome:
+    """Writes the verdicts and sums them up. `put_off` has the topics that were not judged, and why."""
     folder = output / "aging" / f"part=r{now_ms}"
     rows.write.mode("overwrite").parquet(folder.uri)
     written = rows.sparkSession.read.parquet(folder.uri)
@@ -263,6 +259,7 @@ def report(rows: DataFrame, output: Folder, now_ms: int) -> Outcome:
         .limit(MAX_ROWS)
         .collect()
     ]
+    left = sorted(put_off.items())[:MAX_ROWS]
     total, aged = written.count(), written.where("aged").count()
     summary = {
         "job": "aging",
@@ -273,8 +270,10 @@ def report(rows: DataFrame, output: Folder, now_ms: int) -> Outcome:
         "topics_aged": whole.count(),
         "some_topics_aged": [f"{row['topic']} in {row['cluster']}" for row in some],
         "worst": worst[:WORST_CASES],
+        "put_off": dict(left),
         "path": folder.uri,
     }
     shown = [(row["topic"], row["partition"], row["cluster"], ", ".join(row["reasons"]), row["why"]) for row in worst]
     title = f"{aged:,} of {total:,} closed extents have aged; what speaks against the others:"
-    return Outcome(summary, table(title, ("topic", "partition", "origin", "reasons", "why"), shown, total - aged))
+    text = table(title, ("topic", "partition", "origin", "reasons", "why"), shown, total - aged)
+    return Outcome(summary, "\n".join([text, *(f"not judged: {name}: {why}" for name, why in left)]))

@@ -22,11 +22,11 @@ from ha_core.kafka.errors import (
     NotKafkaError,
     UnsupportedByClusterError,
 )
-from ha_core.kafka.facts import LIVE, RecordTimes
+from ha_core.kafka.facts import RecordTimes
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster
 from ha_core.model.portions import portions
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts import Partition, is_live
 from ha_core.wire.sasl import SecurityProfile
 
 Answer = TypeVar("Answer")
@@ -126,7 +126,7 @@ class CommitRead(NamedTuple):
     cluster: str
     group: str
     live: bool
-    """It has members, or is getting some."""
+    """It has members, is getting some, or may have."""
     topic: str | None
     partition: int | None
     offset: int | None
@@ -238,7 +238,7 @@ def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRea
         committed = admin.group_offsets([one.group for one in asked], stable=False)
         at_ms = _now_ms()
         for one in asked:
-            live = (one.state or states.get(one.group, "")) in LIVE
+            live = is_live(one.state or states.get(one.group, ""))
             offsets = committed.get(one.group) or {}
             for (topic, partition), (offset, _) in offsets.items():
                 yield CommitRead(one.cluster, one.group, live, topic, partition, offset, at_ms, None)

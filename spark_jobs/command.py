@@ -83,8 +83,8 @@ def _run(options: argparse.Namespace) -> Outcome:
             return outcome
         from spark_jobs import aging
 
-        judged = aging.pipeline(ask, given.topics, given.homes, history, now_ms, options.apart_s, given.crossed)
-        return aging.report(judged, Folder(options.output), now_ms)
+        judged = aging.pipeline(ask, given.topics, given.homes, history, now_ms, given.crossed)
+        return aging.report(judged, Folder(options.output), now_ms, given.put_off)
 
 
 def _demand(options: argparse.Namespace) -> Demand:
@@ -129,7 +129,6 @@ def _parser() -> argparse.ArgumentParser:
         default=True,
         help="of each partition's first and newest record; brokers read their files for them",
     )
-    aging.add_argument("--apart-s", type=_seconds, default=3600.0, help="age of the recorded ends to compare with")
     return parser
 
 

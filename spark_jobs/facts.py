@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Window, functions
 
 from spark_jobs.asking import ToList
 from spark_jobs.history import COMMITS, DEFAULT, ENDS, LOOKS, SPECS, History, Keep, LookRow, Table, compact
-from spark_jobs.questions import Questions, by_partition, groups_listed, topics_listed
+from spark_jobs.questions import Questions, by_partition, errors, groups_listed, topics_listed
 from spark_jobs.report import Outcome, table
 from spark_jobs.rows import frame_of, from_batches
 
@@ -50,21 +50,15 @@ def record(ask: Questions, history: History, now_ms: int, keep: Keep = DEFAULT) 
 
 def look(listed: DataFrame, topics: DataFrame, commits: DataFrame, clusters: DataFrame, now_ms: int) -> list[LookRow]:
     """How this run found each cluster; one that gave nothing at all has not been reached."""
-    errors = (
-        listed.select("cluster", "error")
-        .unionByName(topics.select("cluster", "error"))
-        .unionByName(commits.select("cluster", "error"))
-        .where("error is not null")
-        .groupBy("cluster")
-        .agg(functions.count("*").alias("errors"), functions.first("error").alias("error"))
-    )
+    troubles = errors(listed, topics, commits).groupBy("cluster")
+    failed = troubles.agg(functions.count("*").alias("errors"), functions.first("error").alias("error"))
     counts = listed.groupBy("cluster").agg(
         functions.count_if(functions.expr("what = 'topic' and not internal")).alias("topics"),
         functions.sum(functions.expr("if(internal, 0, partitions)")).alias("partitions"),
         functions.count_if(functions.expr("what = 'group'")).alias("groups"),
         functions.count_if(functions.expr("what <> 'error'")).alias("named"),
     )
-    looks = clusters.join(counts, "cluster", "left").join(errors, "cluster", "left").orderBy("cluster")
+    looks = clusters.join(counts, "cluster", "left").join(failed, "cluster", "left").orderBy("cluster")
     # A new cluster may be empty: reached is who named something, or had nothing to complain of.
     columns = ["cluster", "coalesce(named, 0) > 0 or errors is null as reached"]
     columns += [f"coalesce({name}, 0) as {name}" for name in ("topics", "partitions", "groups", "errors")]

@@ -1,7 +1,7 @@
-"""What a job is told: the clusters and how to log in, the topic maps, and where groups are at home.
+"""What a job is told: the clusters and how to log in, the topic maps and who works on them, where groups are at home.
 
-All of it comes from ZooKeeper, or from a JSON file with the documents as they are stored:
-`{"clusters": [Cluster…], "topics": [Topic…], "homes": {group: [cluster…]}, "operations": [Operation…]}`.
+All of it comes from ZooKeeper, or from a JSON file with the documents as they are stored: `{"clusters": [Cluster…],
+"topics": [Topic…], "locks": [Lock…], "operations": [Operation…], "homes": {group: [cluster…]}}`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
 from ha_core.kafka.security import load_profiles
-from ha_core.model import Cluster, Operation, Topic
-from ha_core.plan.aging import crossed, group_homes
+from ha_core.model import Cluster, Document, Lock, Operation, Topic
+from ha_core.plan.aging import candidates, crossed, locked_topics
+from ha_core.plan.resolve import group_homes
 from ha_core.wire.sasl import SecurityProfile
 
 NEWEST_OPERATIONS = 10_000
+D = TypeVar("D", bound=Document)
 
 
 class InputError(ValueError):
@@ -31,6 +33,9 @@ class Inputs(NamedTuple):
     clusters: Mapping[str, Cluster]
     profiles: Mapping[str, SecurityProfile]
     topics: Mapping[str, Topic]
+    """Those with a map, without the following."""
+    put_off: Mapping[str, str]
+    """topic → what has to end before its map can be judged."""
     homes: Mapping[str, frozenset[str]]
     """group → where it has moved; a group that is missing may be anywhere."""
     crossed: Mapping[tuple[str, str], int]
@@ -46,27 +51,32 @@ def from_zookeeper(hosts: str, root: str) -> Inputs:
 
     store = connect(hosts, root=root)
     try:
-        view, usage, operations = store.load(), store.usage(), store.operations(NEWEST_OPERATIONS)
+        view, locks, usage = store.load(), store.locks(), store.usage()
+        operations = store.operations(NEWEST_OPERATIONS)
     finally:
         store.close()
     if not view.clusters:
         raise InputError(f"{hosts}{root}: no cluster is registered. Add one with `switchyard clusters add`.")
-    homes = group_homes(view, usage.values())
-    return Inputs(view.clusters, load_profiles(), view.topics, homes, crossed(operations))
+    judged = candidates(view.topics.values(), locked_topics(locks))
+    return Inputs(view.clusters, load_profiles(), *judged, group_homes(view, usage.values()), crossed(operations))
 
 
 def from_file(path: Path) -> Inputs:
     """The same from a JSON file."""
     try:
         found = json.loads(path.read_text("utf-8"))
-        clusters = [Cluster.model_validate(one) for one in found["clusters"]]
-        topics = [Topic.model_validate(one) for one in found.get("topics", ())]
-        operations = [Operation.model_validate(one) for one in found.get("operations", ())]
+        clusters = {one.name: one for one in _documents(Cluster, found["clusters"])}
+        locks = locked_topics(_documents(Lock, found.get("locks", ())))
+        judged = candidates(_documents(Topic, found.get("topics", ())), locks)
+        operations = crossed(_documents(Operation, found.get("operations", ())))
         homes = {str(group): frozenset(map(str, names)) for group, names in found.get("homes", {}).items()}
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}. Give the path of a readable file.") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise InputError(f'{path}: {what}. Write {{"clusters": [{{"name": …, "bootstrap": …}}]}}.') from None
-    topics_by_name = {one.name: one for one in topics}
-    return Inputs({one.name: one for one in clusters}, load_profiles(), topics_by_name, homes, crossed(operations))
+    return Inputs(clusters, load_profiles(), *judged, homes, operations)
+
+
+def _documents(kind: type[D], found: Any) -> list[D]:
+    return [kind.model_validate(one) for one in found]

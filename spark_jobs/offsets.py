@@ -22,7 +22,7 @@ from spark_jobs.asking import TopicAsked
 from spark_jobs.cuts import Demand, Windows, suggest
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, History
-from spark_jobs.questions import Questions, by_partition, topics_listed
+from spark_jobs.questions import Questions, by_partition, errors, topics_listed
 from spark_jobs.rates import windows
 from spark_jobs.report import MAX_ROWS, Outcome, ago, table, write_whole
 from spark_jobs.rows import frame_of, map_rows
@@ -133,18 +133,13 @@ def read_ends(ask: Questions, selection: Selection, timestamps: bool = True) -> 
     """
     if selection.names and not selection.patterns:
         rows = [TopicAsked(cluster, topic, 0) for cluster in ask.reach.clusters for topic in selection.names]
-        topics = ask.read_topics(frame_of(ask.spark, TopicAsked, rows), timestamps)
-        refused = topics.where("exists is null").select("cluster", "error")
+        asked, listed = frame_of(ask.spark, TopicAsked, rows), []
     else:
-        listed = ask.list_clusters()
-        asked = topics_listed(listed).where(selection.condition("topic"))
-        topics = ask.read_topics(asked, timestamps)
-        unlisted = listed.where("what = 'error'").select("cluster", "error")
-        refused = unlisted.unionByName(topics.where("exists is null").select("cluster", "error"))
-    troubles = {
-        row["cluster"]: row["error"]
-        for row in refused.groupBy("cluster").agg({"error": "first"}).toDF("cluster", "error").collect()
-    }
+        listed = [ask.list_clusters()]
+        asked = topics_listed(*listed).where(selection.condition("topic"))
+    topics = ask.read_topics(asked, timestamps)
+    refused = errors(*listed, topics.where("exists is null"))
+    troubles: dict[str, str] = dict(refused.groupBy("cluster").agg(functions.first("error")).collect())
     return by_partition(topics, *_TIMES), troubles
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from functools import partial
+from collections.abc import Collection
+from functools import partial, reduce
 from types import TracebackType
 from typing import Any, Self
 
@@ -42,9 +43,9 @@ class Questions:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._answers.delete()
 
-    def list_clusters(self) -> DataFrame:
-        """`Listed` of every cluster."""
-        clusters = frame_of(self.spark, ToList, (ToList(name) for name in self.reach.clusters))
+    def list_clusters(self, without: Collection[str] = ()) -> DataFrame:
+        """`Listed` of every cluster, but for those that nobody wants to be asked."""
+        clusters = frame_of(self.spark, ToList, (ToList(name) for name in self.reach.clusters if name not in without))
         return self._ask(clusters, asking.list_clusters, ToList, asking.Listed, "cluster")
 
     def read_topics(self, topics: DataFrame, timestamps: bool = False) -> DataFrame:
@@ -81,6 +82,12 @@ def topics_listed(listed: DataFrame) -> DataFrame:
 def groups_listed(listed: DataFrame) -> DataFrame:
     """`GroupAsked` of what `list_clusters` has found."""
     return listed.where("what = 'group'").selectExpr("cluster", "name as group", "state")
+
+
+def errors(*answers: DataFrame) -> DataFrame:
+    """cluster, error: what went wrong in any of these answers, whatever they are."""
+    told = (one.select("cluster", "error") for one in answers)
+    return reduce(DataFrame.unionByName, told).where("error is not null")
 
 
 def by_partition(topics: DataFrame, *more: str) -> DataFrame:

@@ -76,10 +76,6 @@ class MemberDescription:
     assignment: bytes = field(repr=False)
 
 
-LIVE = frozenset({"Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
-"""States of a group with members."""
-
-
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
     """A group as its coordinator knows it. A group that does not exist has the state `Dead`."""

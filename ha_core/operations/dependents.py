@@ -20,7 +20,6 @@ from pydantic import BaseModel, ConfigDict
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.facts import LIVE
 from ha_core.model import Identity, MoveOperation, MoveRequest, MoveSet, Scope, View
 from ha_core.model.operation import DependentGroups
 from ha_core.operations.creating import await_free, begin
@@ -32,7 +31,7 @@ from ha_core.operations.kind import Work
 from ha_core.operations.report import Report
 from ha_core.operations.switch.proposal import plan
 from ha_core.plan.closure import closure, users_at
-from ha_core.plan.facts import Partition
+from ha_core.plan.facts import Partition, is_live
 from ha_core.plan.preflight import FOLLOWER_RULES, judge
 from ha_core.plan.preflight.followers import Followers
 from ha_core.plan.resolve import cluster_for_group
@@ -125,7 +124,7 @@ def _readers(
     committed = admin.group_offsets(sorted(states), stable=False, timeout_s=LOOK_S)
     found = {name: topics & {topic for topic, _ in offsets} for name, offsets in committed.items()}
     # Members that never committed; brokers before Kafka 2.6 do not say who has members.
-    silent = [name for name, some in found.items() if not some and (states[name] in LIVE or not states[name])]
+    silent = [name for name, some in found.items() if not some and is_live(states[name])]
     for name, group in admin.describe_groups(silent, timeout_s=LOOK_S).items() if silent else ():
         found[name] = topics & group.assigned
     return {name: some for name, some in found.items() if some}, {name: tuple(one) for name, one in committed.items()}

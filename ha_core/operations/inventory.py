@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ha_core.kafka.admin import Admin
@@ -14,9 +14,10 @@ from ha_core.operations.errors import RefusedError
 from ha_core.operations.gather import groups_of
 from ha_core.operations.last_seen import groups_last_seen
 from ha_core.operations.sides import PROBE_S
-from ha_core.plan.aging import Commit, at_home, group_homes
+from ha_core.plan.aging import Commit, counts
 from ha_core.plan.facts import GroupFacts, Partition
 from ha_core.plan.lag import GroupLag, Held, TopicRow, by_topic, group_lag, topic_row
+from ha_core.plan.resolve import group_homes
 
 Logs = dict[str, dict[int, Held | None]]
 """Topic → partition → its log; None: it cannot be asked."""
@@ -54,6 +55,8 @@ class Commits:
     of: Mapping[Partition, tuple[Commit, ...]] = field(default_factory=dict)
     unasked: tuple[str, ...] = ()
     """Clusters that do not answer, and of which nothing was recorded either."""
+    last_seen: tuple[str, ...] = ()
+    """Clusters that do not answer, and count as they were recorded."""
     left_over: tuple[str, ...] = ()
     """`group GROUP in CLUSTER`: what a cluster still holds of a group that has moved away. Nobody reads it."""
 
@@ -92,7 +95,8 @@ def lags(environment: Environment, view: View, look: Look, wanted: Collection[st
     names = sorted({name for groups in clusters for name in groups} if wanted is None else wanted)
     topics = {key[0] for groups in clusters for name in names if name in groups for key in groups[name].offsets}
     logs = {cluster: logs for cluster, (logs, _) in _topics(environment, look.up, topics).items()}
-    found = (group_lag(view, name, look.groups, look.why, logs) for name in names)
+    homes = group_homes(view, environment.store.usage().values())
+    found = (group_lag(view, name, homes, look.groups, look.why, logs) for name in names)
     return [lag for lag in found if lag is not None]
 
 
@@ -114,29 +118,31 @@ def overview(environment: Environment) -> Overview:
 def commits(environment: Environment, view: View, topics: Collection[str], up: Mapping[str, Admin]) -> Commits:
     """Committed offsets of `topics` in every registered cluster; `up` are those that answer."""
     unasked: list[str] = []
+    last_seen: list[str] = []
     left_over: set[str] = set()
     found: dict[Partition, list[Commit]] = {}
 
-    def ask(cluster: str) -> dict[str, GroupFacts] | None:
+    def ask(cluster: str) -> tuple[dict[str, GroupFacts], bool]:
         groups, error = _groups(environment, cluster, up.get(cluster), None, COMMITS_S)
         if error:
             environment.say(f"the groups of {cluster} cannot be asked: {error}")
-        looked_at = groups or (cluster in up and not error) or environment.store.known(KnownTopic, cluster)
-        return groups if looked_at else None
+        return groups, cluster in up and not error
 
     wanted, clusters = set(topics), sorted(view.clusters)
     homes = group_homes(view, environment.store.usage().values())
-    for cluster, groups in zip(clusters, environment.pool.map(ask, clusters), strict=True):
-        if groups is None:
-            unasked.append(cluster)
-        for name, group in (groups or {}).items():
+    for cluster, (groups, answered) in zip(clusters, environment.pool.map(ask, clusters), strict=True):
+        if not answered:
+            known = groups or environment.store.known(KnownTopic, cluster)
+            (last_seen if known else unasked).append(cluster)
+        for name, group in groups.items():
             for key, offset in group.offsets.items():
-                commit = Commit(name, cluster, offset, bool(group.members))
-                if key[0] in wanted and at_home(commit, homes):
+                commit = Commit(name, cluster, offset, group.live)
+                if key[0] in wanted and counts(commit, homes):
                     found.setdefault(key, []).append(commit)
                 elif key[0] in wanted:
                     left_over.add(f"group {name} in {cluster}")
-    return Commits({key: tuple(several) for key, several in found.items()}, tuple(unasked), tuple(sorted(left_over)))
+    several = {key: tuple(commits) for key, commits in found.items()}
+    return Commits(several, tuple(unasked), tuple(last_seen), tuple(sorted(left_over)))
 
 
 def _admin(environment: Environment, cluster: Cluster) -> tuple[Admin | None, str]:
@@ -156,9 +162,12 @@ def _groups(
     error = ""
     if admin is not None:
         try:
-            names = admin.list_groups(timeout_s=timeout_s) if wanted is None else wanted
-            asked = groups_of(admin, sorted(names), timeout_s)
-            return {name: one for name, one in asked.items() if one.offsets or one.members}, ""
+            states = admin.list_groups(timeout_s=timeout_s) if wanted is None else dict.fromkeys(wanted, "")
+            asked = groups_of(admin, sorted(states), timeout_s)
+            # Groups of the newer protocol (KIP-848) are described as dead, and listed as what they are.
+            dead = {name: states[name] for name, one in asked.items() if one.state == "Dead" and states[name]}
+            told = asked | {name: replace(asked[name], state=state) for name, state in dead.items()}
+            return {name: one for name, one in told.items() if one.offsets or one.members}, ""
         except KafkaAdminError as refused:
             error = str(refused)
     return groups_last_seen(environment, cluster, wanted), error

@@ -123,8 +123,9 @@ def _record(environment: Environment, cluster: Cluster) -> Look:
         groups = known_groups(admin, at)
         look_s = environment.monotonic() - begun
         seen = [one.model_copy(update={"look_s": look_s}) if one.at == at else one for one in topics.values()]
-        store.keep_known(KnownTopic, cluster.name, seen)
+        # Where topics are known, aging takes the groups for known as well.
         store.keep_known(KnownGroup, cluster.name, groups.values())
+        store.keep_known(KnownTopic, cluster.name, seen)
     except StoreUnavailableError:
         raise
     except (KafkaAdminError, RefusedError, StoreError) as error:

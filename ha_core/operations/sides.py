@@ -53,12 +53,6 @@ def answering(environment: Environment, clusters: Iterable[Cluster]) -> dict[str
     return {admin.cluster.name: admin for admin in environment.pool.map(probe, clusters) if admin is not None}
 
 
-def locked_topics(environment: Environment) -> dict[str, str]:
-    """Topic → the operation that works on it."""
-    locks = [(*lock.key.split(":", 1), lock.operation) for lock in environment.store.locks()]
-    return {name: operation for kind, name, operation in locks if kind == "topic"}
-
-
 def no_such_cluster(name: str, known: Iterable[str]) -> RefusedError:
     """What to raise where `name` is none of the `known` clusters."""
     return RefusedError(f"There is no cluster {name!r} (known: {', '.join(sorted(known)) or 'none'}). Check the name.")

@@ -1,7 +1,8 @@
 """When an old extent may go: nothing of it can still be read, and nobody needs it.
 
-One rule per reason, each over plain numbers, so that a command that asks brokers and a job over recorded rows come to
-the same verdict. An extent may be dropped when none of them speaks against it:
+One rule per reason, each over plain numbers. What the rules are given is chosen here as well (`candidates`, `log_of`,
+`comparable`, `counts`), so that a command that asks brokers and a job over recorded rows come to the same verdict.
+Where that is in doubt the extent stays. It may be dropped when no rule speaks against it:
 
 1. *unconfirmed*: its end is only an upper bound, because its cluster was dead at the cut. What it holds is not known.
 2. *unasked*: its cluster, or one that coordinates groups, did not answer and nothing is recorded of it. If it never
@@ -13,7 +14,7 @@ the same verdict. An extent may be dropped when none of them speaks against it:
 5. *written*: its log grows behind what the map knows of it: somebody writes there past the gateways.
 6. *lagging* and *dead*: a group has committed an offset below the extent's end. A group with members will get there;
    one without never will, and waits for somebody to reset or delete it. Of an `ignored` extent nobody waits for
-   anything, so groups do not count there.
+   anything, so groups do not count there. Of a cluster that cannot be asked its groups count as they were last seen.
 
 A reader below a dropped extent goes on at the start of the next one, as where a log's start has moved.
 """
@@ -21,12 +22,12 @@ A reader below a dropped extent goes on at the start of the next one, as where a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from ha_core.model import Extent, Identity, MigrateOperation, Operation, Topic, Usage, View
-from ha_core.plan.resolve import cluster_for_group
+from ha_core.model import Extent, Lock, MigrateOperation, Operation, Topic
+from ha_core.plan.resolve import at_home
 from ha_core.plan.returned import gone_for_good
 from ha_core.plan.verdict import listed
 
@@ -75,16 +76,80 @@ def crossed(operations: Iterable[Operation]) -> dict[tuple[str, str], int]:
     return found
 
 
-def without_surplus(log: LogFacts, earlier_at_ms: int | None, crossed_ms: int) -> LogFacts:
-    """`log` without signs of writing from before a crossing out of its cluster ended.
+def locked_topics(locks: Iterable[Lock]) -> dict[str, str]:
+    """Topic → the operation that works on it."""
+    keys = ((*lock.key.split(":", 1), lock.operation) for lock in locks)
+    return {name: operation for kind, name, operation in keys if kind == "topic"}
 
-    Until then the gateways themselves wrote there above the cut: that is no sign of somebody past them.
 
-    :param earlier_at_ms: when `earlier_end` was read.
+def worked_on(topic: Topic, locked: Mapping[str, str]) -> str | None:
+    """The operation that works on the topic, whose map is about to change; None: there is none.
+
+    :param locked: as of `locked_topics`. A fence or a crossing may stand without a lock.
     """
-    earlier = log.earlier_end if earlier_at_ms is not None and earlier_at_ms > crossed_ms else None
-    written_ms = log.last_write_ms if log.last_write_ms is not None and log.last_write_ms > crossed_ms else None
-    return replace(log, earlier_end=earlier, last_write_ms=written_ms)
+    sign = topic.fence or topic.transaction_fence or topic.crossing
+    return locked.get(topic.name) or (None if sign is None else sign.operation)
+
+
+def candidates(topics: Iterable[Topic], locked: Mapping[str, str]) -> tuple[dict[str, Topic], dict[str, str]]:
+    """Those of `topics` that have a map and may be judged now, by name; and of the others what has to end before."""
+    free: dict[str, Topic] = {}
+    put_off: dict[str, str] = {}
+    for topic in topics:
+        if topic.mapped and (operation := worked_on(topic, locked)):
+            put_off[topic.name] = f"operation {operation} works on it"
+        elif topic.mapped:
+            free[topic.name] = topic
+    return free, put_off
+
+
+def passed(extents: Sequence[Extent], cluster: str, log_end: int) -> int | None:
+    """Where the partition's last extent in `cluster` ends there, if the log goes on above it.
+
+    None: it does not, or the cluster is the writer, whose log has to grow.
+    """
+    end = next((one.physical_end for one in reversed(extents) if one.cluster == cluster), None)
+    return end if end is not None and log_end > end else None
+
+
+def comparable(looks: Iterable[tuple[int, int]], now_ms: int, crossed_ms: int) -> int | None:
+    """The earlier log end that growth counts from: of the newest look that is as old as a log has to rest, else of the
+    oldest. None: there is none.
+
+    Until a crossing out of the cluster has ended the gateways themselves wrote there above the cut: what was seen
+    before is no sign of somebody past them.
+
+    :param looks: (milliseconds since 1970, log end then).
+    """
+    since = sorted(look for look in looks if look[0] > crossed_ms)
+    rested = [look for look in since if look[0] <= now_ms - RESTLESS_MS]
+    return next((end for _, end in (*rested[-1:], *since)), None)
+
+
+def log_of(
+    partition: int,
+    partitions: int | None,
+    ends: tuple[int, int] | None,
+    config: Mapping[str, str],
+    looks: Iterable[tuple[int, int]],
+    last_write_ms: int,
+    now_ms: int,
+    crossed_ms: int,
+) -> LogFacts | None:
+    """What is known of a partition's log in one cluster; None: nothing is.
+
+    :param partitions: how many the topic has there; 0: it is not there. None: the cluster does not say.
+    :param ends: its start and end. None: its leader does not say, or not who writes to what lies above the map.
+    :param looks: as of `comparable`.
+    :param last_write_ms: as the leader says it; 0: it does not know.
+    :param crossed_ms: when the last crossing out of the cluster ended (`crossed`); 0: there was none.
+    """
+    if partitions is not None and partition >= partitions:
+        return GONE
+    if ends is None:
+        return None
+    written_ms = last_write_ms if last_write_ms > crossed_ms else None
+    return LogFacts(*ends, comparable(looks, now_ms, crossed_ms), written_ms, config)
 
 
 class Commit(NamedTuple):
@@ -95,29 +160,15 @@ class Commit(NamedTuple):
     """Whose coordinator holds it."""
     offset: int
     live: bool
-    """The group has members."""
+    """The group has members, or may have: see `is_live`."""
 
 
-def group_homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
-    """group → where it was moved to, and wherever else anybody who is bound or known to use it is led.
+def counts(commit: Commit, homes: Mapping[str, Collection[str]]) -> bool:
+    """Whether somebody may go on from it: a group that has moved leaves its old offsets where it was.
 
-    One that was never moved is missing, and may be anywhere: not everybody who uses it is known. So is one that
-    somebody uses who is led nowhere.
+    :param homes: as of `group_homes`.
     """
-    homes: dict[str, set[str | None]] = {name: {group.cluster} for name, group in view.groups.items() if group.cluster}
-    for bindings in view.bindings.values():
-        for name in bindings.groups.keys() & homes.keys():
-            homes[name].add(bindings.groups[name])
-    for usage in usages:
-        for name in usage.groups.keys() & homes.keys():
-            users = (Identity(usage.user, use.instance) for use in usage.groups[name])
-            homes[name].update(cluster_for_group(view, user, name) for user in users)
-    return {name: frozenset(c for c in found if c is not None) for name, found in homes.items() if None not in found}
-
-
-def at_home(commit: Commit, homes: Mapping[str, Collection[str]]) -> bool:
-    """Whether somebody may go on from it: a group that has moved leaves its old offsets where it was."""
-    return commit.live or commit.cluster in homes.get(commit.group, (commit.cluster,))
+    return commit.live or at_home(homes, commit.group, commit.cluster)
 
 
 class Block(NamedTuple):
@@ -136,6 +187,7 @@ def blocks(
     unasked: Collection[str] = (),
     accept_loss: bool = False,
     masked: Mapping[str, str] | None = None,
+    last_seen: Collection[str] = (),
 ) -> tuple[Block, ...]:
     """What speaks against dropping `extent`, a closed one of the partition's `extents`; nothing: it is aged.
 
@@ -144,6 +196,7 @@ def blocks(
     :param unasked: clusters of whose groups nothing is known.
     :param accept_loss: the operator does without what was lost.
     :param masked: cluster → why it was taken out of service; nobody asks these.
+    :param last_seen: clusters that could not be asked, and whose commits are those of the last look.
     :raises ValueError: the extent is open, so it is written.
     """
     if extent.end is None:
@@ -164,7 +217,8 @@ def blocks(
         found += [one for one in of_the_log if not (accept_loss and one.reason == "lost")]
     if not extent.ignored:
         found += [_silent(name, masked, f"nothing is known of the groups of {name}: ") for name in sorted(unasked)]
-        found += _group_blocks(extent, extent.end, commits, away=log is None)
+        away = {name: _silent(name, masked).text for name in last_seen}
+        found += _group_blocks(extent, extent.end, commits, log is None, away)
     return tuple(found)
 
 
@@ -233,8 +287,8 @@ def _log_blocks(extents: Sequence[Extent], extent: Extent, log: LogFacts, now_ms
     first, last = extent.clip(log.start), extent.clip(log.end)
     if first < last:
         yield Block("held", f"{extent.cluster} holds offsets {first} to {last}: {_retention(log.config)}")
-    mapped_end = [one for one in extents if one.cluster == extent.cluster][-1].physical_end
-    if mapped_end is not None and log.end > mapped_end:
+    mapped_end = passed(extents, extent.cluster, log.end)
+    if mapped_end is not None:
         grown = log.earlier_end is not None and log.end > max(mapped_end, log.earlier_end)
         recent = log.last_write_ms is not None and now_ms - log.last_write_ms < RESTLESS_MS
         if grown or recent:
@@ -254,8 +308,13 @@ def _retention(config: Mapping[str, str]) -> str:
     return f"retention deletes them ({time} ms)" if time else "retention deletes them"
 
 
-def _group_blocks(extent: Extent, end: int, commits: Iterable[Commit], away: bool) -> Iterator[Block]:
-    """Who has not read all of it. Of a cluster that is away nobody can, and nobody is told to do without it."""
+def _group_blocks(
+    extent: Extent, end: int, commits: Iterable[Commit], away: bool, last_seen: Mapping[str, str]
+) -> Iterator[Block]:
+    """Who has not read all of it. Of a cluster that is away nobody can, and nobody is told to do without it.
+
+    :param last_seen: cluster → how to learn more of its groups.
+    """
     most = "" if extent.known_end is None else "at most "
     for commit in sorted(commits):
         if commit.offset >= end:
@@ -264,13 +323,12 @@ def _group_blocks(extent: Extent, end: int, commits: Iterable[Commit], away: boo
             f"group {commit.group} at offset {commit.offset}, {most}{end - commit.offset} before the end "
             f"({commit.cluster})"
         )
-        if commit.live:
+        if commit.cluster in last_seen:
+            way = f"as it was last seen; {last_seen[commit.cluster]}"
+        elif commit.live:
             way = f"it waits for {extent.cluster}" if away else "it gets there by itself"
-            yield Block("lagging", f"lagging {behind}: {way}")
         else:
-            way = (
-                f"when {extent.cluster} is back, read on with it, or reset or delete it"
-                if away
-                else "reset or delete it"
-            )
-            yield Block("dead", f"dead {behind}: {way}")
+            read_on = f"when {extent.cluster} is back, read on with it, or " if away else ""
+            way = f"{read_on}reset or delete it"
+        reason: Reason = "lagging" if commit.live else "dead"
+        yield Block(reason, f"{reason} {behind}: {way}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from ha_core.plan.verdict import duration
@@ -54,6 +54,11 @@ class TopicFacts:
         return "compact" in self.config.get("cleanup.policy", "")
 
 
+def is_live(state: str, members: Collection[str] = ()) -> bool:
+    """Whether a group has members, is getting some, or may have: a state that nobody has told says nothing."""
+    return bool(members) or state not in {"Empty", "Dead"}
+
+
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
     """One consumer group as its coordinator knows it. A group that does not exist has state `Dead` and no offsets."""
@@ -66,6 +71,10 @@ class GroupFacts:
     """Committed offsets, which are client offsets."""
     age_s: float | None = None
     """As of `TopicFacts`. Members of what was last seen are not known."""
+
+    @property
+    def live(self) -> bool:
+        return is_live(self.state, self.members)
 
     @property
     def words(self) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from ha_core.model import Extent, View
 from ha_core.model.extent import identity
 from ha_core.plan.facts import GroupFacts, Partition
+from ha_core.plan.resolve import at_home
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +93,31 @@ class TopicRow:
 
 
 def group_lag(
-    view: View, group: str, seen: Mapping[str, Mapping[str, GroupFacts]], unasked: Mapping[str, str], logs: Logs
+    view: View,
+    group: str,
+    homes: Mapping[str, frozenset[str]],
+    seen: Mapping[str, Mapping[str, GroupFacts]],
+    unasked: Mapping[str, str],
+    logs: Logs,
 ) -> GroupLag | None:
     """The lag of a group; None: no cluster knows it.
 
+    :param homes: as of `group_homes`.
     :param seen: cluster → group.
     :param unasked: cluster → why its coordinators could not be asked.
     """
-    document = view.groups.get(group)
-    home = document.cluster if document is not None else None
     states: dict[str, str] = {}
     rows: list[PartitionLag] = []
     left_over: list[str] = []
     for cluster, groups in seen.items():
         if (here := groups.get(group)) is None:
             continue
-        if home not in {None, cluster} and not here.members:
+        if not here.members and not at_home(homes, group, cluster):
             left_over.append(cluster)
             continue
         states[cluster] = here.words
         rows += _partitions(view, cluster, here, logs)
-    if not states and not left_over and home not in unasked:
+    if not states and not left_over and not homes.get(group, frozenset()) & unasked.keys():
         return None
     why = {
         name: text if group in seen[name] else f"{text} Nothing was recorded of the group there."

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from ha_core.model import Identity, View
+from ha_core.model import Identity, Usage, View
 
 Level = Literal["map", "user#topic", "hint", "user+instance", "user", "topic", "default"]
 EXPLICIT_LEVELS: frozenset[Level] = frozenset({"user#topic", "hint", "user+instance", "user"})
@@ -58,6 +58,28 @@ def cluster_for_group(view: View, identity: Identity, group: str) -> str | None:
         or bindings.cluster
         or view.default_cluster
     )
+
+
+def group_homes(view: View, usages: Iterable[Usage]) -> dict[str, frozenset[str]]:
+    """group → where it was moved to, and wherever else anybody who is bound or known to use it is led.
+
+    One that was never moved is missing, and may be anywhere: not everybody who uses it is known. So is one that
+    somebody uses who is led nowhere.
+    """
+    homes: dict[str, set[str | None]] = {name: {group.cluster} for name, group in view.groups.items() if group.cluster}
+    for bindings in view.bindings.values():
+        for name in bindings.groups.keys() & homes.keys():
+            homes[name].add(bindings.groups[name])
+    for usage in usages:
+        for name in usage.groups.keys() & homes.keys():
+            users = (Identity(usage.user, use.instance) for use in usage.groups[name])
+            homes[name].update(cluster_for_group(view, user, name) for user in users)
+    return {name: frozenset(c for c in found if c is not None) for name, found in homes.items() if None not in found}
+
+
+def at_home(homes: Mapping[str, Collection[str]], group: str, cluster: str) -> bool:
+    """Whether somebody may be led to the group's coordinator in `cluster`. `homes` as of `group_homes`."""
+    return cluster in homes.get(group, (cluster,))
 
 
 def cluster_for_user(view: View, identity: Identity) -> str | None:

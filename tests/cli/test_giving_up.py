@@ -37,7 +37,9 @@ DONE = ("origins", "give-up", "east", "--reason", "the hall has burnt down", "--
 @pytest.fixture
 def store() -> MemoryStore:
     store = seeded(*CLUSTERS, *MAPS)
-    group = KnownGroup(cluster="west", name="billing", at=AT, offsets={"orders": {0: 7}, "stays": {0: 1}})
+    group = KnownGroup(
+        cluster="west", name="billing", at=AT, state="Empty", offsets={"orders": {0: 7}, "stays": {0: 1}}
+    )
     store.keep_known(KnownGroup, "west", [group])
     seen = [KnownTopic(cluster="east", name=n, at=AT, partitions=1, replication=1) for n in ("orders", "forgotten")]
     store.keep_known(KnownTopic, "east", seen)

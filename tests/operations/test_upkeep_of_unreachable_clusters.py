@@ -68,7 +68,7 @@ def test_an_extent_does_not_age_while_its_end_is_unconfirmed_and_groups_cannot_b
 
 
 def test_aging_counts_the_last_recorded_commits_of_groups_in_an_unreachable_cluster(given_up: Environment) -> None:
-    group = KnownGroup(cluster="west", name="billing", at=AT, offsets={"orders": {0: 7}})
+    group = KnownGroup(cluster="west", name="billing", at=AT, state="Empty", offsets={"orders": {0: 7}})
     given_up.store.keep_known(KnownGroup, "west", [group])
     given_up.store.keep_known(KnownTopic, "east", [SEEN])
 
@@ -76,6 +76,7 @@ def test_aging_counts_the_last_recorded_commits_of_groups_in_an_unreachable_clus
 
     assert [block.reason for block in old.blocks] == ["unconfirmed", "unasked", "dead"]
     assert "group billing at offset 7" in old.blocks[-1].text
+    assert "as it was last seen; west does not answer: bring it back" in old.blocks[-1].text
 
 
 def test_topic_patterns_match_topics_written_or_last_seen_in_the_dead_cluster(given_up: Environment) -> None:

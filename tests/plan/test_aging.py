@@ -13,13 +13,13 @@ from ha_core.plan.aging import (
     RESTLESS_MS,
     Commit,
     LogFacts,
-    at_home,
     blocks,
     closed,
+    counts,
     drop,
-    group_homes,
     undeletable,
 )
+from ha_core.plan.resolve import group_homes
 
 NOW_MS = 10_000_000
 OLD = Extent(cluster="east", start=0, end=100, base=20, term=0)
@@ -287,4 +287,4 @@ def test_a_group_whose_user_has_no_cluster_has_no_known_home() -> None:
 def test_a_commit_counts_unless_the_group_has_no_members_there_and_its_home_is_elsewhere(
     homes: dict[str, set[str]], cluster: str, live: bool, expected: bool
 ) -> None:
-    assert at_home(Commit("billing", cluster, 5, live), homes) is expected
+    assert counts(Commit("billing", cluster, 5, live), homes) is expected

@@ -9,6 +9,7 @@ from typing import Any
 from ha_core.kafka.errors import ClusterUnreachableError, NotAuthorisedError, UnsupportedByClusterError
 from ha_core.kafka.facts import GroupDescription, LogEnds, RecordTimes
 from ha_core.kafka.group_offsets import Committed
+from ha_core.kafka.probe import Probe
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster
 from ha_core.plan.facts import Partition, ProducerFacts
@@ -20,11 +21,11 @@ TIMEOUT_S = 1.0
 
 class FakeAdmin:
     """Answers from `topics`: name → [[start, end, first and newest timestamp if told] or null …], `configs`, and
-    `groups`: name → {state, commits, …}.
+    `groups`: name → {state, commits, the state as described if it is another}. It answers at once.
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        self.name = cluster.name
+        self.cluster, self.name = cluster, cluster.name
         self.held: dict[str, Any] = json.loads(cluster.bootstrap)
         if self.held.get("down"):
             self.held = {"down": True}
@@ -34,7 +35,13 @@ class FakeAdmin:
             raise ClusterUnreachableError(self.name, "nowhere:1", "cannot be reached")
         return self.held
 
-    def topics(self, names: Collection[str] | None = None, offsets: bool = True) -> dict[str, TopicDescription]:
+    def probe(self, timeout_s: float | None = None) -> Probe:
+        down = bool(self.held.get("down"))
+        return Probe(not down, "cannot be reached" if down else "", answers=not down)
+
+    def topics(
+        self, names: Collection[str] | None = None, offsets: bool = True, timeout_s: float | None = None
+    ) -> dict[str, TopicDescription]:
         found = self._reached().get("topics", {})
         forbidden = set(names or ()) & set(self.held.get("forbidden", ()))
         if forbidden:
@@ -62,20 +69,28 @@ class FakeAdmin:
         held = {key: self._reached()["topics"][key[0]][key[1]][2:] for key in ends}
         return {key: RecordTimes(*times) for key, times in held.items() if times}
 
-    def list_groups(self) -> dict[str, str]:
+    def list_groups(self, timeout_s: float | None = None) -> dict[str, str]:
         return {name: one["state"] for name, one in self._reached().get("groups", {}).items()}
 
-    def describe_groups(self, names: Collection[str]) -> dict[str, GroupDescription]:
-        return {name: GroupDescription(name, "Empty", "consumer", "", (), 1) for name in names}
+    def describe_groups(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, GroupDescription]:
+        groups = self._reached().get("groups", {})
+        states = {name: groups[name].get("described", groups[name]["state"]) or "Empty" for name in names}
+        return {name: GroupDescription(name, state, "consumer", "", (), 1) for name, state in states.items()}
 
-    def group_offsets(self, names: Collection[str], stable: bool) -> dict[str, dict[Partition, Committed]]:
+    def group_offsets(
+        self, names: Collection[str], stable: bool, timeout_s: float | None = None
+    ) -> dict[str, dict[Partition, Committed]]:
         groups = self._reached()["groups"]
         return {
             name: {(topic, partition): (offset, "") for topic, partition, offset in groups[name]["commits"]}
             for name in names
         }
 
-    def producers(self, partitions: Collection[Partition]) -> dict[Partition, tuple[ProducerFacts, ...]]:
+    def producers(
+        self, partitions: Collection[Partition], timeout_s: float | None = None
+    ) -> dict[Partition, tuple[ProducerFacts, ...]]:
+        if self._reached().get("secret_producers"):
+            raise NotAuthorisedError(self.name, "may not ask who writes")
         told = self._reached().get("producers")
         if told is None:
             raise UnsupportedByClusterError(self.name, "is too old")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ha_core.model import Extent, Topic
-from ha_core.model.topic import Fence
-from ha_core.plan.aging import Commit, at_home
+from ha_core.model.cluster import Mask
+from ha_core.plan.aging import RESTLESS_MS, Commit, blocks, counts
 from spark_jobs.aging import Home, Judged, Verdict, closed_extents, commits_below, judge, pipeline, report
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, CommitRow, EndRow, History, LookRow
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NOW_MS = 20_000 * 24 * 3600 * 1000
-APART_S = 600.0
 
 
 def moved(name: str, *clusters: str, cut: int = 100, partitions: int = 1) -> Topic:
@@ -41,17 +40,18 @@ def judged(
     homes: dict[str, frozenset[str]] | None = None,
     history: History | None = None,
     crossed: dict[tuple[str, str], int] | None = None,
+    masked: str | None = None,
 ) -> dict[tuple[str, int, str, int], Verdict]:
-    rows = pipeline(
-        Questions(spark, fleet(clusters), Folder(str(tmp_path))),
-        {t.name: t for t in topics},
-        homes or {},
-        history,
-        NOW_MS,
-        APART_S,
-        crossed,
-    )
-    outcome = report(rows, Folder(str(tmp_path / "out")), NOW_MS)
+    reach = fleet(clusters)
+    if masked is not None:
+        mask = Mask(since="2026-11-21T10:00:00Z", reason="rack fire", by="test")
+        out = reach.clusters[masked].model_copy(update={"masked": mask})
+        reach = reach._replace(clusters={**reach.clusters, masked: out})
+    ask = Questions(spark, reach, Folder(str(tmp_path)))
+    rows = pipeline(ask, {t.name: t for t in topics}, homes or {}, history, NOW_MS, crossed)
+    outcome = report(rows, Folder(str(tmp_path / "out")), NOW_MS, {"moving": "operation op works on it"})
+    assert outcome.summary["put_off"] == {"moving": "operation op works on it"}
+    assert outcome.text.endswith("not judged: moving: operation op works on it")
     written = spark.read.parquet(outcome.summary["path"]).toArrow().to_batches()
     found = {(one.topic, one.partition, one.cluster, one.end): one for one in from_batches(Verdict, written)}
     assert outcome.summary["extents"] == len(found)
@@ -123,9 +123,9 @@ def test_growth_is_measured_against_the_history_and_surplus_of_a_crossing_is_non
 ) -> None:
     # Given a log that grew since an earlier look, and two that went on behind their cuts, the last time 5 s ago
     history = History(str(tmp_path / "history"))
-    rows = [EndRow("east", "t", 0, 100, end, NOW_MS - ago_ms) for ago_ms, end in ((700_000, 100), (1_000, 120))]
+    rows = [EndRow("east", "t", 0, 100, end, NOW_MS - ago_ms) for ago_ms, end in ((RESTLESS_MS + 9, 100), (1_000, 120))]
     names = ("surplus", "bypassed")
-    rows += [EndRow("east", name, 0, 100, 105, NOW_MS - 650_000) for name in ("t", *names)]
+    rows += [EndRow("east", name, 0, 100, 105, NOW_MS - RESTLESS_MS) for name in ("t", *names)]
     history.write(ENDS, frame_of(spark, EndRow, rows).repartition(1), NOW_MS - 1_000)
     east = {
         "topics": {name: [[120, 120]] for name in ("t", *names)},
@@ -138,7 +138,7 @@ def test_growth_is_measured_against_the_history_and_surplus_of_a_crossing_is_non
         {"east": east, "west": {}},
         [moved(name, "east", "west") for name in ("t", *names)],
         history=history,
-        crossed={("east", "surplus"): NOW_MS - 1_000, ("east", "bypassed"): NOW_MS - 900_000},
+        crossed={("east", "surplus"): NOW_MS - 1_000, ("east", "bypassed"): NOW_MS - 2 * RESTLESS_MS},
     )
     # Then all but that one have somebody who writes past the gateways
     assert {key[0]: one.reasons for key, one in found.items()} == {
@@ -149,19 +149,41 @@ def test_growth_is_measured_against_the_history_and_surplus_of_a_crossing_is_non
     assert "it goes on from 100 to 120" in found["t", 0, "east", 100].why
 
 
-def test_maps_without_closed_extents_or_that_are_worked_on_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:
-    working = moved("t", "east", "west").model_copy(update={"fence": Fence(operation="op")})
-    assert judged(spark, tmp_path, {"east": {}}, [Topic(name="u", writer="east"), working]) == {}
+def test_maps_without_closed_extents_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    assert judged(spark, tmp_path, {"east": {}}, [moved("u", "east")]) == {}
+
+
+def test_what_is_masked_is_not_asked_and_what_is_refused_is_no_evidence(spark: SparkSession, tmp_path: Path) -> None:
+    # Given a masked cluster that would answer, whose last look was not complete; and a cluster that keeps its producers
+    # to itself, where one log goes on above the map, and one topic was made anew with fewer partitions
+    history = History(str(tmp_path / "history"))
+    look = LookRow("south", True, 0, 0, 1, 1, "no leader", NOW_MS - 5_000)
+    history.write_last({COMMITS: frame_of(spark, CommitRow, []), LOOKS: frame_of(spark, LookRow, [look])}, NOW_MS)
+    east = {"topics": {"sent": [[130, 130]], "new": [[100, 100]], "done": [[100, 100]]}, "secret_producers": True}
+    groups = {"billing": {"state": "Empty", "commits": [["done", 0, 7]]}}
+    south = {"topics": {"kept": [[100, 100]]}, "groups": groups}
+    topics = [*(moved(name, "east", "west") for name in ("sent", "done")), moved("kept", "south", "west")]
+    topics.append(moved("new", "east", "west", partitions=2))
+    # When they are judged
+    found = judged(spark, tmp_path, {"east": east, "west": {}, "south": south}, topics, history=history, masked="south")
+    # Then the mask speaks against all of them, and what is not known against those
+    assert {key[:2]: one.reasons for key, one in found.items()} == {
+        ("sent", 0): ["unasked", "masked"],
+        ("done", 0): ["masked"],
+        ("kept", 0): ["masked"],
+        ("new", 0): ["masked"],
+        ("new", 1): ["lost", "masked"],
+    }
 
 
 def test_a_map_of_several_stays_gives_one_row_for_each_closed_extent() -> None:
     found = list(closed_extents([moved("t", "east", "west", "east", partitions=2)], {}))
 
-    assert [(one.partition, one.cluster, one.end, one.term, one.writing) for one in found] == [
-        (0, "east", 100, 0, True),
-        (0, "west", 200, 1, False),
-        (1, "east", 100, 0, True),
-        (1, "west", 200, 1, False),
+    assert [(one.partition, one.cluster, one.end, one.term, one.mapped_end) for one in found] == [
+        (0, "east", 100, 0, None),
+        (0, "west", 200, 1, 100),
+        (1, "east", 100, 0, None),
+        (1, "west", 200, 1, 100),
     ]
 
 
@@ -185,9 +207,9 @@ def test_the_groups_of_a_dead_cluster_are_judged_by_what_was_last_known(spark: S
 
 def test_rows_without_any_evidence_have_to_wait() -> None:
     (row,) = closed_extents([moved("t", "east", "west")], {})
-    nothing = (None,) * 11
+    nothing = (None,) * 12
 
-    (one,) = judge(NOW_MS, frozenset(), {}, [Judged("t", 0, "east", 0, 100, row.extents, 0, *nothing)])
+    (one,) = judge(blocks, NOW_MS, [Judged("t", 0, "east", 0, 100, row.extents, 0, *nothing)])
 
     assert (one.aged, one.reasons, one.groups_below) == (False, ["unasked"], 0)
 
@@ -206,4 +228,4 @@ def test_what_counts_as_an_old_copy_is_said_by_the_rule_of_the_command(spark: Sp
     ).collect()
     # Then
     counted = zip(below["groups"], below["coordinators"], below["offsets"], below["lives"], strict=True)
-    assert sorted(map(Commit._make, counted)) == sorted(one for one in commits if at_home(one, homes))
+    assert sorted(map(Commit._make, counted)) == sorted(one for one in commits if counts(one, homes))

@@ -138,8 +138,8 @@ def test_an_origin_ages_when_its_records_are_gone_and_its_group_has_caught_up(
         given = inputs.from_zookeeper(stack.zookeeper, "/switchyard")
         now_ms = time.time_ns() // 1_000_000
         ask = Questions(spark, reached(stack), Folder(str(tmp_path)))
-        rows = aging.pipeline(ask, given.topics, given.homes, None, now_ms, 60)
-        return aging.report(rows, Folder(str(tmp_path / attempt)), now_ms).summary
+        rows = aging.pipeline(ask, given.topics, given.homes, None, now_ms)
+        return aging.report(rows, Folder(str(tmp_path / attempt)), now_ms, given.put_off).summary
 
     # When it is judged, then records and group speak against it
     assert judge("before")["reasons"] == {"held": 1, "dead": 1}

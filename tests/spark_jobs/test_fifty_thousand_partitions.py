@@ -68,8 +68,8 @@ def test_each_of_fifty_thousand_extents_is_judged_once(spark: SparkSession, tmp_
     topics = {one.name: one for cluster in CLUSTERS for one in (moved(cluster, n) for n in range(TOPICS))}
 
     ask = Questions(spark, reach, Folder(str(tmp_path)))
-    rows = aging.pipeline(ask, topics, {}, None, NOW_MS, 600.0)
-    outcome = aging.report(rows, Folder(str(tmp_path / "out")), NOW_MS)
+    rows = aging.pipeline(ask, topics, {}, None, NOW_MS)
+    outcome = aging.report(rows, Folder(str(tmp_path / "out")), NOW_MS, {})
 
     assert (outcome.summary["extents"], outcome.summary["aged"]) == (ALL, ALL // 2)
     written = spark.read.parquet(outcome.summary["path"])

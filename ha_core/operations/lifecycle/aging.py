@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
 from ha_core.kafka.topics import TopicDescription
-from ha_core.model import Extent, KnownTopic, SingleOperation, Topic, View
+from ha_core.model import Extent, KnownTopic, SingleOperation, Topic
 from ha_core.operations.environment import Environment
 from ha_core.operations.errors import RefusedError
 from ha_core.operations.inventory import Commits, commits
@@ -19,18 +18,20 @@ from ha_core.operations.journal import Journal, new_operation_id
 from ha_core.operations.registry import MAX_LISTED
 from ha_core.operations.report import Report, step_times
 from ha_core.operations.requests import chosen_by, require_named
-from ha_core.operations.sides import answering, locked_topics
+from ha_core.operations.sides import answering
 from ha_core.operations.single import write_maps
 from ha_core.plan.aging import (
-    GONE,
     Block,
     LogFacts,
     blocks,
+    candidates,
     closed,
     crossed,
     drop,
+    locked_topics,
+    log_of,
+    passed,
     undeletable,
-    without_surplus,
 )
 from ha_core.plan.facts import Partition
 from ha_core.store.errors import LockedError
@@ -90,36 +91,40 @@ class Aging:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class Look:
     """What brokers say, asked once per run."""
 
-    up: Mapping[str, Admin]
+    now_ms: int
     topics: Mapping[str, Mapping[str, TopicDescription]]
     """Cluster → topic."""
-    earlier: Mapping[str, Mapping[str, KnownTopic]]
-    last_write_ms: Mapping[tuple[str, Partition], int]
-    crossed_ms: Mapping[tuple[str, str], int]
+    earlier: Mapping[str, Mapping[str, KnownTopic]] = field(default_factory=dict)
+    last_write_ms: Mapping[tuple[str, Partition], int | None] = field(default_factory=dict)
+    """None: its leader does not say who writes there."""
+    crossed_ms: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """See `crossed`."""
 
     def log(self, cluster: str, topic: str, partition: int) -> LogFacts | None:
         if cluster not in self.topics:
             return None
         described = self.topics[cluster].get(topic)
-        if described is None or partition >= described.partitions:
-            return GONE
-        ends = described.ends.get(partition)
-        if ends is None:
-            return None
-        known = self.earlier[cluster].get(topic)
-        log = LogFacts(
-            ends.start,
-            ends.log_end,
-            known.ends.get(partition) if known is not None else None,
-            self.last_write_ms.get((cluster, (topic, partition))),
-            described.config,
+        ends = None if described is None else described.ends.get(partition)
+        known = self.earlier.get(cluster, {}).get(topic)
+        end = None if known is None else known.ends.get(partition)
+        last_write_ms = self.last_write_ms.get((cluster, (topic, partition)), 0)
+        return log_of(
+            partition,
+            0 if described is None else described.partitions,
+            None if ends is None or last_write_ms is None else (ends.start, ends.log_end),
+            {} if described is None else described.config,
+            () if known is None or end is None else [(_ms(known.at), end)],
+            last_write_ms or 0,
+            self.now_ms,
+            self.crossed_ms.get((cluster, topic), 0),
         )
-        earlier_at_ms = int(datetime.fromisoformat(known.at).timestamp() * 1000) if known is not None else None
-        return without_surplus(log, earlier_at_ms, self.crossed_ms.get((cluster, topic), 0))
+
+
+def _ms(at: str) -> int:
+    return int(datetime.fromisoformat(at).timestamp() * 1000)
 
 
 def age(
@@ -140,31 +145,14 @@ def age(
     if accept_loss:
         require_named(topics)
     view = environment.store.load()
-    locked = locked_topics(environment)
-    put_off: list[str] = []
-    chosen: dict[str, Topic] = {}
-    for name, topic in sorted(view.topics.items()):
-        if not topic.mapped or not chosen_by(topics, name):
-            continue
-        if name in locked or topic.fence is not None or topic.crossing is not None:
-            put_off.append(f"{name}: operation {locked.get(name, '')} works on it")
-        elif delete_origin or any(True for _ in closed(topic)):
-            chosen[name] = topic
-    look = _look(environment, view, chosen, everywhere=delete_origin)
-    committed = commits(environment, view, chosen, look.up) if chosen else Commits()
-    judge = partial(
-        blocks,
-        now_ms=environment.now_ms(),
-        unasked=committed.unasked,
-        accept_loss=accept_loss,
-        masked=view.masked,
-    )
-    extents: list[Old] = []
-    for name, topic in chosen.items():
-        for partition, extent in closed(topic):
-            log = look.log(extent.cluster, name, partition)
-            against = judge(topic.partitions[partition], extent, log, committed.of.get((name, partition), ()))
-            extents.append(Old(name, partition, extent, log, against))
+    named = (topic for name, topic in sorted(view.topics.items()) if chosen_by(topics, name))
+    free, worked_on = candidates(named, locked_topics(environment.store.locks()))
+    put_off = [f"{name}: {why}" for name, why in worked_on.items()]
+    chosen = {name: topic for name, topic in free.items() if delete_origin or any(True for _ in closed(topic))}
+    up = answering(environment, view.clusters.values())
+    look = _look(environment, up, chosen, everywhere=delete_origin)
+    committed = commits(environment, view, chosen, up) if chosen else Commits()
+    extents = judged(chosen, look, committed, view.masked, accept_loss)
     after, evidence = _without_aged(chosen, extents)
 
     def changed(topic: Topic) -> Topic | None:
@@ -180,23 +168,44 @@ def age(
             deleted[cluster] = names
             continue
         try:
-            report, deleted[cluster] = delete_left_behind(environment, look.up[cluster], names, reason)
+            report, deleted[cluster] = delete_left_behind(environment, up[cluster], names, reason)
             reports.append(report)
         except (LockedError, KafkaAdminError, RefusedError) as error:
             kept.update((f"{name} in {cluster}", str(error)) for name in names)
     return Aging(tuple(extents), committed.left_over, deleted, kept, tuple(put_off), tuple(reports))
 
 
-def _look(environment: Environment, view: View, chosen: Mapping[str, Topic], everywhere: bool) -> _Look:
-    up = answering(environment, view.clusters.values())
+def judged(
+    topics: Mapping[str, Topic], look: Look, committed: Commits, masked: Mapping[str, str], accept_loss: bool = False
+) -> list[Old]:
+    """Every closed extent of `topics`. `masked` and `accept_loss` as of `blocks`."""
+    found: list[Old] = []
+    for name, topic in topics.items():
+        for partition, extent in closed(topic):
+            log = look.log(extent.cluster, name, partition)
+            against = blocks(
+                topic.partitions[partition],
+                extent,
+                log,
+                committed.of.get((name, partition), ()),
+                look.now_ms,
+                committed.unasked,
+                accept_loss,
+                masked,
+                committed.last_seen,
+            )
+            found.append(Old(name, partition, extent, log, against))
+    return found
+
+
+def _look(environment: Environment, up: Mapping[str, Admin], chosen: Mapping[str, Topic], everywhere: bool) -> Look:
     wanted: dict[str, set[str]] = {name: set(chosen) for name in up} if everywhere else {}
     for topic in chosen.values():
         for _, extent in closed(topic):
             wanted.setdefault(extent.cluster, set()).add(topic.name)
     there: dict[str, dict[str, TopicDescription]] = {}
     earlier: dict[str, dict[str, KnownTopic]] = {}
-    last_write_ms: dict[tuple[str, Partition], int] = {}
-    goes_on = False
+    last_write_ms: dict[tuple[str, Partition], int | None] = {}
     for name in wanted.keys() & up.keys():
         try:
             there[name] = up[name].topics(wanted[name], timeout_s=LOOK_S)
@@ -204,11 +213,9 @@ def _look(environment: Environment, view: View, chosen: Mapping[str, Topic], eve
             environment.say(f"the topics of {name} cannot be asked: {error}")
             continue
         earlier[name] = environment.store.known(KnownTopic, name, wanted[name])
-        longer = _longer(name, chosen, there[name])
-        goes_on = goes_on or bool(longer)
-        last_write_ms |= _last_writes(up[name], longer)
-    operations = environment.store.operations(MAX_LISTED) if goes_on else ()
-    return _Look(up, there, earlier, last_write_ms, crossed(operations))
+        last_write_ms |= _last_writes(environment, up[name], _longer(name, chosen, there[name]))
+    operations = environment.store.operations(MAX_LISTED) if last_write_ms else ()
+    return Look(environment.now_ms(), there, earlier, last_write_ms, crossed(operations))
 
 
 def _longer(cluster: str, chosen: Mapping[str, Topic], there: Mapping[str, TopicDescription]) -> list[Partition]:
@@ -216,22 +223,26 @@ def _longer(cluster: str, chosen: Mapping[str, Topic], there: Mapping[str, Topic
     found: list[Partition] = []
     for name, described in there.items():
         for partition, extents in chosen[name].partitions.items():
-            own = [extent for extent in extents if extent.cluster == cluster]
-            end = own[-1].physical_end if own else None
             ends = described.ends.get(partition)
-            if end is not None and ends is not None and ends.log_end > end:
+            if ends is not None and passed(extents, cluster, ends.log_end) is not None:
                 found.append((name, partition))
     return found
 
 
-def _last_writes(admin: Admin, partitions: Collection[Partition]) -> dict[tuple[str, Partition], int]:
-    """When an idempotent producer last appended to each of them."""
+def _last_writes(
+    environment: Environment, admin: Admin, partitions: Collection[Partition]
+) -> dict[tuple[str, Partition], int | None]:
+    """When an idempotent producer last appended to each of them, as of `Look`; 0: none is known there."""
+    name, latest = admin.cluster.name, dict[Partition, int]()
     try:
-        found = admin.producers(partitions, timeout_s=LOOK_S) if partitions else {}
+        states = admin.producers(partitions, timeout_s=LOOK_S) if partitions else {}
+        latest = {key: max((one.last_timestamp_ms for one in some), default=0) for key, some in states.items()}
     except UnsupportedByClusterError:
-        return {}
-    name = admin.cluster.name
-    return {(name, key): max(one.last_timestamp_ms for one in states) for key, states in found.items() if states}
+        pass
+    except KafkaAdminError as error:
+        environment.say(f"nobody knows who writes in {name}: {error}")
+        return {(name, key): None for key in partitions}
+    return {(name, key): latest.get(key, 0) for key in partitions}
 
 
 def _without_aged(
@@ -252,7 +263,7 @@ def _without_aged(
 
 
 def _deletable(
-    look: _Look, written: Mapping[str, Topic], committed: Commits, kept: dict[str, str]
+    look: Look, written: Mapping[str, Topic], committed: Commits, kept: dict[str, str]
 ) -> dict[str, tuple[str, ...]]:
     """Cluster → topics that are what an aged migration has left behind; `kept` gets why the others are not."""
     groups: dict[tuple[str, str], set[str]] = {}

@@ -16,8 +16,9 @@ from ha_core.operations.inventory import commits
 from ha_core.operations.registry import references, running_operations
 from ha_core.operations.report import Report
 from ha_core.operations.requests import chosen_by, is_pattern
-from ha_core.operations.sides import PROBE_S, answering, locked_topics, no_such_cluster
+from ha_core.operations.sides import PROBE_S, answering, no_such_cluster
 from ha_core.operations.single import write_maps
+from ha_core.plan.aging import locked_topics, worked_on
 from ha_core.plan.given_up import Loss, Unread, losses, unread, without
 from ha_core.plan.verdict import listed
 
@@ -197,11 +198,9 @@ def _named(
 
 def _require_free(environment: Environment, chosen: Mapping[str, Topic]) -> None:
     """:raises RefusedError: an operation works on one of the topics."""
-    locked = locked_topics(environment)
+    locked = locked_topics(environment.store.locks())
     for name, topic in chosen.items():
-        fence = topic.fence or topic.transaction_fence or topic.crossing
-        operation = locked.get(name) or (fence.operation if fence is not None else None)
-        if operation is not None:
+        if operation := worked_on(topic, locked):
             raise RefusedError(
                 f"Nothing was changed. Operation {operation} works on topic {name}. {way_out(operation)}"
             )

@@ -11,8 +11,9 @@ from ha_core.model import Cluster, Extent, Topic, View
 from ha_core.operations.environment import Environment
 from ha_core.operations.report import Report
 from ha_core.operations.requests import chosen_by, require_named
-from ha_core.operations.sides import PROBE_S, locked_topics
+from ha_core.operations.sides import PROBE_S
 from ha_core.operations.single import write_maps
+from ha_core.plan.aging import locked_topics
 from ha_core.plan.returned import Return, confirmed, gone_for_good, look_at, read_again, unconfirmed
 
 LOOK_S = 30.0
@@ -155,7 +156,7 @@ def _write(
     returns: dict[str, list[Return]] = {name: [] for name in served}
     for one in found:
         returns.setdefault(one.topic, []).append(one)
-    for name, operation in locked_topics(environment).items():
+    for name, operation in locked_topics(environment.store.locks()).items():
         if returns.pop(name, None) is not None:
             put_off.append(f"{name}: operation {operation} works on it")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ha_core.model import Usage
 from ha_core.plan.facts import Partition
 from ha_core.plan.preflight.case import Case
+from ha_core.plan.resolve import at_home, group_homes
 from ha_core.plan.verdict import Verdict, error, listed
 
 
@@ -29,9 +30,9 @@ class Followers(Case):
 
 def of_nobody(case: Followers) -> Iterator[Verdict]:
     """Without a user there is no binding to change. What a group has left behind when it moved is of nobody too."""
+    homes = group_homes(case.view, case.usage.values())
     for name in sorted(case.readers):
-        document = case.view.groups.get(name)
-        moved = document is not None and document.cluster not in {None, case.request.origin}
+        moved = not at_home(homes, name, case.request.origin)
         if not moved and not any(used.groups.get(name) for used in case.usage.values()):
             yield error(
                 "unknown-group-user",
