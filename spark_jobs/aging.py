@@ -16,13 +16,13 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, functions
 
 from ha_core.model import Extent, Topic
-from ha_core.plan.aging import Block, Commit, LogFacts, blocks, closed, log_of
+from ha_core.plan.aging import Block, Commit, blocks, closed, log_of
 from spark_jobs.asking import TopicAsked
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, History
 from spark_jobs.questions import Questions, by_partition, errors, groups_listed
 from spark_jobs.report import MAX_ROWS, Outcome, table
-from spark_jobs.rows import frame_of, map_rows
+from spark_jobs.rows import frame_of, with_columns
 
 WORST_CASES = 10
 EARLIER_MS = 2 * 24 * 3600 * 1000
@@ -30,6 +30,11 @@ EARLIER_MS = 2 * 24 * 3600 * 1000
 _PARTITION = ["topic", "partition"]
 _TOPIC = ["cluster", "topic"]
 _LOG = ["cluster", *_PARTITION]
+_COLUMNS = (
+    *("topic", "partition", "cluster", "term", "end", "aged", "reasons", "why"),
+    *("log_start", "log_end", "newest_record_ms", "groups_below"),
+)
+"""Of a verdict on an extent; `end` is its exclusive end, a client offset."""
 _EXTENTS: TypeAdapter[tuple[Extent, ...]] = TypeAdapter(tuple[Extent, ...])
 
 
@@ -49,25 +54,22 @@ class Closed(NamedTuple):
     """When the last crossing out of the cluster ended; 0: there was none."""
 
 
-class Home(NamedTuple):
-    """A cluster that coordinates a group for those who are known to use it."""
+class Homes(NamedTuple):
+    """The clusters that coordinate a group for those who are known to use it."""
 
     group: str
-    home: str
+    homes: list[str]
 
 
-class Judged(NamedTuple):
-    """A closed extent with what was found out about it; nulls where nothing was."""
+class Evidence(NamedTuple):
+    """What was found out about a closed extent; nulls where nothing was."""
 
-    topic: str
     partition: int
-    cluster: str
     term: int
-    end: int
     extents: str
     crossed_ms: int
     partitions: int | None
-    """Of the topic, in that cluster; 0: it is not there. None: it could not be asked."""
+    """Of the topic, in the extent's cluster; 0: it is not there. None: it could not be asked."""
     config: str | None
     log_start: int | None
     log_end: int | None
@@ -85,21 +87,12 @@ class Judged(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`aged`: nothing speaks against dropping the extent. `end` is its exclusive end, a client offset."""
-
-    topic: str
-    partition: int
-    cluster: str
-    term: int
-    end: int
     aged: bool
+    """Nothing speaks against dropping the extent."""
     reasons: list[str]
     """As in `ha_core.plan.aging`, each once."""
     why: str
     """The same with the evidence, for people."""
-    log_start: int | None
-    log_end: int | None
-    newest_record_ms: int | None
     groups_below: int
 
 
@@ -122,29 +115,20 @@ def closed_extents(topics: Iterable[Topic], crossed: Mapping[tuple[str, str], in
             )
 
 
-def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, rows: Iterable[Judged]) -> Iterator[Verdict]:
-    """Applies the rules to each row.
-
-    :param against: `blocks`, with all that it has to know of clusters.
-    """
-    for row in rows:
-        extents = _EXTENTS.validate_json(row.extents)
-        extent = next(one for one in extents if one.term == row.term)
-        parts = (row.groups or (), row.coordinators or (), row.offsets or (), row.lives or ())
-        commits = [Commit(*one) for one in zip(*parts, strict=True)]
-        found = against(extents, extent, _log(row, now_ms), commits, now_ms)
-        reasons: list[str] = list(dict.fromkeys(one.reason for one in found))
-        why = "; ".join(one.text for one in found)
-        log = (row.log_start, row.log_end, row.newest_record_ms)
-        yield Verdict(*row[:5], not found, reasons, why, *log, len(commits))
-
-
-def _log(row: Judged, now_ms: int) -> LogFacts | None:
+def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: Evidence) -> Verdict:
+    """:param against: `blocks`, with all that it has to know of clusters."""
+    extents = _EXTENTS.validate_json(row.extents)
+    extent = next(one for one in extents if one.term == row.term)
     told = None if row.log_start is None or row.log_end is None or row.untold else (row.log_start, row.log_end)
     looks = zip(row.looked_ms or (), row.ends or (), strict=True)
     config = json.loads(row.config or "{}")
     written_ms = row.newest_record_ms or 0
-    return log_of(row.partition, row.partitions, told, config, looks, written_ms, now_ms, row.crossed_ms)
+    log = log_of(row.partition, row.partitions, told, config, looks, written_ms, now_ms, row.crossed_ms)
+    parts = (row.groups or (), row.coordinators or (), row.offsets or (), row.lives or ())
+    commits = [Commit(*one) for one in zip(*parts, strict=True)]
+    found = against(extents, extent, log, commits, now_ms)
+    reasons: list[str] = list(dict.fromkeys(one.reason for one in found))
+    return Verdict(not found, reasons, "; ".join(one.text for one in found), len(commits))
 
 
 def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> DataFrame:
@@ -152,11 +136,10 @@ def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> Data
 
     The condition is `counts` of `ha_core.plan.aging`, as a join.
     """
-    at_home = homes.groupBy("group").agg(functions.collect_set("home").alias("homes"))
     counting = (
         commits.where("offset is not null")
         .selectExpr("group", "cluster as coordinator", "topic", "partition", "offset", "live")
-        .join(at_home, "group", "left")
+        .join(homes, "group", "left")
         .where("live or homes is null or array_contains(homes, coordinator)")
     )
     lists = {"groups": "group", "coordinators": "coordinator", "offsets": "offset", "lives": "live"}
@@ -171,7 +154,7 @@ def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> Data
 def evidence(
     closed: DataFrame, topics: DataFrame, producers: DataFrame, earlier: DataFrame, below: DataFrame
 ) -> DataFrame:
-    """`Judged` rows: each closed extent with all that was found out about it."""
+    """Each closed extent with all that was found out about it."""
     ends = by_partition(topics).withColumnsRenamed({"start": "log_start", "end": "log_end"})
     return (
         closed.join(
@@ -212,7 +195,7 @@ def pipeline(
     now_ms: int,
     crossed: Mapping[tuple[str, str], int] | None = None,
 ) -> DataFrame:
-    """`Verdict` rows of all closed extents of `maps`, which are `candidates`."""
+    """The verdicts on all closed extents of `maps`, which are `candidates`."""
     spark = ask.spark
     masked = {name: one.masked.reason for name, one in ask.reach.clusters.items() if one.masked is not None}
     closed_frame = frame_of(spark, Closed, closed_extents(maps.values(), crossed or {}))
@@ -234,11 +217,11 @@ def pipeline(
     earlier = looks.agg(
         functions.collect_list("read_at_ms").alias("looked_ms"), functions.collect_list("end").alias("ends")
     )
-    known = frame_of(spark, Home, (Home(group, one) for group, found in homes.items() for one in sorted(found)))
+    known = frame_of(spark, Homes, (Homes(group, sorted(found)) for group, found in homes.items()))
     below = commits_below(closed_frame.select(*_PARTITION, "end").distinct(), commits, known)
     rows = evidence(closed_frame, topics, producers, earlier, below)
     against = partial(blocks, unasked=unasked, masked=masked, last_seen=last_seen)
-    return map_rows(rows, partial(judge, against, now_ms), Judged, Verdict)
+    return with_columns(rows, partial(judge, against, now_ms), Evidence, Verdict).select(*_COLUMNS)
 
 
 def report(rows: DataFrame, output: Folder, now_ms: int, put_off: Mapping[str, str]) -> Outcome:

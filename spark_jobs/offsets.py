@@ -10,22 +10,22 @@ rests on them: these are made of offsets, and of the times at which executors re
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import translate
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, functions
 
 from spark_jobs.asking import TopicAsked
-from spark_jobs.cuts import Demand, Windows, suggest
+from spark_jobs.cuts import Cut, Demand, Windows, suggest
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, History
 from spark_jobs.questions import Questions, by_partition, errors, topics_listed
 from spark_jobs.rates import windows
 from spark_jobs.report import MAX_ROWS, Outcome, ago, table, write_whole
-from spark_jobs.rows import frame_of, map_rows
+from spark_jobs.rows import frame_of, with_columns
 
 WORST_CASES = 10
 _TIMES = ("first_record_ms", "newest_record_ms")
@@ -65,18 +65,12 @@ def _literal(text: str) -> str:
 
 
 class Measured(NamedTuple):
-    """A partition with the windows of its recorded reads. `end` is null where none is known."""
+    """The last known end of a partition, with the windows of its recorded reads. `end` is null where none is known."""
 
-    cluster: str
-    topic: str
-    partition: int
-    start: int | None
     end: int | None
     read_at_ms: int | None
     fresh: bool
     """The end was read by this run."""
-    first_record_ms: int | None
-    newest_record_ms: int | None
     windows: int | None
     """This and the following, as in `Windows`: null where there is no window."""
     mean: float | None
@@ -88,43 +82,20 @@ class Measured(NamedTuple):
     ranked: float | None
 
 
-class Suggested(NamedTuple):
-    """A partition with its cut, in its cluster's own offsets; `cuts` has the words. Rates are records/s."""
-
-    cluster: str
-    topic: str
-    partition: int
-    start: int | None
-    end: int | None
-    read_at_ms: int | None
-    fresh: bool
-    first_record_ms: int | None
-    """Timestamp of the first record, as the log says; null: the partition is empty, or nobody told."""
-    newest_record_ms: int | None
-    """The largest timestamp, likewise. It may be in the future: a producer's clock was."""
-    moved_at_ms: int | None
-    """The first recorded read that had the newest end; null: it never moved, or there is no history."""
-    windows: int
-    span_s: float
-    rate: float | None
-    upper_rate: float | None
-    headroom: int | None
-    cut: int | None
-    how: str
+_COLUMNS = (
+    *("cluster", "topic", "partition", "start", "end", "read_at_ms", "fresh", *_TIMES, "moved_at_ms"),
+    *("coalesce(windows, 0) as windows", "coalesce(span_s, 0D) as span_s"),
+    *("rate", "upper_rate", "headroom", "cut", "how"),
+)
+"""Of a suggestion: a partition with its cut, in its cluster's own offsets; `cuts` has the words. Rates are records/s,
+timestamps those of the log: null where the partition is empty, or nobody told, and in the future where a producer's
+clock was."""
 
 
-_MEASURED = Measured._fields[: -len(Windows._fields)]
-
-
-def suggest_all(demand: Demand, now_ms: int, rows: Iterable[Measured]) -> Iterator[Suggested]:
-    """A cut for each partition."""
-    for one in rows:
-        found = Windows._make(one[-len(Windows._fields) :]) if one.windows else Windows()
-        age_s = 0.0 if one.fresh or one.read_at_ms is None else max(0, now_ms - one.read_at_ms) / 1000
-        cut = suggest(one.end, age_s, found, demand)
-        known: dict[str, Any] = {name: getattr(one, name) for name in _MEASURED}
-        known |= {"moved_at_ms": found.moved_at_ms, "windows": found.windows, "span_s": found.span_s}
-        yield Suggested(**known, **cut._asdict())
+def suggest_one(demand: Demand, now_ms: int, one: Measured) -> Cut:
+    found = Windows._make(one[-len(Windows._fields) :]) if one.windows else Windows()
+    age_s = 0.0 if one.fresh or one.read_at_ms is None else max(0, now_ms - one.read_at_ms) / 1000
+    return suggest(one.end, age_s, found, demand)
 
 
 def read_ends(ask: Questions, selection: Selection, timestamps: bool = True) -> tuple[DataFrame, dict[str, str]]:
@@ -146,7 +117,7 @@ def read_ends(ask: Questions, selection: Selection, timestamps: bool = True) -> 
 def measured(
     fresh: DataFrame, last: DataFrame, recorded: DataFrame, troubled: Sequence[str], chance: float
 ) -> DataFrame:
-    """`Measured` rows: fresh ends, last known ones where a troubled cluster gave none, and windows between reads."""
+    """`Measured` and more: fresh ends, the last known where a troubled cluster gave none, and windows between reads."""
     key = list(ENDS.key)
     older = last.where(functions.col("cluster").isin(list(troubled))).join(fresh.select(*key), key, "left_anti")
     ends = fresh.withColumn("fresh", functions.lit(True)).unionByName(
@@ -166,13 +137,13 @@ def pipeline(
     window_s: float,
     timestamps: bool = True,
 ) -> tuple[DataFrame, dict[str, str]]:
-    """`Suggested` rows, and the clusters that could not be asked with the reason."""
+    """A suggestion for each partition, and the clusters that could not be asked with the reason."""
     fresh, troubles = read_ends(ask, selection, timestamps)
     wanted = selection.condition("topic")
     recorded = history.read(ask.spark, ENDS, int(now_ms - window_s * 1000)).where(wanted)
     last = history.last(ask.spark, ENDS).where(wanted)
     rows = measured(fresh, last, recorded, sorted(troubles), demand.checked().chance)
-    return map_rows(rows, partial(suggest_all, demand, now_ms), Measured, Suggested), troubles
+    return with_columns(rows, partial(suggest_one, demand, now_ms), Measured, Cut).selectExpr(*_COLUMNS), troubles
 
 
 def write_rates(rows: DataFrame, file: Path, demand: Demand) -> None:

@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
@@ -40,7 +40,7 @@ def _type(hint: Any) -> tuple[str, pa.DataType]:
     if get_origin(hint) is list:
         spark, arrow = _type(get_args(hint)[0])
         return f"array<{spark}>", pa.list_(arrow)
-    return _TYPES[hint]
+    return _TYPES[str if get_origin(hint) is Literal else hint]
 
 
 def spark_schema(kind: Any) -> str:
@@ -87,6 +87,22 @@ def map_rows(
     """`function` over each partition of `frame`."""
     names = [name for name, _, _ in _columns(takes)]
     return frame.select(*names).mapInArrow(over_rows(function, takes, gives), spark_schema(gives))
+
+
+def with_columns(frame: DataFrame, function: Callable[[A], B], takes: type[A], adds: type[B]) -> DataFrame:
+    """`frame` with the fields of what `function` says of each row, of which it is told the columns of `takes`."""
+    schema = arrow_schema(adds)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            said = to_batches(adds, map(function, from_batches(takes, [batch])))
+            table = pa.Table.from_batches([batch])
+            for name, column in zip(schema.names, pa.Table.from_batches(said, schema).columns, strict=True):
+                table = table.append_column(name, column)
+            yield from table.to_batches()
+
+    columns = (f"`{name}` {kind}" for name, kind in frame.dtypes)
+    return frame.mapInArrow(run, ", ".join([*columns, spark_schema(adds)]))
 
 
 def frame_of(spark: SparkSession, kind: type[B], rows: Iterable[B]) -> DataFrame:

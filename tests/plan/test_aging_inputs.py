@@ -20,7 +20,7 @@ from ha_core.plan.aging import RESTLESS_MS, Commit, blocks, candidates, comparab
 from ha_core.plan.facts import is_live
 from ha_core.store.commits import Change
 from spark_jobs import asking
-from spark_jobs.aging import Judged, closed_extents, judge
+from spark_jobs.aging import Evidence, closed_extents, judge
 from stack.memory_store import MemoryStore
 from tests.spark_jobs.fake_fleet import FakeAdmin, fleet
 
@@ -164,8 +164,8 @@ def by_job(facts: Facts) -> list[str] | None:
     homes = {"billing": {facts.home}} if facts.home else {}
     below = [one for one in commits if counts(one, homes) and one.offset < closed.end]  # type: ignore[arg-type]
     masked = dict.fromkeys(facts.masked, "rack fire")
-    row = Judged(
-        *(getattr(closed, name) for name in ("topic", "partition", "cluster", "term", "end", "extents", "crossed_ms")),
+    row = Evidence(
+        *(getattr(closed, name) for name in ("partition", "term", "extents", "crossed_ms")),
         topic.partitions if topic is not None and topic.exists is not None else None,
         topic.config if topic is not None else None,
         start,
@@ -178,8 +178,7 @@ def by_job(facts: Facts) -> list[str] | None:
         *([None] * 4 if not below else []),
     )
     against = partial(blocks, unasked=troubled - looked, masked=masked, last_seen=looked)
-    (verdict,) = judge(against, NOW_MS, [row])
-    return verdict.reasons
+    return judge(against, NOW_MS, row).reasons
 
 
 @pytest.mark.parametrize("facts", CASES.values(), ids=CASES)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from ha_core.model import Extent, Topic
 from ha_core.model.cluster import Mask
 from ha_core.plan.aging import RESTLESS_MS, Commit, blocks, counts
-from spark_jobs.aging import Home, Judged, Verdict, closed_extents, commits_below, judge, pipeline, report
+from spark_jobs.aging import Evidence, Homes, closed_extents, commits_below, judge, pipeline, report
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, CommitRow, EndRow, History, LookRow
 from spark_jobs.questions import Questions
-from spark_jobs.rows import frame_of, from_batches
+from spark_jobs.rows import frame_of
 from tests.spark_jobs.fake_fleet import fleet
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 NOW_MS = 20_000 * 24 * 3600 * 1000
 
@@ -41,7 +41,7 @@ def judged(
     history: History | None = None,
     crossed: dict[tuple[str, str], int] | None = None,
     masked: str | None = None,
-) -> dict[tuple[str, int, str, int], Verdict]:
+) -> dict[tuple[str, int, str, int], Row]:
     reach = fleet(clusters)
     if masked is not None:
         mask = Mask(since="2026-11-21T10:00:00Z", reason="rack fire", by="test")
@@ -52,8 +52,8 @@ def judged(
     outcome = report(rows, Folder(str(tmp_path / "out")), NOW_MS, {"moving": "operation op works on it"})
     assert outcome.summary["put_off"] == {"moving": "operation op works on it"}
     assert outcome.text.endswith("not judged: moving: operation op works on it")
-    written = spark.read.parquet(outcome.summary["path"]).toArrow().to_batches()
-    found = {(one.topic, one.partition, one.cluster, one.end): one for one in from_batches(Verdict, written)}
+    written = spark.read.parquet(outcome.summary["path"]).collect()
+    found = {(one.topic, one.partition, one.cluster, one.end): one for one in written}
     assert outcome.summary["extents"] == len(found)
     assert outcome.summary["aged"] == sum(one.aged for one in found.values())
     return found
@@ -209,7 +209,7 @@ def test_rows_without_any_evidence_have_to_wait() -> None:
     (row,) = closed_extents([moved("t", "east", "west")], {})
     nothing = (None,) * 12
 
-    (one,) = judge(blocks, NOW_MS, [Judged("t", 0, "east", 0, 100, row.extents, 0, *nothing)])
+    one = judge(blocks, NOW_MS, Evidence(0, 0, row.extents, 0, *nothing))
 
     assert (one.aged, one.reasons, one.groups_below) == (False, ["unasked"], 0)
 
@@ -224,7 +224,7 @@ def test_what_counts_as_an_old_copy_is_said_by_the_rule_of_the_command(spark: Sp
     (below,) = commits_below(
         spark.createDataFrame([("orders", 0, 100)], "topic string, partition int, end bigint"),
         frame_of(spark, CommitRow, rows),
-        frame_of(spark, Home, [Home(group, home) for group, found in homes.items() for home in sorted(found)]),
+        frame_of(spark, Homes, [Homes(group, sorted(found)) for group, found in homes.items()]),
     ).collect()
     # Then
     counted = zip(below["groups"], below["coordinators"], below["offsets"], below["lives"], strict=True)

@@ -12,10 +12,10 @@ from ha_core.operations.crossing.cuts import from_summary
 from spark_jobs.cuts import Demand, Windows
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, EndRow, History
-from spark_jobs.offsets import Measured, Selection, Suggested, keep, pipeline, report, suggest_all, write_rates
+from spark_jobs.offsets import Measured, Selection, keep, pipeline, report, suggest_one, write_rates
 from spark_jobs.questions import Questions
 from spark_jobs.report import ago
-from spark_jobs.rows import frame_of, from_batches
+from spark_jobs.rows import frame_of
 from tests.spark_jobs.fake_fleet import fleet
 from tests.spark_jobs.reference import windows
 
@@ -76,8 +76,8 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
     )
     outcome = report(rows, Folder(str(tmp_path / "out")), troubles, DEMAND, NOW_MS)
     # Then each says how it was chosen
-    written = spark.read.parquet(outcome.summary["path"]).toArrow().to_batches()
-    found = {(one.cluster, one.topic, one.partition): one for one in from_batches(Suggested, written)}
+    written = spark.read.parquet(outcome.summary["path"]).collect()
+    found = {(one.cluster, one.topic, one.partition): one for one in written}
     assert set(found) == {
         ("east", "orders", 0),
         ("east", "orders", 1),
@@ -128,21 +128,18 @@ def test_timestamps_are_told_as_they_are(spark: SparkSession, tmp_path: Path) ->
 
     # When
     rows, _ = pipeline(Questions(spark, reach, history.root), history, Selection(("t",)), DEMAND, NOW_MS, 3600)
-    found = sorted(from_batches(Suggested, rows.toArrow().to_batches()))
+    found = sorted(rows.collect(), key=lambda row: row.partition)
     # Then
     told = [(one.cut, one.first_record_ms, one.newest_record_ms) for one in found]
     assert told == [(3_009, 0, 2**63 - 1), (3_009, None, 5), (3_009, None, None)]
 
 
-def test_no_cut_rests_on_a_timestamp() -> None:
+def test_a_cut_rests_on_windows_between_reads() -> None:
     found_windows = windows([1_000, 61_000, 121_000, 181_000, 241_000], [0, 60, 120, 180, 240])
-    times = [(None, None), (0, 0), (-1, 2**63 - 1), (NOW_MS, NOW_MS - DAY_MS)]
-    rows = [Measured("east", "t", 0, 0, 240, 241_000, True, *one, *found_windows) for one in times]
 
-    found = list(suggest_all(DEMAND, NOW_MS, rows))
+    found = suggest_one(DEMAND, NOW_MS, Measured(240, 241_000, True, *found_windows))
 
-    assert {(one.cut, one.rate, one.upper_rate) for one in found} == {(540, 1.0, 1.0)}
-    assert [(one.first_record_ms, one.newest_record_ms) for one in found] == times
+    assert (found.cut, found.rate, found.upper_rate) == (540, 1.0, 1.0)
 
 
 def test_topics_are_chosen_by_name_or_pattern_and_timestamps_only_if_wanted(
@@ -165,16 +162,15 @@ def test_topics_are_chosen_by_name_or_pattern_and_timestamps_only_if_wanted(
 
 def test_rows_with_holes_give_an_answer_too() -> None:
     odd = [
-        Measured("east", "t", 0, None, None, None, True, None, None, *NO_WINDOW),
-        Measured("east", "t", 1, -5, -1, NOW_MS, True, -1, -1, *windows([1, 2], [-3, -4])),
-        Measured("east", "t", 2, 0, 5, NOW_MS, True, 2**63 - 1, 0, *NO_WINDOW),
+        Measured(None, None, True, *NO_WINDOW),
+        Measured(-1, NOW_MS, True, *windows([1, 2], [-3, -4])),
+        Measured(5, NOW_MS, True, *NO_WINDOW),
     ]
 
-    found = list(suggest_all(DEMAND, NOW_MS, odd))
+    found = [suggest_one(DEMAND, NOW_MS, one) for one in odd]
 
     assert [one.how for one in found] == ["none", "none", "default"]
     assert [one.cut for one in found] == [None, None, 3_005]
-    assert [(one.first_record_ms, one.newest_record_ms) for one in found] == [(None, None), (-1, -1), (2**63 - 1, 0)]
 
 
 def test_of_earlier_results_so_many_stay_as_was_asked_for(tmp_path: Path) -> None:
