@@ -26,7 +26,6 @@ from ha_core.operations.kinds import KINDS
 from ha_core.operations.registry import running_operations
 from ha_core.operations.report import Report, report_of
 from ha_core.plan.abandoned import AT_ONCE_S
-from ha_core.plan.move import TASKS
 from ha_core.plan.revision import FINAL, MoveDamagedError
 from ha_core.store.errors import StoreError
 
@@ -59,18 +58,19 @@ def start(
 
 
 def run_step(environment: Environment, operation_id: str, step: str) -> Operation:
-    """Run one of `TASKS` if it is still to be done. Before the cut, a failure undoes the operation at once.
+    """Run one of the tasks of its kind if it is still to be done. Before the cut, a failure undoes it at once.
 
     :raises StepFailedError: the step failed; the text says that the operation was undone.
     :raises RefusedError: no such operation, or somebody alive works on it.
     """
-    if step not in TASKS:
-        raise RefusedError(f"There is no step {step!r}. The steps are {', '.join(TASKS)}.")
     take_care(environment)
     with held(environment, operation_id) as journal:
-        state = journal.operation.state
+        kind, state = KINDS[journal.operation.kind], journal.operation.state
+        if step not in kind.tasks:
+            known = ", ".join(kind.tasks) or "none"
+            raise RefusedError(f"A {journal.operation.kind} has no task {step!r}. Its tasks: {known}.")
         if state not in FINAL:
-            _drive(environment, KINDS[journal.operation.kind].run_task(journal, step))
+            _drive(environment, kind.run_task(journal, step))
         elif state != "succeeded":
             why = journal.operation.result or "no reason was written"
             raise StepFailedError(f"Operation {operation_id} has ended as {state}: {why}")

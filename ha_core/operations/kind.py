@@ -6,7 +6,7 @@ Locks, epochs and reports, which hold for all of them, are the engine's.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any, ClassVar
 
 from ha_core.model.operation import Unread
@@ -24,6 +24,8 @@ class Kind(ABC):
 
     names: ClassVar[tuple[str, ...]]
     """The kinds of operations that it is of."""
+    tasks: ClassVar[Mapping[Any, tuple[str, ...]]] = {}
+    """The tasks that a run of Airflow makes of one, with their steps."""
 
     @abstractmethod
     def advance(self, journal: Journal[Any], at_once: bool = False) -> Work:
@@ -60,8 +62,8 @@ class Kind(ABC):
         return journal.operation.state != "cut" and self.take_back(journal, "released before its cut")
 
     def run_task(self, journal: Journal[Any], task: str) -> Work:
-        """One of the tasks that a run of Airflow makes of it. :raises RefusedError: it has none."""
-        raise RefusedError(f"Operation {journal.operation.id} is a {journal.operation.kind}: it has no task {task!r}.")
+        """One of its `tasks`."""
+        raise NotImplementedError
 
     def end_without_origin(self, journal: Journal[Any], unread: Unread, force: bool) -> None:
         """End what crosses over although its origin is dead. :raises RefusedError: nothing does."""

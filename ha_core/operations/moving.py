@@ -249,8 +249,6 @@ class MoveKind(Kind):
     """A kind of move: the planner's steps, one after the other. Clients wait for what fails before the cut, or before
     the crossing is open: it is taken back at once."""
 
-    task_of: ClassVar[Mapping[str, str]] = {}
-    """Step → under which name it fails, if not under its own."""
     taken_back: ClassVar[str]
     """What an error says then."""
 
@@ -270,7 +268,8 @@ class MoveKind(Kind):
                 if not effects.has_way_back(step):
                     raise
                 text = f"{error}." if isinstance(error, MoveDamagedError) else str(error)
-                back = partial(self.take_back, journal, f"{self.task_of.get(step, step)}: {text}")
+                task = next((name for name, some in self.tasks.items() if step in some), step)
+                back = partial(self.take_back, journal, f"{task}: {text}")
                 if not patiently(journal.environment, back) or not isinstance(error, Exception):
                     raise
                 raise StepFailedError(f"{text} {self.taken_back}") from error

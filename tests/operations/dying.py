@@ -28,7 +28,7 @@ ADOPT = Call("ha_core.operations.switch.adoption", "adopt")
 READ_ENDS = Call("ha_core.operations.switch.window", "Window.read")
 COPY_OFFSETS = Call("ha_core.operations.switch.window", "Window.copy_offsets")
 CUT_CHANGE = Call("ha_core.operations.switch.steps", "cut_change")
-START = Call("ha_core.operations.dependents", "begin_switch")
+START = Call("ha_core.operations.dependents", "begin")
 FIND_DEPENDENTS = Call("ha_core.operations.dependents", "find_dependents")
 
 

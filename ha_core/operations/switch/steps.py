@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property, partial
-from typing import ClassVar
 
 from ha_core.kafka.facts import Adopted
 from ha_core.model import SwitchOperation, Usage
@@ -254,7 +253,7 @@ class Switch(MoveKind):
     """Clients, topics and groups, behind a fence of some milliseconds."""
 
     names = ("switch",)
-    task_of: ClassVar[Mapping[str, str]] = {step: task for task, some in TASKS.items() for step in some}
+    tasks = TASKS
     taken_back = "The operation was undone: no fence and no lock is left."
 
     def advance(self, journal: Journal[SwitchOperation], at_once: bool = False) -> Work:
@@ -284,7 +283,8 @@ class Switch(MoveKind):
                 "run the steps in order."
             )
         if after_cut or journal.operation.state != "cut":
-            yield from self.take(SwitchSteps(journal), [step for step in left if self.task_of.get(step) == task])
+            of_task = next(some for name, some in TASKS.items() if name == task)
+            yield from self.take(SwitchSteps(journal), [step for step in left if step in of_task])
 
     def take_back(self, journal: Journal[SwitchOperation], why: str) -> bool:
         effects = SwitchSteps(journal, why)
