@@ -226,7 +226,7 @@ class Operation(Document):
 class SingleOperation(Operation):
     """One revision. Until it is committed nothing has been changed."""
 
-    SUCCESSORS = _table(running="cut undone", cut="succeeded failed")
+    SUCCESSORS = _table(running="cut undone failed", cut="succeeded failed")
 
     kind: SingleKind
     evidence: SingleEvidence = SingleEvidence()
