@@ -286,7 +286,7 @@ class MigrateOperation(MoveOperation):
 
     NOUN = "migration"
     SUCCESSORS = _table(
-        planned="running crossing undoing undone",
+        planned="running crossing undoing undone succeeded failed",  # at its end: others have moved its topics
         running="crossing undoing undone",
         crossing="fenced cut undoing",
         fenced="crossing cut undoing",
