@@ -132,7 +132,9 @@ def resume(operation: MoveOperation, topics: Mapping[str, Topic], groups: Mappin
     if operation.state in FINAL | {"undoing"}:
         return UNDO
     if request.mode == "forced":
-        return ("warm", *forward[forward.index("drain") :]) if fenced else forward
+        # A move of bindings alone fences nothing: only its state says how far it got.
+        behind_fence = fenced or operation.state == "fenced"
+        return ("warm", *forward[forward.index("drain") :]) if behind_fence else forward
     return UNDO if fenced or operation.state == "fenced" or operation.evidence.adopted else forward
 
 

@@ -306,6 +306,8 @@ DEAD = steps(FORCED)
         # The fence of a forced move stands: what comes after it is done, and it is not put up again
         (operation("fenced", request=FORCED_REQUEST), FENCED, {}, ("warm", *DEAD[DEAD.index("drain") :])),
         (operation("running", request=FORCED_REQUEST), {}, {}, DEAD),
+        # One of bindings alone has no fence, and is behind it all the same: the way to its beginning is closed
+        (operation("fenced", request=FORCED_REQUEST, moves=MoveSet()), {}, {}, ("warm", *DEAD[DEAD.index("drain") :])),
         (operation("cut"), {}, {}, ("verify", "groups", "record")),
         (operation("succeeded"), {}, {}, ("release",)),
         (operation("failed"), FENCED, {}, UNDO),
