@@ -290,7 +290,7 @@ class MigrateOperation(MoveOperation):
         running="crossing undoing undone",
         crossing="fenced cut undoing",
         fenced="crossing cut undoing",
-        undoing="crossing undone",
+        undoing="running crossing undone",
         cut="succeeded failed",
     )
 

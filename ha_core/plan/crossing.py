@@ -164,7 +164,9 @@ def reopen_change(operation: MigrateOperation, view: View) -> Documents:
         for name in operation.evidence.retreated
         if stage(operation, view.topics.get(name)) == "proposed"
     ]
-    return Documents((*puts, operation.noting(retreated=()).model_copy(update={"state": "crossing"})))
+    # Cuts that were withdrawn are proposed anew, by the steps from the beginning on.
+    withdrawn = all(one == "ahead" for one in stages(operation, view.topics).values())
+    return Documents((*puts, entering(operation.noting(retreated=()), "running" if withdrawn else "crossing")))
 
 
 def withdraw_change(operation: MigrateOperation, view: View, ends: Mapping[Partition, PartitionEnds]) -> Documents:

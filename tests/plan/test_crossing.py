@@ -32,7 +32,7 @@ from ha_core.plan.crossing import (
     settle_change,
     withdraw_change,
 )
-from ha_core.plan.crossing_stages import stage
+from ha_core.plan.crossing_stages import resume, stage
 from ha_core.plan.crossing_without_origin import crossed_with
 from ha_core.plan.cuts import Rates, cut_ahead, doubled_records
 from ha_core.plan.facts import ClusterFacts, Facts, PartitionEnds, ProducerFacts, Surplus, TopicFacts
@@ -242,6 +242,19 @@ def test_an_abandoned_undo_opens_the_crossing_again_as_it_was() -> None:
 
     assert now == view
     assert (again.state, again.evidence.retreated) == ("crossing", ())
+
+
+def test_cuts_are_proposed_anew_when_the_way_back_is_given_up_after_they_were_withdrawn() -> None:
+    # Given a way back that was killed when the cuts were withdrawn, and is given up: a gateway is late
+    operation, view = opened()
+    back, retreated = written(retreat_change(operation, view), view)
+    withdrawn, ahead = written(withdraw_change(back, retreated, ends(50)), retreated)
+
+    again, now = written(reopen_change(withdrawn, ahead), ahead)
+
+    # Then the steps from the beginning on may be taken
+    assert (now, again.state) == (ahead, "running")
+    assert resume(again, now.topics) == ("pin", "prepare", "propose")
 
 
 def test_the_crossing_of_another_operation_is_not_changed() -> None:
