@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, model_validator
 
 from ha_core.model.binding import UserBindings
 from ha_core.model.document import FEW_BYTES, Document, Part
@@ -244,6 +244,18 @@ class MoveOperation(Operation):
     request: MoveRequest
     moves: MoveSet
     evidence: MoveEvidence = MoveEvidence()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _on_its_way_back(cls, stored: Any) -> Any:
+        """Stored once as a flag beside the state that it had: taken for that, a way back would turn forward, and open
+        cuts again above what was acknowledged."""
+        evidence = stored.get("evidence")
+        ended = stored.get("state") in {"succeeded", "undone", "failed"}
+        if ended or not isinstance(evidence, dict) or not evidence.get("undoing"):
+            return stored
+        left = {name: found for name, found in evidence.items() if name != "undoing"}
+        return {**stored, "state": "undoing", "evidence": left}
 
     @property
     def about(self) -> tuple[str, ...]:

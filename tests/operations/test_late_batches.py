@@ -17,9 +17,7 @@ def test_a_batch_whose_topics_are_all_in_the_target_when_it_begins_succeeds_and_
     # Given a batch that was proposed, and its topic, which another operation has moved since
     topic = Topic(name="orders", writer="west", partitions={0: append(identity("east"), "west", 10, 0)})
     store.commit(Change(change_id="map", puts=(topic,), expected={(Topic, "orders"): None}))
-    request = MoveRequest(
-        scope=Scope(topics=("orders",)), origin="east", target="west", reason="test", cut="predicted"
-    )
+    request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="test", cut="predicted")
     batch = Batch(number=2, request=request, moves=MoveSet(topics=("orders",)))
 
     # When the batch begins without being judged again, as with --yes

@@ -1,0 +1,50 @@
+"""Operations that earlier versions have stored are read as what they meant."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ha_core.model import Operation
+from ha_core.model.operation import OperationState
+from ha_core.plan import crossing_stages, move
+
+REQUEST = {"scope": {"topics": ["t"]}, "origin": "east", "target": "west", "reason": "r"}
+MOVE = {"id": "op-1", "by": "t", "reason": "r", "started": "s", "request": REQUEST, "moves": {"topics": ["t"]}}
+
+
+def stored(kind: str, state: str, **evidence: Any) -> Operation:
+    document = {**MOVE, "kind": kind, "state": state, "evidence": evidence}
+    return Operation.from_bytes(json.dumps(document).encode(), "/operations/op-1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "read"),
+    [
+        ("switch", "running", "undoing"),
+        ("migrate", "planned", "undoing"),
+        ("migrate", "crossing", "undoing"),
+        ("migrate", "undone", "undone"),
+        ("switch", "failed", "failed"),
+    ],
+)
+def test_a_way_back_that_was_stored_as_a_flag_is_read_as_a_state(kind: str, state: str, read: OperationState) -> None:
+    operation = stored(kind, state, undoing=True)
+
+    assert operation.state == read
+
+
+def test_a_way_back_that_was_stored_as_a_flag_can_be_given_up() -> None:
+    operation = stored("migrate", "crossing", undoing=True, retreated=["t"])
+
+    again = operation.model_copy(update={"state": "crossing"})
+
+    assert Operation.from_bytes(again.to_bytes(), "/operations/op-1").state == "crossing"
+
+
+def test_a_way_back_that_was_stored_as_a_flag_is_gone_to_its_end() -> None:
+    assert move.resume(stored("switch", "running", undoing=True), {}, {}) == move.UNDO
+    migration = stored("migrate", "crossing", undoing=True, retreated=["t"])
+    assert crossing_stages.resume(migration, {}) == crossing_stages.BACK[1:]
