@@ -63,7 +63,8 @@ def dispose(
     if held.known_end is not None and not held.surplus:
         return Disposition.REFUSED
     assert topic is not None
-    if topic.crosses(partition) and topic.crossing and (topic.crossing.state == "proposed" or topic.fence):
+    ahead = topic.crosses(partition) and topic.crossing and (topic.crossing.state == "proposed" or topic.fence)
+    if ahead or topic.damaged(partition):
         return Disposition.UNDECIDED
     # A transaction ends in the cluster that it began in: what passes the cut is refused until it is aborted.
     if not lease or topic.fence is not None or sent.in_transaction or extents[-2:-1] != (held,):

@@ -68,9 +68,12 @@ def batches_at_cuts(request: Request, sent: Batches, in_transaction: bool, route
     ahead: dict[Key, SentBatch] = {}
     for key, batch in sent.items():
         topic = routes.topic(key[0]).topic
-        if batch is not None and topic is not None and topic.crosses(key[1]):
+        if batch is None or topic is None or not topic.crosses(key[1]):
+            continue
+        origin = routes.writer(topic, key[1])
+        if isinstance(origin, Extent):
             records = bytes(memoryview(request.buf)[batch.at : batch.end])
-            ahead[key] = SentBatch(topic.written(key[1]), in_transaction, records, batch)
+            ahead[key] = SentBatch(origin, in_transaction, records, batch)
     return ahead
 
 

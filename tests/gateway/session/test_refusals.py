@@ -137,6 +137,38 @@ def test_a_map_without_a_writer_is_refused_to_writers_and_readers_and_ends_no_co
     assert not talk.upstream
 
 
+@pytest.mark.parametrize("port", [Port("east", 1), Port("west", 1)])
+def test_a_crossing_from_nowhere_is_refused_to_writers_and_ends_no_connection(port: Port) -> None:
+    # Given a topic of which one partition's map has lost the extent that it crosses over from
+    whole = topic().partitions[0]
+    talk = Talk(state(topic().model_copy(update={"partitions": {0: whole[1:], 1: whole}})), port)
+
+    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("orders", 1, batch())))
+
+    # Then that one is refused, and the other one is not, where it is written
+    written = [asked.body["topic_data"][0]["partition_data"] for asked in talk.asked(EAST)]
+    assert [[one["index"] for one in some] for some in written] == ([[1]] if port.cluster == "east" else [])
+    assert talk.closed is None
+    assert counted(talk)["damaged"] == 1
+
+
+def test_a_record_is_refused_and_ends_no_connection_when_its_map_is_damaged_while_it_crosses_over() -> None:
+    # Given the origin has put a record at a cut that is only proposed
+    talk = Talk(state(topic("proposed")))
+    talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
+    ((asked, _),) = arrived(talk, EAST)
+    answer(talk, EAST, asked, CUT)
+    # When the map has no writer any more, for too long
+    origin, target = topic().partitions[0]
+    damaged = target.model_copy(update={"end": CUT + 100})
+    talk.follow(state(topic().model_copy(update={"partitions": {0: (origin, damaged)}}), revision=2))
+    assert outcome(talk) == []
+    talk.wait(PROPOSED_HOLD_S)
+    # Then
+    assert outcome(talk) == [(REFUSED, -1)]
+    assert talk.closed is None
+
+
 def test_requests_for_coordinators_are_counted_by_their_reason() -> None:
     fenced = Talk(bound("east", group=Group(name="billing", fence=Fence(operation="op-1"))))
     fenced.ask(COMMIT, 7, commit())
