@@ -6,7 +6,7 @@ from struct import Struct
 
 from gateway.session import exchange
 from gateway.session.arriving import Arriving, Dropping, Gathering, Patching, Streaming
-from gateway.session.commands import BrokerLane, Refresh, ToClient
+from gateway.session.commands import Refresh, ToClient
 from gateway.session.pending import Discarded, Gathered, Passed, Patched
 from gateway.session.state import ConnectionState
 from gateway.session.upstream import Upstream
@@ -75,14 +75,10 @@ def _begin(session: ConnectionState, upstream: Upstream, view: memoryview, pos: 
 
 def lost(session: ConnectionState, upstream: Upstream) -> bool:
     """What becomes of the requests in flight to a broker that is gone. False if the client has to ask again."""
-    if not upstream.ended_in_order():
+    awaited = [pending for pending in upstream.queue if not isinstance(pending, Discarded)]
+    surviving = [pending for pending in awaited if isinstance(pending, Gathered) and pending.survives_loss]
+    if not upstream.ended_in_order() or len(surviving) < len(awaited):
         return False
-    surviving: list[Gathered] = []
-    for pending in upstream.queue:
-        if isinstance(pending, Gathered) and pending.survives_loss:
-            surviving.append(pending)
-        elif not isinstance(pending, Discarded):
-            return False
     upstream.queue.clear()
     for pending in surviving:
         exchange.collect(session, pending, upstream.lane, None)
@@ -108,7 +104,7 @@ def abandon(session: ConnectionState, pending: Passed, frame: bytes) -> bool:
 def look_for_unresponsive(session: ConnectionState) -> None:
     """Time has passed: where an answer is late the topology is asked for."""
     for pending in session.queue:
-        if isinstance(pending, Gathered) and pending.due_at <= session.now and _spared(pending):
+        if isinstance(pending, Gathered) and pending.due_at <= session.now and pending.dispensable:
             pending.due_at = session.now + PATIENCE_S
             session.emit(Refresh())
             session.wake()
@@ -117,18 +113,12 @@ def look_for_unresponsive(session: ConnectionState) -> None:
 def give_up_unresponsive(session: ConnectionState) -> None:
     """A new topology: answers are made without the brokers that are gone. What those say later is dropped."""
     reachable = session.snapshot.topology.clusters
-    for pending in tuple(session.queue):
-        for lane in _spared(pending) if isinstance(pending, Gathered) else ():
+    for pending in [pending for pending in session.queue if isinstance(pending, Gathered)]:
+        for lane in pending.dispensable:
             cluster, upstream = reachable.get(lane.cluster), session.upstreams.get(lane)
             if upstream is None or (cluster is not None and cluster.reachable and lane.broker in cluster.brokers):
                 continue
-            assert isinstance(pending, Gathered)
             upstream.queue[upstream.queue.index(pending)] = pending.without()
             if isinstance(upstream.answer, Gathering) and upstream.answer.pending is pending:
                 upstream.answer = upstream.answer.dropped()
             exchange.collect(session, pending, lane, None)
-
-
-def _spared(pending: Gathered) -> frozenset[BrokerLane]:
-    """The brokers that it awaits, and without which the answer can be made."""
-    return pending.spared & pending.awaited

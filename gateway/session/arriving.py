@@ -71,4 +71,4 @@ class Gathering(Dropping):
         return Dropping(self.missing)
 
 
-Arriving = Dropping | Streaming | Patching | Gathering
+Arriving = Dropping | Patching

@@ -17,31 +17,18 @@ _RAW_TOKEN = Request.own(ApiKey.SASL_AUTHENTICATE, 0, DEFAULT_LIMITS)
 
 def api_versions(session: ConnectionState, request: Request) -> None:
     """Always answered, before anybody has said who they are (KIP-35): the versions that every cluster speaks."""
-    apis = list(session.snapshot.apis)
+    error = ErrorCode.NONE
     if request.api_version > APIS[ApiKey.API_VERSIONS].max_version:
         # A client newer than the gateway reads this as version 0 and asks again with one of these (KIP-511).
-        request.api_version = 0
-        session.reply(request, {"error_code": int(ErrorCode.UNSUPPORTED_VERSION), "api_keys": apis})
-        return
-    request.decode()
-    session.reply(request, {"error_code": 0, "api_keys": apis})
-
-
-def admit(session: ConnectionState, request: Request) -> bool:
-    """Lets a request be handled at this point of the connection. False: the session is closed."""
-    if session.entry.entered or request.api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
-        return True
-    session.close(
-        Cause.NOT_AUTHENTICATED,
-        f"API key {request.api_key} before authentication; configure the client with SASL_PLAINTEXT and PLAIN",
-    )
-    return False
+        request.api_version, error = 0, ErrorCode.UNSUPPORTED_VERSION
+    else:
+        request.decode()
+    session.reply(request, {"error_code": int(error), "api_keys": list(session.snapshot.apis)})
 
 
 def handshake(session: ConnectionState, request: Request) -> None:
     """The client names its mechanism: for the first time, or to authenticate anew (KIP-368)."""
-    mechanism = request.decode()["mechanism"]
-    entry = session.entry
+    mechanism, entry = request.decode()["mechanism"], session.entry
     sasl = entry.sasl if isinstance(entry, Proving) else SaslServer(session.settings.limits)
     error = sasl.handshake(mechanism, request.api_version)
     session.reply(request, {"error_code": int(error), "mechanisms": list(sasl.mechanisms)})
@@ -53,18 +40,17 @@ def handshake(session: ConnectionState, request: Request) -> None:
 
 def authenticate(session: ConnectionState, request: Request) -> None:
     """The client proves who it is."""
-    token = request.decode()["auth_bytes"]
-    entry = session.entry
+    token, entry = request.decode()["auth_bytes"], session.entry
+    error, fault = ErrorCode.NONE, None
+    why: str | None = None
     if not isinstance(entry, Proving):
-        _answer(session, request, ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake first")
-        session.close(Cause.AUTHENTICATION_FAILED, "SaslAuthenticate without SaslHandshake")
-        return
-    fault = _fault(session, entry, token)
-    if fault is None:
-        _answer(session, request, ErrorCode.NONE, None)
-    else:
-        why = "Authentication failed: invalid user or password"
-        _answer(session, request, ErrorCode.SASL_AUTHENTICATION_FAILED, why)
+        error, why = ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake first"
+        fault = "SaslAuthenticate without SaslHandshake"
+    elif (fault := _fault(session, entry, token)) is not None:
+        error, why = ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed: invalid user or password"
+    answer = {"error_code": int(error), "error_message": why, "auth_bytes": b"", "session_lifetime_ms": 0}
+    session.reply(request, answer)
+    if fault is not None:
         session.close(Cause.AUTHENTICATION_FAILED, fault)
 
 
@@ -101,9 +87,3 @@ def _fault(session: ConnectionState, entry: Proving, token: bytes) -> str | None
     entry.sasl.accept()
     session.enter(entry, claim.user)
     return None
-
-
-def _answer(session: ConnectionState, request: Request, error: ErrorCode, why: str | None) -> None:
-    session.reply(
-        request, {"error_code": int(error), "error_message": why, "auth_bytes": b"", "session_lifetime_ms": 0}
-    )

@@ -21,7 +21,6 @@ class Unknown:
     """:ivar entered: whether its requests are handled: here that of somebody anonymous."""
 
     user: ClassVar = None
-    raw_tokens: ClassVar = False
     entered: bool
 
     def prove(self, sasl: SaslServer) -> Proving:
@@ -39,18 +38,12 @@ class Proving:
     def entered(self) -> bool:
         return self.user is not None
 
-    @property
-    def raw_tokens(self) -> bool:
-        """Whether what comes next is a bare token."""
-        return self.sasl.raw_tokens
-
     def known(self, user: str) -> Known:
         return Known(user)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    raw_tokens: ClassVar = False
     entered: ClassVar = True
     user: str
 

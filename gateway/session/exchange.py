@@ -44,11 +44,10 @@ def collect(session: ConnectionState, pending: Gathered, lane: BrokerLane, frame
 def proceed(session: ConnectionState) -> None:
     """Resumes what stands in line, in its order: there is a new state, or time has passed."""
     line = session.line
-    while line and session.life.goes_on and not line[0].awaited:
+    head = None
+    while line and session.life.goes_on and not line[0].awaited and line[0] is not head:
         head = line[0]
         _resume(session, head, None)
-        if line and line[0] is head:
-            break
     for pending in line:
         if not pending.awaited:
             # Nothing of it is in flight, and it is judged anew when it is resumed. An operation that waited for it

@@ -10,10 +10,6 @@ from gateway.session.request import Request, text
 from gateway.session.state import ConnectionState
 from ha_core.wire import ErrorCode
 
-_CLASSIC_ONLY = "the gateway serves classic consumer groups only: set group.protocol=classic"
-_NO_LOGS = "gateway"
-"""The empty log directory of a gateway's own node."""
-
 
 def group(session: ConnectionState, request: Request) -> None:
     """A request of a group's member, passed to the coordinator whichever node it came in by.
@@ -47,7 +43,8 @@ def group(session: ConnectionState, request: Request) -> None:
 def newer_protocol(session: ConnectionState, request: Request) -> None:
     """A member of a KIP-848 group is told what brokers tell it that have this protocol off: franz-go goes on with the
     classic one, Java and librdkafka end their consumer and say why."""
-    session.reply(request, {"error_code": int(ErrorCode.UNSUPPORTED_VERSION), "error_message": _CLASSIC_ONLY})
+    why = "the gateway serves classic consumer groups only: set group.protocol=classic"
+    session.reply(request, {"error_code": int(ErrorCode.UNSUPPORTED_VERSION), "error_message": why})
 
 
 def wake_joiners(session: ConnectionState) -> None:
@@ -56,21 +53,20 @@ def wake_joiners(session: ConnectionState) -> None:
     The fence refuses what they wait for, and waits for them to be drained. A broker works on one request per connection
     at a time, so a farewell after a join waits, too.
     """
-    known = session.snapshot.view.groups
     occupied: set[BrokerLane | None] = set()
     for pending in tuple(session.queue):
         if not isinstance(pending, Passed) or pending.group is None:
             continue
-        group = known.get(text(pending.group))
+        group = session.snapshot.view.groups.get(text(pending.group))
         if group is None or group.fence is None:
             continue
-        request = pending.request
-        if request.api.rebalance == "waits":
+        api = pending.request.api
+        if api.rebalance == "waits":
             occupied.add(pending.lane)
-        elif pending.lane not in occupied or request.api.rebalance != "follows":
+        elif pending.lane not in occupied or api.rebalance != "follows":
             continue
-        code = Refusal.FENCE.code(request.api)
-        answer = request.answer(request.api.refusal({"member_id": ""}, code))
+        code = Refusal.FENCE.code(api)
+        answer = pending.request.answer(api.refusal({"member_id": ""}, code))
         if answers.abandon(session, pending, answer) and code is not ErrorCode.NONE:
             session.count_refused((Refusal.FENCE,))
     session.flush()
@@ -80,7 +76,7 @@ def node(session: ConnectionState, request: Request) -> None:
     """A request about the broker itself: a virtual node's is passed on, a gateway's node has one empty log directory
     (none at all is to Java a right that is missing)."""
     if session.here is None:
-        session.reply(request, {"error_code": 0, "results": [{"error_code": 0, "log_dir": _NO_LOGS}]})
+        session.reply(request, {"error_code": 0, "results": [{"error_code": 0, "log_dir": "gateway"}]})
     elif not session.snapshot.fresh:
         session.close(Cause.UNSUPPORTED, f"API key {request.api_key} before the gateway knows any cluster")
     else:

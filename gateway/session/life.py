@@ -65,4 +65,3 @@ class Open(_Life):
 
 
 Life = Open | Leaving | Over
-OPEN = Open()

@@ -47,18 +47,14 @@ class OpenTransactions:
 
     def begun(self, transactional_id: str, topics: Collection[bytes], now: float) -> None:
         """The coordinator has taken the topics in."""
-        self._kept_out.discard(transactional_id)
         taken = frozenset((*topics, *self.topics(transactional_id)))
-        self._forget(transactional_id)
+        self.ended(transactional_id)
         if len(self._open) < MAX_REMEMBERED:
             self._open[transactional_id] = _Open(taken, now)
             self._holders[self.user, transactional_id] = self
 
     def ended(self, transactional_id: str) -> None:
-        self._forget(transactional_id)
         self._kept_out.discard(transactional_id)
-
-    def _forget(self, transactional_id: str) -> None:
         holder = self._holders.pop((self.user, transactional_id), self)
         holder._open.pop(transactional_id, None)
 

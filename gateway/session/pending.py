@@ -190,6 +190,11 @@ class Gathered(InFlight):
         due_at = now + answer.delay_s if answer.delay_s else 0.0
         return Ready(self.request, answer.frame, due_at, basis=self.basis if answer.promises else None)
 
+    @property
+    def dispensable(self) -> frozenset[BrokerLane]:
+        """The brokers that it awaits, and without which the answer can be made."""
+        return self.spared & self.awaited
+
     def without(self) -> Discarded:
         return Discarded(self.request)
 

@@ -18,12 +18,6 @@ class Beginning:
     frame: bytearray
     size: int
 
-    def take(self, chunk: memoryview) -> int:
-        """Takes what belongs to it; how many bytes that was."""
-        taken = min(self.size - len(self.frame), len(chunk))
-        self.frame += chunk[:taken]
-        return taken
-
 
 @dataclass(slots=True, eq=False)
 class HalfSent:

@@ -44,7 +44,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             break
         handled += 1
         entry = session.entry
-        if entry.raw_tokens and isinstance(entry, Proving):
+        if isinstance(entry, Proving) and entry.sasl.raw_tokens:
             token_at, pos = pos, authentication.raw_token(session, entry, buf, pos, end)
             if pos == token_at:
                 break
@@ -77,8 +77,9 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
 
 
 def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -> int:
-    taken = beginning.take(chunk)
     frame = beginning.frame
+    taken = min(beginning.size - len(frame), len(chunk))
+    frame += chunk[:taken]
     if len(frame) == beginning.size:
         header = read_request_header(frame, 4, len(frame))
         if header is None or header.body_at > len(frame):
@@ -102,7 +103,9 @@ def _handle(session: ConnectionState, request: Request) -> None:
         why = "is not offered by this gateway; the client did not follow the ApiVersions answer"
         session.close(Cause.UNSUPPORTED, f"API key {key} version {version} {why}")
         return
-    if not authentication.admit(session, request):
+    if not session.entry.entered and key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+        why = "before authentication; configure the client with SASL_PLAINTEXT and PLAIN"
+        session.close(Cause.NOT_AUTHENTICATED, f"API key {key} {why}")
         return
     low, high = session.snapshot.offered.get(key, _NONE)
     if not low <= version <= high:
@@ -111,8 +114,7 @@ def _handle(session: ConnectionState, request: Request) -> None:
         common = f"the clusters have {low} to {high} in common" if low <= high else "not every cluster has it"
         streaming.leave(session, Cause.UNSUPPORTED, f"API key {key} version {version}: {common}")
         return
-    handle = HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose)
-    handle(session, request)
+    (HANDLERS.get(key) or _BY_ROUTE.get(api.route, _compose))(session, request)
 
 
 def _handle_beginning(session: ConnectionState, request: Request) -> bool:

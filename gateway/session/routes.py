@@ -108,8 +108,10 @@ class Routes:
             return TopicRoute(self.closed, self.closed)
         name = text(raw)
         topic = view.topics.get(name)
-        if topic is None and self._in_doubt(name):
-            return TopicRoute(Refusal.UNREADABLE, Refusal.UNREADABLE)
+        if topic is None and self.snapshot.unreadable:
+            paths = (f"/topics/{quote(name, safe='')}", f"/bindings/{quote(self.identity.user, safe='')}")
+            if not self.snapshot.unreadable.isdisjoint(paths):
+                return TopicRoute(Refusal.UNREADABLE, Refusal.UNREADABLE)
         if topic is not None and topic.mapped:
             fence = topic.fence.operation if topic.fence else None
             produce = Refusal.FENCE if fence else Way.MAPPED
@@ -130,22 +132,14 @@ class Routes:
         if found is None:
             if len(self._writers) > MAX_CACHED:
                 self._writers.clear()
-            found = self._writers[key] = self._judge_writer(topic, partition)
+            if topic.damaged(partition):
+                found = Refusal.DAMAGED
+            elif (extent := topic.written(partition)).cluster != self.port.cluster:
+                found = Refusal.ELSEWHERE
+            else:
+                found = Refusal.CROSSING if topic.withheld(partition) else extent
+            self._writers[key] = found
         return found
-
-    def _judge_writer(self, topic: Topic, partition: int) -> Extent | Refusal:
-        if topic.damaged(partition):
-            return Refusal.DAMAGED
-        extent = topic.written(partition)
-        if extent.cluster != self.port.cluster:
-            return Refusal.ELSEWHERE
-        return Refusal.CROSSING if topic.withheld(partition) else extent
-
-    def _in_doubt(self, topic: str) -> bool:
-        unreadable = self.snapshot.unreadable
-        return bool(unreadable) and not unreadable.isdisjoint(
-            (f"/topics/{quote(topic, safe='')}", f"/bindings/{quote(self.identity.user, safe='')}")
-        )
 
     def group(self, name: bytes) -> GroupRoute:
         route = self._groups.get(name)
@@ -159,19 +153,17 @@ class Routes:
             carried = Carried(group) if group is not None and group.aliases and group.cluster == cluster else None
             refusal, coordinator = self._closes(cluster, Refusal.NO_LEADER), None
             if cluster is not None and refusal is None:
-                coordinator = self._coordinator(cluster, group_name)
-                refusal = Refusal.NO_LEADER if coordinator is None else None
+                if self.here is not None and cluster == self.here.cluster:
+                    coordinator = self.here
+                elif (broker := self.snapshot.topology.coordinator(cluster, group_name)) is not None:
+                    coordinator = BrokerLane(cluster, broker)
+                else:
+                    refusal = Refusal.NO_LEADER
             fence = group.fence.operation if group is not None and group.fence is not None else None
             route = self._groups[name] = GroupRoute(
                 here, coordinator, Refusal.FENCE if fence else refusal, fence, carried
             )
         return route
-
-    def _coordinator(self, cluster: str, group: str) -> BrokerLane | None:
-        if self.here is not None and cluster == self.here.cluster:
-            return self.here
-        broker = self.snapshot.topology.coordinator(cluster, group)
-        return None if broker is None else BrokerLane(cluster, broker)
 
     def transactions(self) -> Refusal | None:
         """Why the port's cluster does not coordinate the identity's transactions."""

@@ -12,6 +12,7 @@ from typing import Any
 from gateway.session import answers, exchange, groups, requests, streaming, transactions, turns
 from gateway.session.commands import BrokerLane, Cause, Command
 from gateway.session.fetch.handle import forget_gaps, wake_readers
+from gateway.session.life import Leaving
 from gateway.session.pending import Composed, InFlight, Passed, Ready, concerns
 from gateway.session.reading import Full, HalfSent
 from gateway.session.snapshot import Snapshot
@@ -198,7 +199,8 @@ class Session(ConnectionState):
         life = self.life
         if life.goes_on and not life.told and not self.busy and self.waits_for is None:
             self.close(Cause.CLIENT_LEFT)
-        streaming.end_if_done(self)
+        elif isinstance(life, Leaving) and not self.queue and not self.unsure():
+            self.close(life.cause, life.detail)
         return self.take()
 
     def _unblock(self) -> None:
@@ -210,7 +212,6 @@ class Session(ConnectionState):
                 return
             upstream.blocked = False
             buf = bytearray(upstream.carry)
-            upstream.carry = b""
             answers.receive(self, upstream, buf, len(buf))
             if upstream.blocked:
                 return

@@ -30,8 +30,7 @@ class Authentication(NamedTuple):
     def accepts(self, user: str, password: str) -> bool:
         """Compares in constant time, also for a user that does not exist."""
         known = self.users.get(user)
-        same = hmac.compare_digest((known or "").encode(), password.encode())
-        return known is not None and same
+        return hmac.compare_digest((known or "").encode(), password.encode()) and known is not None
 
 
 class VirtualNodes(Protocol):

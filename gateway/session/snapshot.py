@@ -100,7 +100,7 @@ class Lease:
     Past it, others may have taken this gateway for dead and moved on: it would be a second writer.
     """
 
-    valid_until: float = field(default=float("-inf"))
+    valid_until: float = float("-inf")
     generation: int = 0
     """A lease that was lost and is back is another one."""
 

@@ -21,7 +21,7 @@ from gateway.session.damping import Damping
 from gateway.session.entry import Entry, Proving, Unknown
 from gateway.session.fetch.known import FetchSession
 from gateway.session.fetch.plan import Gap
-from gateway.session.life import OPEN, Life, Over
+from gateway.session.life import Life, Open, Over
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.pending import NO_LEASE, SEVERAL, Basis, Composed, Gathered, InFlight, Pending, Ready
 from gateway.session.reading import Beginning, Full, HalfSent, Turn
@@ -31,7 +31,7 @@ from gateway.session.routes import Routes
 from gateway.session.settings import Settings
 from gateway.session.snapshot import Port, Snapshot
 from gateway.session.upstream import Upstream
-from ha_core.model import Identity, identify
+from ha_core.model import identify
 from ha_core.plan.facts import Partition
 from ha_core.wire import APIS
 
@@ -67,7 +67,7 @@ class ConnectionState:
         self.queue: deque[Pending] = deque()
         self.upstreams: dict[BrokerLane, Upstream] = {}
         self.carry: bytes = b""
-        self.life: Life = OPEN
+        self.life: Life = Open()
         self.entry: Entry = Unknown(settings.authentication.anonymous)
         self.damping = Damping()
         self.seen: set[int] = set()
@@ -129,15 +129,12 @@ class ConnectionState:
             routes = self.known_routes[client_id] = Routes(self.snapshot, identity, self.port)
         return routes
 
-    def identity(self, client_id: str | None) -> Identity:
-        return self.routes(client_id).identity
-
     def notice(self, request: Request, what: str, name: bytes, how: str) -> None:
         """A topic or a group is used; told once per connection and way of use."""
         key = hash((how, name))  # names come from the wire, and may be long
         if key not in self.seen and len(self.seen) < MAX_SEEN:
             self.seen.add(key)
-            self.emit(Saw(self.identity(request.client_id), what, text(name), how))
+            self.emit(Saw(self.routes(request.client_id).identity, what, text(name), how))
 
     def send(self, lane: BrokerLane, data: bytes | bytearray | memoryview) -> Upstream:
         upstream = self.upstreams.get(lane)
@@ -286,7 +283,7 @@ class ConnectionState:
         pending = Composed(request, ends)
         self.composed.add(pending)
         self.enqueue(pending)
-        identity = self.identity(request.client_id)
+        identity = self.routes(request.client_id).identity
         self.emit(Compose(pending, request.api_key, request.api_version, identity, message))
 
     def complete(self, pending: Pending, ready: Ready) -> None:

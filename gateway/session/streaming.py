@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from gateway.session.commands import BrokerLane, Cause, Shut
-from gateway.session.life import Leaving, Open
+from gateway.session.life import Open
 from gateway.session.pending import Discarded, InFlight, concerns
 from gateway.session.reading import HalfSent
 from gateway.session.request import Request
@@ -22,15 +22,6 @@ from ha_core.wire import ApiKey
 STALLED_S = 1.0
 """An operation waits so long for the next bytes of a request. Nothing is lost by giving it up: it is not executed, and
 the client sends it again."""
-
-
-def begin(session: ConnectionState, lane: BrokerLane, missing: int, pending: InFlight | None) -> None:
-    """The request whose beginning was just sent to `lane` goes on with the next `missing` bytes of the client.
-
-    :param pending: None if it has no answer.
-    """
-    half = session.reading = HalfSent(lane, missing, pending, session.basis(), session.now)
-    session.upstreams[lane].begin(half)
 
 
 def go_on(session: ConnectionState, half: HalfSent, chunk: memoryview) -> int:
@@ -115,10 +106,3 @@ def give_up_rest(session: ConnectionState) -> None:
         session.upstreams[half.lane].shut(half)
         session.emit(Shut(half.lane))
     probe(session, everything=True)
-
-
-def end_if_done(session: ConnectionState) -> None:
-    """Ends a session that leaves, if nothing of it is in flight any more."""
-    leaving = session.life
-    if isinstance(leaving, Leaving) and not session.queue and not session.unsure():
-        session.close(leaving.cause, leaving.detail)

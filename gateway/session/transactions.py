@@ -87,13 +87,12 @@ class Transactional:
 
     @handles(ApiKey.INIT_PRODUCER_ID)
     def init(self) -> Refusal | None:
-        return self._init_idempotent() if self.message["transactional_id"] is None else self._init_transactional()
-
-    def _init_idempotent(self) -> Refusal | None:
         """Every cluster counts producer ids from 0, so ids come from the gateways' own range.
 
         A producer that asks to raise its epoch (KIP-360) keeps its id; its sequences start at 0 again.
         """
+        if self.message["transactional_id"] is not None:
+            return self._init_transactional()
         producer_id, epoch = self.message["producer_id"], self.message["producer_epoch"] + 1
         if not is_gateway_id(producer_id) or not 0 < epoch <= _MAX_EPOCH:
             producer_id, epoch = self.session.settings.next_producer_id(), 0

@@ -11,7 +11,6 @@ from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
 from ha_core.model import View
-from ha_core.plan.facts import Partition
 from ha_core.wire import ApiKey, ErrorCode
 from ha_core.wire.fetch import FetchScan, scan_fetch_request
 from ha_core.wire.list_offsets import EARLIEST, list_offsets
@@ -28,28 +27,25 @@ MAX_COLD_BYTES = 16 << 20
 def fetch(session: ConnectionState, request: Request) -> None:
     """A whole fetch request."""
     scan = scan_fetch_request(request.buf, request.body_at, request.end, request.api_version)
-    if scan.replica_id >= 0:
-        _read(session, request, request.decode(), session.routes(request.client_id))
-        return
     routes = session.routes(request.client_id)
+    if scan.replica_id >= 0:
+        _read(session, request, routes)
+        return
     incremental = scan.session_id != 0 and scan.session_epoch > 0
     if not incremental:
         session.fetch_session = None
     topics = scan.topics
     for topic in topics:
         session.notice(request, "topic", topic, "fetch")
-    passes = request.passes
-    if passes is None:
-        passes = routes.plain or routes.reads(topics)
-    ends = session.fetch_session is not None and session.fetch_session.ends
-    if passes and not ends:
+    passes = routes.plain or routes.reads(topics) if request.passes is None else request.passes
+    if passes and not (session.fetch_session is not None and session.fetch_session.ends):
         _pass(session, request, scan, topics)
     elif incremental:
         # KIP-227: the client now sends all its partitions, and the answer switches its session off.
         session.fetch_session = None
         session.reply(request, _empty(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     else:
-        _read(session, request, request.decode(), routes)
+        _read(session, request, routes)
 
 
 def reads_here(session: ConnectionState, request: Request) -> bool:
@@ -76,8 +72,9 @@ def _empty(error: ErrorCode) -> Message:
     return {"error_code": int(error), "session_id": 0, "responses": []}
 
 
-def _read(session: ConnectionState, request: Request, message: Message, routes: Routes) -> None:
+def _read(session: ConnectionState, request: Request, routes: Routes) -> None:
     """Reads topics of which at least one is mapped, or elsewhere, or refuses all of them."""
+    message = request.decode()
     plan = FetchPlan(message, routes, session.gaps)
     if plan.refused:
         session.count_refused(plan.refused.values())
@@ -98,13 +95,13 @@ def _read(session: ConnectionState, request: Request, message: Message, routes: 
         pending = Patched(request, reads=tuple({topic.encode() for topic in topics}), shifts=plan.shifts())
         session.pass_on(pending, lane, request.rewritten(part))
         return
-    most_wait_ms = CROSSING_WAIT_MS if plan.both and len(plan.parts) > 1 else COLD_WAIT_MS
+    most_wait_ms = min(wait_ms, CROSSING_WAIT_MS if plan.both and len(plan.parts) > 1 else COLD_WAIT_MS)
     hurry = bool(plan.refused) or (not plan.both and len(plan.parts) > len(plan.closed) > 0)
     # Of all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
     most = min(max(message["max_bytes"] // len(plan.parts), 1), MAX_COLD_BYTES)
     frames: dict[BrokerLane, bytes] = {}
     for lane, topics in plan.parts.items():
-        part_wait_ms = min(wait_ms, most_wait_ms) if lane in plan.closed or not hurry else 0
+        part_wait_ms = 0 if hurry and lane not in plan.closed else most_wait_ms
         frames[lane] = request.rewritten(part_of(message, topics, part_wait_ms, most))
     exchange.begin(session, request, _gather(session, request, plan, frames, wait_ms / 1000))
 
@@ -116,7 +113,9 @@ def _gather(
     told = yield Send(frames, closed.issuperset(frames), spared=closed, patience_s=wait_s + answers.PATIENCE_S)
     decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in told.items()}
     merged, stale = merge(plan, decoded, session.gaps, session.snapshot.view)
-    ask_log_starts(session, plan)
+    for lane in dict.fromkeys(plan.gone.values()):
+        question = Request.own(ApiKey.LIST_OFFSETS, 1, session.settings.limits)
+        exchange.ask_aside(session, question, _log_starts(session, plan, lane, question))
     if stale:
         session.emit(Refresh())
     delay_s = STALE_DELAY_S if stale or plan.gone else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
@@ -136,9 +135,7 @@ def wake_readers(session: ConnectionState, before: View) -> None:
 def _left(topic: bytes, before: View, after: View) -> bool:
     name = text(topic)
     now, then = after.topics.get(name), before.topics.get(name)
-    if now is then:
-        return False
-    return now is not None and now.mapped and (then is None or then.partitions != now.partitions)
+    return now is not None and now is not then and now.mapped and (then is None or then.partitions != now.partitions)
 
 
 # -- where an extent's log starts by now, when its first records are gone -------------------------------------------
@@ -146,33 +143,21 @@ def _left(topic: bytes, before: View, after: View) -> bool:
 # records of the live one: an offset out of range would send a reader to the earliest one, which is the old log's start.
 
 
-def ask_log_starts(session: ConnectionState, plan: FetchPlan) -> None:
-    """Asks the brokers of `plan.gone`, on the client's own connections to them; the client's next fetch knows."""
-    for lane in dict.fromkeys(plan.gone.values()):
-        question = Request.own(ApiKey.LIST_OFFSETS, 1, session.settings.limits)
-        exchange.ask_aside(session, question, _log_starts(session, plan, lane, question))
-
-
 def _log_starts(session: ConnectionState, plan: FetchPlan, lane: BrokerLane, question: Request) -> Exchange:
+    """Asks a broker of `plan.gone`, on the client's own connection to it; the client's next fetch knows."""
     body = list_offsets((key for key, other in plan.gone.items() if other == lane), EARLIEST)
     frames = yield Send({lane: question.rewritten(body)}, survives_loss=True)
-    if frames[lane] is None:
-        return None
-    for topic in question.decode_answer(frames[lane])["topics"]:
+    for topic in () if frames[lane] is None else question.decode_answer(frames[lane])["topics"]:
         for told in topic["partitions"]:
-            if told["error_code"] == ErrorCode.NONE:
-                _learn(session, plan, (topic["name"], told["partition_index"]), told["offset"])
+            key, start = (topic["name"], told["partition_index"]), told["offset"]
+            read = plan.reads.get(key)
+            extent = None if read is None or told["error_code"] else read.extent
+            if read is None or extent is None or not stands(session.snapshot.view, key, extent):
+                continue
+            # It may have lost records at its end instead: the client learns of it, as it would of any other log.
+            lost = start <= read.physical
+            session.gaps[key] = Gap(read.asked, extent.to_client(read.physical) if lost else extent.clip(start), lost)
     return None
-
-
-def _learn(session: ConnectionState, plan: FetchPlan, key: Partition, start: int) -> None:
-    read = plan.reads.get(key)
-    if read is None or read.extent is None or not stands(session.snapshot.view, key, read.extent):
-        return
-    # It may have lost records at its end instead: the client learns of it, as it would of any other log.
-    lost = start <= read.physical
-    resume = read.extent.to_client(read.physical) if lost else read.extent.clip(start)
-    session.gaps[key] = Gap(read.asked, resume, sure=lost)
 
 
 def forget_gaps(session: ConnectionState, before: View) -> None:

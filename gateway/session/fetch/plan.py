@@ -122,13 +122,10 @@ class FetchPlan:
         self.refused[key] = refusal
 
     def _place(self, key: Partition, asked: Message, topic: Topic, routes: Routes, gaps: dict[Partition, Gap]) -> None:
-        partition = key[1]
-        offset = asked["fetch_offset"]
-        if offset < 0:
-            self._refuse(key, Refusal.NO_OFFSET)
-            return
-        if routes.writer(topic, partition) is Refusal.DAMAGED:
-            self._refuse(key, Refusal.DAMAGED)
+        partition, offset = key[1], asked["fetch_offset"]
+        damaged = routes.writer(topic, partition) is Refusal.DAMAGED
+        if offset < 0 or damaged:
+            self._refuse(key, Refusal.NO_OFFSET if offset < 0 else Refusal.DAMAGED)
             return
         gap = gaps.get(key)
         if gap is not None and gap.asked != offset:
@@ -146,12 +143,12 @@ class FetchPlan:
             return
         here = routes.here if routes.here is not None and extent.cluster == routes.here.cluster else None
         lane = _holder(routes, extent.cluster, *key) if closed or here is None else here
-        if lane is None and closed:
-            self.local[key] = no_records_of(key, extent)
-            self.unreachable = True
-            return
         if lane is None:
-            self._refuse(key, Refusal.NO_LEADER)
+            if closed:
+                self.local[key] = no_records_of(key, extent)
+                self.unreachable = True
+            else:
+                self._refuse(key, Refusal.NO_LEADER)
             return
         if closed:
             self.closed.add(lane)
@@ -320,11 +317,10 @@ def _translate(key: Partition, entry: Message, read: Read, told: bool) -> tuple[
     assert extent is not None
     shift, physical_end = extent.shift, extent.physical_end
     records = bytearray(entry["records"] or b"")
-    end = len(records)
-    hollow = False
-    held = entry["high_watermark"]
+    end, hollow = len(records), False
     if physical_end is not None:
-        seen = min(held, entry["last_stable_offset"]) if entry["last_stable_offset"] >= 0 else held
+        held, stable = entry["high_watermark"], entry["last_stable_offset"]
+        seen = min(held, stable) if stable >= 0 else held
         hollow = told and entry["error_code"] == ErrorCode.NONE and seen >= physical_end
         if end:
             end = trim(records, 0, end, physical_end)

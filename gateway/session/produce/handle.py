@@ -10,6 +10,7 @@ from gateway.session.pending import Answer, Exchange, InFlight, Passed, Send
 from gateway.session.produce.producer_order import Key
 from gateway.session.produce.split import batches_at_cuts, split
 from gateway.session.produce.verdict import Verdict, batch_of_each, judge_head, passes
+from gateway.session.reading import HalfSent
 from gateway.session.refusal import Refusal
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
@@ -57,7 +58,8 @@ def stream_produce(session: ConnectionState, request: Request) -> bool:
         pending = _write(verdict, scan)
     else:
         return False
-    streaming.begin(session, session.broker, request.missing, pending)
+    half = session.reading = HalfSent(session.broker, request.missing, pending, session.basis(), session.now)
+    session.upstreams[session.broker].begin(half)
     return True
 
 
@@ -92,8 +94,7 @@ def _write(verdict: Verdict, scan: ProduceScan) -> InFlight | None:
 
 def _written(verdict: Verdict) -> Exchange:
     request, lane = verdict.request, verdict.session.broker
-    frames = yield Send({lane: verdict.frame()})
-    frame = frames[lane]
+    frame = (yield Send({lane: verdict.frame()}))[lane]
     if verdict.kept or verdict.openers:
         return Answer(request.answer(verdict.merged(frame)))
     answer = frame[4:]

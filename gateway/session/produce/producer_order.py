@@ -56,13 +56,16 @@ class ProducerOrder:
             return
         place = (key, batch.producer_id)
         known = self._refused.get(place)
-        if known is not None and not _expired(known, now) and known.epoch == batch.producer_epoch:
-            earlier = at_or_before(batch.base_sequence, known.sequence)
-        else:
-            earlier = known is None or known.epoch <= batch.producer_epoch or _expired(known, now)
-        if earlier:
+        if (
+            known is None
+            or _expired(known, now)
+            or known.epoch < batch.producer_epoch
+            or (known.epoch == batch.producer_epoch and at_or_before(batch.base_sequence, known.sequence))
+        ):
             if known is None and len(self._refused) >= MAX_REMEMBERED:
-                self._forget(now)
+                self._refused = {other: at for other, at in self._refused.items() if not _expired(at, now)}
+                if len(self._refused) >= MAX_REMEMBERED:
+                    self._refused.clear()
             self._refused[place] = _Refused(batch.producer_epoch, batch.base_sequence, now)
             self._until = now + FORGET_S
 
@@ -120,11 +123,6 @@ class ProducerOrder:
         if not place:
             del self._under_way[key, batch.producer_id]
         return place
-
-    def _forget(self, now: float) -> None:
-        self._refused = {place: known for place, known in self._refused.items() if not _expired(known, now)}
-        if len(self._refused) >= MAX_REMEMBERED:
-            self._refused.clear()
 
 
 def _earlier(crossing: Iterable[tuple[int, int]], batch: Batch) -> bool:

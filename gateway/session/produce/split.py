@@ -170,7 +170,8 @@ class _Targets:
             sent = self.open_writes[key]
             if disposition is Disposition.TAKEN:
                 continue
-            early = self._comes_early(key, sent)
+            order, now = self.session.settings.producer_order, self.session.now
+            early = not order.admit(key, sent.batch, now) or order.earlier_under_way(key, sent.batch, now)
             if disposition is Disposition.STRANDED and not early:
                 continue
             lane = lanes.get(key)
@@ -190,10 +191,6 @@ class _Targets:
             self.session.emit(Refresh())
             return None
         return BrokerLane(target.cluster, leader, _LANE)
-
-    def _comes_early(self, key: Key, sent: SentBatch) -> bool:
-        order, now = self.session.settings.producer_order, self.session.now
-        return not order.admit(key, sent.batch, now) or order.earlier_under_way(key, sent.batch, now)
 
     def _frame(self, writes: list[TargetWrite]) -> bytes:
         topics: dict[bytes, list[Message]] = {}
