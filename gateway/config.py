@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import profiles
@@ -135,7 +135,8 @@ class Config(_Section):
     authentication: Authentication
     """No default: whether strangers may come in is for the operator to say."""
     security_profiles: dict[str, Any] = Field(default_factory=dict, repr=False, exclude=True)
-    """How the gateway itself logs in to clusters, as in a security file (`ha_core/kafka/security`)."""
+    """How the gateway itself logs in to clusters, as in a security file (`ha_core/kafka/security`), but with passwords
+    in files only."""
     limits: Limits = Limits()
     zone: Annotated[str, Field(max_length=255)] = ""
     record_facts_s: Annotated[int, Field(ge=0, le=86_400)] = 60
@@ -147,6 +148,17 @@ class Config(_Section):
     def profiles(self) -> Mapping[str, SecurityProfile]:
         """The accounts of `security_profiles`, by name."""
         return self._profiles
+
+    @field_validator("security_profiles")
+    @classmethod
+    def _passwords_in_files(cls, accounts: dict[str, Any]) -> dict[str, Any]:
+        for name, account in accounts.items():
+            if isinstance(account, Mapping) and "password" in account:
+                raise ValueError(
+                    f"profile {name}: a password does not belong in this file; write it into a file of its own and "
+                    f"name that: `password_file: …`"
+                )
+        return accounts
 
     @model_validator(mode="after")
     def _ports_do_not_collide(self) -> Self:
@@ -229,7 +241,10 @@ def _lines(file: Path, error: ValidationError) -> Iterable[str]:
         if kind == "missing":
             yield f"{file}: {key}: missing; add it"
         elif kind == "extra_forbidden":
-            yield f"{file}: {key}: {_short(fault['input'])}: no such key here; {_instead(fault['loc'])}"
+            place = fault["loc"]
+            section: Any = Config.model_fields[str(place[0])].annotation if len(place) > 1 else Config
+            known = ", ".join(section.model_fields)
+            yield f"{file}: {key}: {_short(fault['input'])}: no such key here; known keys are {known}"
         elif kind == "value_error":
             yield f"{file}: {key}: {text}"
         else:
@@ -239,13 +254,3 @@ def _lines(file: Path, error: ValidationError) -> Iterable[str]:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _instead(place: tuple[int | str, ...]) -> str:
-    model: type[BaseModel] = Config
-    for part in place[:-1]:
-        if part in model.model_fields:
-            kind = model.model_fields[str(part)].annotation
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                model = kind
-    return "known keys are " + ", ".join(model.model_fields)

@@ -63,7 +63,8 @@ def test_users_and_passwords_come_from_files_beside_the_configuration(tmp_path: 
 
 def test_passwords_do_not_show_when_a_configuration_is_printed(tmp_path: Path) -> None:
     (tmp_path / "users.yaml").write_text("alice: wonder\n")
-    sasl = {"mechanism": "PLAIN", "username": "switchyard", "password": "s3cret"}
+    (tmp_path / "service-password").write_text("s3cret\n")
+    sasl = {"mechanism": "PLAIN", "username": "switchyard", "password_file": "service-password"}
     document = SMALLEST | {"authentication": {"users_file": "users.yaml"}, "security_profiles": {"sasl": sasl}}
     config = load(written(tmp_path, document))
 
@@ -145,6 +146,16 @@ def test_users_whose_name_or_password_is_no_text_are_refused_without_showing_it(
 
     assert text.startswith("users.yaml: ")
     assert "17" not in text
+
+
+def test_a_password_of_the_gateway_in_the_file_itself_is_refused_without_showing_it(tmp_path: Path) -> None:
+    profile = {"mechanism": "PLAIN", "username": "switchyard", "password": "s3cret"}
+
+    text = fault(tmp_path, SMALLEST | {"security_profiles": {"none": {}, "sasl": profile}})
+
+    assert text.startswith("gateway.yaml: security_profiles: profile sasl: a password does not belong in this file; ")
+    assert text.endswith("write it into a file of its own and name that: `password_file: …`")
+    assert "s3cret" not in text
 
 
 def test_an_empty_password_file_is_refused(tmp_path: Path) -> None:
