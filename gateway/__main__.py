@@ -58,9 +58,7 @@ async def _serve(config: Config) -> int:
     if state is None:
         return 0
     gateway = Gateway(config, state, _version())
-    http = HttpServer(
-        config.http.host, config.http.port, Metrics(gateway, gateway.counts).render, lambda: gateway.unready
-    )
+    http = HttpServer(config.http.host, config.http.port, Metrics(gateway).render, lambda: gateway.unready)
     try:
         http.start()
         starting = loop.create_task(gateway.start())

@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from gateway import clock
-from gateway.counts import Counts
 from gateway.driver.gateway import Gateway
 from ha_core.wire.codes import ApiKey
 
@@ -21,14 +20,12 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Metrics:
     """A registry of one gateway's metrics; several gateways may live in one process."""
 
-    def __init__(self, gateway: Gateway, counts: Counts | None = None) -> None:
-        self.counts = counts or Counts()
+    def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
     def render(self) -> bytes:
-        """The text that Prometheus scrapes."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Metric]:
@@ -79,7 +76,7 @@ class Metrics:
         yield _labelled(GaugeMetricFamily, "facts_recorded_timestamp_seconds", text, one, looked)
 
     def _traffic(self) -> Iterable[Metric]:
-        counts = self.counts
+        counts = self._gateway.counts
         requests = [([_api(key), outcome], count) for (key, outcome), count in dict(counts.requests).items()]
         yield _labelled(CounterMetricFamily, "requests", "Requests of clients.", ["api", "outcome"], requests)
         refusals = [([cause], count) for cause, count in dict(counts.refusals).items()]

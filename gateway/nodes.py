@@ -43,7 +43,6 @@ def broker_key(cluster: str, broker: int) -> str:
 
 
 def gateway_key(gateway_id: str) -> str:
-    """The name under which a gateway's own node id is allocated."""
     return f"{_GATEWAY_PREFIX}{gateway_id}"
 
 
@@ -77,10 +76,6 @@ class NodeBook:
     def broker(self, node_id: int) -> BrokerKey | None:
         """(cluster, broker id) of a virtual node; None if it is none that this gateway knows."""
         return self._brokers.get(node_id)
-
-    def address(self, broker: BrokerKey) -> NodeAddress | None:
-        """The node of a broker if its listener is bound, else None."""
-        return self._address(broker) if broker in self._bound else None
 
     async def start(self, clusters: Iterable[str]) -> None:
         """Binds the nodes allocated so far: clients of a restarted gateway come back to the ports that they know."""

@@ -52,7 +52,6 @@ class ClusterUnavailableError(Exception):
 
     def __init__(self, cluster: str, why: str) -> None:
         super().__init__(f"cluster {cluster} is not available: {why}")
-        self.cluster = cluster
         self.why = why
 
 

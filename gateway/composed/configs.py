@@ -102,9 +102,7 @@ def _place(context: Context, kind: int, name: str, target: Target) -> _Place | s
             return None
         return f"node {name} is neither a broker nor a gateway"
     cluster = places.resolve(context, name).cluster if kind == _TOPIC else places.user_cluster(context)
-    if cluster is None:
-        return places.UNBOUND
-    return _Place(cluster, target, name)
+    return places.UNBOUND if cluster is None else _Place(cluster, target, name)
 
 
 def _error(kind: int, name: str, code: int, why: str) -> Message:

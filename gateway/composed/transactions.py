@@ -44,8 +44,7 @@ def describe_producers(context: Context, version: int, request: Message) -> Hand
 @handles(ApiKey.DESCRIBE_TRANSACTIONS)
 def describe_transactions(context: Context, version: int, request: Message) -> Handler:
     names = dict.fromkeys(request["transactional_ids"])
-    cluster = places.user_cluster(context)
-    key = ApiKey.DESCRIBE_TRANSACTIONS
+    key, cluster = ApiKey.DESCRIBE_TRANSACTIONS, places.user_cluster(context)
     asks = {
         name: Ask(cluster, Coordinator("transaction", name), key, {"transactional_ids": [name]})
         for name in names

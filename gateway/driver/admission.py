@@ -39,7 +39,6 @@ class Strangers(Generic[C]):
         return (True, oldest) if now - self._since[oldest] >= HURRY_S else (False, None)
 
     def overdue(self, now: float) -> list[C]:
-        """Those whose time is over."""
         return [connection for connection, since in self._since.items() if now - since >= self._patience_s]
 
 
@@ -58,7 +57,6 @@ class Shares(Generic[C]):
         return True
 
     def give_back(self, connection: C) -> None:
-        """It has gone."""
         user = self._user.pop(connection, None)
         if user is not None:
             self._held[user] -= 1

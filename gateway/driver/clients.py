@@ -60,7 +60,6 @@ class Clients:
             )
 
     def entered(self, connection: Connection) -> None:
-        """It has said who it is."""
         self.strangers.entered(connection)
         user, most = connection.session.entry.user or ANONYMOUS, self._most_per_user
         if not self._shares.take(connection, user, most):

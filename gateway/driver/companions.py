@@ -39,12 +39,11 @@ _MAX_LINE_BYTES = 4 * 1024 * 1024
 
 def order(config: Config, **more: Any) -> bytes:
     """What such a process is told, as its first line: how the state and the clusters are reached, and `more`."""
-    profiles = {name: asdict(profile) if profile.mechanism else {} for name, profile in config.profiles.items()}
     told = {
         "by": f"gateway:{config.id}",
         "zookeeper": config.zookeeper.hosts,
         "root": config.zookeeper.root,
-        "profiles": profiles,
+        "profiles": {name: asdict(p) if p.mechanism else {} for name, p in config.profiles.items()},
         **more,
     }
     return json.dumps(told).encode() + b"\n"
@@ -107,15 +106,12 @@ class Companion(ABC):
             if self._useful:
                 pause_s = self._first_pause_s
             _log.warning("%s has ended: %s; again in %g s", self.doing, why, pause_s)
-            await self._rest(pause_s)
+            self._resting = True
+            self._changed()
+            await asyncio.sleep(pause_s)
+            self._resting = False
+            self._changed()
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-
-    async def _rest(self, pause_s: float) -> None:
-        self._resting = True
-        self._changed()
-        await asyncio.sleep(pause_s)
-        self._resting = False
-        self._changed()
 
     async def _run(self) -> str:
         """Why the process has ended; empty when another gateway is elected."""
@@ -164,13 +160,10 @@ CARETAKERS = 2
 
 
 def elected_caretakers(records: Iterable[GatewayRecord]) -> tuple[str, ...]:
-    """The ids of the gateways that take care."""
     return tuple(sorted(record.id for record in records if record.takes_care)[:CARETAKERS])
 
 
 class Caretaker(Companion):
-    """Runs the process while this gateway is one of the elected."""
-
     doing, module = "taking care of operations without an executor", "ha_core.operations.caretaker"
 
     def take(self, said: Mapping[str, Any]) -> bool:
@@ -195,8 +188,6 @@ def recorder_order(config: Config) -> bytes:
 
 
 class Recorder(Companion):
-    """Runs the process while this gateway is the elected one."""
-
     doing, module = "recording what is known of clusters", "ha_core.operations.recorder"
 
     def __init__(
@@ -210,24 +201,22 @@ class Recorder(Companion):
     ) -> None:
         """:param every_s: 0: this gateway never records."""
         super().__init__(told, changed, every_s + silent_s, enabled=every_s > 0, **settings)
-        self._errors: dict[str, str] = {}
+        self._failed: set[str] = set()
         self.looked_at: dict[str, float] = {}
         """Cluster → when its last complete look from here ended, in seconds since 1970."""
 
     def take(self, said: Mapping[str, Any]) -> bool:
         """One round: `{"looks": [{"cluster": …, "error": …}]}`; of use if a cluster could be looked at."""
-        errors = {}
-        useful = False
+        failed = set()
         for look in said["looks"]:
             cluster, error = look["cluster"], look["error"]
             if error:
-                errors[cluster] = error
-                if cluster not in self._errors:
+                failed.add(cluster)
+                if cluster not in self._failed:
                     _log.warning("%s could not be looked at, what was known of it stays: %s", cluster, error)
             else:
-                useful = True
                 self.looked_at[cluster] = time.time()
-                if cluster in self._errors:
+                if cluster in self._failed:
                     _log.info("%s is looked at again", cluster)
-        self._errors = errors
-        return useful
+        self._failed = failed
+        return any(not look["error"] for look in said["looks"])

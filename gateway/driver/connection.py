@@ -18,17 +18,7 @@ from typing import Any, Protocol
 from gateway import clock
 from gateway.counts import Counts
 from gateway.driver.channel import BUFFER, BrokerChannel, Channel
-from gateway.session.commands import (
-    BrokerLane,
-    Cause,
-    Close,
-    Command,
-    Shut,
-    ToClient,
-    ToUpstream,
-    Wake,
-    Wish,
-)
+from gateway.session.commands import BrokerLane, Cause, Close, Command, Shut, ToClient, ToUpstream, Wake, Wish
 from gateway.session.life import Open, Over
 from gateway.session.session import Session
 from gateway.session.snapshot import Snapshot
@@ -81,8 +71,6 @@ class Connection:
         self._linger: asyncio.TimerHandle | None = None
         self._going_on = False
         self._want()
-
-    # -- events -------------------------------------------------------------------------------------------------
 
     def _client_readable(self) -> None:
         self.follow()
@@ -195,11 +183,9 @@ class Connection:
             self._carry_out(self.session.follow, snapshot, clock.now())
 
     def answered(self, token: Hashable, body: dict[str, Any] | bytes | None, now: float) -> None:
-        """The result of a composed request."""
         self._feed(self.session.answered, token, body, now)
 
     def lease_is_back(self) -> None:
-        """What waited for it is decided on now."""
         self._feed(self.session.tick, clock.now())
 
     def leave(self, cause: Cause, detail: str) -> None:
@@ -228,8 +214,6 @@ class Connection:
             self.end(Cause.FAULT)
             return
         self._run(commands)
-
-    # -- commands -----------------------------------------------------------------------------------------------
 
     def _run(self, commands: list[Command]) -> None:
         if self.ended:
@@ -288,8 +272,7 @@ class Connection:
         elif isinstance(command, Wake):
             if self._wake is not None:
                 self._wake.cancel()
-            delay_s = max(0.0, command.at - clock.now())
-            self._wake = self.host.loop.call_later(delay_s, self._tick)
+            self._wake = self.host.loop.call_later(max(0.0, command.at - clock.now()), self._tick)
         elif isinstance(command, Close):
             if not self.client.pending or not self.session.life.told:
                 self.end(command.cause, command.detail)

@@ -56,11 +56,10 @@ class Drains:
     def progressed(self, connection: Connection) -> None:
         """The connection follows a new revision, something of it was answered, or it ended."""
         for operation, waiting in self._waiting.items():
-            if connection in waiting and (connection.ended or not self._holds_back(connection, operation)):
+            if connection not in waiting:
+                continue
+            scope, since = self._scopes[operation], self._since[operation]
+            if connection.ended or not connection.session.holds_back(scope.topics, scope.groups, since, scope.quiet):
                 waiting.discard(connection)
                 if not waiting:
                     self._on_drained()
-
-    def _holds_back(self, connection: Connection, operation: str) -> bool:
-        scope = self._scopes[operation]
-        return connection.session.holds_back(scope.topics, scope.groups, self._since[operation], scope.quiet)

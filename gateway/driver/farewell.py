@@ -20,8 +20,6 @@ _SINK = bytearray(64 * 1024)
 
 
 class Farewells:
-    """Sockets that are being closed."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._open: dict[socket.socket, asyncio.TimerHandle] = {}

@@ -116,8 +116,6 @@ class Gateway:
         self._watcher: Watcher | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
-    # -- life ---------------------------------------------------------------------------------------------------
-
     async def start(self) -> None:
         """Registers, loads the state, opens the listeners. Returns when clients are served."""
         config = self.config
@@ -129,14 +127,15 @@ class Gateway:
         await self.members.register()
         self.producer_ids.refill()
         self._watcher = self.store.watch(self._viewed, self._zookeeper)
-        lease_ms, confirm, resume = config.zookeeper.lease_ms, self.store.confirm, self._resume
-        self._spawn(leases.keep(self.lease, confirm, self._current, lease_ms, resume))
-        self._spawn(self.sightings.keep())
-        self._spawn(self.members.watch(self._allocated, self.lease_holds))
-        self._spawn(self.members.recorder.keep())
-        self._spawn(self.members.caretaker.keep())
-        self._spawn(self.clients.sweep())
-        self._spawn(self.drains.keep())
+        self._spawn(
+            leases.keep(self.lease, self.store.confirm, self._current, config.zookeeper.lease_ms, self._resume),
+            self.sightings.keep(),
+            self.members.watch(self._allocated, self.lease_holds),
+            self.members.recorder.keep(),
+            self.members.caretaker.keep(),
+            self.clients.sweep(),
+            self.drains.keep(),
+        )
         await self._loaded.wait()
         self._spawn(cycles.keep())
         with suppress(TimeoutError):
@@ -169,19 +168,18 @@ class Gateway:
     @property
     def unready(self) -> list[str]:
         """Why clients should not be sent here; empty when ready."""
-        reasons = []
-        if not self.snapshot.fresh:
-            reasons.append("the state was not loaded yet")
-        if not self.lease_holds():
-            reasons.append("ZooKeeper has not confirmed the lease")
-        if not self.clients.listeners:
-            reasons.append("no listener is open yet")
-        return reasons
+        needed = (
+            (self.snapshot.fresh, "the state was not loaded yet"),
+            (self.lease_holds(), "ZooKeeper has not confirmed the lease"),
+            (self.clients.listeners, "no listener is open yet"),
+        )
+        return [why for there, why in needed if not there]
 
-    def _spawn(self, work: asyncio._CoroutineLike[None]) -> None:
-        task = self.loop.create_task(work)
-        task.add_done_callback(self._ended)
-        self._tasks.append(task)
+    def _spawn(self, *works: asyncio._CoroutineLike[None]) -> None:
+        for work in works:
+            task = self.loop.create_task(work)
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
@@ -189,13 +187,10 @@ class Gateway:
             _log.critical("a background task died; the gateway ends", exc_info=task.exception())
             self.failed.set()
 
-    # -- state --------------------------------------------------------------------------------------------------
-
     def _viewed(self, view: View, _: frozenset[str]) -> None:
         """In the follower's thread: what goes through all topics is done here, the loop is told what was found."""
         before, self._viewed_last = self._viewed_last, view
-        found = partial(self._follow, view, fences(view), changed_topics(before, view))
-        self.loop.call_soon_threadsafe(found)
+        self.loop.call_soon_threadsafe(self._follow, view, fences(view), changed_topics(before, view))
 
     def _zookeeper(self, state: State) -> None:
         _log.info("ZooKeeper: %s", state)
@@ -251,8 +246,6 @@ class Gateway:
     async def _allocated(self) -> None:
         await self.nodes.start(self.snapshot.view.clusters)
 
-    # -- listeners ----------------------------------------------------------------------------------------------
-
     def _bind_node(self, cluster: str, broker: int, node_id: int, port: int) -> None:
         self.clients.listeners.listen(self.config.listen.host, port, Port(cluster, broker))
         self._bound.add(node_id)
@@ -261,10 +254,7 @@ class Gateway:
     def _connect(self, sock: socket.socket, place: Port, host: str) -> Connection:
         return Connection(self, sock, Session(place, self.settings, self.snapshot), host)
 
-    # -- what connections need ----------------------------------------------------------------------------------
-
     async def open(self, lane: BrokerLane) -> BrokerSocket:
-        """A logged-in connection to a broker."""
         return await self.upstream.open(lane.cluster, lane.broker)
 
     def lease_generation(self) -> int | None:
@@ -275,7 +265,6 @@ class Gateway:
         return self.lease.holds(clock.now())
 
     def _resume(self) -> None:
-        """The lease holds."""
         self._resuming.begin(tuple(self._without_lease))
         self._without_lease.clear()
 

@@ -69,18 +69,16 @@ class Inquiries:
                 self._asked.clear()
             self._asked[command] = now
         self._under_way[type(command)] += 1
-        self._tasks[command] = task = asyncio.get_running_loop().create_task(self._work(kind, command))
-        task.add_done_callback(lambda _: self._ended(command))
+        self._tasks[command] = asyncio.get_running_loop().create_task(self._work(kind, command))
 
     async def _work(self, kind: _Kind, command: Question) -> None:
         try:
             await kind.work(command)
         except ClusterUnavailableError as error:
             _log.info("no answer to %s: %s", command, error)
-
-    def _ended(self, command: Question) -> None:
-        self._under_way[type(command)] -= 1
-        del self._tasks[command]
+        finally:
+            self._under_way[type(command)] -= 1
+            del self._tasks[command]
 
     async def _inquire(self, command: Inquire) -> None:
         cluster, topic, partition = command

@@ -58,5 +58,5 @@ async def keep(
             )
         if holds:
             on_confirmed()
-        wait_s = lease_ms / 4000 if not why else RETRY_S
+        wait_s = RETRY_S if why else lease_ms / 4000
         await asyncio.sleep(max(0.0, wait_s - (clock.now() - asked_at)))

@@ -8,7 +8,6 @@ shown the nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from gateway.composed.ask import ClusterUnavailableError, Reply
 from gateway.composed.handlers import BrokerKey, Context, NodeAddress
@@ -31,11 +30,6 @@ class Listing:
         self.bodies: dict[Placement, bytes] = {}
 
 
-class _Now(NamedTuple):
-    view: object
-    topology: object
-
-
 def lists_all(command: Compose) -> bool:
     """Whether a request asks for all topics, and for nothing that other brokers have to be asked for."""
     request = command.request
@@ -51,16 +45,17 @@ def placement(nodes: Mapping[BrokerKey, NodeAddress], brokers: Sequence[BrokerKe
 
 
 class Listings:
-    """Those of the newest state; an older one is of no use to anybody."""
+    """Those of the newest state."""
 
     def __init__(self) -> None:
-        self._now = _Now(None, None)
+        self._view: object = None
+        self._topology: object = None
         self._known: dict[tuple[object, ...], Listing] = {}
 
     def listing(self, context: Context, command: Compose, replies: Sequence[Reply]) -> Listing:
         """What is known of the answer that these make; empty where it is new."""
-        if self._now.view is not context.view or self._now.topology is not context.topology:
-            self._now = _Now(context.view, context.topology)
+        if self._view is not context.view or self._topology is not context.topology:
+            self._view, self._topology = context.view, context.topology
             self._known.clear()
         identity = context.identity
         bindings = context.view.bindings.get(identity.user)

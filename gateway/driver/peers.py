@@ -45,7 +45,6 @@ class Peer(NamedTuple):
 
 
 def peer(record: GatewayRecord) -> Peer:
-    """What other gateways need to know of this one."""
     return Peer(
         record.id,
         NodeAddress(record.node_id, record.host, record.port),

@@ -49,11 +49,8 @@ class Sightings:
         self._bytes[user] += size
         self._all_bytes += size
         self._known.add(key)
-        use = Use(
-            instance=instance,
-            how=cast(Literal["produce", "fetch", "commit", "join"], command.how),
-            since=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        )
+        how = cast(Literal["produce", "fetch", "commit", "join"], command.how)
+        use = Use(instance=instance, how=how, since=datetime.now(UTC).isoformat(timespec="milliseconds"))
         what = cast(Literal["topic", "group"], command.what)
         self._fresh.setdefault(user, []).append(Sighting(what, command.name, use))
 

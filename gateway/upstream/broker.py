@@ -84,7 +84,7 @@ class _Pipe:
                 data = conversation.send((await self.ask(data)).message())
 
     def end(self, why: str) -> None:
-        """Closes the connection; what is in flight fails with `why`."""
+        """What is in flight fails with `why`."""
         self.open = False
         self._writer.transport.abort()
         self.reading.cancel()
@@ -182,7 +182,7 @@ class BrokerConnection:
                 raise BrokerLostError(str(error)) from error
 
     def close(self, why: str) -> None:
-        """Closes the connection; what is in flight fails with `why`."""
+        """What is in flight fails with `why`."""
         for pipe in (self._pipe, *self._retired):
             if pipe is not None:
                 pipe.end(why)
@@ -212,8 +212,6 @@ class BrokerConnection:
 
 
 class Lanes:
-    """Opened when first used, and again when they were lost."""
-
     def __init__(self, dialling: Dialling, client_id: str, limits: Limits) -> None:
         self._dialling, self._client_id, self._limits = dialling, client_id, limits
         self._decoder = Decoder(limits)
@@ -239,7 +237,6 @@ class Lanes:
             self._connections.pop(key).close("the broker left the cluster, or is a bootstrap address only")
 
     def drop(self, why: str) -> None:
-        """Lets go of all."""
         connections, self._connections = self._connections, {}
         for connection in connections.values():
             connection.close(why)

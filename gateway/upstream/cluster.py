@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from gateway.composed.ask import AnyBroker, Broker, ClusterUnavailableError, Controller, Coordinator, Message, Target
@@ -120,10 +120,15 @@ class UpstreamCluster:
                 self._demand_reachable()
                 answer = await self._try(target, api_key, message, asked, limit)
                 if await says(answer, MOVED.get(type(target), frozenset())):
-                    await self._forget(target)
+                    if isinstance(target, Coordinator):
+                        self._coordinators.pop(target, None)
+                    else:
+                        await self.refresh()
                     answer = await self._try(target, api_key, message, asked, limit)
         except TimeoutError:
-            _drop_unresponsive(asked, timeout_ms / 1000)
+            for connection in asked:  # what queues behind a request that hangs would hang as well
+                if connection.unanswered_s() >= timeout_ms / 1000 * 0.9:
+                    connection.close(f"no answer within {timeout_ms / 1000:.1f} s")
             self.refresh_soon()
             raise ClusterUnavailableError(self.name, f"no answer within {timeout_ms} ms") from None
         if api_key == ApiKey.METADATA:
@@ -219,12 +224,6 @@ class UpstreamCluster:
         if len(self._coordinators) > _MAX_COORDINATORS:
             self._coordinators.popitem(last=False)
         return broker_id
-
-    async def _forget(self, target: Target) -> None:
-        if isinstance(target, Coordinator):
-            self._coordinators.pop(target, None)
-        else:
-            await self.refresh()
 
     async def _watch(self) -> None:
         pause_s = MIN_PAUSE_S
@@ -365,10 +364,3 @@ class UpstreamCluster:
     def _drop_connections(self, why: str) -> None:
         self._lanes.drop(why)
         self._coordinators.clear()
-
-
-def _drop_unresponsive(asked: Sequence[BrokerConnection], at_least_s: float) -> None:
-    # What queues behind a request that hangs would hang as well.
-    for connection in asked:
-        if connection.unanswered_s() >= at_least_s * 0.9:
-            connection.close(f"no answer within {at_least_s:.1f} s")

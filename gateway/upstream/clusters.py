@@ -66,7 +66,6 @@ class Clusters:
         return list(await asyncio.gather(*(self._reply(ask) for ask in asks)))
 
     async def open(self, cluster: str, broker_id: int) -> BrokerSocket:
-        """As `UpstreamCluster.open`."""
         return await self._cluster(cluster).open(broker_id)
 
     async def refresh(self) -> None:
@@ -76,7 +75,6 @@ class Clusters:
         )
 
     def refresh_soon(self) -> None:
-        """Surveys all clusters shortly."""
         for cluster in self.clusters.values():
             cluster.refresh_soon()
 

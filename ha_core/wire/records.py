@@ -37,9 +37,7 @@ class Batch(NamedTuple):
 
     at: int
     base_offset: int
-    leader_epoch: int
     magic: int
-    crc: int
     attributes: int
     last_offset_delta: int
     producer_id: int
@@ -64,17 +62,12 @@ def batches(buf: Any, pos: int, end: int) -> Iterator[Batch]:
         if after > end:
             return
         if magic == 2:
-            _, _, epoch, _, crc, attributes, delta, time, producer, own_epoch, sequence, count = _V2.unpack_from(
-                buf, pos
-            )
+            _, _, _, _, _, attributes, delta, time, producer, epoch, sequence, count = _V2.unpack_from(buf, pos)
             if delta < 0 or count < 0:
                 raise RemoteProtocolError(f"batch at byte {pos}: last offset delta {delta}, {count} records")
-            yield Batch(
-                pos, base, epoch, magic, crc, attributes, delta, producer, own_epoch, sequence, count, after, time
-            )
+            yield Batch(pos, base, magic, attributes, delta, producer, epoch, sequence, count, after, time)
         else:
-            crc = _UINT.unpack_from(buf, pos + _SIZED_FROM)[0]
-            yield Batch(pos, base, -1, magic, crc, attributes, 0, -1, -1, -1, -1, after)
+            yield Batch(pos, base, magic, attributes, 0, -1, -1, -1, -1, after)
         pos = after
 
 
@@ -144,12 +137,10 @@ def first_batch(buf: Any, pos: int, end: int, stop: int) -> Batch | None:
     """The batch at `pos` if its header is there, before `end`, and it is the only one before `stop`; else None."""
     if end - pos < HEADER_BYTES or buf[pos + 16] != 2:
         return None
-    base, length, leader_epoch, magic, crc, attributes, last, time, producer_id, epoch, sequence, count = (
-        _V2.unpack_from(buf, pos)
-    )
+    base, length, _, magic, _, attributes, last, time, producer, epoch, sequence, count = _V2.unpack_from(buf, pos)
     if pos + _SIZED_FROM + length != stop:
         return None
-    return Batch(pos, base, leader_epoch, magic, crc, attributes, last, producer_id, epoch, sequence, count, stop, time)
+    return Batch(pos, base, magic, attributes, last, producer, epoch, sequence, count, stop, time)
 
 
 def trim(buf: Any, pos: int, end: int, limit_offset: int) -> int:

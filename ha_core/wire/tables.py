@@ -17,7 +17,7 @@ An API begins with a line `NAME first-last`, which says what versions are known,
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 from ha_core.wire.codes import ApiKey
@@ -68,15 +68,7 @@ class Schema:
     response: str = field(repr=False)
 
     def fields(self, kind: str) -> tuple[Field, ...]:
-        return self._request if kind == "request" else self._response
-
-    @cached_property
-    def _request(self) -> tuple[Field, ...]:
-        return parse(self.request)
-
-    @cached_property
-    def _response(self) -> tuple[Field, ...]:
-        return parse(self.response)
+        return parse(self.request if kind == "request" else self.response)
 
 
 _API = re.compile(r"\n(\w+) (\d+)-(\d+)\n  request\n((?:    .*\n)*)  response\n((?:    .*\n)*)")
@@ -94,6 +86,7 @@ def read(text: str) -> dict[int, Schema]:
     }
 
 
+@cache
 def parse(table: str) -> tuple[Field, ...]:
     """Reads one table. ValueError names the line that does not follow the notation."""
     lines = [line for line in table.splitlines() if line.strip()]

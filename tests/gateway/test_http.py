@@ -20,7 +20,7 @@ from gateway.topology import ClusterTopology, Topology
 from ha_core.model import Cluster, Mask, View
 
 
-def gateway(reasons: list[str]) -> Any:
+def gateway(reasons: list[str], counts: Counts) -> Any:
     clusters = {
         "east": Cluster(name="east", bootstrap="e:1"),
         "west": Cluster(name="west", bootstrap="w:1", masked=Mask(since="", reason="fire", by="ops")),
@@ -35,6 +35,7 @@ def gateway(reasons: list[str]) -> Any:
             recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}),
         ),
         unready=reasons,
+        counts=counts,
         unreadable={},
     )
 
@@ -51,8 +52,8 @@ def counts() -> Counts:
 
 @pytest.fixture
 def address(reasons: list[str], counts: Counts) -> Iterator[str]:
-    observed = gateway(reasons)
-    server = HttpServer("127.0.0.1", 0, Metrics(observed, counts).render, lambda: observed.unready)
+    observed = gateway(reasons, counts)
+    server = HttpServer("127.0.0.1", 0, Metrics(observed).render, lambda: observed.unready)
     server.start()
     yield f"http://127.0.0.1:{server.port}"
     server.stop()
@@ -138,7 +139,7 @@ def test_callers_that_say_nothing_do_not_keep_others_out_once_they_hang_up(addre
 
 def test_a_port_that_is_taken_is_named(address: str) -> None:
     port = int(address.rpartition(":")[2])
-    second = HttpServer("127.0.0.1", port, Metrics(gateway([])).render, list)
+    second = HttpServer("127.0.0.1", port, Metrics(gateway([], Counts())).render, list)
 
     with pytest.raises(OSError, match=rf"http 127\.0\.0\.1:{port}: Address already in use; change http\.port"):
         second.start()

@@ -113,7 +113,7 @@ def test_a_coordinators_id_is_shown_with_the_node_that_issued_it_and_sent_back_w
     records = producing["topic_data"][0]["partition_data"][0]["records"]
     (seen,) = batches(records, 0, len(records))
     assert (seen.producer_id, seen.base_sequence) == (7, 3)
-    assert seen.crc == google_crc32c.value(records[21:])
+    assert int.from_bytes(records[17:21], "big") == google_crc32c.value(records[21:])
 
 
 @pytest.mark.parametrize("error", [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TRANSACTION_TIMEOUT])
