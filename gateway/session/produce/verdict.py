@@ -65,6 +65,7 @@ def judge_head(session: ConnectionState, request: Request, scan: ProduceScan, ro
     if (
         batch is None
         or isinstance(route.produce, Refusal)
+        or _holds(route.sequences, partition, batch)  # from the first look on, time to look it up runs
         or (route.topic is not None and route.topic.crosses(partition))
     ):
         return None

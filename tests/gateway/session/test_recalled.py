@@ -10,7 +10,7 @@ from gateway.session.snapshot import Port
 from ha_core.model import LastSequences
 from ha_core.wire import ErrorCode
 from tests.gateway.session.batch import batch
-from tests.gateway.session.messages import CLIENT_PID, PRODUCE, entry, moved, produce, produced, state
+from tests.gateway.session.messages import CLIENT_PID, PRODUCE, entry, frame, moved, produce, produced, state
 from tests.gateway.session.talk import WEST, Talk
 
 HELD = LastSequences(name="orders", partitions={0: {CLIENT_PID: (0, 19)}}, terms={0: 1})
@@ -53,6 +53,22 @@ def test_a_batch_that_an_earlier_term_holds_is_told_its_offset_there() -> None:
     assert send(talk, 10) == (ErrorCode.NONE, 90)
     assert send(talk, 20) == (ErrorCode.NONE, 100)
     assert not looked_up(talk)
+
+
+def test_a_batch_that_arrives_slowly_is_looked_up_for_as_long_as_any_other() -> None:
+    # Given one that an earlier term holds, whose last bytes are late
+    talk = after_the_cut()
+    data = frame(produce(("orders", 0, batch(count=10, producer_id=CLIENT_PID, epoch=0, sequence=10))))
+    talk.versions.append((1, PRODUCE, 9))
+    talk.send(data[:-1])
+    talk.wait(MAX_WAIT_S + 1)
+    # When they are there
+    talk.send(data[-1:])
+    talk.wait(0.2)
+    # Then it is looked up, and not given up before anybody has asked
+    (answer,) = talk.answers()
+    assert entry(answer)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert len(looked_up(talk)) == 1
 
 
 def test_batches_that_wait_behind_one_another_are_looked_up_together() -> None:
